@@ -1,8 +1,10 @@
-# make trace    run lecture.py on this machine, write rendered/<machine>/trace.yaml, render its pages
-# make test     run the tests
+# make trace    run lecture.py on this machine, write rendered/<machine>/trace.yaml, then as make render
+# make render   the pages of all traces in rendered/, and in rendered/diff what differs between them; also make pairs
+# make test     run the fast tests; make test-all runs all
 # make doctor   what this machine is, and what would go wrong on it
-# make diff     A=cpu B=nvidia-h200, or paths: what differs between two traces, and whether it matters
-# make compare  all traces side by side; make pairs writes that and each against the first into rendered/diff
+# make diff     A=cpu B=cpu-one-thread, or paths: what differs between two traces, and whether it matters; without A
+#               and B the first two of rendered/
+# make compare  all traces side by side, on the terminal
 # make fleet    the lecture on all machines of machines.yaml, at once; their traces, pages and what differs
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make site     the pages, for a host of static files: URL=https://example.org/lecture/
@@ -19,10 +21,16 @@ LECTURE ?= lecture.py
 MACHINES ?= machines.yaml
 ARGS ?=
 URL ?=
-A ?= cpu
-B ?= nvidia-h200
 # By folder, so that cpu comes before cpu-one-thread and is what others are compared with.
-TRACES = $(addsuffix /trace.yaml,$(sort $(patsubst %/trace.yaml,%,$(wildcard rendered/*/trace.yaml))))
+NAMES = $(sort $(patsubst rendered/%/trace.yaml,%,$(wildcard rendered/*/trace.yaml)))
+TRACES = $(patsubst %,rendered/%/trace.yaml,$(NAMES))
+# What is compared where nothing was asked for: the first two, whatever was traced here.
+ifeq ($(A),)
+A := $(firstword $(filter-out $(B),$(NAMES)))
+endif
+ifeq ($(B),)
+B := $(firstword $(filter-out $(A),$(NAMES)))
+endif
 
 ifeq ($(VENV),none)
 RUN := $(PYTHON)
@@ -34,14 +42,15 @@ READY := $(VENV)/.ready
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
 endif
 
-# On a GPU what fails costs no more than itself: the sections after it run.
-KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(shell nvidia-smi -L 2>/dev/null),--keep-going))
+# On a GPU what fails costs no more than itself: the sections after it run. Its device file says that there is one, of
+# NVIDIA, of AMD, or of either under WSL2: nvidia-smi may be missing, or hang.
+GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
+KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
 
-.PHONY: trace fleet doctor test render diff compare pairs site serve api check bench inert mutate fuzz emulate clean
+.PHONY: trace fleet doctor test test-all render diff compare pairs site serve api check bench mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
-	@$(MAKE) --no-print-directory pairs
 
 fleet: $(READY)
 	$(RUN) -m trace_tools fleet $(MACHINES) $(LECTURE) --passes $(PASSES) $(ARGS)
@@ -52,43 +61,37 @@ doctor: $(READY)
 # One thread each: two workers whose threads wait for each other take many times as long. Each begins with a half of the
 # tests, so that what a module traces once is traced by one of them. Bytecode is kept whatever the environment says:
 # tests start a hundred processes, and each would compile the tools anew.
-test: $(READY) $(if $(READY),$(VENV)/.ready-serve $(VENV)/.ready-docs)
+test: ONLY = -m "not slow"
+test test-all: $(READY)
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
-		$(RUN) -m pytest $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2 --dist worksteal") $(ARGS)
+		$(RUN) -m pytest $(ONLY) $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2 --dist worksteal") $(ARGS)
 
-render: pairs
+render pairs: $(READY)
 	$(RUN) -m trace_tools render $(TRACES)
 
 diff: $(READY)
-	$(RUN) -m trace_tools diff $(foreach side,$(A) $(B),$(if $(findstring /,$(side)),,rendered/)$(side)) $(ARGS)
+	$(RUN) -m trace_tools diff $(A) $(B) $(ARGS)
 
 compare: $(READY)
 	$(RUN) -m trace_tools compare $(TRACES) $(ARGS)
 
-pairs: $(READY)
-	$(if $(word 2,$(TRACES)),$(RUN) -m trace_tools compare $(TRACES) -o rendered/diff,@:)
-	@$(if $(word 2,$(TRACES)),grep -q diff/index rendered/index.html || $(RUN) -m trace_tools render $(TRACES),:)
-
 site: $(READY)
 	$(RUN) -m trace_tools site rendered --url "$(URL)" $(ARGS)
 
-serve: $(READY) $(if $(READY),$(VENV)/.ready-serve)
+serve: $(READY)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
-api: $(READY) $(if $(READY),$(VENV)/.ready-docs)
+api: $(READY)
 	$(RUN) -m tests.checks.api api
 
-check: $(READY) $(if $(READY),$(VENV)/.ready-serve)
+check: $(READY)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES),@:)
 
-bench: $(READY) $(if $(READY),$(VENV)/.ready-bench)
+bench: $(READY)
 	$(RUN) -m tests.checks.bench $(ARGS)
-
-inert: $(READY)
-	$(RUN) -m tests.checks.inert $(ARGS)
 
 mutate: $(READY)
 	$(RUN) -m tests.checks.mutate $(ARGS)
@@ -102,29 +105,5 @@ emulate: $(READY)
 clean:
 	rm -rf .venv .serve .emulated site api .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# What a group of dependencies in pyproject.toml asks for, torch apart.
-requirements = $(RUN) -c 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	groups = {"run": project["dependencies"], **project["optional-dependencies"]}; \
-	print(*(line for name in sys.argv[1:] for line in groups[name] if not line.startswith("torch>")), sep="\n")'
-
-BUILDS := trace_tools/machines/torch_build.py
-gpus := nvidia-smi --format=csv,noheader --query-gpu=driver_version
-
-# A Python that already has torch lends it to the venv. Otherwise it is the build for the GPU's driver and its compute
-# capability, which old drivers don't tell, or the CPU's; a second line is for an index that has no builds by name.
-$(VENV)/.ready: pyproject.toml Makefile $(BUILDS)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
-	rm -rf $(VENV)
-	$(PYTHON) -m venv $(if $(shell $(PYTHON) -c "import torch" 2>/dev/null && echo yes),--system-site-packages) $(VENV)
-	$(RUN) -c "import torch" 2>/dev/null \
-		|| { { $(gpus),compute_cap || $(gpus); } 2>/dev/null | $(RUN) -I $(BUILDS) > $(VENV)/torch.txt; \
-			$(RUN) -m pip install -q $$(sed -n 1p $(VENV)/torch.txt) 2>/dev/null \
-			|| $(RUN) -m pip install -q $$(tail -n 1 $(VENV)/torch.txt); }
-	$(requirements) run lecture dev > $(VENV)/requirements.txt
-	$(RUN) -m pip install -q -r $(VENV)/requirements.txt
-	touch $@
-
-$(VENV)/.ready-%: $(VENV)/.ready
-	$(requirements) $* > $(VENV)/requirements-$*.txt
-	$(RUN) -m pip install -q -r $(VENV)/requirements-$*.txt
-	touch $@
+$(VENV)/.ready: pyproject.toml Makefile trace_tools/machines/venv.sh trace_tools/machines/torch_build.py
+	sh trace_tools/machines/venv.sh $(VENV) $(PYTHON)

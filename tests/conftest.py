@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.rendering.browsing import open_browser
+from tests.pages.browsing import open_browser
 from trace_tools.machines.machine import STORED, to_json
-from trace_tools.schema import Machine, Peak
+from trace_tools.trace.model import Machine, Peak
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,6 +22,17 @@ def _small_heap() -> None:
     """Leave what is there when a module's tests begin, torch above all, out of the collections that they set off."""
     gc.collect()
     gc.freeze()
+
+
+SERVICES = {"ssh_box", "slurm", "emulated"}  # fixtures that start a server or a scheduler, or compile
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a service as slow, before `-m` chooses."""
+    for item in items:
+        if SERVICES & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -21,10 +21,10 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tests.traces import example_trace
-from trace_tools.file_format.plain_yaml import flow, head, source_block
-from trace_tools.file_format.structure import to_plain
-from trace_tools.file_format.trace_file import load
-from trace_tools.schema import Frame, Step, Trace, Value
+from trace_tools.trace.model import Frame, Step, Trace, Value
+from trace_tools.trace.plain_yaml import flow, head, source_block
+from trace_tools.trace.structure import to_plain
+from trace_tools.trace.trace_file import load
 
 Plain = dict[str, Any]
 Attack = Callable[[random.Random, Plain, int], str]

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from tests.rendering.browsing import open_browser
+from tests.pages.browsing import open_browser
 
 PLAIN = "(key, it) => (typeof it === 'number' && !Number.isFinite(it) ? String(it) : it)"
 

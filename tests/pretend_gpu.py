@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trace_tools.file_format.trace_file import load, write
-from trace_tools.schema import Element, Event, Machine, Meters, Peak, Step, Tensor, Trace, Value
+from trace_tools.trace.model import Element, Event, Machine, Meters, Peak, Step, Tensor, Trace, Value
+from trace_tools.trace.trace_file import load, write
 
 MADE_UP = "made up for tests; there is no such machine"
 FLOPS_PER_SECOND = 400e12

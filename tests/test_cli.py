@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,10 +14,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.cases_in_one import each
+from tests.messages import says
+from tests.programs import PYTHON, require
 from tests.traces import example_trace
-from trace_tools.cli import OneLineErrors
+from trace_tools.cli import GROUPS, OneLineErrors, main, sentence
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import write
+from trace_tools.trace.trace_file import write
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,7 +40,7 @@ def fails(error: BaseException) -> Callable[[], object]:
     return raising
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "code", "said"),
     [
         (UsageError("no such device"), 2, "error: no such device\n"),
@@ -56,21 +59,31 @@ def test_an_error_is_one_line(error: BaseException, code: int, said: str) -> Non
 
 
 def test_what_is_no_refusal_of_the_system_is_not_hidden() -> None:
-    assert str(run(fails(RuntimeError("a mistake in the tools"))).exception) == "a mistake in the tools"
+    for error in (RuntimeError("a mistake in the tools"), KeyError("x"), RecursionError("too deep")):
+        ran = run(fails(error))
+        assert ran.exit_code == 70 and "Traceback (most recent call last)" in ran.stderr
+        assert repr(error).partition("(")[0] in ran.stderr and says(ran.stderr.splitlines()[-1], "error: ", "traceback")
 
 
 def test_a_thread_that_the_system_refuses_is_one_line() -> None:
-    """Here because there is no room for its stack; as a rule because of RLIMIT_NPROC."""
+    """Here because there is no room for its stack; as a rule because of RLIMIT_NPROC.
 
-    def starts() -> None:
-        before = threading.stack_size(1 << 47)
-        try:
-            threading.Thread(target=int).start()
-        finally:
-            threading.stack_size(before)
+    In a process of its own: Python 3.11 keeps the state of a thread that never started under the identifier of the
+    thread that wanted it, and an exception thrown at that thread is then never raised.
+    """
+    text = """
+import threading, click
+from trace_tools.cli import OneLineErrors
 
-    ran = run(starts)
-    assert (ran.exit_code, ran.stderr) == (2, "error: can't start new thread\n")
+def starts():
+    threading.stack_size(1 << 47)
+    threading.Thread(target=int).start()
+
+group = OneLineErrors("group", {"go": click.Command("go", callback=starts)})
+group(["go"])
+"""
+    ran = subprocess.run([PYTHON, "-c", text], capture_output=True, text=True, cwd=ROOT)
+    assert (ran.returncode, ran.stderr) == (2, "error: can't start new thread\n")
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
@@ -113,8 +126,9 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shell(command: str, trace: Path, **environment: str) -> tuple[int, str]:
     """Run a command of bash, `tool` in it, and return its exit code and what its standard error was."""
+    require("bash")
     written = trace.with_name("stderr")
-    tool = f'tool() {{ {sys.executable} -m trace_tools "$@"; }}; exec 3>{written}'
+    tool = f'tool() {{ {PYTHON} -m trace_tools "$@"; }}; exec 3>{shlex.quote(str(written))}'
     known = {**os.environ, "PYTHONPATH": str(ROOT), "TRACE": str(trace), **environment}
     ran = subprocess.run(["bash", "-c", f"{tool}; {command}"], env=known, cwd=trace.parent, capture_output=True)
     return ran.returncode, written.read_text()
@@ -139,3 +153,37 @@ def test_streams_that_are_closed_or_full(command: str, code: int, said: str, tra
 def test_a_letter_that_the_terminal_does_not_have_is_no_error(trace: Path) -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert shell('tool diff --textconv "$TRACE" 2>&3', trace, **plain) == (0, "")
+
+
+def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        yield (*before, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
+
+
+def test_the_examples_in_help_use_options_that_exist() -> None:
+    for names, command in commands(main):
+        if isinstance(command, click.Group):
+            continue
+        known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+        for line in (command.help or "").splitlines():
+            if line.strip().startswith(f"trace-tools {' '.join(names)}"):
+                assert {word for word in line.split() if word.startswith("-")} <= known, line
+
+
+def test_help_has_each_command_in_one_group_with_a_short_sentence_and_an_example() -> None:
+    helped = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout
+    assert [line[:-1] for line in helped.splitlines() if line.endswith(":") and line[0] != " "] == ["Options", *GROUPS]
+    for names, command in commands(main):
+        line = sentence(command)
+        assert line.endswith(".") and len(line) <= 60, names
+        assert len(names) > 1 or helped.count(f"  {line}\n") == 1, names
+        own = CliRunner().invoke(main, [*names, "--help"]).stdout
+        assert f"  trace-tools {' '.join(names)} " in own or f"  trace-tools {' '.join(names)}\n" in own
+        for option in command.params:
+            if isinstance(option, click.Option):
+                says = option.help or ""
+                assert says[:1].isupper() and says.endswith(".") and len(says.split()) > 2, (names, option.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trace_tools.file_format.trace_file import load
-from trace_tools.outcome import problems
-from trace_tools.ranks import by_rank, disagreeing
-from trace_tools.schema import Step, Trace
+from tests.messages import says
+from tests.programs import PYTHON, require
+from trace_tools.analysis.outcome import problems
+from trace_tools.trace.model import Step, Trace
+from trace_tools.trace.ranks import by_rank, disagreeing
+from trace_tools.trace.trace_file import load
 
 LECTURE = Path(__file__).parent / "lectures" / "many_ranks.py"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
@@ -74,6 +77,7 @@ def step_at(trace: Trace, text: str) -> Step:
     return next(step for step in trace.steps if isinstance(step, Step) and text in lines[step.line - 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_its_claims_hold_on_real_ranks(environment: dict[str, str], ranks: int) -> None:
     command = [*TORCHRUN, "--nproc-per-node", str(ranks), str(LECTURE)]
@@ -117,16 +121,13 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
         assert found.waited_ns and found.moved_ns
     assert step_at(trace, "y = 1").on == [0]
     assert all(one.peak_ram_bytes for one in trace.run.processes)
-    for rank in (0, 1):  # and each has pages of its own
-        pages = tmp_path / "out" / "cpu" / f"rank{rank}"
-        page = (pages / "00-sums.html").read_text(encoding="utf-8")
-        assert f"<b>{rank}</b>" in page and f"[{rank + 1}., {rank + 1}., {rank + 1}., {rank + 1}.]" in page
-        assert "[3., 3., 3., 3.]" in page and f"[{2 - rank}., " not in page
-        assert (pages / "02-first.html").exists() == (rank == 0)
+    page = (tmp_path / "out" / "cpu" / "00-sums.html").read_text(encoding="utf-8")
+    assert all(f"[{rank + 1}., {rank + 1}., {rank + 1}., {rank + 1}.]" in page for rank in (0, 1))
     plain = yaml.safe_load((tmp_path / "out" / "cpu" / "trace.yaml").read_text(encoding="utf-8"))
     assert plain["run"]["ranks"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "ended"),
     [
@@ -198,16 +199,17 @@ def of_run(out: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("asked", "facts"),
     [
-        (["--ranks", "3"], "--ranks 3: lecture.py runs on 1 or 2 ranks, says its RANKS"),
-        (["--ranks", "0"], "--ranks 0: expected 1 to 1,024"),
-        (["--ranks", "2", "--timeout", "0"], "--timeout 0: expected seconds above 0"),
+        (["--ranks", "3"], ("--ranks 3", "RANKS", "lecture.py", "1 or 2")),
+        (["--ranks", "0"], ("--ranks 0", "1 to 1,024")),
+        (["--ranks", "2", "--timeout", "0"], ("--timeout 0", "above 0")),
+        (["--ranks", "2", "--device", "cuda:1"], ("--ranks 2", "--device cuda:1", "--device cuda")),
     ],
 )
-def test_refused(environment: dict[str, str], tmp_path: Path, asked: list[str], says: str) -> None:
+def test_refused(environment: dict[str, str], tmp_path: Path, asked: list[str], facts: tuple[str, ...]) -> None:
     ran = traced(environment, lecture(tmp_path), *asked)
-    assert (ran.returncode, ran.stderr) == (2, f"error: {says}\n")
+    assert ran.returncode == 2 and says(ran.stderr, "error: ", *facts)
 
 
 def test_ranks_are_of_torch(environment: dict[str, str], tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ def test_ranks_are_of_torch(environment: dict[str, str], tmp_path: Path) -> None
     path.write_text("def main():\n    pass\n", encoding="utf-8")
     ran = traced(environment, path, "--ranks", "2")
     assert ran.returncode == 2
-    assert ran.stderr == "error: --ranks 2: plain.py uses no torch, and ranks are processes of torch.distributed\n"
+    assert ran.stderr.startswith("error: --ranks 2: plain.py ") and ran.stderr.count("\n") == 1
 
 
 def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) -> None:
@@ -260,11 +262,13 @@ def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
     assert not of_run(out)
 
 
+@pytest.mark.slow
 def test_a_fleet_of_ranks(environment: dict[str, str], tmp_path: Path) -> None:
     """Each machine runs as many, and what comes home of another number of ranks is refused."""
+    require("sh", "tar", "gzip")
     path = lecture(tmp_path)
     inventory = tmp_path / "machines.yaml"
-    inventory.write_text(f"machines:\n- {{name: here, engine: local, python: {sys.executable}, devices: [cpu]}}\n")
+    inventory.write_text(f"machines:\n- {{name: here, engine: local, python: {json.dumps(PYTHON)}, devices: [cpu]}}\n")
     command = [sys.executable, "-m", "trace_tools", "fleet", str(inventory), str(path), "--passes", "1", "--ranks", "2"]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
@@ -316,13 +320,14 @@ def on_two_nodes(environment: dict[str, str], path: Path) -> tuple[list[subproce
     return [started(environment, path, node, port) for node in (0, 1)], port
 
 
+@pytest.mark.slow
 def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
     """Their ranks are those of one trace, on node 0; node 1 has left nothing."""
     (first, second), _ = on_two_nodes(environment, lecture(tmp_path))
     _, said = first.communicate(timeout=120)
     assert first.returncode == 0, said
     told = second.communicate(timeout=30)[1]
-    assert (second.returncode, told.splitlines()[-1]) == (0, "node 1 of 2: complete; the trace is on node 0")
+    assert second.returncode == 0 and says(told.splitlines()[-1], "node 1 of 2", "complete", "node 0")
     trace = trace_in(tmp_path)
     assert trace.run.nodes == ["A processor", "A processor"] and trace.run.ranks == 2
     assert [(one.name, one.rank, one.ended) for one in trace.run.processes] == [
@@ -335,6 +340,7 @@ def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists() and not of_run(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_on_another_node(environment: dict[str, str], tmp_path: Path) -> None:
     path = lecture(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
     (first, second), _ = on_two_nodes(environment, path)
@@ -346,6 +352,7 @@ def test_a_rank_that_fails_on_another_node(environment: dict[str, str], tmp_path
     assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2  # what it did until then has come
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_is_killed(environment: dict[str, str], tmp_path: Path, node: int) -> None:
     """The other one ends as well, soon, with a line; none of the ranks lives on."""
@@ -355,14 +362,12 @@ def test_a_node_is_killed(environment: dict[str, str], tmp_path: Path, node: int
     while not (tmp_path / "here").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     nodes[node].kill()
-    said = nodes[1 - node].communicate(timeout=60)[1].splitlines()[-1]
+    lines = nodes[1 - node].communicate(timeout=60)[1].splitlines()
     if node == 0:
-        assert (nodes[1].returncode, said) == (
-            2,
-            "error: node 0 is no more: what its own ranks recorded lies there",
-        )
+        assert nodes[1].returncode == 2 and lines[-1].startswith("error: node 0 has ended")
     else:
-        assert nodes[0].returncode == 1 and said.startswith("incomplete: lost with its node on rank 1, then ")
+        assert nodes[0].returncode == 1
+        assert any(line.startswith("incomplete: lost with its node on rank 1, then ") for line in lines)
         assert step_at(trace_in(tmp_path, "cpu/partial"), "all_reduce(x)").on == [0]
     deadline = time.monotonic() + 60
     while (left := of_run(tmp_path)) and time.monotonic() < deadline:

@@ -12,21 +12,26 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from trace_tools.schema import (
+from trace_tools.trace.model import (
     Choice,
     Claim,
     Event,
     Exploration,
+    Explore,
     Frame,
+    Image,
     Input,
     LeftOut,
+    Link,
     Machine,
     Measured,
     Menu,
     Meters,
     Narrative,
+    Note,
     Omitted,
     Peak,
+    Plot,
     Process,
     Raised,
     Result,
@@ -35,7 +40,9 @@ from trace_tools.schema import (
     SourceFile,
     Statistics,
     Step,
+    Table,
     Tensor,
+    Text,
     Trace,
     Value,
     Varied,
@@ -182,7 +189,7 @@ def _matmul_steps() -> list[Event]:
     meters = Meters(48, 72, 32, 104, 136, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", 48, 104)])
     return [
         Frame(2, "matmul", of=2),
-        Step(3, 2, 8, 15, narrative=[Narrative("text", text="A product of two matrices costs $2BDK$ FLOPs.")]),
+        Step(3, 2, 8, 15, narrative=[Text(text="A product of two matrices costs $2BDK$ FLOPs.")]),
         Step(4, 2, 9, 16, host_ns=[300, 310, 290]),
         Step(5, 2, 10, 17, host_ns=[9000, 9100, 8900], annotated=True, values=[("x", _tensor([2, 3], [1.0] * 6))]),
         Step(6, 2, 11, 18, host_ns=[9000, 9500, 9900], annotated=True, values=_aliases(w)),
@@ -194,6 +201,8 @@ def _matmul_steps() -> list[Event]:
             host_ns=[21_000, 20_000, 22_000],
             cold_ns=[90_000, 91_000, 89_000],
             device_ns=[7_000, 7_100, 6_900],
+            launch_ns=[4_000, 4_100, 3_900],
+            queued_ns=[60_000, 61_000, 59_000],
             annotated=True,
             values=[("y", _tensor([2, 4], y, storage="C"))],
             allocated_bytes=1536,
@@ -266,7 +275,14 @@ def _kinds_steps() -> list[Event]:
         Step(14, 4, 20, 31, host_ns=[60]),
         Step(15, 4, 21, 32, host_ns=[90], annotated=True, values=[("ring", ring)]),
         Step(
-            16, 4, 22, 33, annotated=True, values=[("big", replace(_big_tensor(), device_random=True))], compiled=True
+            16,
+            4,
+            22,
+            33,
+            annotated=True,
+            values=[("big", replace(_big_tensor(), device_random=True))],
+            compiled=True,
+            graph=True,
         ),
         Step(17, 4, 23, 34, host_ns=[50]),
         Step(18, 4, 24, 35, host_ns=[150], annotated=True, values=[("i", varying)]),
@@ -287,7 +303,7 @@ def _kinds_steps() -> list[Event]:
 
 
 def _decided() -> Narrative:
-    return Narrative("text", text="Faster.", choice=Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None))
+    return Text(text="Faster.", choice=Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None))
 
 
 def _explored() -> Narrative:
@@ -303,28 +319,25 @@ def _explored() -> Narrative:
         curve=("bytes", "seconds"),
         across="GPU",
     )
-    return Narrative("explore", text="{seconds}: {large?much|little}.", title="How long", exploration=known)
+    return Explore(text="{seconds}: {large?much|little}.", title="How long", exploration=known)
 
 
 def _curve_steps() -> list[Event]:
-    paper = Narrative(
-        "link",
+    paper = Link(
         url="https://arxiv.org/abs/1412.6980",
         title="Adam",
         authors="Kingma and Ba",
         date="2014",
         text="An optimiser.",
     )
-    rates = Narrative(
-        "table",
+    rates = Table(
         title="Rates",
         columns=["optimiser", "rate"],
         rows=[["sgd", 0.1], ["adam", 1e-3]],
         varied=[Varied([1e-3, 2e-3, 1e-3], row=1, column=1)],
         others=[("another table", 2)],
     )
-    loss = Narrative(
-        "plot",
+    loss = Plot(
         title="Loss",
         x_label="step",
         y_label="loss",
@@ -335,9 +348,9 @@ def _curve_steps() -> list[Event]:
     return [
         Step(22, 1, 6, 11, host_ns=[52_000]),
         Frame(5, "loss_curve", of=22),
-        Step(23, 5, 28, 41, narrative=[Narrative("note", text="Speak slowly here."), _decided(), _explored()]),
+        Step(23, 5, 28, 41, narrative=[Note(text="Speak slowly here."), _decided(), _explored()]),
         Step(24, 5, 29, 42, narrative=[paper]),
-        Step(25, 5, 30, 43, narrative=[Narrative("image", url="images/loss.png", title="a loss curve", width=400)]),
+        Step(25, 5, 30, 43, narrative=[Image(url="images/loss.png", title="a loss curve", width=400)]),
         Step(26, 5, 31, 44, narrative=[rates]),
         Step(27, 5, 32, 45, narrative=[loss]),
         Step(
@@ -346,7 +359,7 @@ def _curve_steps() -> list[Event]:
             33,
             46,
             host_ns=[100],
-            meters=Meters(uncounted=["aten.odd"], dtype="float32", why="fused"),
+            meters=Meters(uncounted=["aten.odd"], meta_flops=0, dtype="float32", why="fused", device_operators=1),
             measured=[Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32", [("aten.mm", 1)])],
             harness=True,
             runs=4,

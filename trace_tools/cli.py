@@ -1,25 +1,8 @@
-"""The command line: the group of all commands.
+"""The command line: the group of all commands. `trace-tools --help` lists them by purpose.
 
-    python -m trace_tools new talk.py             a small lecture to begin with
-    python -m trace_tools check lecture.py        mistakes in its directives and words, without running it
-    python -m trace_tools trace lecture.py        run it, write rendered/<machine>/trace.yaml and its pages
-    python -m trace_tools fleet machines.yaml     trace it on many machines at once, bring the traces home, compare
-    python -m trace_tools render TRACE.yaml…      make the pages again, with the lecture's prose as it is now
-    python -m trace_tools diff A.yaml B.yaml      what changed, and whether it matters
-    python -m trace_tools bench A.py B.py         two versions, run here in turn until they can be told apart
-    python -m trace_tools compare TRACE.yaml…     many machines side by side
-    python -m trace_tools serve lecture.py        its pages in a browser, made again at each save
-    python -m trace_tools store add DIR TRACE…    traces by lecture, commit and machine; store history: over time
-    python -m trace_tools site --url ADDRESS      the pages, for a host of static files
-    python -m trace_tools doctor                  what this machine is, and what would go wrong on it
-    python -m trace_tools import FILE             edtrace's JSON → a trace; a notebook or percent cells → a lecture
-    python -m trace_tools export TRACE.yaml       a trace for edtrace, Jupyter, jupytext or Perfetto
-    python -m trace_tools validate TRACE.yaml
-    python -m trace_tools recover DIR             the journals of a killed run → DIR/<machine>/partial/
-
-Exit codes: 0 done (diff: no difference that matters); 1 a difference, a mistake, a failed claim, an expression that
-could not be evaluated, or a lecture that raised; 2 bad usage or bad input, or the system's refusal: a full disk, say;
-128 + n what signal n ended.
+Exit codes: 0 success (diff: no difference that matters); 1 a difference, a mistake, a failed claim, an expression that
+could not be evaluated, or an exception in the lecture; 2 bad usage, bad input, or an error of the system such as a full
+disk; 70 a fault of the tools, whose traceback is printed or kept; 128 + n if signal n ended the command.
 """
 
 from __future__ import annotations
@@ -29,6 +12,7 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from keyword import iskeyword
 from typing import Any
@@ -36,34 +20,24 @@ from typing import Any
 import click
 
 from trace_tools import __version__
-from trace_tools.errors import TraceToolsError, in_words, is_refusal
+from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusal
 
-# In the order in which they are listed: modules of `commands`, each with a command of its name (`import_`: a keyword).
-COMMANDS = [
-    "new",
-    "check",
-    "trace",
-    "fleet",
-    "render",
-    "serve",
-    "diff",
-    "compare",
-    "bench",
-    "store",
-    "site",
-    "doctor",
-    "import",
-    "export",
-    "validate",
-    "recover",
-]
+# In the order of the help: modules of `commands`, each with a command of its name (`import_`, since that is a keyword).
+GROUPS = {
+    "Write": ["new", "check", "serve", "import"],
+    "Run": ["trace", "fleet", "doctor"],
+    "Read": ["render", "export", "site"],
+    "Compare": ["diff", "compare", "bench"],
+    "Keep": ["store", "validate", "recover"],
+}
+COMMANDS = [name for names in GROUPS.values() for name in names]
 STREAMS = ("stdin", "stdout", "stderr")
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands show the project's own errors, and those of the system, as one line.
+    """A group whose commands report errors of the project and of the system as one line.
 
-    A command is loaded when it is asked for: others need more than a tenth of a second for what they import.
+    A command is imported when it is used: importing all of them takes more than a tenth of a second.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -77,6 +51,13 @@ class OneLineErrors(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by group, each with the first sentence of its help."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                listed = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, sentence(command)) for name, command in listed if command is not None])
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         _open_streams()
         return super().main(*args, **kwargs)
@@ -89,28 +70,41 @@ class OneLineErrors(click.Group):
             except TraceToolsError as error:
                 _say(f"error: {error}")
                 ctx.exit(error.exit_code)
-            except BrokenPipeError:  # nobody reads on: `| head -1`
+            except BrokenPipeError:  # the reader is gone, as in `| head -1`
                 _close_streams()
                 ctx.exit(128 + signal.SIGPIPE)
             except (OSError, MemoryError, RuntimeError) as error:
-                if not is_refusal(error):
+                if isinstance(error, click.exceptions.Exit | click.Abort):
                     raise
+                if not is_refusal(error):
+                    _fail(error)
+                    ctx.exit(FailedError.exit_code)
                 _say(f"error: {in_words(error)}")
                 _close_streams()
                 ctx.exit(2)
+            except (click.ClickException, click.Abort, click.exceptions.Exit):
+                raise
+            except Exception as error:
+                _fail(error)
+                ctx.exit(FailedError.exit_code)
             except KeyboardInterrupt as error:
                 _say(str(error) or "interrupted")
                 ctx.exit(128 + (signals or [signal.SIGINT])[-1])
             finally:
-                if signals and signals[-1] != signal.SIGINT:  # whatever there was still to do, is done
+                if signals and signals[-1] != signal.SIGINT:  # all cleanup is done
                     ctx.exit(128 + signals[-1])
+
+
+def sentence(command: click.Command) -> str:
+    """Return the first line of a command's help without shortening it."""
+    return (command.help or "").partition("\n")[0]
 
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[list[int]]:
-    """Take the end of the terminal or of the session for Ctrl-C; yield the signals that came.
+    """Treat SIGHUP and SIGTERM as Ctrl-C; yield the list of received signals.
 
-    One that is ignored, as `nohup` and a shell's background jobs have it, stays ignored.
+    Ignored signals, as under `nohup` and in a shell's background jobs, remain ignored.
     """
     came: list[int] = []
 
@@ -131,15 +125,15 @@ def _ended_by_signals() -> Iterator[list[int]]:
 
 
 def _open_streams() -> None:
-    """Give the standard streams that were closed to /dev/null, or the first files opened would be in their place.
+    """Open closed standard streams as /dev/null, so that no other file gets their descriptors.
 
-    A letter that a stream's encoding doesn't have is shown by its number.
+    Characters that a stream cannot encode are escaped.
     """
     for number, name in enumerate(STREAMS):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number: this stream's
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
         if number and hasattr(stream := getattr(sys, name), "reconfigure"):
@@ -147,7 +141,7 @@ def _open_streams() -> None:
 
 
 def _close_streams() -> None:
-    """Leave nothing to be written at exit to a stream that takes nothing any more."""
+    """Drop output that can no longer be written, so that exiting does not fail."""
     for name in STREAMS[1:]:
         stream = getattr(sys, name)
         try:
@@ -157,8 +151,15 @@ def _close_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def _fail(error: Exception) -> None:
+    """Print the traceback of a fault in the tools and a note that it is a bug."""
+    with contextlib.suppress(OSError):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    _say("error: trace-tools failed; the traceback above shows the location")
+
+
 def _say(line: str) -> None:
-    """Print one line, whatever is in the names of files that it tells of."""
+    """Print one line, with escapes for characters in file names that cannot be printed."""
     with contextlib.suppress(OSError):
         click.echo("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), err=True)
 
@@ -166,4 +167,8 @@ def _say(line: str) -> None:
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="trace-tools", message="%(prog)s %(version)s")
 def main() -> None:
-    """Trace an executable lecture, and render what it did."""
+    """Run a lecture and make pages that show what each line did.
+
+    Start with `trace-tools new talk.py`, then `trace-tools trace talk.py`.
+    `trace-tools COMMAND --help` shows an example and the options of a command.
+    """

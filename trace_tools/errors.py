@@ -1,4 +1,4 @@
-"""The errors a person can cause: each owns its one-line message and its exit code."""
+"""Errors that users can cause: each has a one-line message and an exit code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 
 class TraceToolsError(Exception):
-    """Base of every error that the command line shows as one line."""
+    """Base class of errors that the command line shows as one line."""
 
     exit_code = 2
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made_again, (type(self), str(self), vars(self))  # from another process, by what it says
+        # rebuilt from its message after another process raised it
+        return _made_again, (type(self), str(self), vars(self))
 
 
 def _made_again(kind: type[TraceToolsError], message: str, attributes: dict[str, Any]) -> TraceToolsError:
@@ -23,20 +24,21 @@ def _made_again(kind: type[TraceToolsError], message: str, attributes: dict[str,
 
 
 class LectureError(TraceToolsError):
-    """Something in the lecture's source is wrong: `path:line: what was found; what was expected`."""
+    """A mistake in the lecture's source: `path:line: what was found; what was expected`."""
 
     def __init__(self, path: str | Path, line: int | None, message: str) -> None:
-        place = f"{path}:{line}" if line is not None else str(path)
-        super().__init__(f"{place}: {message}")
+        position = f"{path}:{line}" if line is not None else str(path)
+        super().__init__(f"{position}: {message}")
         self.line = line
 
 
 class TraceFileError(TraceToolsError):
-    """A trace file can't be read or does not follow the schema: `path: steps[12].line: …`."""
+    """A trace file that cannot be read or does not follow the schema: `path: steps[12].line: …`."""
 
     def __init__(self, path: str | Path, where: str | None, message: str) -> None:
         super().__init__(f"{path}: {where}: {message}" if where else f"{path}: {message}")
         self.where = where
+        self.message = message
 
 
 class NothingRecordedError(TraceToolsError):
@@ -44,19 +46,30 @@ class NothingRecordedError(TraceToolsError):
 
 
 class UsageError(TraceToolsError):
-    """The request itself can't be met: no such device, no such section, no place to write."""
+    """A request that cannot be met: a missing device or section, or a folder that is not writable."""
 
 
-NO_THREAD = "can't start new thread"  # what Python says where the system allows no more
+def not_installed(package: str, extra: str, purpose: str) -> str:
+    """Return the message for an optional package that is missing: it names the extra of pyproject.toml to install."""
+    return f"{purpose} needs {package}, which is not installed: pip install 'trace-tools[{extra}]'"
+
+
+class FailedError(TraceToolsError):
+    """A fault of the tools; the recorded steps and the traceback are kept."""
+
+    exit_code = 70  # EX_SOFTWARE
+
+
+NO_THREAD = "can't start new thread"  # Python's message if the system allows no more threads
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether it is the system that refuses something: a file, memory, a process or a thread."""
+    """Return whether an error means that the system refused a file, memory, a process or a thread."""
     return isinstance(error, OSError | MemoryError) or (isinstance(error, RuntimeError) and str(error) == NO_THREAD)
 
 
 def in_words(error: BaseException) -> str:
-    """Return one line for an error: one of the project's, of the system, or that memory is used up."""
+    """Return one line for an error of the project or the system, or for exhausted memory."""
     if isinstance(error, OSError):
         why = error.strerror or str(error) or type(error).__name__
         return f"{error.filename}: {why}" if error.filename else why

@@ -1,4 +1,4 @@
-hallStyle = "@media screen{.hall{--u:min(1vw,1.78vh);overflow:hidden;scroll-behavior:auto}.hall body{height:100dvh;display:grid;grid-template:minmax(0,1fr) auto / minmax(0,1fr);overflow:hidden}.hall :is(.bar,.contents,.panel,.skip,nav.turn,.meta,.notice,.machines,.permalink,.copy,.n){display:none}.hall .wrap{display:block;max-width:none;width:100%;min-height:0;margin:0}.hall main{height:100%;max-width:none;overflow-y:auto;padding:calc(2 * var(--u)) max(4.5 * var(--u),1rem);outline:0;touch-action:pan-y pinch-zoom;display:grid;grid-template-columns:minmax(0,1fr);align-content:safe center;font-size:calc(max(2.1 * var(--u),1.12rem) * var(--fit,1));line-height:1.5}.hall :is(main,main .way) > :not(.way,.now,.from){display:none}.hall main .way > summary{padding-left:0}.hall main :is(.way,.now,.from){margin-block:0;max-width:none}.hall main .way{border-block:0 !important}.hall .called.way > summary{display:list-item;list-style:none;font-size:max(1.05 * var(--u),12px);padding:0.4em 0}.hall .called.way > summary code{font-size:1em}.hall .under.way{padding:0 0 0 1.5em;border-left:2px solid var(--link);margin:0}.hall .listing.way{border:0;background:none}.hall .from > .code{max-height:4.65em;overflow:hidden}.hall .current:not(.row){box-shadow:none}.hall main :is(.prose,.reference,figcaption,.ask){max-width:40em}.hall main :is(h1,h2,h3,h4,h5,h6).now{font-size:1.75em;max-width:24em;line-height:1.2;text-wrap:balance}.hall main h1.now{font-size:2.1em}.hall main .prose{font-size:1em}.hall main .prose > :first-child{margin-top:0}.hall main .prose > :last-child{margin-bottom:0}.hall main .reference{font-size:0.8em;margin:0.35em 0}.hall main .reference .by{font-size:0.8em}.hall main :is(.prose,.scroll) :is(table,pre){font-size:0.78em}.hall main :is(.prose,.scroll) th{font-size:0.86em}.hall main :is(figcaption,.label,.ranges){font-size:0.62em}.hall main figure h3{font-size:0.9em;margin:0 0 0.5em}.hall main figure svg{width:100%;max-width:none;height:auto;max-height:calc(70vh * var(--fit,1))}.hall main figure img{width:100%;max-height:70vh;object-fit:contain;object-position:0 0}.hall main .ask{padding:1em 1.2em}.hall main .ask :is(.answering,fieldset,details){font-size:0.78em}.hall main .ask summary{font-size:0.85em}.hall main .ask input[type=\"radio\"]{width:0.8em;height:0.8em}.hall .varied > [role=\"tooltip\"]{font-size:0.5em}.hall main .listing{font-size:max(1.5 * var(--u),14px);line-height:1.55;margin:0 calc(-1 * var(--u))}.hall main .under .listing{margin:0}.hall main .unran > summary{font-size:0.7em;line-height:2}.hall .row{background:none;box-shadow:none}.hall .row:not(.spot,.holds) .code > code,.hall .row:not(.spot,.holds) .code > code *,.hall .holds .code > code:not(.spot),.hall .holds .code > code:not(.spot) *{color:var(--soft)}.hall .spot{background:var(--mark);box-shadow:inset 0.3em 0 var(--link)}.hall :is(.ahead,.from) > .beside,.hall .ahead + .under{visibility:hidden}.hall .listing.now > .under{padding-block:0 0.3em}.hall .listing.now > .under > .called,.hall .under > .label,.hall .o:is(.call,.time,.count,.runs),.hall .listing.now > .under:not(:has(> :not(.called,.label))){display:none}.hall .under :is(pre,.failure,.caught,.warned){font-size:0.78em}.hall .row::after{display:none}.hall main .beside{border:0}.hall .beside :is(.it,small,.facts,.grid,.storage,.label){font-size:0.85em}.hall button.cover{font-size:max(0.9 * var(--u),12px)}.hall .live > *{margin-right:1.2em;font-size:1em}#hall{position:relative;display:flex;align-items:center;gap:0.8em;padding:0.35em 1em;border-top:1px solid var(--line);background:var(--paper);color:var(--soft);font:max(0.9 * var(--u),13px)/1.4 var(--sans)}#hall i{position:absolute;left:0;top:-2px;height:2px;background:var(--link)}:is(#hall,#presenter) button{font:inherit;min-width:2.6em;min-height:2em;color:inherit;background:none;border:1px solid var(--line);border-radius:6px;cursor:pointer}#hall .words{flex:1;min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}#hall b{font-weight:600;color:var(--ink)}#hall [aria-pressed=\"true\"]{background:var(--mark)}#hall .time{font-variant-numeric:tabular-nums}.presenter body > :not(#presenter){display:none}.presenter #presenter{max-width:60rem;margin:0 auto;padding:1.2rem 1.6rem;font:20px/1.45 var(--sans)}#presenter p{margin:0 0 0.8rem}#presenter .head{color:var(--soft);font-size:16px}#presenter .doing{font-size:19px}#presenter .next{font-weight:600}#presenter .note-text{font-size:26px;white-space:pre-line;border-block:1px solid var(--line);padding:0.8rem 0}#presenter .foot{font-size:34px;font-variant-numeric:tabular-nums}#presenter button{margin-right:0.6rem;min-width:4rem;min-height:2.6rem}}@media screen and (min-width:801px){.hall main figure svg{min-width:0}.hall .row{grid-template-columns:minmax(0,1fr) minmax(0,24vw)}.hall main .beside{font-size:max(1.15 * var(--u),12.5px);line-height:max(2.325 * var(--u),21.7px);padding-block:0}.hall .called[id^=\"def-\"] .row{grid-template-columns:minmax(0,1fr)}}@media screen and (max-width:800px){.hall .under.way{padding-left:0.6em}.hall .ahead > .beside{display:none}.hall main > * > .listing,.hall main > .listing{margin:0 -1rem}#hall .wide,#hall .time{display:none}#hall button{min-width:3.2em;min-height:3em}}@media print{#hall,#presenter{display:none}}";
+hallStyle = "@media screen{.hall{--u:min(1vw,1.78vh);overflow:hidden;scroll-behavior:auto}.hall body{height:100dvh;display:grid;grid-template:minmax(0,1fr) auto / minmax(0,1fr);overflow:hidden}.hall :is(.bar,.contents,.panel,.skip,nav.turn,.meta,.notice,.machines,.permalink,.copy,.n){display:none}.hall .wrap{display:block;max-width:none;width:100%;min-height:0;margin:0}.hall main{height:100%;max-width:none;overflow-y:auto;padding:calc(2 * var(--u)) max(4.5 * var(--u),1rem);outline:0;touch-action:pan-y pinch-zoom;display:grid;grid-template-columns:minmax(0,1fr);align-content:safe center;font-size:calc(max(2.1 * var(--u),1.12rem) * var(--fit,1));line-height:1.5}.hall :is(main,main .way) > :not(.way,.now,.from){display:none}.hall main .way > summary{padding-left:0}.hall main :is(.way,.now,.from){margin-block:0;max-width:none}.hall main .way{border-block:0 !important}.hall .called.way > summary{display:list-item;list-style:none;font-size:max(1.05 * var(--u),12px);padding:0.4em 0}.hall .called.way > summary code{font-size:1em}.hall .under.way{padding:0 0 0 1.5em;border-left:2px solid var(--link);margin:0}.hall .listing.way{border:0;background:none}.hall .from > .code{max-height:4.65em;overflow:hidden}.hall .current:not(.row){box-shadow:none}.hall main :is(.prose,.reference,figcaption,.ask){max-width:40em}.hall main :is(h1,h2,h3,h4,h5,h6).now{font-size:1.75em;max-width:24em;line-height:1.2;text-wrap:balance}.hall main h1.now{font-size:2.1em}.hall main .prose{font-size:1em}.hall main .prose > :first-child{margin-top:0}.hall main .prose > :last-child{margin-bottom:0}.hall main .reference{font-size:0.8em;margin:0.35em 0}.hall main .reference .by{font-size:0.8em}.hall main :is(.prose,.scroll) :is(table,pre){font-size:0.78em}.hall main :is(.prose,.scroll) th{font-size:0.86em}.hall main :is(figcaption,.label,.ranges){font-size:0.62em}.hall main figure h3{font-size:0.9em;margin:0 0 0.5em}.hall main figure svg{width:100%;max-width:none;height:auto;max-height:calc(70vh * var(--fit,1))}.hall main figure img{width:100%;max-height:70vh;object-fit:contain;object-position:0 0}.hall main .ask{padding:1em 1.2em}.hall main .ask :is(.answering,fieldset,details){font-size:0.78em}.hall main .ask summary{font-size:0.85em}.hall main .ask input[type=\"radio\"]{width:0.8em;height:0.8em}.hall .varied > [role=\"tooltip\"]{font-size:0.5em}.hall main .listing{font-size:max(1.5 * var(--u),14px);line-height:1.55;margin:0 calc(-1 * var(--u))}.hall main .under .listing{margin:0}.hall main .unran > summary{font-size:0.7em;line-height:2}.hall .row{background:none;box-shadow:none}.hall .row:not(.spot,.holds) .code > code,.hall .row:not(.spot,.holds) .code > code *,.hall .holds .code > code:not(.spot),.hall .holds .code > code:not(.spot) *{color:var(--soft)}.hall .spot{background:var(--mark);box-shadow:inset 0.3em 0 var(--link)}.hall :is(.ahead,.from) > .beside,.hall .ahead + .under{visibility:hidden}.hall .listing.now > .under{padding-block:0 0.3em}.hall .listing.now > .under > .called,.hall .under > .label,.hall .o:is(.call,.time,.uncounted,.count,.runs),.hall .listing.now > .under:not(:has(> :not(.called,.label))){display:none}.hall .under :is(pre,.failure,.caught,.warned){font-size:0.78em}.hall .row::after{display:none}.hall main .beside{border:0}.hall main .beside.tall:not(.whole,.covered){height:auto;max-height:none;overflow:visible}.hall .unfold{display:none}.hall .beside :is(.it,small,.facts,.grid,.storage,.label){font-size:0.85em}.hall button.cover{font-size:max(0.9 * var(--u),12px)}.hall .live > *{margin-right:1.2em;font-size:1em}#hall{position:relative;display:flex;align-items:center;gap:0.8em;padding:0.35em 1em;border-top:1px solid var(--line);background:var(--paper);color:var(--soft);font:max(0.9 * var(--u),13px)/1.4 var(--sans)}#hall i{position:absolute;left:0;top:-2px;height:2px;background:var(--link)}:is(#hall,#presenter) button{font:inherit;min-width:2.6em;min-height:2em;color:inherit;background:none;border:1px solid var(--line);border-radius:6px;cursor:pointer}#hall .words{flex:1;min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}#hall b{font-weight:600;color:var(--ink)}#hall [aria-pressed=\"true\"]{background:var(--mark)}#hall .time{font-variant-numeric:tabular-nums}.presenter body > :not(#presenter){display:none}.presenter #presenter{max-width:60rem;margin:0 auto;padding:1.2rem 1.6rem;font:20px/1.45 var(--sans)}#presenter p{margin:0 0 0.8rem}#presenter .head{color:var(--soft);font-size:16px}#presenter .doing{font-size:19px}#presenter .next{font-weight:600}#presenter .note-text{font-size:26px;white-space:pre-line;border-block:1px solid var(--line);padding:0.8rem 0}#presenter .foot{font-size:34px;font-variant-numeric:tabular-nums}#presenter button{margin-right:0.6rem;min-width:4rem;min-height:2.6rem}}@media screen and (min-width:801px){.hall main figure svg{min-width:0}.hall .row{grid-template-columns:minmax(0,1fr) minmax(0,24vw)}.hall main .beside{font-size:max(1.15 * var(--u),12.5px);line-height:max(2.325 * var(--u),21.7px);padding-block:0}.hall .called[id^=\"def-\"] .row{grid-template-columns:minmax(0,1fr)}}@media screen and (max-width:800px){.hall .under.way{padding-left:0.6em}.hall .ahead > .beside{display:none}.hall main > * > .listing,.hall main > .listing{margin:0 -1rem}#hall .wide,#hall .time{display:none}#hall button{min-width:3.2em;min-height:3em}}@media print{#hall,#presenter{display:none}}";
 const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here }) => {
 const $ = (id) => document.getElementById(id);
 const NOTE = "details.note:not(.others)", TITLE = "h1, h2, h3, h4, h5, h6";
@@ -131,14 +131,14 @@ fits.set(key, size);
 };
 const bar = make("nav"), done = make("i"), where = make("b"), then = make("span", "wide"), time = make("span", "time");
 bar.id = "hall";
-bar.ariaLabel = "Lecture hall";
+bar.ariaLabel = "Slides";
 const said = make("span", "words", where, " ", then);
-const folds = button("Deeper parts too (d)", "+", () => move("deep")), beside = button("Presenter's window (n)", "▤", () => openPresenter());
+const folds = button("Deeper parts (d)", "+", () => move("deep")), beside = button("Presenter's window (n)", "▤", () => openPresenter());
 folds.hidden = !main.querySelector("details.deeper");
 beside.className = "wide";
-bar.append(done, button("Back (←)", "←", () => move("back")), button("On (→)", "→", () => move("on")),
+bar.append(done, button("Previous (←)", "←", () => move("back")), button("Next (→)", "→", () => move("on")),
 button("Over functions (↓)", "↷", () => move("over")), said, time,
-folds, beside, button("Leave the lecture hall (Esc)", "×", () => leave()));
+folds, beside, button("Close the slides (Esc)", "×", () => leave()));
 const draw = () => {
 const next = places[at + 1];
 where.replaceChildren(make("span", "wide", `${part()} · `), `${at + 1} of ${places.length}`);
@@ -207,7 +207,7 @@ const { spot } = places[at], before = places.length;
 deep = folds.ariaPressed === "false";
 if (!deep) for (const box of main.querySelectorAll("details.deeper")) box.open = false;
 plan();
-notice = !deep ? "Without deeper parts. " : places.length === before ? "There are no deeper parts here. " : "With deeper parts. ";
+notice = !deep ? "Deeper parts are hidden. " : places.length === before ? "This page has no deeper parts. " : "Deeper parts are shown. ";
 go(indexOf.get(spot) ?? Math.max(0, places.findLastIndex(({ key }) => key <= here())), 0);
 },
 };
@@ -215,7 +215,7 @@ const KEYS = { ArrowRight: "on", PageDown: "on", " ": "on", ArrowLeft: "back", P
 ArrowUp: "under", k: "under", u: "out", l: "step", h: "unstep", Home: "first", End: "last", Escape: "leave", p: "leave",
 n: "notes", d: "deep" };
 const move = (way) => moves[way]();
-const key = (event) => {  // whether it was one of the hall's
+const key = (event) => {
 const { target } = event, way = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
 if (!way || (event.key === " " && target.closest?.("button, summary, a, input"))) return false;
 if (way !== "leave" && target.matches?.("input, [tabindex='0']") && (target.matches("input") || target.scrollWidth > target.clientWidth)) return false;
@@ -272,7 +272,7 @@ bar.remove();
 stop();
 spot.scrollIntoView({ block: "center", behavior: "instant" });
 $("hall-open").focus({ preventScroll: true });
-say("You left the lecture hall.");
+say("Slides closed.");
 try { history.replaceState(null, "", `#${spot.closest("[id]").id}`); } catch { /* too many in a row */ }
 tell();
 };
@@ -282,7 +282,7 @@ const openPresenter = () => {
 if (presenter && !presenter.closed) return presenter.focus();
 presenter = window.open(`${location.href.replace(/#.*/, "")}#presenter`, "presenter", "popup,width=820,height=620");
 if (presenter) return;
-notice = `${(then.textContent = "The browser opened no second window: allow pop-ups here.")} `;
+notice = `${(then.textContent = "The browser blocked the second window. Allow pop-ups for this page.")} `;
 later();
 };
 const noteOf = (note) => (note ? [...note.querySelectorAll(".prose > *")].map(text).join("\n\n") : "");
@@ -310,7 +310,7 @@ const field = (name) => make("p", name);
 const [head, now, next, note, foot] = ["head", "doing", "next", "note-text", "foot"].map(field);
 const act = (way) => () => window.opener?.postMessage({ presenter: true, way }, "*");
 const box = make("main", "", make("h1", "hidden", "Presenter"), head, now, next, note, foot,
-make("p", "buttons", button("Back", "←", act("back")), button("On", "→", act("on")), button("Over functions", "↷", act("over"))));
+make("p", "buttons", button("Previous", "←", act("back")), button("Next", "→", act("on")), button("Over functions", "↷", act("over"))));
 box.id = "presenter";
 document.body.append(box);
 let heard = 0, begun = 0;
@@ -319,7 +319,7 @@ head.textContent = title;
 addEventListener("message", ({ source, data }) => {
 if (source !== window.opener || data?.hall === undefined) return;
 heard = Date.now();
-if (!data.hall) { now.textContent = "The lecture hall is closed: press p there."; next.textContent = ""; return; }
+if (!data.hall) { now.textContent = "The slides are closed. Press p in the lecture's window."; next.textContent = ""; return; }
 const { title, part, at, of, step, steps, since } = data.hall;
 begun = since;
 head.textContent = `${title} · ${part === title ? "" : `${part} · `}${at} of ${of} · step ${step} of ${steps}`;
@@ -335,8 +335,8 @@ foot.textContent = begun ? `${clock(begun)} · ${at}` : at;
 const ask = () => {
 const gone = !window.opener || window.opener.closed;
 if (!gone) window.opener.postMessage({ presenter: true, since: begun }, "*");
-if (gone) now.textContent = "No lecture hall belongs to this window: press n in the hall.";
-else if (Date.now() - heard > 4000 && heard) now.textContent = "The lecture hall does not answer.";
+if (gone) now.textContent = "This window is not connected to any slides. Press n on the slides.";
+else if (Date.now() - heard > 4000 && heard) now.textContent = "The slides do not respond.";
 tick();
 };
 ask();

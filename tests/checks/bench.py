@@ -6,8 +6,6 @@ interval between its quartiles. Goals are printed beside the figures; nothing he
 
     python -m tests.checks.bench                  everything
     python -m tests.checks.bench library file     only these
-    python -m tests.checks.bench scale            how memory, time and files grow: a quarter of an hour, only when named
-    python -m tests.checks.bench many             how a store grows to 1,000 traces: half an hour, only when named
 """
 
 from __future__ import annotations
@@ -31,18 +29,17 @@ from pathlib import Path
 
 import yaml
 
-from tests.checks.many import many
-from tests.checks.scale import scale
 from tests.traces import big_trace
-from trace_tools.directives import parse_directives
-from trace_tools.file_format.structure import to_plain
-from trace_tools.file_format.trace_file import load, write
 from trace_tools.metering import measurement
-from trace_tools.schema import Step
-from trace_tools.statements import parse_source
+from trace_tools.source.directives import parse_directives
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import Step
+from trace_tools.trace.structure import to_plain
+from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal
-from trace_tools.tracing.recorder import Instruments, Recorder, Settings, hooks
+from trace_tools.tracing.recorder.recorder import Recorder, hooks
+from trace_tools.tracing.recorder.recording import Instruments, Settings
 
 Run = Callable[[], float]  # runs a lecture's main() once, returns seconds
 
@@ -140,7 +137,7 @@ def main():
 
 def main(names: Sequence[str]) -> None:
     """Run the benchmarks named, or all of them."""
-    chosen = names or [name for name in BENCHMARKS if name not in ("scale", "many")]
+    chosen = names or list(BENCHMARKS)
     unknown = set(chosen) - set(BENCHMARKS)
     if unknown:
         sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
@@ -175,7 +172,7 @@ def traced(source: str, journals: Path) -> Run:
         journal = Journal(journals / "bench.journal")
         recorder = Recorder(program, journal, Instruments(Describer()), settings)
         module = types.ModuleType("bench_traced")
-        vars(module).update(hooks(recorder, torch.compiler.is_compiling))
+        vars(module).update(hooks(recorder, torch.compiler.is_dynamo_compiling))
         exec(code, vars(module))
         with recorder.watching(lambda: None):
             seconds = _timed(module.main)
@@ -267,7 +264,10 @@ def goals() -> Iterator[str]:
 
 
 def turnaround() -> Iterator[str]:
-    """What one waits for after an edit: whole processes, `trace --draft` to its pages and edtrace to its trace."""
+    """What one waits for after an edit: whole processes, `trace --draft` to its pages and edtrace to its trace.
+
+    In quiet, and with another process on every core; and the processor's time of all their processes.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, source) in enumerate(DRAFTED.items()):
             lecture = Path(folder, f"drafted_{number}.py")
@@ -276,23 +276,55 @@ def turnaround() -> Iterator[str]:
             theirs = ["edtrace.execute", "-m", lecture.stem, "-o", "theirs"]
             has_edtrace = importlib.util.find_spec("edtrace") is not None
             whole = [[lecture.name], ["-m", *draft], *([["-m", *theirs]] if has_edtrace else [])]
-            bare, ours, *other = rounds([_process(command, folder) for command in whole], 5)
+            spent: list[list[float]] = [[] for _ in whole]
+            runs = [_process(command, folder, cpu) for command, cpu in zip(whole, spent, strict=True)]
+            bare, ours, *other = rounds(runs, 5)
+            with _every_core_busy():
+                _, ours_loaded, *other_loaded = rounds(runs, 5)
             yield f"{name:24} plain {spread(bare, ' s')}   draft {spread(ours, ' s')}"
+            yield f"{'':24} under load draft {spread(ours_loaded, ' s')}   of the processor {spread(spent[1], ' s')}"
             if other:
-                ratios = [a / b for a, b in zip(ours, other[0], strict=True)]
-                yield f"{'':24} edtrace {spread(other[0], ' s')}   draft / edtrace {spread(ratios)}   goal 1"
+                yield f"{'':24} edtrace {spread(other[0], ' s')}   draft / edtrace {_ratios(ours, other[0])}   goal 1"
+                under = f"under load {_ratios(ours_loaded, other_loaded[0])}   goal 1.5"
+                yield f"{'':24} {under}   of the processor {_ratios(spent[1], spent[2])}"
 
 
-def _process(arguments: Sequence[str], folder: str) -> Run:
+def _ratios(a: Sequence[float], b: Sequence[float]) -> str:
+    return spread([one / other for one, other in zip(a, b, strict=True)])
+
+
+def _process(arguments: Sequence[str], folder: str, cpu: list[float]) -> Run:
+    """Return a run of a whole process; what it and those that it started took of the processor is added to `cpu`."""
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
 
     def run() -> float:
         given = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, *arguments]
-        return _timed(lambda: subprocess.run(command, cwd=folder, env=given, capture_output=True, check=True))
+        before = _waited_for_s()
+        seconds = _timed(lambda: subprocess.run(command, cwd=folder, env=given, capture_output=True, check=True))
+        cpu.append(_waited_for_s() - before)
+        return seconds
 
     return run
+
+
+def _waited_for_s() -> float:
+    """Return what the processes that were waited for took of the processor, with those that they waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@contextlib.contextmanager
+def _every_core_busy() -> Iterator[None]:
+    """Have another process on every core."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def statements() -> Iterator[str]:
@@ -387,8 +419,6 @@ BENCHMARKS = {
     "flat": flat,
     "file": file,
     "importing": importing,
-    "scale": scale,
-    "many": many,
 }
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
   metered and shaken. Each run writes what it did into a file, and all files must be equal.
 - **arguments** (`fuzz_arguments`) of the narrative calls: each raises at its line as in plain Python, or goes through
   `trace`, `validate`, `render` and `diff`.
-- **traces**, hostile ones, through every reader: `tests.checks.hostile`.
+- **traces**, hostile ones, through every reader: `tests.checks.fuzz_traces`.
 
 A program that differs is cut down line by line for as long as it differs in the same way. What was found, with its
 seed, is appended to fuzz.md.
@@ -314,7 +314,7 @@ def guilty(calls: list[str]) -> list[str]:
 def traces(seed: int, seconds: float) -> Iterator[Found | int]:
     """Give hostile traces to everything that reads traces."""
     words = ["--first", str(seed), "--seeds", "1000000", "--stop-after", str(seconds)]
-    command = [sys.executable, "-m", "tests.checks.hostile", *words]
+    command = [sys.executable, "-m", "tests.checks.fuzz_traces", *words]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     wrong = [line for line in ended.stdout.splitlines() if line.startswith("seed ")]
     if ended.returncode != 0:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from tests.checks.command_line import TOOLS, python
-from trace_tools.narrative import VOCABULARY
+from trace_tools.lecture.vocabulary import VOCABULARY
 
 CALLS = 60  # in a lecture
 
@@ -194,8 +194,8 @@ _OBJECT = re.compile(r"<\w+\.([\w.]+) object at 0x[0-9a-f]+>")
 
 def otherwise(plain: list[str], trace: Path) -> str:
     """Say which call raised otherwise than plainly, as far as its printed line tells."""
-    from trace_tools.file_format.trace_file import load
-    from trace_tools.schema import Step
+    from trace_tools.trace.model import Step
+    from trace_tools.trace.trace_file import load
 
     steps = [step for step in load(trace).trace.steps if isinstance(step, Step)]
     printed = [line for step in steps for line in (step.stdout or "").splitlines()]

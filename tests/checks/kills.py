@@ -25,12 +25,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.tracing.probed import Probed
-from trace_tools.file_format.trace_file import load
 from trace_tools.machines.machine import STORED, to_json
-from trace_tools.schema import Machine, Peak, Step, Trace
-from trace_tools.statements import parse_source
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import Machine, Peak, Step, Trace
+from trace_tools.trace.trace_file import load
+from trace_tools.tracing.merge.reader import read_process
 from trace_tools.tracing.run_folder import recover
-from trace_tools.tracing.runs import read_process
 
 ROOT = Path(__file__).resolve().parents[2]
 TICKS = 50  # of 1 ms at least
@@ -161,7 +161,7 @@ def kill_probed(folder: Path, after_s: float) -> tuple[list[int], int]:
     time.sleep(after_s)
     process.kill()
     process.wait()
-    run = read_process("pass 1", folder / "x.journal", parse_source(LECTURE, "lecture.py")).runs[0]
+    run = read_process(folder / "x.journal", parse_source(LECTURE, "lecture.py")).runs[0]
     there = [v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"]
     return lost(stamps.read_text(), there), len(there)
 

@@ -29,6 +29,7 @@ def listed(path: Path) -> list[str] | None:
     return None
 
 
+@pytest.mark.slow
 def test_every_public_name_has_its_place_and_every_page_can_be_found(tmp_path: Path) -> None:
     pytest.importorskip("pdoc")
     ran = subprocess.run(

@@ -83,6 +83,7 @@ def test_lines_and_blocks_are_cut_down() -> None:
     assert fuzz.cut_down(text, lambda t: compiles(t) and "b = 2" in t, time.monotonic() + 10) == "b = 2\n"
 
 
+@pytest.mark.slow
 def test_programs_and_arguments_through_the_command_line(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.checks.faults import Section
 from tests.checks.mutate import main
 from tests.checks.mutate_report import read_reasons
+from tests.programs import require
 
 LECTURE = '''"""A tiny lecture"""
 
@@ -210,6 +211,7 @@ def test_a_lecture_that_fails_by_itself_is_refused(lecture: Path) -> None:
 def test_a_fault_leaves_no_files_and_no_processes(
     lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    require("sleep")
     long = str(10**6 + os.getpid())  # seconds, and a name
     left = f"""def weak():
     '''Weak'''

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests import signals
-from trace_tools.file_format.trace_file import load
+from tests.cases_in_one import each
+from trace_tools.trace.trace_file import load
 
 LECTURE = '''\
 """A lecture of two sections"""
@@ -72,6 +73,7 @@ def left_behind(folder: Path, environment: dict[str, str]) -> list[str]:
     return [p.name for p in there if p.suffix != ".py" and not p.name.startswith("torchinductor")]
 
 
+@pytest.mark.slow
 def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path, environment: dict[str, str]) -> None:
     """Six rounds are run whatever the budget: fewer say nothing. What ran before the exception is compared."""
     worse = LECTURE.replace("range(2)", "range(12)")
@@ -97,7 +99,7 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
     assert "OSError: no" in err and "incomplete" not in err and "claim failed: total < 0" in err
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert report["bench"]["rounds"] == 6
-    assert report["bench"]["ended"] == "the budget of 1 s is used up"
+    assert report["bench"]["ended"] == "the budget of 1 s was used up"
     found = {f["function"]: f for f in report["bench"]["functions"]}
     assert found["work"]["verdict"] == "slower" and found["work"]["ratio"] > 3
     slower = [f for f in report["findings"] if f["aspect"] == "time" and f["verdict"] == "slower"]
@@ -120,18 +122,18 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == "" and err.splitlines()[-1].startswith("error: Ctrl-C after ")
-    assert "6 are needed: nothing is judged" in err
+    assert "at least 6 are needed" in err
     assert not left_behind(tmp_path, environment)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@each(
     ("arguments", "said"),
     [
         (["a.py", "none.py"], "none.py: "),
-        (["a.py", "b.py", "--only", "third"], "main calls no such function"),
+        (["a.py", "b.py", "--only", "third"], "--only third: "),
         (["a.py", "b.py", "--fail-on", "speed"], "--fail-on speed: expected some of claims, "),
-        (["a.py", "HEAD:none.py"], "HEAD:none.py: no such file, and git shows none at a revision: "),
-        (["a.py", "b.py", "--seed", str(2**64)], "--seed"),
+        (["a.py", "HEAD:none.py"], "HEAD:none.py: "),
         (["a.py", "b.py", "--find", "1"], "--find"),
         (["a.py", "b.py", "--find", "nan"], "--find"),
         (["a.py", "b.py", "--budget", "nan"], "--budget"),

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tests.comparing.test_compare import machine_trace
+from tests.diff.test_compare import machine_trace
+from tests.messages import says
 from trace_tools.commands.compare import compare as command
 from trace_tools.errors import UsageError
-from trace_tools.file_format.trace_file import write
+from trace_tools.trace.trace_file import write
 
 
 def test_the_command_writes_pages_and_csv_beside_each_other(tmp_path: Path) -> None:
@@ -57,9 +58,7 @@ def test_floors_of_a_machine_that_the_table_has_not_are_one_line(tmp_path: Path)
     write(machine_trace("a", [1_000]), path)
     done = CliRunner().invoke(command, [str(path), "--floor", "NVIDIA H100"])
     assert isinstance(done.exception, UsageError)
-    assert str(done.exception) == (
-        "--floor NVIDIA H100: the table has no machine of that name; "
-        "the nearest are NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe"
-    )
+    nearest = "NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe, NVIDIA H100 NVL"
+    assert says(done.exception, "--floor NVIDIA H100: ", "unknown", nearest)
     done = CliRunner().invoke(command, [str(path), "--floor", "Tesla T4"])
     assert done.exit_code == 0 and "Machines that were not traced" in done.output

@@ -18,11 +18,11 @@ from click.testing import CliRunner, Result
 from tests.traces import example_trace
 from trace_tools.cli import main
 from trace_tools.commands import doctor as module
-from trace_tools.file_format.trace_file import write
 from trace_tools.machines.devices import FORMS
-from trace_tools.machines.examination import Check, Taken
 from trace_tools.machines.machine import STORED
-from trace_tools.schema import Process
+from trace_tools.machines.preflight import Check, Taken
+from trace_tools.trace.model import Process
+from trace_tools.trace.trace_file import write
 
 ROOT = Path(__file__).resolve().parents[2]
 OK = Check("device", "ok", "cpu")
@@ -153,6 +153,7 @@ def tool(smi: str, folder: Path, *arguments: str, **settings: str) -> subprocess
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.version.cuda is not None or torch.version.hip is not None, reason="needs torch's CPU build")
 def test_never_a_trace_of_the_cpu_by_accident(lecture: Path) -> None:
     """With the CPU's build of torch beside a GPU: nothing is overwritten, and one line says what to do.
@@ -164,8 +165,8 @@ def test_never_a_trace_of_the_cpu_by_accident(lecture: Path) -> None:
     old.write_text("as it was\n", encoding="utf-8")
     cpu, least = re.escape(torch.__version__), r"torch [\d.]+: install driver \d+ or newer, or"
     install = r"`python -m pip install torch==[\d.]+\+cu130 --extra-index-url \S+` installs a build for it, or"
-    unfit = rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\) is there: torch {cpu} is built without CUDA; {install}"
-    old_driver = rf"Tesla T4 \(driver 470.82.01\) is there: .*; driver 470.82.01 is too old for {least}"
+    unfit = rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\): torch {cpu} is built without CUDA; {install}"
+    old_driver = rf"Tesla T4 \(driver 470.82.01\): .*; driver 470.82.01 is too old for {least}"
     cases = (("a GPU", [], unfit), ("an old driver", ["--device", "cuda"], old_driver))
     for smi, arguments, words in cases:
         ran = tool(smi, lecture.parent, "trace", "lecture.py", *arguments)
@@ -178,11 +179,13 @@ def test_never_a_trace_of_the_cpu_by_accident(lecture: Path) -> None:
     assert [path.read_text() for path in lecture.parent.glob("rendered/*/*")] == ["as it was\n"]
 
 
+@pytest.mark.slow
 def test_a_trace_of_the_cpu_on_purpose(lecture: Path) -> None:
     ran = tool("a GPU", lecture.parent, "trace", "lecture.py", "--passes", "1", "--device", "cpu")
     assert (ran.returncode, "rendered/cpu/trace.yaml" in ran.stdout) == (0, True), ran.stderr
 
 
+@pytest.mark.slow
 def test_the_whole_of_it_here(tmp_path: Path) -> None:
     ran = tool("no GPU", tmp_path, "doctor", "--json", "--device", "cpu")
     said = json.loads(ran.stdout)

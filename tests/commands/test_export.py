@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.programs import BROWSER, require
 from tests.traces import example_trace
 from trace_tools.cli import main
 from trace_tools.commands.export import ENDINGS
-from trace_tools.file_format.trace_file import write
+from trace_tools.trace.trace_file import write
 
 
 @pytest.fixture
@@ -39,9 +40,11 @@ def test_what_can_not_be_written_is_one_line(trace: Path) -> None:
     assert run("no.yaml", "--format", "edtrace").stderr == "error: no.yaml: can't be read: No such file or directory\n"
 
 
+@pytest.mark.slow
 def test_every_format_is_what_its_reader_takes(trace: Path) -> None:
     pytest.importorskip("nbformat", reason="notebooks")
     pytest.importorskip("jupytext", reason="percent cells")
+    require(BROWSER)
     for kind, ending in ENDINGS.items():
         done = run(trace, "--format", kind)
         assert (done.exit_code, done.stdout) == (0, f"lecture{ending}\n")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import threading
 from pathlib import Path
 
@@ -15,18 +14,8 @@ def serve(*arguments: str) -> tuple[int, str]:
     return ran.exit_code, ran.stderr
 
 
-def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "watchfiles" else found(name))
-    code, said = serve("lecture.py")
-    assert code == 2
-    assert said == "error: serve needs watchfiles; `pip install watchfiles`\n"
-
-
 def test_a_missing_lecture_and_a_port_in_use_are_one_line(tmp_path: Path) -> None:
-    for needed in ("starlette", "uvicorn", "watchfiles"):
-        pytest.importorskip(needed)
-    from trace_tools.serving.server import listening
+    from trace_tools.live.server import listening
 
     code, said = serve(str(tmp_path / "absent.py"))
     assert (code, said.count("\n")) == (2, 1) and "absent.py: can't be read: no such file" in said
@@ -42,8 +31,6 @@ def test_a_thread_that_the_system_refuses_is_one_line(
     threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
 ) -> None:
     """That of the server, or of the first tracer."""
-    for needed in ("starlette", "uvicorn", "watchfiles"):
-        pytest.importorskip(needed)
     (tmp_path / "lecture.py").write_text("def main(): pass\n")
     start, started = threading.Thread.start, []
 

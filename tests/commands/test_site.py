@@ -1,4 +1,4 @@
-"""`site`: what the command line says; `tests/publishing/test_static_site.py` has the files."""
+"""`site`: what the command line says; `tests/pages/test_static_site.py` has the files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from tests.traces import example_trace
 from trace_tools.cli import main
-from trace_tools.file_format.trace_file import write
-from trace_tools.publishing.site import render_folder
+from trace_tools.pages.site import render_folder
+from trace_tools.trace.trace_file import write
 
 
 def test_it_says_what_it_collected_and_changes_nothing_the_second_time(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.storing.kept import ran, written
+from tests.store.kept import ran, written
 from trace_tools.cli import main
 
 
@@ -27,7 +27,7 @@ def kept(tmp_path: Path) -> Path:
 
 def test_adding_again_says_that_it_was_there(kept: Path, tmp_path: Path) -> None:
     done = store("add", kept, tmp_path / "3.yaml")
-    assert done.exit_code == 0 and done.stdout.endswith(": was there\n")
+    assert done.exit_code == 0 and done.stdout.endswith(" (already stored)\n")
 
 
 def test_a_list_has_a_line_for_each_run_and_paths_that_other_commands_take(kept: Path) -> None:
@@ -64,13 +64,13 @@ def test_an_index_is_made_again(kept: Path) -> None:
 def test_bad_input_is_one_line(kept: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("nothing")
     for words, said in (
-        (["list", tmp_path / "nowhere"], "is no store of traces"),
+        (["list", tmp_path / "nowhere"], "nowhere: "),
         (["add", kept, tmp_path / "bad.yaml"], "not a trace"),
         (["add", kept, tmp_path / "nowhere.yaml"], "can't be read"),
-        (["add", tmp_path / "1.yaml", tmp_path / "1.yaml"], "can't be made a store"),
-        (["history", kept], "expected a statement"),
-        (["history", kept, "nothing like it"], "no statement of lecture.py"),
-        (["history", kept, "6", "--lecture", "other.py"], "expected one of the store's lectures"),
+        (["add", tmp_path / "1.yaml", tmp_path / "1.yaml"], "1.yaml: "),
+        (["history", kept], "STATEMENT"),
+        (["history", kept, "nothing like it"], "lecture.py; expected a line"),
+        (["history", kept, "6", "--lecture", "other.py"], "lecture.py"),
         (["history", kept, "6", "--machine", "H100"], "no run on a machine"),
     ):
         done = store(*words)

@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
     """It pays neither a survey nor metering; the others' processes are complete."""
-    trace = yaml.safe_load((folder / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nevents:")[0])
+    trace = yaml.safe_load((folder / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nsteps:")[0])
     assert {p["name"]: p["ended"] for p in trace["run"]["processes"]} == {
         "pass 1": "complete",
         "pass 2": "complete",
@@ -66,9 +66,10 @@ def test_a_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
     assert trace["machine"].get("peaks", []) == []
     assert dict(trace["versions"]).keys() == {"python"}
     page = (folder / "rendered" / "cpu" / "00-squares.html").read_text()
-    assert "[1, 4, 9]" in page and "Under the roof" not in page
+    assert "[1, 4, 9]" in page and "Roofline" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -84,6 +85,7 @@ def test_every_other_command_works(arguments: tuple[str, ...], folder: Path) -> 
     assert done.returncode == 0, done.stderr + done.stdout
 
 
+@pytest.mark.slow
 def test_a_lecture_that_needs_torch_is_told_so_in_one_line(folder: Path) -> None:
     (folder / "other.py").write_text(LECTURE.replace("from trace_tools", "import torch\nfrom trace_tools", 1))
     done = run(folder, "trace", "other.py", "-o", "elsewhere")
@@ -91,6 +93,7 @@ def test_a_lecture_that_needs_torch_is_told_so_in_one_line(folder: Path) -> None
     assert done.stderr.startswith("error: ModuleNotFoundError: No module named 'torch'; python -m pip install torch")
 
 
+@pytest.mark.slow
 def test_torch_that_comes_by_way_of_a_package_is_found_in_the_run(tmp_path: Path) -> None:
     """Nothing in the source names it: the first pass finds it loaded, and the run begins again with it."""
     (tmp_path / "sly.py").write_text(
@@ -101,6 +104,6 @@ def test_torch_that_comes_by_way_of_a_package_is_found_in_the_run(tmp_path: Path
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    trace = yaml.safe_load((tmp_path / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nevents:")[0])
+    trace = yaml.safe_load((tmp_path / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nsteps:")[0])
     assert [p["name"] for p in trace["run"]["processes"]] == ["pass 1", "metering", "shaken"]
     assert trace["machine"]["peaks"]

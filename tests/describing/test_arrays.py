@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cases_in_one import each
 from tests.describing.value_form import describe, tensor
 from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
@@ -39,7 +40,7 @@ def layouts() -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-@pytest.mark.parametrize("name", layouts())
+@each("name", layouts())
 def test_an_arrays_fields_are_what_numpy_says(name: str) -> None:
     a = layouts()[name]
     value = describe(a)
@@ -57,9 +58,7 @@ def test_an_arrays_fields_are_what_numpy_says(name: str) -> None:
     assert field["storage_bytes"] == owner.nbytes
 
 
-@pytest.mark.parametrize(
-    "name", ["f2", "f4", "f8", "g", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "c8", "c16"]
-)
+@each("name", ["f2", "f4", "f8", "g", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "c8", "c16"])
 def test_elements_of_every_type(name: str) -> None:
     a = np.array([[0, 1], [2, 3]]).astype(name)
     field = tensor(a)
@@ -175,7 +174,7 @@ def test_arrays_die_on_time() -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize(
+@each(
     ("scalar", "value"),
     [
         (np.float32(0.1), {"type": "float32", "value": float(np.float32(0.1)), "text": "0.1"}),

@@ -41,6 +41,14 @@ def test_a_pandas_frame_is_its_columns() -> None:
     assert elements(part(value, "missing")) == [1, "<NA>", 3]
 
 
+def test_a_series_of_objects_has_its_elements() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [1, 2], "t": pandas.to_datetime(["2024-01-01", "2024-01-02"]), "s": ["a", "b"]})
+    assert elements(describe(frame.astype(object)["s"])) == ["a", "b"]  # text, in pandas before 3
+    assert elements(describe(frame.dtypes)) == [str(dtype) for dtype in frame.dtypes]
+    assert elements(describe(frame.iloc[0])) == [1, str(frame["t"][0]), "a"]
+
+
 def test_memory_that_a_frame_shares_is_seen() -> None:
     pandas = pytest.importorskip("pandas")
     describer = Describer()
@@ -53,12 +61,23 @@ def test_memory_that_a_frame_shares_is_seen() -> None:
     assert tensor(frame["a"].copy(), describer)["storage"] != a["storage"]
 
 
-def test_an_index_of_its_own_is_said_to_be_missing() -> None:
+def test_an_index_of_its_own_is_the_labels_of_rows() -> None:
     pandas = pytest.importorskip("pandas")
-    assert describe(pandas.Series([1, 2], index=["x", "y"]))["note"] == "without its index"
-    assert describe(pandas.Series(["v", "w"], index=["x", "y"]))["note"] == "dtype str; without its index"
-    assert "note" not in describe(pandas.Series([1, 2]))
-    assert describe(pandas.DataFrame({"a": [1, 2]})[1:])["note"] == "without its index"
+    indices = [
+        ["x", "y"],
+        pandas.date_range("2026-01-01", periods=2),
+        pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)]),
+    ]
+    for index in indices:
+        series = pandas.Series([1, 2], index=index)
+        for value in (describe(series), describe(pandas.Series(["v", "w"], index=index)), describe(series.to_frame())):
+            told = [item.get("value", item.get("text", item.get("items"))) for item in value["labels"]]
+            assert len(told) == len(index)
+            if isinstance(index, list):
+                assert told == index and "note" not in describe(series)
+    assert describe(pandas.Series(["v", "w"], index=["x", "y"]))["note"] == "dtype str"
+    assert "labels" not in describe(pandas.Series([1, 2])) and "labels" not in describe(pandas.DataFrame({"a": [1]}))
+    assert [len(describe(pandas.Series(range(999), index=range(1, 1000)))[key]) for key in ("labels",)] == [100]
 
 
 def test_frames_of_odd_forms() -> None:
@@ -93,6 +112,8 @@ def test_a_polars_frame_is_its_columns() -> None:
     assert [item.get("value") for item in part(value, "missing")["items"]] == frame["missing"].to_list()
     assert elements(part(value, "text")) == ["x", "y", "z"]
     assert describe(frame["whole"])["type"] == "Series"
+    days = polars.date_range(polars.date(2024, 1, 1), polars.date(2024, 1, 2), eager=True)
+    assert elements(describe(days)) == ["2024-01-01", "2024-01-02"]
 
 
 JAX = """

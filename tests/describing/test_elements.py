@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.cases_in_one import each
 from trace_tools.describing.elements import Conversion, blocks, corner_shape, summarize
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,8 +35,8 @@ def variants(x: Array) -> dict[str, Array]:
     }
 
 
-@pytest.mark.parametrize("layout", variants(np.empty((5, 6, 7))))
-@pytest.mark.parametrize("chunk", [1, 7, 50, 10**6])
+@each("layout", variants(np.empty((5, 6, 7))))
+@each("chunk", [1, 7, 50, 10**6])
 def test_statistics_equal_numpys_own(layout: str, chunk: int) -> None:
     x = variants(np.random.default_rng(0).normal(size=(5, 6, 7)).round(1))[layout]
     found = fields(x, chunk=chunk)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases_in_one import each
 from trace_tools.describing.redact import Redactor
 
 SECRETS = {
@@ -26,7 +27,7 @@ def redact() -> Redactor:
     return Redactor("/home/ann", "ann", "gpu17.cluster.example", SECRETS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "redacted"),
     [
         ("/home/ann/lecture.py", "~/lecture.py"),

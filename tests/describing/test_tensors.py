@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.cases_in_one import each
 from tests.describing.tensor_kinds import Logged, Overridden, Wrapper, only_known_warnings
 from tests.describing.value_form import describe, part, tensor
 from trace_tools.describing.elements import Limits
@@ -42,7 +43,7 @@ def layouts() -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("name", layouts())
+@each("name", layouts())
 def test_a_tensors_fields_are_what_torch_says(name: str) -> None:
     x = layouts()[name]
     value = describe(x)
@@ -311,7 +312,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@each("name", NUMBERS)
 def test_elements_of_every_type(name: str) -> None:
     dtype = NUMBERS[name]
     x = torch.tensor([0, 1, 2, 3, 0, 1]).reshape(2, 3).to(dtype)
@@ -358,7 +359,7 @@ def test_conjugated_and_negated_views() -> None:
     assert tensor(x.conj().imag)["elements"] == [-2.0, 4.0]
 
 
-@pytest.mark.parametrize(
+@each(
     "name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "uint16", "uint64", "bool"]
 )
 def test_statistics_equal_torchs_own(name: str) -> None:

@@ -213,6 +213,7 @@ def test_threads_get_distinct_labels() -> None:
     assert len(labels) == 600 and len(set(labels)) == 200
 
 
+@pytest.mark.slow
 def test_numpy_is_not_needed() -> None:
     code = (
         "import sys; sys.modules['numpy'] = None\n"

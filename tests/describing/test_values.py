@@ -1,4 +1,6 @@
+import argparse
 import collections
+import csv
 import dataclasses
 import datetime
 import decimal
@@ -7,6 +9,7 @@ import fractions
 import functools
 import math
 import pathlib
+import string
 import subprocess
 import sys
 import time
@@ -19,6 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases_in_one import each
 from tests.describing.value_form import assert_form
 from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
@@ -54,7 +58,7 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
-@pytest.mark.parametrize(
+@each(
     "obj",
     [
         3,
@@ -101,7 +105,7 @@ def test_integers_too_long_to_write(sign: int) -> None:
         sys.set_int_max_str_digits(before)
 
 
-@pytest.mark.parametrize(
+@each(
     ("obj", "kind", "text"),
     [
         (1 + 2j, "complex", "(1+2j)"),
@@ -255,6 +259,29 @@ def test_named_fields_become_entries() -> None:
         {"type": "str", "value": "tm_year"},
         {"type": "int", "value": 1970},
     ]
+
+
+class Account:
+    def __init__(self, owner: str) -> None:
+        self.owner, self.entries = owner, [1]
+        self.own = self
+
+
+class Shown(Account):
+    def __repr__(self) -> str:
+        return f"<account of {self.owner}>"
+
+
+def test_an_object_without_a_repr_of_its_own_has_its_fields() -> None:
+    ada = Account("Ada")
+    value = describe(ada)
+    assert (value["type"], names(value)) == ("Account", list(vars(ada)))
+    assert value["entries"][2][1] == {"type": "cycle"}
+    assert describe(Shown("Ada"))["text"] == repr(Shown("Ada"))
+    ada.__dict__.clear()
+    assert describe(ada)["text"] == f"<{__name__}.Account object>"
+    assert "entries" not in describe(argparse.Namespace(a=1)) and "entries" not in describe(string.Formatter())
+    assert "entries" not in describe(csv.DictReader([]))  # of Python itself: how it works is none of the lecture's
 
 
 def test_subclasses_of_dict() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.describing.value_form import assert_form
 from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
@@ -39,9 +40,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(
-    "base", [object, list, tuple, dict, set, frozenset, collections.OrderedDict, int, float, str, bytes]
-)
+@each("base", [object, list, tuple, dict, set, frozenset, collections.OrderedDict, int, float, str, bytes])
 def test_no_method_of_an_object_is_trusted(base: type) -> None:
     kind = type("Hostile", (base,), HOSTILE | {"__class__": property(raises)})
     obj = base.__new__(kind, *([[1]] if base in (tuple, frozenset) else []))
@@ -132,6 +131,7 @@ def test_nothing_inspected_is_kept() -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_no_memory_is_left_allocated() -> None:
     describer = Describer()
     obj = [1, "a", {"k": [1.5, None]}, time.gmtime(0), object(), 10**5000, {1, 2}]

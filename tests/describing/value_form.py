@@ -7,7 +7,7 @@ import json
 from typing import Any, get_args, get_origin, get_type_hints
 
 from trace_tools.describing.values import Describer
-from trace_tools.schema import Value
+from trace_tools.trace.model import Value
 
 _PLAIN = (dict, list, str, int, float, bool)
 

@@ -22,7 +22,7 @@ from tests.emulated_cuda.build import ROOT, environment
 CARDS = ("emulated", "h100", "t4")
 WITH_STAND_INS = (
     "tests/machines",
-    "tests/test_accelerators.py",
+    "tests/machines/test_accelerators.py",
     "tests/commands/test_doctor.py",
     "tests/tracing/test_recorder_devices.py",
     "tests/test_lecture.py::test_free_memory_decides_sizes_once",

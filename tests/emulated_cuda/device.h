@@ -79,8 +79,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     faults().check();
   }
   void synchronizeDevice(const c10::DeviceIndex d) const override {
-    drain_device(d < 0 ? current_device : d);
-    faults().check();
+    wait_for_device(d < 0 ? current_device : d);
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const Stream& s) const override {
     if (data.get_deleter() != &release_block || !data.get_context()) return;
@@ -184,8 +183,7 @@ struct Hooks : at::CUDAHooksInterface {
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex d) const override { return exchangeDevice((c10::DeviceIndex)index(d)); }
   void deviceSynchronize(c10::DeviceIndex d) const override {
-    drain_device(index(d));
-    faults().check();
+    wait_for_device(index(d));
   }
   c10::Device getDeviceFromPtr(void* data) const override {
     for (int d = 0; d < device_count; ++d)

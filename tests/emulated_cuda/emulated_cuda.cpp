@@ -87,6 +87,25 @@ static std::map<std::string, int64_t> stats(int device) {
           {"active", c.active}, {"requested", c.requested}, {"segments", c.segments}, {"allocations", c.allocations},
           {"frees", c.frees}, {"ooms", c.ooms}, {"retries", c.retries}, {"total", c.total}, {"left", c.left()}};
 }
+// Each segment: where it begins, its bytes; of each block its bytes, those that were asked for, and its state.
+using BlockState = std::tuple<int64_t, int64_t, std::string>;
+static std::vector<std::tuple<int64_t, int64_t, std::vector<BlockState>>> segments(int device) {
+  auto& c = cache(device);
+  std::lock_guard<std::mutex> guard(c.mutex);
+  std::set<const Block*> waiting;
+  for (auto& item : c.waiting) waiting.insert(item.second);
+  std::vector<std::tuple<int64_t, int64_t, std::vector<BlockState>>> found;
+  for (auto& [begin, end] : c.ranges) {
+    std::vector<BlockState> blocks;
+    for (auto item = c.blocks_at.lower_bound(begin); item != c.blocks_at.end() && item->first < end; ++item) {
+      const Block* block = item->second;
+      const char* used = waiting.count(block) ? "active_pending_free" : "active_allocated";
+      blocks.emplace_back(block->size, block->used ? block->requested : 0, block->used ? used : "inactive");
+    }
+    found.emplace_back(reinterpret_cast<int64_t>(begin), end - begin, std::move(blocks));
+  }
+  return found;
+}
 }  // namespace emulated
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -96,9 +115,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     TORCH_CHECK(count >= 0 && count <= MAX_DEVICES, count, " devices; at most ", MAX_DEVICES);
     device_count = count;
   });
-  m.def("set_memory", [](int device, int64_t total, int64_t others) {
+  m.def("set_memory", [](int device, int64_t total, int64_t others, int64_t workspace) {
     cache(device).total = cache(device).limit = total;
     cache(device).others = others;
+    cache(device).workspace = setting("EMULATED_CUDA_WORKSPACE", workspace);
   });
   m.def("set_limit", [](int device, int64_t bytes) { cache(device).limit = bytes; });
   m.def("device_count", [] { return device_count; });
@@ -106,6 +126,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_device", &select_device);
   // Memory.
   m.def("stats", &stats);
+  m.def("segments", &segments);
   m.def("allocated", [](int device) {
     std::lock_guard<std::mutex> guard(cache(device).mutex);
     return cache(device).allocated;
@@ -115,13 +136,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     cache(device).peak = cache(device).allocated;
     cache(device).reserved_peak = cache(device).reserved;
   });
-  m.def("empty_cache", [](int device) { cache(device).empty(); });
+  m.def("empty_cache", [](int device) {
+    faults().check_sticky();
+    cache(device).empty();
+  });
   m.def("resize_storage", &resize_storage);
   // Streams and events.
-  m.def("synchronize", [](int device) {
-    drain_device(device);
-    faults().check();
-  });
+  m.def("synchronize", &wait_for_device);
   m.def("drain", &drain_all);
   m.def("current_stream", [](int device) { return current_streams.at(device); });
   m.def("set_stream", [](int device, int64_t stream) { current_streams.at(device) = stream; });
@@ -135,7 +156,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("end_capture", &end_capture);
   m.def("replay", &replay);
   m.def("graph_kernels", [](Captured& c) { return c.graph ? c.graph->kernels.size() : 0; });
-  m.def("is_capturing", [] { return current_queue().capturing != nullptr; });
+  m.def("is_capturing", [] {
+    faults().check_sticky();
+    return current_queue().capturing != nullptr;
+  });
   // What a test asks for.
   m.def("set_pace", [](int64_t delay_us, int64_t jitter_us, int64_t seed, int64_t autograd_us) {
     pace().delay_us = delay_us;

@@ -182,7 +182,7 @@ inline void finish(const c10::OperatorHandle& op, Stack* stack, size_t begin, st
   for (auto& r : results) targets.push_back(r.defined() ? on_cpu(r) : r);
   auto& known = operator_of(op);
   ++known.times_queued;
-  workspace();
+  const auto held = workspace();
   queue_kernel(op, known, *stack, begin, std::move(targets));
   stack->erase(stack->begin() + (ptrdiff_t)begin, stack->end());
   for (auto& r : results) stack->push_back(std::move(r));

@@ -44,11 +44,13 @@ struct Cache {  // of one device
   std::map<Pool, std::set<Block*, BySize>> free_blocks;
   std::deque<std::pair<std::vector<std::shared_ptr<EventState>>, Block*>> waiting;  // freed; other streams must pass
   std::map<const char*, const char*> ranges;  // of the segments: begin, end
+  std::map<const char*, Block*> blocks_at;    // all of them, by where they begin
   std::set<int64_t> graphs;  // whose pools may not be given back
   int64_t allocated = 0, peak = 0, reserved = 0, reserved_peak = 0, active = 0, requested = 0, segments = 0,
           allocations = 0, frees = 0, ooms = 0, retries = 0;
   int64_t total = 0, limit = 0, others = 0;  // the card's bytes, what this process may take, what others have
   int64_t context = 300 * MiB, fail_at = 0;
+  int64_t workspace = 0;  // bytes of cuBLAS's, see `operators.h`
 
   int64_t left() const { return std::max<int64_t>(0, total - others - context - reserved); }
 
@@ -138,10 +140,11 @@ struct Cache {  // of one device
     reserved_peak = std::max(reserved_peak, reserved);
     ++segments;
     ranges[static_cast<char*>(data)] = static_cast<char*>(data) + bytes;
-    return new Block{static_cast<char*>(data), bytes, 0, device, pool};
+    return blocks_at[static_cast<char*>(data)] = new Block{static_cast<char*>(data), bytes, 0, device, pool};
   }
   void split(Block* block, int64_t size) {
     auto* rest = new Block{block->data + size, block->size - size, 0, device, block->pool};
+    blocks_at[rest->data] = rest;
     rest->before = block;
     rest->behind = block->behind;
     if (block->behind) block->behind->before = rest;
@@ -154,13 +157,16 @@ struct Cache {  // of one device
     block->used = false;
     block->others.clear();
     if (Block* other = block->before; other && !other->used && blocks.erase(other)) {
+      blocks_at.erase(block->data);
       block->data = other->data;
+      blocks_at[block->data] = block;
       block->size += other->size;
       block->before = other->before;
       if (other->before) other->before->behind = block;
       delete other;
     }
     if (Block* other = block->behind; other && !other->used && blocks.erase(other)) {
+      blocks_at.erase(other->data);
       block->size += other->size;
       block->behind = other->behind;
       if (other->behind) other->behind->before = block;
@@ -197,6 +203,7 @@ struct Cache {  // of one device
         reserved -= block->size;
         --segments;
         ranges.erase(block->data);
+        blocks_at.erase(block->data);
         ::free(block->data);
         delete block;
       }

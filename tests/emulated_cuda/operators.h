@@ -19,7 +19,8 @@ using Stack = torch::jit::Stack;
 
 inline const bool blocking = setting("CUDA_LAUNCH_BLOCKING", 0);
 inline const bool log_in_step = setting("EMULATED_CUDA_LOG", 0);
-inline const int64_t workspace_bytes = setting("EMULATED_CUDA_WORKSPACE", 8 * MiB + 128 * 1024);
+inline const bool transient_workspace = setting("EMULATED_CUDA_TRANSIENT_WORKSPACE", 0);
+inline const int64_t computed_bytes = setting("EMULATED_CUDA_COMPUTED", INT64_MAX);
 inline std::atomic<int> sync_debug{0};
 inline std::atomic<int64_t> launches{0};
 
@@ -99,18 +100,28 @@ inline void wait_here(const std::string& why) {  // everything queued on this st
   current_queue().drain();
   faults().check();
 }
-inline void workspace() {  // cuBLAS's: one per thread and stream, at the first product, and it stays
-  static auto* held = new std::map<std::tuple<std::thread::id, int, int64_t>, c10::DataPtr>;
+// Allocate cuBLAS's workspace for a product whose outputs are there. torch 2.13 keeps it: one per thread and stream,
+// from the first product on. Later releases free it once the product is queued: the caller holds what is returned.
+[[nodiscard]] inline c10::DataPtr workspace() {
+  static auto* kept = new std::map<std::tuple<std::thread::id, int, int64_t>, c10::DataPtr>;
   static std::mutex mutex;
-  if (!workspace_bytes) return;
+  const auto bytes = cache(current_device).workspace;
+  if (!bytes) return {};
+  if (transient_workspace) return device_allocator.allocate(bytes);
   std::lock_guard<std::mutex> guard(mutex);
-  auto& slot = (*held)[{std::this_thread::get_id(), current_device, current_stream()}];
-  if (!slot.get()) slot = device_allocator.allocate(workspace_bytes);
+  auto& slot = (*kept)[{std::this_thread::get_id(), current_device, current_stream()}];
+  if (!slot.get()) slot = device_allocator.allocate(bytes);
+  return {};
 }
+// Whether a kernel with so many bytes of tensors is computed. One that is not leaves in memory what was there: sizes,
+// counts and the allocator's figures are those of a large card, in a fraction of a CPU's time.
+inline bool computed(int64_t bytes) { return bytes <= computed_bytes; }
 // `kept` and `pinned` are what the copy reads or writes on the host, if it may outlive its tensor.
 inline void copy_later(const Tensor& to, const Tensor& from, std::shared_ptr<HostBlock> pinned = nullptr,
                        c10::Storage kept = {}) {
-  launch([to, from, pinned, kept] {
+  const bool runs = computed((int64_t)(to.nbytes() + from.nbytes()));
+  launch([to, from, pinned, kept, runs] {
+    if (!runs) return;
     Below below;
     at::native::copy_(const_cast<Tensor&>(to), from, false);
   });
@@ -345,11 +356,14 @@ inline std::vector<std::pair<Tensor, Tensor>> widen(const Operator& known, Stack
 inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, const Stack& stack, size_t begin,
                          std::vector<Tensor> targets) {
   auto arguments = std::make_shared<Stack>();
+  int64_t bytes = 0;
+  for (const auto& t : targets) bytes += t.defined() ? (int64_t)t.nbytes() : 0;
   for (size_t a = begin; a < stack.size(); ++a) {
     auto value = stack[a];
     if ((int)(a - begin) == known.generator) value = drawn(value);
     if (value.isDevice()) value = at::Device(at::kCPU);
-    each(value, [](const Tensor& t) {
+    each(value, [&bytes](const Tensor& t) {
+      bytes += (int64_t)t.nbytes();
       if (ours(t)) return on_cpu(t);
       Below below;
       Tensor copy = t.clone();
@@ -358,6 +372,7 @@ inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, c
     });
     arguments->push_back(std::move(value));
   }
+  if (!computed(bytes)) return launch([arguments, targets = std::move(targets)] {});
   const auto* self = &known;
   launch([op, arguments, targets = std::move(targets), self] {
     Below below;
@@ -445,7 +460,6 @@ inline bool on_the_queue(const c10::OperatorHandle& op, Operator& known, Stack* 
     targets.push_back(on_cpu(result));
     return result;
   };
-  if (known.product) workspace();
   const auto returns = known.from.size();
   Stack results;
   for (size_t r = 0; r < returns; ++r) {
@@ -473,6 +487,7 @@ inline bool on_the_queue(const c10::OperatorHandle& op, Operator& known, Stack* 
     grow(pair.device, span(pair.meta));
     pair.device.unsafeGetTensorImpl()->set_sizes_and_strides(pair.meta.sizes(), pair.meta.strides(), pair.meta.storage_offset());
   }
+  const auto held = known.product ? workspace() : c10::DataPtr();
   queue_kernel(op, known, *stack, begin, std::move(targets));
   stack->erase(stack->begin() + (ptrdiff_t)begin, stack->end());
   for (auto& value : results) stack->push_back(std::move(value));
@@ -562,7 +577,7 @@ inline void fallback(const c10::OperatorHandle& op, Stack* stack) {
     const bool reads = known.reads || masked(known, *stack, begin);
     ++(reads ? known.times_read : known.times_in_step);
     if (log_in_step && !reads && known.times_in_step == 1) fprintf(stderr, "emulated device: in step: %s\n", known.name.c_str());
-    if (known.product) workspace();
+    const auto held = known.product ? workspace() : c10::DataPtr();
     launch([] {});
     if (reads) {
       wait_here(known.name);

@@ -3,7 +3,8 @@
     >>> PROFILES["t4"].capability
     (7, 5)
 
-Names, capabilities and numbers of multiprocessors are the vendors'; the memory is what the driver reports, in MiB.
+Names, capabilities and numbers of multiprocessors are the vendors', but for "unlisted", which is no vendor's: a card
+that is in nobody's table. The memory is what the driver reports, in MiB.
 `nvidia_smi.py` answers from the same table. Standard library only: it is read before torch is, and without it.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 DRIVER = "580.95.05"
+HOPPER_KIB = 32 << 10  # torch's workspaces, by architecture: aten/src/ATen/cuda/CublasHandlePool.cpp of torch 2.13
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Profile:
     rocm: str = ""  # the architecture's name, on AMD's cards
     others_mib: int = 0  # what other processes have of its memory
     mig: str = ""  # the slice's name: nvidia-smi can't tell its clocks or its processes
+    workspace_kib: int = 8320  # that torch gives the library of matrix products for each thread and stream
 
     @property
     def memory_bytes(self) -> int:
@@ -36,12 +39,25 @@ class Profile:
 
 PROFILES = {
     "emulated": Profile("Emulated CUDA device", 3500, (9, 0), 16),
-    "h100": Profile("NVIDIA H100 80GB HBM3", 81079, (9, 0), 132, l2_mib=50),
+    "h100": Profile("NVIDIA H100 80GB HBM3", 81079, (9, 0), 132, l2_mib=50, workspace_kib=HOPPER_KIB),
     "a100": Profile("NVIDIA A100-SXM4-40GB", 40339, (8, 0), 108, l2_mib=40),
     "4090": Profile("NVIDIA GeForce RTX 4090", 24081, (8, 9), 128, 1536, 72),
     "t4": Profile("Tesla T4", 14913, (7, 5), 40, 1024),
     "v100": Profile("Tesla V100-SXM2-16GB", 16144, (7, 0), 80, l2_mib=6),
-    "mi300x": Profile("AMD Instinct MI300X", 196288, (9, 4), 304, rocm="gfx942:sramecc+:xnack-"),
-    "mig": Profile("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9728, (9, 0), 16, l2_mib=6, mig="1g.10gb"),
-    "shared": Profile("NVIDIA H100 80GB HBM3", 81079, (9, 0), 132, l2_mib=50, others_mib=81079 - 300 - 2048),
+    "mi300x": Profile(
+        "AMD Instinct MI300X", 196288, (9, 4), 304, rocm="gfx942:sramecc+:xnack-", workspace_kib=128 << 10
+    ),
+    "mig": Profile(
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9728, (9, 0), 16, l2_mib=6, mig="1g.10gb", workspace_kib=HOPPER_KIB
+    ),
+    "unlisted": Profile("NVIDIA Unlisted 24GB", 24081, (8, 9), 66, 1536, 48),
+    "shared": Profile(
+        "NVIDIA H100 80GB HBM3",
+        81079,
+        (9, 0),
+        132,
+        l2_mib=50,
+        others_mib=81079 - 300 - 2048,
+        workspace_kib=HOPPER_KIB,
+    ),
 }

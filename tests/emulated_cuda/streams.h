@@ -78,6 +78,12 @@ struct Faults {
     std::lock_guard<std::mutex> guard(mutex);
     return code != 0;
   }
+  // What every call of the driver says once the context is lost, also one that asks for nothing of the device.
+  void check_sticky() {
+    if (!any) return;
+    std::lock_guard<std::mutex> guard(mutex);
+    if (code) raise(code, sticky);
+  }
   void check() {
     if (!any) return;
     std::string what;
@@ -104,6 +110,9 @@ struct Pace {
   std::atomic<int64_t> seed{setting("EMULATED_CUDA_SEED", 0)};
   std::atomic<int64_t> autograd_us{setting("EMULATED_CUDA_AUTOGRAD_US", 0)};  // see `memory.h`
   std::atomic<bool> held{false};
+  // As Windows' driver model has it: what is queued reaches the device when someone waits for it or queries an event.
+  const bool batched = setting("EMULATED_CUDA_BATCH", 0) > 0;
+  const int64_t device_wait_us = setting("EMULATED_CUDA_WAIT_US", 0);  // how long a wait for an idle device takes
   const int64_t capacity = setting("EMULATED_CUDA_QUEUE", 1024);  // launches that may wait before one waits for them
 
   int64_t drawn_us(uint64_t stream, uint64_t launch) const {
@@ -174,7 +183,7 @@ struct Queue {
   std::mutex mutex;
   std::condition_variable work, progress;
   std::deque<Task> tasks;
-  uint64_t pushed = 0, done = 0, launched = 0, kernels_done = 0, permits = 0;
+  uint64_t pushed = 0, submitted = 0, done = 0, launched = 0, kernels_done = 0, permits = 0;
   bool started = false;
   std::shared_ptr<Graph> capturing;  // launches go there, not to the worker
 
@@ -187,6 +196,7 @@ struct Queue {
       return;
     }
     std::unique_lock<std::mutex> lock(mutex);
+    if (pushed - done >= (uint64_t)pace().capacity) submit(lock);
     if (kernel && !on_worker && pushed - done >= (uint64_t)pace().capacity)
       wait(lock, [this] { return pushed - done < (uint64_t)pace().capacity; });
     if (!started) {
@@ -197,23 +207,29 @@ struct Queue {
     if (kernel) pause = pace().delay_us + pace().drawn_us((uint64_t)(device * STREAMS + id), ++launched);
     tasks.push_back({std::move(run), kernel, pause});
     ++pushed;
-    lock.unlock();
-    work.notify_one();
+    if (!pace().batched) submit(lock);
+  }
+  void submit() {
+    std::unique_lock<std::mutex> lock(mutex);
+    submit(lock);
   }
   bool idle() {
     refuse_in_capture();
-    std::lock_guard<std::mutex> guard(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
+    submit(lock);
     return done == pushed;
   }
   void drain() {
     refuse_in_capture();
     std::unique_lock<std::mutex> lock(mutex);
+    submit(lock);
     const auto target = pushed;
     wait(lock, [this, target] { return done >= target; });
   }
   // Let the worker run `count` kernels that are held, and return how many it ran, when it has.
   int64_t release(int64_t count) {
     std::unique_lock<std::mutex> lock(mutex);
+    submit(lock);
     int64_t waiting = 0;
     for (const auto& task : tasks) waiting += task.kernel;
     count = std::min(count, waiting);
@@ -230,6 +246,10 @@ struct Queue {
   }
 
  private:
+  void submit(std::unique_lock<std::mutex>&) {
+    submitted = pushed;
+    work.notify_one();
+  }
   template <class Condition>
   void wait(std::unique_lock<std::mutex>& lock, Condition over) {
     if (over()) return;
@@ -254,7 +274,7 @@ struct Queue {
     share_one_core(false);
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
-      work.wait(lock, [this] { return !tasks.empty() && (!tasks.front().kernel || !pace().held || permits > 0); });
+      work.wait(lock, [this] { return done < submitted && (!tasks.front().kernel || !pace().held || permits > 0); });
       const bool kernel = tasks.front().kernel;
       if (kernel && permits > 0) --permits;
       {
@@ -310,6 +330,17 @@ inline void drain_device(int device) {
   for (int s = 0; s < STREAMS; ++s) queue(device, s).refuse_in_capture();
   for (int s = 0; s < STREAMS; ++s) queue(device, s).drain();
 }
+// What a program calls to wait for a device: it takes its time even where there is nothing to wait for.
+inline void wait_for_device(int device) {
+  drain_device(device);
+  if (pace().device_wait_us > 0) {
+    WithoutGil without;
+    const auto until = Clock::now() + std::chrono::microseconds(pace().device_wait_us);
+    while (Clock::now() < until) {
+    }
+  }
+  faults().check();
+}
 inline void drain_all() {
   for (int d = 0; d < device_count; ++d) drain_device(d);
 }
@@ -320,6 +351,7 @@ inline void select_device(int device) {
 
 // ------------------------------------------------------------------------------------------------ events
 struct EventState {  // one recording of an event
+  Queue* on = nullptr;
   int device;
   std::mutex mutex;
   std::condition_variable changed;
@@ -334,15 +366,18 @@ struct EventState {  // one recording of an event
     changed.notify_all();
   }
   bool query() {
+    on->submit();
     std::lock_guard<std::mutex> guard(mutex);
     return done;
   }
   void wait_on_worker() {
+    on->submit();
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [this] { return done; });
   }
   void wait() {
     WithoutGil without;
+    on->submit();
     std::unique_lock<std::mutex> lock(mutex);
     while (!done)
       if (!changed.wait_for(lock, HELD_LIMIT, [this] { return done; }))
@@ -363,6 +398,7 @@ inline std::shared_ptr<EventState> state_of(void* event) {
 inline std::shared_ptr<EventState> mark(Queue& queue) {
   queue.refuse_in_capture();
   auto state = std::make_shared<EventState>();
+  state->on = &queue;
   state->device = queue.device;
   queue.push([state] { state->finish(); }, false);
   return state;

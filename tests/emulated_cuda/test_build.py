@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.emulated_cuda import build
+from tests.programs import require
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_an_unknown_card_is_one_line() -> None:
 
 
 def test_a_library_that_does_not_work_is_refused_each_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "compiler", lambda: "true")
+    monkeypatch.setattr(build, "compiler", lambda: sys.executable)
     monkeypatch.setattr(build, "_compile", lambda target: target.write_bytes(b"no library"))
     failed = subprocess.CompletedProcess([], 1, "ok this\nthat, line 3: AssertionError: 1 != 2\n", "")
     monkeypatch.setattr(build, "run", lambda *_: failed)
@@ -46,13 +47,14 @@ def test_a_library_that_does_not_work_is_refused_each_time(cache: Path, monkeypa
 
 
 def test_sources_that_torch_refuses_are_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "compiler", lambda: "false")
+    (false,) = require("false")
+    monkeypatch.setattr(build, "compiler", lambda: false)
     with pytest.raises(build.CannotBuild, match=r"has other internals than the emulated device: status 1$"):
         build.library()
 
 
 def test_a_built_library_is_used_again_and_old_ones_go(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "compiler", lambda: "true")
+    monkeypatch.setattr(build, "compiler", lambda: sys.executable)
     made: list[Path] = []
     monkeypatch.setattr(build, "_compile", lambda target: (target.write_bytes(b""), made.append(target)))
     monkeypatch.setattr(build, "run", lambda *_: subprocess.CompletedProcess([], 0, "", ""))

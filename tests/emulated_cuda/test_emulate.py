@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparing.planted import made
+from tests.diff.planted import made
 from tests.emulated_cuda import emulate
-from trace_tools.file_format.trace_file import write
-from trace_tools.schema import Claim, Process, Step
+from trace_tools.trace.model import Claim, Process, Step
+from trace_tools.trace.trace_file import write
 
 
 @pytest.mark.parametrize(("in_step", "well"), [(0, True), (9, True), (20, False)])

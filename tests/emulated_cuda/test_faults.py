@@ -54,8 +54,8 @@ def test_a_device_can_be_unavailable_beside_its_driver(emulated: None) -> None:
     ("arguments", "role"),
     [
         (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine-1.json", "cuda"], "survey"),
-        (["python", "-P", "-m", "trace_tools.tracing.child", "run/pass-2.json"], "pass-2"),
-        (["python", "-m", "trace_tools.tracing.child", "run/metering.json"], "metering"),
+        (["python", "-P", "-m", "trace_tools.tracing.worker", "run/pass-2.json"], "pass-2"),
+        (["python", "-m", "trace_tools.tracing.worker", "run/metering.json"], "metering"),
         (["python", "-m", "pytest"], "other"),
     ],
 )

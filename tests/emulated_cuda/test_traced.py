@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ import torch
 
 from tests.emulated_cuda.build import HERE, ROOT, environment
 from tests.emulated_cuda.profiles import PROFILES
-from trace_tools.file_format.trace_file import load
-from trace_tools.formats import quantity
-from trace_tools.schema import Frame, Step, Trace
+from trace_tools.analysis.invariants import violations
+from trace_tools.trace.model import Frame, Step, Trace
+from trace_tools.trace.trace_file import load
+from trace_tools.util.formats import quantity
 
 pytestmark = [
     pytest.mark.cuda,
@@ -180,6 +182,50 @@ def fails():
 '''
 
 
+AFTER_A_FAILURE = (
+    LATE.replace("    fails()\n", "    fails()\n    cpu()\n    plain()\n    again()\n")
+    + '''
+
+def cpu():
+    """On the CPU"""
+    a = torch.ones(3)
+    b = (a + 1).sum()  # @inspect b
+    assert b.item() == 6
+
+
+def plain():
+    """Plain Python"""
+    c = 3 + 4  # @inspect c
+    assert c == 7
+
+
+def again():
+    """On the device again"""
+    torch.cuda.synchronize()
+'''
+)
+
+
+def test_a_device_that_has_failed_is_blamed_where_the_lecture_uses_it_and_nowhere_else(tmp_path: Path) -> None:
+    """Every later wait raises the same error: the tracer's own must raise it in no statement of the lecture."""
+    faults = {"EMULATED_CUDA_FAULTS": "pass-1/assert:20", "EMULATED_CUDA_DELAY_US": "1000"}  # it fails while it waits
+    trace, done = traced(tmp_path, AFTER_A_FAILURE, options=["--keep-going"], **faults)
+    steps = [step for step in trace.steps if isinstance(step, Step)]
+    source = trace.sources[0].text.splitlines()
+    raised = {source[step.raised.origin_line - 1].strip() for step in steps if step.raised}
+    assert raised <= {"y = y + 1", "y.sum().item()", "torch.cuda.synchronize()"} and len(raised) == 2
+    values = {name: value for step in steps for name, value in step.values or ()}
+    assert (values["z"].value, values["c"].value, values["b"].tensor.elements) == (3, 7, [6.0])
+    assert [step.claim.held for step in steps if step.claim] == [True, True]
+    (noticed,) = [step for step in steps if step.warnings]
+    assert "device-side assert" in noticed.warnings[0] and noticed.line == 18, "once, and where it was noticed"
+    assert not any(step.device_ns for step in steps if step.line >= 18)
+    assert all(step.cold_ns and step.cold_ns[0] > 0 for step in steps if step.values)
+    assert (trace.run.complete, done.returncode) == (False, 1)
+    assert trace.run.ended == "the device failed at line 18 (pass 1)"
+    assert trace.run.processes[0].warm_ns is None
+
+
 @pytest.mark.parametrize(("launch", "line"), [(20, 12), (50, 15)])
 def test_an_error_that_comes_late_says_since_when_it_can_have_come(launch: int, line: int, tmp_path: Path) -> None:
     """The tracer waits at the annotated lines: it is something launched after the last of them."""
@@ -201,6 +247,122 @@ def test_a_device_that_fails_while_it_is_measured_is_no_machine(tmp_path: Path) 
     *_, line = done.stderr.splitlines()
     assert line.startswith("error: the GPU failed while its peaks were measured: CUDA error: device-side assert")
     assert not [*tmp_path.glob("out/**/*.yaml")]
+
+
+TWO_CARDS = """
+import torch
+
+
+def main():
+    x = torch.ones(2**20, device="cuda:0")  # @inspect x.shape
+    y = torch.ones(2**22, device="cuda:1")  # @inspect y.shape
+    z = y + 1  # @inspect z
+    more = torch.ones(2**20, device="cuda:0")  # @inspect more.shape
+"""
+
+
+def test_the_bytes_of_several_cards_are_summed(tmp_path: Path) -> None:
+    """What tensors hold was that of all cards, and what was allocated that of one."""
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=TWO_CARDS)
+    assert done.returncode == 0 and "can't be right" not in done.stdout + done.stderr, done.stderr
+    (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
+    steps = [step for step in load(path).trace.steps if isinstance(step, Step) and step.annotated]
+    x, y = 2**22, 2**24
+    assert [step.allocated_bytes for step in steps] == [x, x + y, x + 2 * y, 2 * x + 2 * y]
+    assert all(step.allocated_bytes == step.meters.live_bytes for step in steps if step.meters)
+
+
+CLOCKS = """
+import time
+import torch
+
+
+def main():
+    x = torch.ones(700, 700, device="cuda") / 700
+    y = x @ x  # @inspect y.shape
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph, stream=side):
+        for _ in range(20):
+            x @ x
+    replayed = graph.replay()  # @inspect replayed
+    slept = [time.sleep(0.02), x + 1]  # @inspect slept
+    for i in range(20):
+        c = i + 1  # @inspect c
+    view = x.t()  # @inspect view.shape
+    several = steps_inside(x)  # @inspect several.shape
+
+
+def steps_inside(x):
+    for _ in range(20):
+        x = x @ x
+    y = x + 1  # @inspect y
+    for _ in range(20):
+        x = x @ x
+    return x @ y  # @inspect x
+"""
+
+
+def test_the_clock_of_each_step_on_a_host_that_batches_commands_and_waits_long(tmp_path: Path) -> None:
+    """What the device did is by its clock, launch time beside it; of the rest the host's, without the 150 µs.
+
+    Other programs on this machine can lengthen any step, so a busy moment is tried again.
+    """
+    for attempt in range(4):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        trace, done = traced(folder, CLOCKS, ["--passes", "3"], EMULATED_CUDA_WAIT_US="150", EMULATED_CUDA_BATCH="1")
+        assert done.returncode == 0, done.stderr
+        assert trace.run.processes[0].floor_ns
+        steps: dict[str, list[Step]] = {}
+        for step in trace.steps:
+            for name, _ in (step.values or ()) if isinstance(step, Step) else ():
+                steps.setdefault(name, []).append(step)
+        for name in ("y.shape", "replayed", "slept", "several.shape"):
+            (step,) = steps[name]
+            assert step.device_ns and step.launch_ns, name
+        assert min(steps["slept"][0].device_ns or [0]) >= 20_000_000, "the host's own work between two kernels"
+        by_host = [statistics.median(step.host_ns or [0]) for step in steps["c"] if not step.device_ns]
+        if len(by_host) >= 10 and not violations(trace):
+            break
+    assert len(by_host) >= 10 and sorted(by_host)[5] < 100_000
+    assert violations(trace) == [], "the host waited for each step on the device, also for one around others"
+    (replayed,), (product,) = steps["replayed"], steps["y.shape"]
+    assert (replayed.device_ns or [0]) > (product.device_ns or [0]), "no operator of torch"
+    pages = "".join(page.read_text() for page in folder.glob("out/**/*.md"))
+    assert "an empty step takes" in pages
+
+
+LEAVES = """
+import torch
+
+
+def main():
+    there = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream  # @inspect there
+    x = torch.ones(8, device="cuda:0")
+    held = torch.cuda.memory_reserved()  # @inspect held
+    x.sum().item()
+    wide = torch.ones(2**22, device="cuda:0")
+    del wide, x
+    torch.cuda.set_stream(torch.cuda.Stream(0))
+    torch.cuda.set_per_process_memory_fraction(0.001, 0)
+    torch.cuda.set_device(1)
+    torch.cuda.set_sync_debug_mode("error")
+"""
+
+
+def test_what_a_run_chose_of_the_devices_is_not_what_the_next_begins_with(tmp_path: Path) -> None:
+    """The oracle is the cold run, which begins as a new process does."""
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=LEAVES)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
+    trace = load(path).trace
+    assert [process.ended for process in trace.run.processes] == ["complete"] * 3 and trace.run.processes[0].warm_ns
+    values = {name: value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
+    assert [item.value for item in values["there"].items or ()] == [0, 0]
+    assert values["held"].value == 2 << 20, "one block: nothing was cached"
+    assert not any(value.varies or value.clock for value in values.values())
+    named = {"current device", "current streams", "debugging of waits", "part of the memory"}
+    assert {f"cuda: {name}" for name in named} <= {*(trace.run.processes[0].restored or ())}
 
 
 KEEPS = """
@@ -254,9 +416,11 @@ def test_a_section_that_runs_out_of_memory_leaves_it_to_the_next(tmp_path: Path)
     assert all(process.peak_device_bytes >= 2**26 for process in trace.run.processes)
 
 
-def tools(tmp_path: Path, *command: str, cards: str, **more: str) -> subprocess.CompletedProcess[str]:
+def tools(
+    tmp_path: Path, *command: str, cards: str, text: str = LECTURE, **more: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command of the tools on other cards than this process has."""
-    (tmp_path / "lecture.py").write_text(LECTURE)
+    (tmp_path / "lecture.py").write_text(text)
     given = environment(cards) | {"PYTHONPATH": os.pathsep.join([str(HERE / "start"), str(ROOT)])} | more
     words = [sys.executable, "-m", "trace_tools", *command]
     return subprocess.run(words, env=given, capture_output=True, text=True, cwd=tmp_path)
@@ -278,10 +442,66 @@ def test_each_card_is_looked_at_and_traced(card: str, tmp_path: Path) -> None:
     assert (machine.name, machine.memory_bytes) == (PROFILES[card].name, PROFILES[card].memory_bytes)
 
 
+ROOF = '''
+import torch
+from trace_tools import peak_bandwidth, peak_flops
+from trace_tools.machines.machine import fast_format, peak_is_promised
+
+
+def main():
+    roof()
+
+
+def roof():
+    """Roof"""
+    form = fast_format()  # @inspect form
+    peak, bandwidth = peak_flops(form), peak_bandwidth()  # @inspect peak bandwidth
+    promised = peak_is_promised(form)  # @inspect promised
+    x = torch.ones(512, 512, device="cuda", dtype=getattr(torch, form))
+    y = x @ x  # @inspect y.shape
+'''
+
+
+@pytest.mark.parametrize(
+    ("card", "form", "promised"),
+    [
+        ("unlisted", "bfloat16", None),
+        ("mig", "bfloat16", (989.5e12 * 16 / 132, 3350e9 / 8)),
+        ("t4", "float16", (65e12, 320e9)),
+    ],
+)
+def test_a_roof_is_the_tables_or_a_part_of_it_or_else_measured(
+    card: str, form: str, promised: tuple[float, float] | None, tmp_path: Path
+) -> None:
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards=card, text=ROOF)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
+    trace = load(path).trace
+    values = {name: value.value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
+    assert (values["form"], values["promised"]) == (form, promised is not None)
+    measured = {peak.name: peak.per_second for peak in trace.machine.peaks if peak.measured}
+    if promised is None:  # the process that checks what depends on clocks has others
+        assert (values["peak"], values["bandwidth"]) == (measured[form], measured["memory"])
+        assert "measured: best of" in (path.parent / "index.html").read_text()
+    else:
+        assert (values["peak"], values["bandwidth"]) == promised
+
+
+def test_an_nvidia_smi_that_hangs_is_waited_for_once_in_a_trace(tmp_path: Path) -> None:
+    program = tmp_path / "bin/nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/log\nexec sleep 60\n")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "2", cards="h100", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "log").read_text() == "asked\n"
+
+
 BAD = {
-    "no such number": ("t4,t4", ["--device", "cuda:9"], {}, "PyTorch finds cuda:0 to cuda:1 on this machine"),
-    "no kernels": ("v100", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "and none for Tesla V100-SXM2-16GB"),
-    "no device": ("h100", [], {"EMULATED_CUDA_FAULTS": "unavailable"}, "NVIDIA H100 80GB HBM3 (driver 580.95.05) is"),
+    "no such number": ("t4,t4", ["--device", "cuda:9"], {}, "cuda:0 to cuda:1"),
+    "no kernels": ("v100", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "but none for Tesla V100-SXM2-16GB"),
+    "no device": ("h100", [], {"EMULATED_CUDA_FAULTS": "unavailable"}, "NVIDIA H100 80GB HBM3 (driver 580.95.05)"),
     "full": ("shared", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "the GPU is full: "),
     "another": ("t4", ["--device", "xpu"], {}, "device 'xpu': PyTorch finds no XPU device"),
 }
@@ -297,3 +517,98 @@ def test_a_card_that_is_of_no_use_is_one_line(case: str, tmp_path: Path) -> None
     *_, line = done.stderr.splitlines()
     assert done.returncode == 2 and line.startswith("error: ") and said in line
     assert [path.read_text() for path in tmp_path.glob("out/*/*")] == ["as it was"]
+
+
+CAPTURING = """
+import threading
+import torch
+
+
+def main():
+    section()
+
+
+def section():
+    '''A thread captures a graph while others are annotated'''
+    x = torch.ones(4, 4, device="cuda")
+    graph, began, go_on = torch.cuda.CUDAGraph(), threading.Event(), threading.Event()
+
+    def capture():
+        with torch.cuda.graph(graph):
+            results.append(x @ x)
+            began.set()
+            go_on.wait()
+
+    results = []
+    thread = threading.Thread(target=capture)
+    thread.start()
+    began.wait()
+    y = 1 + 1  # @inspect y
+    z = x.shape  # @inspect z x
+    go_on.set()
+    thread.join()
+    graph.replay()
+    total = results[0].sum().item()  # @inspect total
+    assert total == 64
+"""
+
+
+def test_a_capture_in_another_thread_is_not_broken_by_annotated_statements(tmp_path: Path) -> None:
+    """A wait for the device while any thread captures fails, and on a real device it ends the capture as well."""
+    trace, done = traced(tmp_path, CAPTURING)
+    steps = [step for step in trace.steps if isinstance(step, Step)]
+    assert (done.returncode, trace.run.complete) == (0, True), done.stderr
+    assert not any(step.warnings or step.raised for step in steps)
+    values = {name: value for step in steps for name, value in step.values or ()}
+    assert (values["total"].value, values["y"].value) == (64.0, 2)
+    assert values["x"].tensor is not None and values["x"].tensor.elements is None
+    timed = {name: step for step in steps for name, _ in step.values or ()}
+    assert timed["y"].device_ns is None and timed["total"].device_ns
+
+
+RANKS = """
+import os
+import torch
+import torch.distributed as dist
+
+
+def main():
+    sums()
+
+
+def sums():
+    '''Sums'''
+    dist.init_process_group("gloo")
+    CHOICE
+    x = torch.ones(2**20, device="cuda")  # @inspect x.shape
+    total = x.sum().cpu()
+    if dist.get_world_size() > 2:
+        raise RuntimeError("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000")
+    dist.all_reduce(total)  # @inspect total
+    dist.destroy_process_group()
+"""
+SETS = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
+
+
+@pytest.mark.parametrize(
+    ("choice", "cards", "ranks", "says"),
+    [
+        (SETS, "t4,t4", 2, None),
+        ("pass", "t4,t4", 2, "--ranks 2: ranks 0, 1 computed on the same GPU (cuda:0)"),
+        ("pass", "t4,t4,t4", 3, "--ranks 3: ranks 0 to 2 computed on the same GPU (cuda:0)"),  # and it fails there
+        (SETS, "t4", 2, "--ranks 2: each rank needs its own GPU, and torch finds 1 on this machine"),
+    ],
+)
+def test_ranks_that_share_a_gpu_are_told_what_to_do(
+    choice: str, cards: str, ranks: int, says: str | None, tmp_path: Path
+) -> None:
+    text = RANKS.replace("CHOICE", choice)
+    done = tools(
+        tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", "--ranks", str(ranks), cards=cards, text=text
+    )
+    said = [line for line in done.stderr.splitlines() if "--ranks" in line]
+    assert len(said) == (says is not None), done.stderr
+    refused = says is not None and "needs its own" in says
+    assert done.returncode == (2 if refused else ranks == 3)
+    if says is not None:
+        assert says in said[0] and (refused or "set_device" in said[0])

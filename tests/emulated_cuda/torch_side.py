@@ -35,7 +35,7 @@ def role() -> str:
     arguments = sys.orig_argv
     if "trace_tools.tracing.survey" in arguments:
         return "survey"
-    return Path(arguments[-1]).stem if "trace_tools.tracing.child" in arguments else "other"
+    return Path(arguments[-1]).stem if "trace_tools.tracing.worker" in arguments else "other"
 
 
 def faults() -> list[tuple[str, int]]:
@@ -84,7 +84,7 @@ def install() -> None:
         cards = [cards[int(number)] for number in visible.split(",")]
     lib.add_devices(len(cards))
     for index, card in enumerate(cards):
-        lib.set_memory(index, card.memory_bytes, card.others_mib << 20)
+        lib.set_memory(index, card.memory_bytes, card.others_mib << 20, card.workspace_kib << 10)
     for kind, number in faults():
         if kind == "oom":
             lib.fail_allocation(number, 0)
@@ -114,11 +114,11 @@ class _Started:
         os.register_at_fork(after_in_child=self._fork)
 
     def _fork(self) -> None:
-        self.forked = True
+        self.forked = self.initialized  # a process that is forked before may initialise its own
 
     @property
     def bad_fork(self) -> bool:
-        return self.forked and self.initialized
+        return self.forked
 
     def now(self) -> None:
         """Initialise, as the first call that needs the device does. Raises RuntimeError in a forked process."""
@@ -246,7 +246,10 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     def reset_peak(device: Any = None) -> None:
         lib.reset_peak(number(device))
 
+    fractions: dict[int, float] = {}
+
     def fraction(part: float, device: Any = None) -> None:
+        fractions[number(device)] = part
         lib.set_limit(number(device), int(part * cards[number(device)].memory_bytes))
 
     def free_and_total(device: Any = None) -> tuple[int, int]:
@@ -258,7 +261,24 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             for index in range(len(cards)):
                 lib.empty_cache(index)
 
+    def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list[dict[str, Any]]:
+        return [
+            {
+                "device": index,
+                "address": address,
+                "total_size": size,
+                "blocks": [
+                    {"size": bytes_of_block, "requested_size": requested, "state": state}
+                    for bytes_of_block, requested, state in blocks
+                ],
+            }
+            for index in range(len(cards))
+            for address, size, blocks in lib.segments(index)
+        ]
+
     for module in (torch.cuda, torch.cuda.memory):
+        module.memory_snapshot = memory_snapshot
+        module.get_allocator_backend = lambda: "native"
         module.memory_allocated = lambda device=None: lib.allocated(number(device))
         module.max_memory_allocated = lambda device=None: lib.stats(number(device))["peak"]
         module.memory_reserved = lambda device=None: lib.stats(number(device))["reserved"]
@@ -269,6 +289,7 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
         module.mem_get_info = free_and_total
         module.empty_cache = empty_cache
         module.set_per_process_memory_fraction = fraction
+        module.get_per_process_memory_fraction = lambda device=None: fractions.get(number(device), 1.0)
 
 
 def _randomness(torch: Any, lib: Any, count: int, started: _Started) -> None:
@@ -311,7 +332,7 @@ def _streams(torch: Any, lib: Any, started: _Started) -> None:
 
     class Stream(torch.Stream):  # type: ignore[misc]
         def __new__(cls, device: Any = None, priority: int = 0, **known: Any) -> Stream:
-            index = number(device)
+            index = known["device_index"] if "device_index" in known else number(device)
             stream = known["stream_id"] if "stream_id" in known else lib.new_stream(index)
             return super().__new__(cls, stream_id=stream, device_index=index, device_type=1)
 
@@ -437,8 +458,9 @@ def _settings(torch: Any, lib: Any) -> None:
     def drained(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
-            if not lib.is_capturing():
-                lib.drain()
+            with contextlib.suppress(RuntimeError):  # of a device that has failed nothing is queued
+                if not lib.is_capturing():
+                    lib.drain()
             return function(*arguments, **options)
 
         return call

@@ -586,6 +586,6 @@ def summary() -> None:
 
 
 if __name__ == "__main__":
-    from trace_tools.plain import run
+    from trace_tools.lecture.run_plain import run
 
     run(main)

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from trace_tools.accelerators import CudaGpu, Properties
+from tests.machines.test_accelerators import Batching, Module
+from tests.programs import require
 from trace_tools.errors import UsageError
 from trace_tools.machines import checks, devices, float32_precision, host
-from trace_tools.machines.examination import Check, Taken
+from trace_tools.machines.accelerators import CudaGpu, Properties
+from trace_tools.machines.preflight import Check, Taken
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,7 @@ def test_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [check for check in found.values() if check.verdict == "wrong"]
     assert all(check.advice for check in found.values() if check.verdict != "ok")
     assert f"torch {torch.__version__}" in found["versions"].found
-    assert found["products"].found == "8×8, right in float32, float64, float16, bfloat16, complex64"
+    assert found["products"].found == "8×8, correct in float32, float64, float16, bfloat16, complex64"
     quick = [check.name for check in checks.checks("cpu", quick=True)]
     assert quick == [name for name in found if name != "drift"]
 
@@ -67,7 +69,7 @@ def test_an_operation_that_fails_ends_it(monkeypatch: pytest.MonkeyPatch) -> Non
     def fails(*_: object) -> None:
         raise RuntimeError("CUDA error: device-side assert triggered\nmore")
 
-    monkeypatch.setattr(checks, "_same_twice", fails)
+    monkeypatch.setattr(checks, "_bit_equal", fails)
     *_, last = checks.checks("cpu", quick=True)
     assert last == Check("device", "wrong", "an operation failed: CUDA error: device-side assert triggered more")
 
@@ -85,7 +87,7 @@ def test_products_that_are_wrong_or_fail(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", lies)
     found = one(checks._kernels("cpu"))
-    assert (found.verdict, found.found) == ("wrong", "an 8×8 product is not what it should be in bfloat16")
+    assert (found.verdict, found.found) == ("wrong", "an 8×8 product is wrong in bfloat16")
     monkeypatch.setattr(torch.Tensor, "__matmul__", lacks)
     for lacking, verdict in (([torch.float16], "look"), ([torch.float32, torch.float16], "wrong")):
         found = one(checks._kernels("cpu"))
@@ -93,13 +95,14 @@ def test_products_that_are_wrong_or_fail(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_products_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_same_twice", lambda x: x.dtype != torch.bfloat16)
-    assert one(checks._bit_equal("cpu")).found == "the same 512×512 product twice differs in bfloat16"
+    monkeypatch.setattr(torch, "equal", lambda x, again: x.dtype != torch.bfloat16)
+    assert one(checks._bit_equal("cpu")).found == "two runs of a 512×512 product differ in bfloat16"
 
 
 @pytest.mark.parametrize("name", checks.SETTINGS)
 def test_settings_that_change_what_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for value, verdict in (("0", "ok"), ("", "ok"), ("1", "look")):
+    usual = {"CUDA_MODULE_LOADING": "LAZY", "NVIDIA_TF32_OVERRIDE": ""}.get(name, "0")
+    for value, verdict in ((usual, "ok"), ("", "ok"), ("1", "look")):
         monkeypatch.setenv(name, value)
         assert one(checks._settings()).verdict == verdict
     found = one(checks._settings())
@@ -238,7 +241,46 @@ def test_the_floor_of_an_empty_step(floor_us: int, verdict: str, monkeypatch: py
     assert (found.verdict, found.found.split(" µs for ")[0]) == (verdict, f"{floor_us:.3g}")
 
 
+@pytest.mark.parametrize(("sends", "verdict"), [(True, "ok"), (False, "look")])
+def test_a_driver_that_batches(sends: bool, verdict: str) -> None:
+    found = one(checks._asleep(CudaGpu(Batching(sends_when_asked=sends))))
+    assert (found.verdict, "this driver batches" in found.found) == (verdict, True)
+
+
+@pytest.mark.parametrize(("wait_us", "verdict"), [(0, "ok"), (200, "look")])
+def test_a_host_that_waits_long_for_an_idle_device(wait_us: float, verdict: str) -> None:
+    module = Module()
+    module.wait_s = wait_us * 1e-6
+    found = one(checks._idle_wait(CudaGpu(module)))
+    assert found.verdict == verdict and ("WSL2" in found.advice) == (verdict == "look")
+
+
+@pytest.mark.parametrize(
+    ("held", "peak", "said"),
+    [
+        (0, 0, "allocate none"),
+        (8, 8, "keep 8 MiB"),
+        (0, 32, "allocates 32 MiB and frees"),
+        (8, 40, "allocates 32 MiB and frees"),
+    ],
+)
+def test_a_workspace_stays_or_is_freed(held: int, peak: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = 2 * 64 * 64 * 4
+    answers(
+        monkeypatch,
+        memory_allocated=tensors + (held << 20),
+        max_memory_allocated=tensors + (peak << 20),
+        current_device=0,
+        **dict.fromkeys(("reset_peak_memory_stats", "reset_accumulated_memory_stats")),
+    )
+    ones = torch.ones
+    monkeypatch.setattr(torch, "ones", lambda *size, device: ones(*size))
+    found = one(checks._workspace(CudaGpu()))
+    assert found.verdict == "ok" and said in found.found
+
+
 def test_nothing_that_identifies_a_person_or_a_computer() -> None:
-    name = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=True).stdout.strip()
+    (uname,) = require("uname")
+    name = subprocess.run([uname, "-n"], capture_output=True, text=True, check=True).stdout.strip()
     page = "".join(check.found + check.advice for check in checks.checks("cpu", quick=True))
     assert name not in page.split() and os.path.expanduser("~") not in page.split()

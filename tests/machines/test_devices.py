@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 
+from tests.cases_in_one import each
+from tests.messages import says
 from trace_tools.errors import UsageError
-from trace_tools.machines import devices, host
+from trace_tools.machines import accelerators, devices, host
 
 H100 = """case "$*" in
 *compute_cap*) echo "580.95.05, 9.0, NVIDIA H100 80GB HBM3" ;;
@@ -88,9 +91,7 @@ def test_devices_that_can_be_asked_for(name: str) -> None:
     assert devices.checked(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["tpu", "", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "cuda:1 ", "cuda:1\n", "cuda:٣"]
-)
+@each("name", ["tpu", "", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "cuda:1 ", "cuda:1\n", "cuda:٣"])
 def test_devices_that_cannot(name: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"device {name!r}; expected {devices.FORMS}")):
         devices.checked(name)
@@ -98,11 +99,11 @@ def test_devices_that_cannot(name: str) -> None:
 
 @pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is one")
 def test_a_device_of_another_kind_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match="device 'mps': PyTorch finds no MPS device; expected one, or 'cpu'"):
+    with pytest.raises(UsageError, match="device 'mps': PyTorch finds no MPS device; use --device cpu"):
         devices.chosen("mps")
 
 
-@pytest.mark.parametrize(
+@each(
     ("device", "before", "after"),
     [
         (None, {}, {}),
@@ -138,10 +139,8 @@ def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch:
     assert devices.chosen(None) == "cpu"
     with pytest.raises(UsageError) as raised:
         devices.chosen("cuda")
-    assert str(raised.value) == (
-        "device 'cuda': PyTorch finds no CUDA device on this machine (no NVIDIA driver answers, torch 2.13.0+cu130 "
-        "(built for CUDA 13.0) says 'Found no NVIDIA driver on your system'); expected one, or 'cpu'"
-    )
+    said = "'Found no NVIDIA driver on your system'"
+    assert says(raised.value, "device 'cuda'", "no CUDA device", "2.13.0+cu130", "CUDA 13.0", said, "--device cpu")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,8 @@ def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch:
         (
             H100,
             ("2.13.0+cpu", None, ""),
-            "PyTorch finds no CUDA device, and NVIDIA H100 80GB HBM3 (driver 580.95.05) is there: torch 2.13.0+cpu is "
+            "PyTorch finds no CUDA device, but the machine has NVIDIA H100 80GB HBM3 (driver 580.95.05): "
+            "torch 2.13.0+cpu is "
             "built without CUDA; `python -m pip install torch==2.13.0+cu130 --extra-index-url "
             f"https://download.pytorch.org/whl/cu130` installs a build for it, {ON_THE_CPU}",
         ),
@@ -161,7 +161,8 @@ def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch:
                 "13.0",
                 "The NVIDIA driver on your system is too old (found version 12040). Please update",
             ),
-            "PyTorch finds no CUDA device, and NVIDIA H100 80GB HBM3 (driver 550.54.15) is there: torch 2.13.0+cu130 "
+            "PyTorch finds no CUDA device, but the machine has NVIDIA H100 80GB HBM3 (driver 550.54.15): "
+            "torch 2.13.0+cu130 "
             "(built for CUDA 13.0) says 'The NVIDIA driver on your system is too old (found version 12040)'; "
             "`python -m pip install torch==2.13.0+cu126 --extra-index-url https://download.pytorch.org/whl/cu126` "
             f"installs a build for it, {ON_THE_CPU}",
@@ -169,14 +170,16 @@ def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch:
         (
             OLD,
             ("2.13.0+cu126", "12.6", "The NVIDIA driver on your system is too old"),
-            "PyTorch finds no CUDA device, and Tesla T4 (driver 470.82.01) is there: torch 2.13.0+cu126 (built for "
+            "PyTorch finds no CUDA device, but the machine has Tesla T4 (driver 470.82.01): "
+            "torch 2.13.0+cu126 (built for "
             "CUDA 12.6) says 'The NVIDIA driver on your system is too old'; driver 470.82.01 is too old for torch "
             f"2.13.0: install driver 525 or newer, {ON_THE_CPU}",
         ),
         (
             H100,
             ("2.13.0+cu130", "13.0", "CUDA unknown error - this may be due to an incorrectly set up environment"),
-            "PyTorch finds no CUDA device, and NVIDIA H100 80GB HBM3 (driver 580.95.05) is there: torch 2.13.0+cu130 "
+            "PyTorch finds no CUDA device, but the machine has NVIDIA H100 80GB HBM3 (driver 580.95.05): "
+            "torch 2.13.0+cu130 "
             "(built for CUDA 13.0) says 'CUDA unknown error - this may be due to an incorrectly set up environment'; "
             f"{INSTEAD}",
         ),
@@ -206,10 +209,8 @@ def test_a_gpu_whose_driver_is_broken(smi: Callable[[str], None], monkeypatch: p
     monkeypatch.setattr(host, "has_card", lambda: True)
     with pytest.raises(UsageError) as raised:
         devices.chosen(None)
-    assert str(raised.value) == (
-        "PyTorch finds no CUDA device, and a GPU (nvidia-smi fails) is there: torch 2.13.0+cu130 (built for CUDA 13.0) "
-        f"says 'No CUDA GPUs are available'; {INSTEAD}"
-    )
+    known = ("no CUDA device", "nvidia-smi fails", "2.13.0+cu130", "CUDA 13.0", "'No CUDA GPUs are available'")
+    assert says(raised.value, *known, INSTEAD)
 
 
 def test_a_gpu_of_amd_beside_the_cpus_build(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,10 +219,8 @@ def test_a_gpu_of_amd_beside_the_cpus_build(smi: Callable[[str], None], monkeypa
     monkeypatch.setattr(host, "has_amd_card", lambda: True)
     with pytest.raises(UsageError) as raised:
         devices.chosen(None)
-    assert str(raised.value) == (
-        "PyTorch finds no CUDA device, and a GPU of AMD is there: torch 2.13.0+cpu is built without CUDA; "
-        f"install PyTorch's build for ROCm (pytorch.org/get-started), or {INSTEAD}"
-    )
+    remedy = "`python -m pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/rocm7.2`"
+    assert says(raised.value, "no CUDA device", "AMD", "2.13.0+cpu", remedy, INSTEAD)
 
 
 @pytest.mark.parametrize("value", ["", "-1"])
@@ -246,9 +245,7 @@ def test_a_card_that_is_there(smi: Callable[[str], None], monkeypatch: pytest.Mo
         with_gpus(monkeypatch, count=count)
         with pytest.raises(UsageError) as raised:
             devices.chosen("cuda:9")
-        assert str(raised.value) == (
-            f"device 'cuda:9': PyTorch finds {there} on this machine; expected one of these, or 'cpu'"
-        )
+        assert str(raised.value) == (f"device 'cuda:9': PyTorch finds only {there} here; use one of these, or cpu")
 
 
 def test_a_card_without_kernels(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,23 +255,19 @@ def test_a_card_without_kernels(smi: Callable[[str], None], monkeypatch: pytest.
     with_gpus(monkeypatch, fails=RuntimeError(said))
     with pytest.raises(UsageError) as raised:
         devices.chosen(None)
-    assert str(raised.value) == (
-        "torch 2.13.0+cu130 has kernels for sm_75, sm_90, and none for Tesla V100-SXM2-16GB (compute capability 7.0, "
-        "driver 580.95.05); `python -m pip install torch==2.13.0+cu126 --extra-index-url "
-        f"https://download.pytorch.org/whl/cu126` installs a build for it, {ON_THE_CPU}"
-    )
+    card = ("Tesla V100-SXM2-16GB", "compute capability 7.0", "driver 580.95.05")
+    remedy = "`python -m pip install torch==2.13.0+cu126 --extra-index-url https://download.pytorch.org/whl/cu126`"
+    assert says(raised.value, "torch 2.13.0+cu130", "sm_75, sm_90", *card, remedy, ON_THE_CPU)
 
 
 def test_a_card_that_is_full(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     smi('case "$*" in *compute-apps*) echo "4242, 79000"; echo "4243, 900" ;; esac')
-    remedy = "end what else uses it (2 processes besides this run, 79900 MiB (this run may be among them)), "
+    remedy = "stop other programs that use it (2 processes besides this run, 79900 MiB (this run may be among them)), "
     remedy += f"choose another with --device cuda:N, {ON_THE_CPU}"
     with_gpus(monkeypatch, free=2**28)
     with pytest.raises(UsageError) as raised:
         devices.chosen(None)
-    assert str(raised.value) == (
-        f"Tesla V100-SXM2-16GB is full: 256 MiB of 80 GiB are free, and 512 MiB is the least; {remedy}"
-    )
+    assert says(raised.value, "Tesla V100-SXM2-16GB is full", "256 MiB", "80 GiB", "512 MiB", remedy)
     for error in (torch.OutOfMemoryError("CUDA out of memory. Tried to"), RuntimeError("CUDA error: out of memory\nx")):
         with_gpus(monkeypatch, fails=error)
         with pytest.raises(UsageError, match=re.escape("out of memory'; " + remedy)):
@@ -286,10 +279,9 @@ def test_a_card_that_fails_otherwise(smi: Callable[[str], None], monkeypatch: py
     with_gpus(monkeypatch, fails=RuntimeError("CUDA error: unspecified launch failure"))
     with pytest.raises(UsageError) as raised:
         devices.chosen("cuda")
-    assert str(raised.value) == (
-        f"torch {torch.__version__} can't compute on Tesla V100-SXM2-16GB (compute capability 7.0, driver 580.95.05): "
-        f"'CUDA error: unspecified launch failure'; {INSTEAD}"
-    )
+    card = ("Tesla V100-SXM2-16GB", "compute capability 7.0", "driver 580.95.05")
+    error = "'CUDA error: unspecified launch failure'"
+    assert says(raised.value, f"torch {torch.__version__}", *card, error, INSTEAD)
 
     def refuses(index: int) -> None:
         raise AssertionError("Torch not compiled with CUDA enabled")
@@ -299,3 +291,19 @@ def test_a_card_that_fails_otherwise(smi: Callable[[str], None], monkeypatch: py
         UsageError, match=re.escape("can't use Tesla V100-SXM2-16GB (driver 580.95.05): 'CUDA error: uns")
     ):
         devices.chosen("cuda")
+
+
+@pytest.mark.parametrize(
+    ("shares_ram", "available", "free"),
+    [(False, 100 << 30, 3 << 30), (True, 100 << 30, 100 << 30), (True, 300 << 30, 121 << 30), (True, None, 3 << 30)],
+)
+def test_what_a_cache_of_files_holds_is_free_where_a_gpu_shares_the_computers_memory(
+    *, shares_ram: bool, available: int | None, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GB10 whose system caches files in nearly all of its 121 GiB is not full."""
+    card = SimpleNamespace(
+        memory_info=lambda: (3 << 30, 121 << 30),
+        properties=lambda: accelerators.Properties("NVIDIA GB10", 121 << 30, shares_ram=shares_ram),
+    )
+    monkeypatch.setattr(host, "available_bytes", lambda: available)
+    assert devices.memory_info(cast(accelerators.Accelerator, card)) == (free, 121 << 30)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from trace_tools.machines import float32_precision, roof
+from tests.cases_in_one import each
+from trace_tools.machines import float32_precision, peak_benchmark
 
 cuda: Any = torch.backends.cuda
 PRECISIONS: list[Callable[[], object]] = [
@@ -43,8 +44,8 @@ def precision() -> list[str]:
 
 
 @pytest.mark.skipif(not hasattr(cuda.matmul, "fp32_precision"), reason="this torch has one interface to it")
-@pytest.mark.parametrize("earlier", PRECISIONS)
-@pytest.mark.parametrize("later", PRECISIONS)
+@each("earlier", PRECISIONS)
+@each("later", PRECISIONS)
 def test_the_precision_of_float32_is_put_back_through_both_interfaces(
     earlier: Callable[[], object], later: Callable[[], object]
 ) -> None:
@@ -66,7 +67,7 @@ def test_a_roof_is_measured_where_the_older_interface_refuses_to_be_read() -> No
     try:
         with pytest.raises(RuntimeError):
             torch.get_float32_matmul_precision()
-        assert roof._matmul_peak("cpu", None, "float32").per_second
+        assert peak_benchmark._matmul_peak("cpu", None, "float32").per_second
         assert (cuda.matmul.fp32_precision, float32_precision.name()) == ("tf32", "tf32")
     finally:
         float32_precision.write(before)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import require
 from trace_tools.machines import host
 
 Script = Callable[[str], None]
@@ -135,15 +136,77 @@ def test_cpu_name_of_intel_and_amd(tmp_path: Path) -> None:
     assert host.cpu_name(tree(tmp_path, {"proc/cpuinfo": cpuinfo})) == "Intel(R) Xeon(R) CPU @ 2.00GHz"
 
 
-def test_cpu_name_of_arm_comes_from_lscpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cpuinfo = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
-    lscpu = tmp_path / "lscpu"
-    lscpu.write_text(
-        "#!/bin/sh\ncat << END\nArchitecture:   aarch64\nVendor ID:      ARM\n  Model name:   Neoverse-V2\nEND\n"
+def arm(*cores: tuple[int, str, str]) -> str:
+    """Return what Linux says in /proc/cpuinfo of so many cores of each implementer and part."""
+    kinds = [kind for count, *kind in cores for _ in range(count)]
+    features = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp sve sve2 i8mm bf16"
+    return "\n".join(
+        f"processor\t: {number}\nBogoMIPS\t: 2000.00\nFeatures\t: {features}\nCPU implementer\t: {by}\n"
+        f"CPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: {part}\nCPU revision\t: 0\n"
+        for number, (by, part) in enumerate(kinds)
     )
-    lscpu.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert host.cpu_name(tree(tmp_path, {"proc/cpuinfo": cpuinfo})) == "Neoverse-V2"
+
+
+def lscpu(folder: Path, *names: str) -> None:
+    """Put an lscpu in a folder that is to be all of PATH."""
+    lines = "".join(f"  Model name:   {name}\n" for name in names)
+    folder.mkdir()
+    (folder / "lscpu").write_text(f"#!/bin/sh\nprintf %s 'Architecture:   aarch64\n{lines}'\n")
+    (folder / "lscpu").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "says", "name"),
+    [
+        (arm((72, "0x41", "0xd4f")), ["Neoverse-V2"], "Neoverse-V2"),  # Grace
+        (
+            arm((10, "0x41", "0xd85"), (10, "0x41", "0xd87")),
+            ["Cortex-X925", "Cortex-A725"],
+            "Cortex-X925 and Cortex-A725",
+        ),
+        (arm((144, "0x41", "0xd4f")), None, "Neoverse-V2"),  # a container without lscpu
+        (arm((10, "0x41", "0xd87"), (10, "0x41", "0xd85")), None, "Cortex-A725 and Cortex-X925"),  # GB10
+        (arm((10, "0x41", "0xd87"), (10, "0x41", "0xd85")), ["-", "-"], "Cortex-A725 and Cortex-X925"),  # an old lscpu
+        (arm((80, "0x41", "0xd0c")), None, "Neoverse-N1"),  # Ampere Altra
+        (arm((192, "0xc0", "0xac3")), None, "AmpereOne"),
+        (arm((4, "0x61", "0x022"), (4, "0x61", "0x023")), None, "Apple M1 Icestorm and Apple M1 Firestorm"),
+        (arm((4, "0x99", "0x123")), None, "Arm core 0x99/0x123"),
+    ],
+)
+def test_cpu_name_of_arm(
+    cpuinfo: str, says: list[str] | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its /proc/cpuinfo has no "model name"; lscpu knows the names, one for each kind of core."""
+    lscpu(tmp_path / "bin", *says or ())
+    monkeypatch.setenv("PATH", str(tmp_path / "bin" if says is not None else tmp_path / "none"))
+    assert host.cpu_name(tree(tmp_path, {"proc/cpuinfo": cpuinfo})) == name
+
+
+def test_a_computer_of_256_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An EPYC: its name, the cores that this process may use, its caches, and what others used of them."""
+    cpuinfo = "\n".join(f"processor\t: {n}\nmodel name\t: AMD EPYC 9754 128-Core Processor\n" for n in range(256))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(256)))
+    caches = {
+        f"sys/devices/system/cpu/cpu{n}/cache/index3/{name}": text
+        for n in range(256)
+        for name, text in (
+            ("level", "3"),
+            ("size", "16384K"),
+            ("shared_cpu_list", f"{n // 16 * 16}-{n // 16 * 16 + 15}"),
+        )
+    }
+
+    def stat(busy: int) -> str:
+        return "\n".join(["cpu  1 1 1 1", *(f"cpu{n} {busy} 0 0 9 0 0 0 0 0 0" for n in range(256)), "intr 1"])
+
+    root = tree(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/stat": stat(100), **caches})
+    assert host.cpu_name(root) == "AMD EPYC 9754 128-Core Processor"
+    assert host.usable_cores(root) == 256
+    assert host.cache_bytes(root) == 16 * (16 << 20)
+    before = host.cpu_time(root)
+    tree(tmp_path, {"proc/stat": stat(100 + os.sysconf("SC_CLK_TCK"))})  # a second of each
+    after = host.cpu_time(root)
+    assert before is not None and after is not None and after.all_s - before.all_s == 256
 
 
 def test_cpu_name_is_never_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +238,38 @@ def test_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert host.cpu_notes(tmp_path / "nothing") == []
 
 
+def test_how_many_cores_others_keep_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 2}, raising=False)
+    monkeypatch.setattr(os, "sysconf", lambda name: 100)  # ticks a second
+    session, parent = os.getsid(0), 4321
+    monkeypatch.setattr(os, "getppid", lambda: parent)
+
+    def read(at_s: float, busy: int, own: int, other: int, quota: str = "max 100000\n") -> host.CpuTime | None:
+        """Read a computer of 3 cores, of which this process may use 2; core 0 is none of its own."""
+        files = {
+            # user nice system idle iowait irq softirq steal guest guest_nice
+            "proc/stat": f"cpu  9 9 9 9\ncpu0 {at_s * 100:.0f} 0 0 0 0 0 0 0 0 0\n"
+            f"cpu1 {busy} 1 2 9000 500 3 4 5 {busy} 0\ncpu2 {busy} 0 0 9000 0 0 0 0 0 0\nintr 5\n",
+            "proc/7/stat": f"7 (python (x) y) S 1 7 {session} 0 -1 4194560 1 1 1 1 {own} 10 20 30 20 0\n",
+            f"proc/{parent}/stat": f"{parent} (tracer) S 1 8 99999 0 -1 4194560 1 1 1 1 {own} 0 {busy} 9 20 0\n",
+            "proc/6/stat": f"6 (rank) R {parent} 8 99999 0 -1 4194560 1 1 1 1 {own} 10 0 0 20 0\n",
+            "proc/8/stat": f"8 (other) R 1 8 {session + 1} 0 -1 4194560 1 1 1 1 {other} 10 20 30 20 0\n",
+            "proc/self/cgroup": "0::/a\n",
+            "sys/fs/cgroup/a/cpu.max": quota,
+        }
+        monkeypatch.setattr(host.time, "monotonic", lambda: at_s)
+        return host.cpu_time(tree(tmp_path, files))
+
+    # In 10 s both cores were busy for 8 s (800 ticks each). Of that the session, the process that started it, and
+    # another rank used 2 s of CPU time each.
+    before, after = read(100.0, busy=1000, own=50, other=7), read(110.0, busy=1800, own=250, other=900)
+    assert host.other_cores(before, after) == pytest.approx((2 * 8 - 6) / 10)
+    assert host.other_cores(before, read(110.0, busy=1000, own=90, other=9)) == 0  # clocks of ticks are coarse
+    assert host.other_cores(before, before) is None and host.other_cores(None, after) is None
+    assert read(120.0, 1, 1, 1, quota="100000 100000\n") is None  # a share of cores that others use as well
+    assert host.cpu_time(tmp_path / "nothing") is None
+
+
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     """Put an `nvidia-smi` in front on the PATH, as a shell script."""
@@ -191,8 +286,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
 SMI = """
 case "$*" in
   *driver_version*) echo "580.159.04" ;;
-  *clocks.sm*) echo "{state}" ;;
-  *clocks_event_reasons.active*) {reasons} ;;
+  *clocks.sm*clocks_event_reasons.active*) {answer} ;;
   *query-compute-apps*) {processes} ;;
   *) echo "Field is not a valid field to query." ; exit 2 ;;
 esac
@@ -201,10 +295,10 @@ esac
 
 def smi(
     state: str = "1980, 1980, 45, 312.05, 700.00",
-    reasons: str = "echo 0x0000000000000000",
+    reasons: str = "0x0000000000000000",
     processes: str = "true",
 ) -> str:
-    return SMI.format(state=state, reasons=reasons, processes=processes)
+    return SMI.format(answer=f"echo '{state}, {reasons}'", processes=processes)
 
 
 def test_driver_version(script: Script) -> None:
@@ -284,14 +378,13 @@ def test_clock_temperature_and_power(state: str, note: str, script: Script) -> N
     ],
 )
 def test_what_holds_the_clocks_back(bits: str, note: str | None, script: Script) -> None:
-    script(smi(reasons=f"echo '{bits}'"))
+    script(smi(reasons=bits))
     assert host.gpu_notes()[1:] == ([note] if note else [])
 
 
 def test_older_drivers_call_it_throttling(script: Script) -> None:
-    refuse = """echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2"""
-    body = smi(reasons=refuse).replace("  *) ", "  *clocks_throttle_reasons.active*) echo 0x0000000000000020 ;;\n  *) ")
-    script(body)
+    script(smi(reasons="0x0000000000000020").replace("clocks_event_reasons", "clocks_throttle_reasons"))
+    assert host.gpu_notes()[0].startswith("GPU: SM clock 1980")
     assert host.gpu_notes()[1:] == ["GPU clocks held back: heat (driver)"]
 
 
@@ -314,11 +407,25 @@ def test_who_else_uses_the_gpu(processes: str, notes: list[str], script: Script)
     assert host.gpu_notes()[1:] == notes
 
 
-def test_an_nvidia_smi_that_fails_or_hangs(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "TIMEOUT_S", 0.2)
-    for body in ("exit 9", "echo NVIDIA-SMI has failed because it couldn\\'t communicate; exit 9", "exec sleep 20"):
+def test_an_nvidia_smi_that_fails(script: Script) -> None:
+    for body in ("exit 9", "echo NVIDIA-SMI has failed because it couldn\\'t communicate; exit 9"):
         script(body)
-        assert host.gpu_notes() == []
+        assert host.gpu_notes() == [] and not host.hung()
+
+
+def test_an_nvidia_smi_that_hangs_is_asked_once_by_all_processes(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("sleep")
+    monkeypatch.setenv(host.IDENTITY, "")  # put back at the end
+    monkeypatch.setattr(host, "TIMEOUT_S", 0.2)
+    script(f"echo asked >> {tmp_path}/log; exec sleep 20")
+    assert host.gpu_notes() == [] and host.cards() == [] and host.gpu_slowed_by() is None
+    host.gpu_driver()
+    code = "from trace_tools.machines import host; print(host.gpu_notes(), host.cards(), host.hung())"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert child.stdout == "[] [] True\n"
+    assert (tmp_path / "log").read_text() == "asked\n"
 
 
 def test_no_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

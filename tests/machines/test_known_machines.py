@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.cases_in_one import each
 from trace_tools.machines.known_machines import PEAK_NAMES, KnownMachine, known_machine, known_machines, table_peaks
-from trace_tools.schema import Peak
+from trace_tools.trace.model import Peak
 
 # Typed from the vendors' documents, apart from the YAML file: dense TFLOP/s (TOP/s), GB/s, GB; "-" where nothing
 # is printed. Columns as in the header.
@@ -13,23 +16,35 @@ FIGURES = """
 name                     | f64  f64t  f32   tf32  f16    bf16   f8     f4   i8     | GB/s GB
 Tesla V100-SXM2-16GB     | 7.8  -     15.7  -     125    -      -      -    -      | 900  16
 Tesla V100-SXM2-32GB     | 7.8  -     15.7  -     125    -      -      -    -      | 900  32
+Tesla V100-PCIE-16GB     | 7    -     14    -     112    -      -      -    -      | 900  16
+Tesla V100-PCIE-32GB     | 7    -     14    -     112    -      -      -    -      | 900  32
+Tesla V100S-PCIE-32GB    | 8.2  -     16.4  -     130    -      -      -    -      | 1134 32
 Tesla T4                 | -    -     8.1   -     65     -      -      -    130    | 320  16
 NVIDIA A100-SXM4-40GB    | 9.7  19.5  19.5  156   312    312    -      -    624    | 1555 40
 NVIDIA A100-PCIE-40GB    | 9.7  19.5  19.5  156   312    312    -      -    624    | 1555 40
 NVIDIA A100-SXM4-80GB    | 9.7  19.5  19.5  156   312    312    -      -    624    | 2039 80
 NVIDIA A100 80GB PCIe    | 9.7  19.5  19.5  156   312    312    -      -    624    | 1935 80
 NVIDIA A10               | -    -     31.2  62.5  125    125    -      -    250    | 600  24
+NVIDIA A10G              | -    -     -     -     -      -      -      -    -      | 600  24
+NVIDIA A30               | -    -     -     82    165    165    -      -    -      | 933  24
+NVIDIA A40               | -    -     37.4  74.8  149.7  149.7  -      -    299.3  | 696  48
+NVIDIA RTX A6000         | -    -     38.7  77.4  154.8  154.8  -      -    309.7  | 768  48
 NVIDIA L4                | -    -     30.3  60    121    121    242    -    242    | 300  24
+NVIDIA L40               | -    -     90.5  90.5  181    181    362    -    362    | 864  48
 NVIDIA L40S              | -    -     91.6  183   362    362    733    -    733    | 864  48
+NVIDIA RTX 6000 Ada Generation | - -   -     -     364    364    728    -    -      | 960  48
 NVIDIA GeForce RTX 3090  | -    -     35.6  35.6  71     71     -      -    284    | 936  24
 NVIDIA GeForce RTX 4090  | 1.29 -     82.6  82.6  165.2  165.2  330.3  -    660.6  | 1008 24
 NVIDIA GeForce RTX 5090  | -    -     104.8 104.8 209.5  209.5  419    1676 838    | 1792 32
 NVIDIA H100 80GB HBM3    | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 3350 80
 NVIDIA H100 PCIe         | 25.6 51.2  51.2  378   756.5  756.5  1513   -    1513   | 2039 80
 NVIDIA H200              | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 4800 141
+NVIDIA H100 NVL          | -    -     -     417.5 835.5  835.5  1670.5 -    1670.5 | 3938 94
+NVIDIA H200 NVL          | -    -     60    417.5 835.5  835.5  1670.5 -    1670.5 | 4800 141
+NVIDIA GH200 144G HBM3e  | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 4900 144
 NVIDIA GH200 480GB       | 33.5 67    67    494.7 989.5  989.5  1979   -    1979   | 4000 96
 NVIDIA B200              | 37   37    75    1100  2250   2250   4500   9000 4500   | 8000 180
-AMD Instinct MI300X      | 81.7 163.4 163.4 653.7 1307.4 1307.4 2614.9 -    2614.9 | 5300 192
+AMD Instinct MI300X      | 81.7 163.4 163.4 -     1307.4 1307.4 2614.9 -    2614.9 | 5300 192
 """
 ROWS = [[cell.strip() for cell in line.split("|")] for line in FIGURES.strip().splitlines()[1:]]
 
@@ -38,7 +53,12 @@ CLOCKS = {
     "Tesla V100-SXM2-16GB": (80, 1024, 1.53),
     "Tesla T4": (40, 1024, 1.59),
     "NVIDIA A100-SXM4-80GB": (108, 2048, 1.41),
+    "Tesla V100-PCIE-16GB": (80, 1024, 1.38),
     "NVIDIA A10": (72, 1024, 1.695),
+    "NVIDIA A30": (56, 2048, 1.44),
+    "NVIDIA A40": (84, 1024, 1.74),
+    "NVIDIA RTX A6000": (84, 1024, 1.8),
+    "NVIDIA RTX 6000 Ada Generation": (142, 1024, 2.505),
     "NVIDIA L4": (58, 1024, 2.04),
     "NVIDIA L40S": (142, 1024, 2.52),
     "NVIDIA GeForce RTX 3090": (82, 512, 1.695),
@@ -61,6 +81,13 @@ BUSES = {
     "NVIDIA A100-SXM4-80GB": (5120, 3.186),
     "NVIDIA A100 80GB PCIe": (5120, 3.024),
     "NVIDIA A10": (384, 12.5),
+    "NVIDIA A10G": (384, 12.5),
+    "NVIDIA A30": (3072, 2.43),
+    "NVIDIA A40": (384, 14.5),
+    "NVIDIA RTX A6000": (384, 16),
+    "NVIDIA L40": (384, 18),
+    "NVIDIA RTX 6000 Ada Generation": (384, 20),
+    "NVIDIA H200 NVL": (6144, 6.4),
     "NVIDIA L4": (192, 12.5),
     "NVIDIA L40S": (384, 18),
     "NVIDIA GeForce RTX 3090": (384, 19.5),
@@ -78,6 +105,11 @@ BUSES = {
 SPARSE_BFLOAT16 = {
     "NVIDIA A100-SXM4-40GB": 624,
     "NVIDIA A10": 250,
+    "NVIDIA A30": 330,
+    "NVIDIA A40": 299.4,
+    "NVIDIA L40": 362,
+    "NVIDIA RTX 6000 Ada Generation": 728,
+    "NVIDIA H200 NVL": 1671,
     "NVIDIA L4": 242,
     "NVIDIA L40S": 733,
     "NVIDIA GeForce RTX 3090": 142,
@@ -92,7 +124,7 @@ SPARSE_BFLOAT16 = {
 }
 
 
-@pytest.mark.parametrize(("name", "rates", "memory"), ROWS, ids=[row[0] for row in ROWS])
+@each(("name", "rates", "memory"), ROWS, ids=[row[0] for row in ROWS])
 def test_every_figure(name: str, rates: str, memory: str) -> None:
     machine = known_machine(name)
     assert machine is not None
@@ -108,7 +140,7 @@ def test_the_figures_above_are_the_whole_table() -> None:
     assert {machine.names[0] for machine in known_machines()} == {row[0] for row in ROWS}
 
 
-@pytest.mark.parametrize("name", CLOCKS)
+@each("name", CLOCKS)
 def test_float16_is_what_the_hardware_can_do_in_a_second(name: str) -> None:
     multiprocessors, flops_per_clock, gigahertz = CLOCKS[name]
     machine = known_machine(name, multiprocessors)
@@ -117,7 +149,7 @@ def test_float16_is_what_the_hardware_can_do_in_a_second(name: str) -> None:
     assert machine.flops_per_second["float16"] == pytest.approx(rate, rel=0.015)
 
 
-@pytest.mark.parametrize("name", BUSES)
+@each("name", BUSES)
 def test_bandwidth_is_width_times_rate_in_bytes(name: str) -> None:
     bits, gigabits_per_second = BUSES[name]
     machine = known_machine(name)
@@ -125,7 +157,7 @@ def test_bandwidth_is_width_times_rate_in_bytes(name: str) -> None:
     assert machine.bytes_per_second == pytest.approx(bits * gigabits_per_second * 1e9 / 8, rel=0.03)
 
 
-@pytest.mark.parametrize("name", SPARSE_BFLOAT16)
+@each("name", SPARSE_BFLOAT16)
 def test_bfloat16_is_half_of_the_sparse_figure(name: str) -> None:
     machine = known_machine(name)
     assert machine is not None
@@ -142,7 +174,7 @@ NARROWER = [
 ]
 
 
-@pytest.mark.parametrize("machine", known_machines(), ids=lambda machine: machine.names[0])
+@each("machine", known_machines(), ids=lambda machine: machine.names[0])
 def test_narrower_types_are_never_slower(machine: KnownMachine) -> None:
     rates = machine.flops_per_second
     for wide, narrow in NARROWER:
@@ -152,7 +184,7 @@ def test_narrower_types_are_never_slower(machine: KnownMachine) -> None:
         assert rates["bfloat16"] == rates["float16"]
 
 
-@pytest.mark.parametrize("machine", known_machines(), ids=lambda machine: machine.names[0])
+@each("machine", known_machines(), ids=lambda machine: machine.names[0])
 def test_every_entry_cites_its_source(machine: KnownMachine) -> None:
     assert "datasheet" in machine.source.replace("data sheet", "datasheet") or "whitepaper" in machine.source
     assert "dense" in machine.note
@@ -182,6 +214,7 @@ def test_accelerator_intensity(name: str, intensity: float) -> None:
         ("NVIDIA Tesla T4", "Tesla T4"),
         ("NVIDIA  H100 PCIe ", "NVIDIA H100 PCIe"),
         ("AMD Instinct MI300X OAM", "AMD Instinct MI300X"),
+        ("AMD Instinct MI300X VF", "AMD Instinct MI300X"),
     ],
 )
 def test_names_that_drivers_vary(name: str, entry: str) -> None:
@@ -189,15 +222,15 @@ def test_names_that_drivers_vary(name: str, entry: str) -> None:
 
 
 OTHERS = """
-NVIDIA A10G  |  NVIDIA A10M  |  NVIDIA A100  |  NVIDIA A100-SXM-64GB  |  NVIDIA A100X  |  NVIDIA A800-SXM4-80GB
-NVIDIA A30  |  NVIDIA A40  |  NVIDIA L40  |  NVIDIA L40G  |  NVIDIA L20  |  NVIDIA L2  |  NVIDIA T400  |  NVIDIA T4G
-Tesla V100-PCIE-16GB  |  Tesla V100S-PCIE-32GB  |  Tesla V100-SXM3-32GB  |  Tesla V100-SXM2-32GB-LS
+NVIDIA A10M  |  NVIDIA A100  |  NVIDIA A100-SXM-64GB  |  NVIDIA A100X  |  NVIDIA A800-SXM4-80GB
+NVIDIA L40G  |  NVIDIA L20  |  NVIDIA L2  |  NVIDIA T400  |  NVIDIA T4G
+Tesla V100-SXM3-32GB  |  Tesla V100-SXM2-32GB-LS
 Tesla V100-DGXS-32GB  |  NVIDIA GeForce RTX 3090 Ti  |  NVIDIA GeForce RTX 4080 SUPER
-NVIDIA GeForce RTX 4090 D  |  NVIDIA GeForce RTX 4090 Laptop GPU  |  NVIDIA RTX 6000 Ada Generation
+NVIDIA GeForce RTX 4090 D  |  NVIDIA GeForce RTX 4090 Laptop GPU
 NVIDIA GeForce RTX 5090 D  |  NVIDIA GeForce RTX 5090 D v2  |  NVIDIA GeForce RTX 5090 Laptop GPU
-NVIDIA H100  |  NVIDIA H100 NVL  |  NVIDIA H100 96GB HBM3  |  NVIDIA H100 64GB HBM2  |  NVIDIA H20  |  NVIDIA H800
-NVIDIA H200 NVL  |  NVIDIA GH200 144G HBM3e  |  NVIDIA GB200  |  NVIDIA B300 SXM6 AC  |  NVIDIA GB10
-AMD Instinct MI300A  |  AMD Instinct MI325X  |  AMD Instinct MI250X  |  AMD Instinct MI300X VF
+NVIDIA H100  |  NVIDIA H100 96GB HBM3  |  NVIDIA H100 64GB HBM2  |  NVIDIA H20  |  NVIDIA H800
+NVIDIA GB200  |  NVIDIA B300 SXM6 AC  |  NVIDIA GB10
+AMD Instinct MI300A  |  AMD Instinct MI325X  |  AMD Instinct MI250X
 NVIDIA H100 80GB HBM3 MIG 1g.10gb  |  NVIDIA A100-SXM4-40GB MIG 1g.5gb  |  NVIDIA A100-PCIE-40GB MIG 3g.20gb
 NVIDIA H200 MIG 1g.18gb  |  NVIDIA B200 MIG 1g.23gb
 NVIDIA A100-40C  |  GRID A100-10C  |  NVIDIA A10-24Q  |  GRID T4-16Q  |  NVIDIA L40S-48Q  |  NVIDIA H100XM-80C
@@ -205,9 +238,47 @@ NVIDIA  |  H  |  nvidia-h200  |  AMD EPYC 7763 64-Core Processor  |  Orin  |  |
 """  # near neighbours with other figures, slices, virtual GPUs, and what is no device's whole name
 
 
-@pytest.mark.parametrize("name", [name.strip() for line in OTHERS.strip().splitlines() for name in line.split("|")])
+@each("name", [name.strip() for line in OTHERS.strip().splitlines() for name in line.split("|")])
 def test_any_other_name_is_unknown(name: str) -> None:
     assert known_machine(name) is None
+
+
+@each(
+    ("name", "multiprocessors", "card", "computing", "moving"),
+    [
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, "NVIDIA H100 80GB HBM3", 16 / 132, 1 / 8),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.20gb", 26, "NVIDIA H100 80GB HBM3", 26 / 132, 2 / 8),
+        ("NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", 16, "NVIDIA H100 80GB HBM3", 16 / 132, 4 / 8),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb+me", 14, "NVIDIA A100-SXM4-40GB", 14 / 108, 1 / 8),
+        ("NVIDIA A100-SXM4-40GB MIG 7g.40gb", 98, "NVIDIA A100-SXM4-40GB", 98 / 108, 1),
+        ("NVIDIA H200 MIG 1g.18gb", 16, "NVIDIA H200", 16 / 132, 1 / 8),
+        ("NVIDIA A30-1-6C", 14, "NVIDIA A30", 14 / 56, 2 / 8),
+        ("NVIDIA A10-12Q", 72, "NVIDIA A10", 1, 1),  # by turns: all of it while nobody else computes
+        ("GRID T4-16Q", 40, "Tesla T4", 1, 1),
+    ],
+)
+def test_a_slice_has_its_part_of_the_card(
+    name: str, multiprocessors: int, card: str, computing: float, moving: float
+) -> None:
+    found, whole = known_machine(name, multiprocessors), known_machine(card)
+    assert found is not None and whole is not None
+    assert found.flops_per_second["float16"] == pytest.approx(whole.flops_per_second["float16"] * computing)
+    assert found.bytes_per_second == pytest.approx(whole.bytes_per_second * moving)
+    assert found.memory_bytes == int(re.findall(r"(\d+)(?:gb|[CQ])", name)[-1]) * 10**9
+    assert f"{multiprocessors} of its {whole.multiprocessors} multiprocessors" in found.source
+
+
+@pytest.mark.parametrize(
+    ("name", "multiprocessors"),
+    [
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 133),
+        ("NVIDIA A100-40C", 108),  # of which A100, it does not say
+        ("NVIDIA B300 MIG 1g.34gb", 18),
+        ("NVIDIA H100 MIG 1g.10gb", 16),
+    ],
+)
+def test_a_slice_of_a_card_that_nobody_can_name_is_unknown(name: str, multiprocessors: int) -> None:
+    assert known_machine(name, multiprocessors) is None
 
 
 def test_a_partition_is_not_the_whole_device() -> None:
@@ -219,8 +290,9 @@ def test_peaks_of_a_known_machine_name_their_source() -> None:
     peaks = {peak.name: peak for peak in table_peaks(known_machine("Tesla T4"))}
     assert list(peaks) == [*PEAK_NAMES, "memory"]
     assert peaks["float16"].per_second == 65e12
-    assert peaks["float16"].source.startswith("NVIDIA T4 Tensor Core GPU datasheet: dense")
-    assert peaks["memory"] == Peak("memory", 320e9, "NVIDIA T4 Tensor Core GPU datasheet")
+    source = "NVIDIA T4 Tensor Core GPU datasheet; memory from the NVIDIA T4 product brief"
+    assert peaks["float16"].source.startswith(f"{source}: dense")
+    assert peaks["memory"] == Peak("memory", 320e9, source)
     assert peaks["bfloat16"] == Peak("bfloat16", None, "not in the table")
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases_in_one import each
+from tests.programs import PYTHON, require
 from trace_tools.machines import torch_build
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("driver", "capabilities", "name"),
     [
         ("580.95.05", ["9.0"], "cu130"),  # H100
@@ -34,11 +36,32 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_the_build_for_a_driver_and_its_cards(driver: str, capabilities: list[str], name: str | None) -> None:
-    found = torch_build.build_for(driver, capabilities)
+    found = torch_build.build_for(driver, capabilities, "x86_64")
     assert (found and found.name) == name
 
 
-@pytest.mark.parametrize(
+@each(
+    ("driver", "capabilities", "name"),
+    [
+        ("580.95.05", ["9.0"], "cu130"),  # GH200
+        ("550.54.15", ["9.0"], "cu126"),
+        ("580.95.05", ["12.1"], "cu130"),  # GB10
+        ("580.95.05", ["11.0"], "cu130"),  # Thor, for which only Arm's wheels have kernels
+        ("570.86.10", ["10.0"], None),  # GB200, and a driver of CUDA 12
+        ("580.95.05", ["7.5"], None),  # a T4G, for which x86's wheels have kernels
+        ("535.10", [], "cu126"),
+    ],
+)
+def test_the_build_on_arm(driver: str, capabilities: list[str], name: str | None) -> None:
+    for machine in ("aarch64", "arm64"):
+        found = torch_build.build_for(driver, capabilities, machine)
+        assert (found and found.name) == name
+    if capabilities == ["7.5"]:
+        assert "on aarch64" in torch_build.why_none(driver, capabilities, "aarch64")
+        assert "driver" not in torch_build.why_none(driver, capabilities, "aarch64")
+
+
+@each(
     ("said", "arguments", "words"),
     [
         (
@@ -79,13 +102,20 @@ def test_what_make_is_told(said: str, arguments: list[str] | None, words: str) -
     assert arguments is None or ran.stdout.splitlines() == arguments
 
 
+def test_beside_a_gpu_of_amd_the_choice_says_how_to_use_it() -> None:
+    on_cpu, why = torch_build.choice([], amd=True)
+    assert on_cpu == torch_build.choice([])[0] and f"{torch_build.INDEX}/rocm7.2" in why
+    with_both, why = torch_build.choice(["580.95.05, 9.0"], amd=True)
+    assert "cu130" in with_both[0] and "rocm" not in why
+
+
 # A Python without torch, whose pip only notes what it is told, and fails where it is told to.
-PYTHON = f"""#!/bin/sh
+FAKE = f"""#!/bin/sh
 case "$*" in
   "-m venv "*) for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python" ;;
   *"import torch"*) exit 1 ;;
   "-m pip install"*) echo "$*" >> pip.log; case "$*" in *$LACKS*) exit 1 ;; esac ;;
-  *) exec {sys.executable} "$@" ;;
+  *) exec {PYTHON} "$@" ;;
 esac
 """
 PIP = "-m pip install -q "
@@ -107,19 +137,22 @@ PIP = "-m pip install -q "
         ),
     ],
 )
-def test_make_installs_the_build_and_says_which(
-    tmp_path: Path, smi: str, lacks: str, installed: str, said: str
+@pytest.mark.parametrize(
+    "command", ["make .venv/.ready PYTHON=./python3 VENV=.venv", "sh trace_tools/machines/venv.sh .venv ./python3"]
+)
+def test_the_build_is_installed_and_named(
+    tmp_path: Path, command: str, smi: str, lacks: str, installed: str, said: str
 ) -> None:
+    require("make", "sh")
     (tmp_path / "trace_tools/machines").mkdir(parents=True)
-    for name in ("Makefile", "pyproject.toml", "trace_tools/machines/torch_build.py"):
+    for name in ("Makefile", "trace_tools/machines/venv.sh", "pyproject.toml", "trace_tools/machines/torch_build.py"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for name, body in (("python3", PYTHON), ("nvidia-smi", f"#!/bin/sh\n{smi}\n")):
+    for name, body in (("python3", FAKE), ("nvidia-smi", f"#!/bin/sh\n{smi}\n")):
         (tmp_path / name).write_text(body, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "LACKS": lacks}
-    command = ["make", ".venv/.ready", "PYTHON=./python3", "VENV=.venv"]
-    made = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    made = subprocess.run(command.split(), cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     told = (tmp_path / "pip.log").read_text().splitlines(keepends=True)
     tried = [line.removeprefix(PIP) for line in told if "torch==" in line]
     assert tried[-1].startswith(installed) and len(tried) == (1 if lacks == "nothing" else 2)
-    assert said in made.stderr
+    assert said in made.stderr and (tmp_path / ".venv/.ready").exists()

@@ -10,10 +10,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tests.cases_in_one import each
 from trace_tools import count
 from trace_tools.metering.collectives import factor
 from trace_tools.metering.meters import Meter
-from trace_tools.schema import Collective
+from trace_tools.trace.model import Collective
 
 fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
 functional = pytest.importorskip("torch.distributed._functional_collectives")
@@ -71,7 +72,7 @@ OPERATIONS: dict[str, tuple[Any, str, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each("name", OPERATIONS)
 def test_what_is_counted(name: str) -> None:
     call, operation, payload = OPERATIONS[name]
     with warnings.catch_warnings():

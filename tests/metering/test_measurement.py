@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from trace_tools import accelerators
-from trace_tools.accelerators import CudaGpu
+from trace_tools.machines import accelerators
+from trace_tools.machines.accelerators import CudaGpu
+from trace_tools.metering import measurement
 from trace_tools.metering.measurement import Count, Measurement, Witness, count, measure, witnessed
 from trace_tools.metering.meters import Meter
 
@@ -49,6 +50,12 @@ def test_a_count_by_operator_has_the_largest_first() -> None:
     assert list(product.flops_by_operator.items()) == [("aten.mm", 1024), ("aten.mul", 32), ("aten.relu", 32)]
     assert next(iter(product.bytes_by_operator)) == "aten.mm"
     assert product.uncounted == ("aten.sort",)
+
+
+def test_what_has_no_formula_has_no_flops_and_no_intensity() -> None:
+    alone, beside = count(lambda: X.sort()), count(lambda: (X @ W).sort())
+    assert (alone.flops, alone.intensity, beside.flops, beside.intensity) == (None, None, 1024, None)
+    assert alone.bytes_moved and alone.why == beside.why == "not counted: aten.sort"
 
 
 def test_counting_inside_a_meter_counts_for_both() -> None:
@@ -229,3 +236,117 @@ def test_without_torch_time_is_measured_and_nothing_is_counted(tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=there)
     why = "no torch operator ran in it: NumPy and plain Python are not counted"
     assert done.stdout.strip() == f"True None None {why}"
+
+
+class Ramping(FakeCuda):
+    """A device whose clocks rise over 40 ms of work, and fall to a third in a pause; all on a clock of its own."""
+
+    RAMP_MS, PAUSE_MS = 40.0, 500.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy_ms = self.host_ms = self.over_ms = 0.0
+
+    def perf_counter(self) -> float:
+        return self.host_ms / 1e3
+
+    def rest(self, ms: float) -> None:
+        self.host_ms += ms
+
+    def kernel(self) -> None:
+        if self.host_ms - self.over_ms > self.PAUSE_MS:
+            self.busy_ms = 0.0
+        took = 1.0 + 2.0 * max(0.0, 1.0 - self.busy_ms / self.RAMP_MS)
+        self.busy_ms += took
+        self.over_ms = max(self.host_ms, self.over_ms) + took
+        self.host_ms += 0.005
+
+    def launch(self, calls: int) -> None:
+        for _ in range(calls):
+            self.kernel()
+
+    def synchronize(self) -> None:
+        self.host_ms = max(self.host_ms, self.over_ms) + 0.01
+
+    def Event(self, *, enable_timing: bool) -> Any:
+        cuda = self
+
+        class Event:
+            def record(self) -> None:
+                self.at = max(cuda.host_ms, cuda.over_ms)
+
+            def synchronize(self) -> None:
+                cuda.synchronize()
+
+            def elapsed_time(self, end: Event) -> float:
+                return float(end.at - self.at)
+
+        return Event()
+
+
+@pytest.fixture
+def ramping(monkeypatch: pytest.MonkeyPatch) -> Ramping:
+    cuda = Ramping()
+    for module in (accelerators, measurement):
+        monkeypatch.setattr(module, "perf_counter", cuda.perf_counter)
+    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(cuda))
+    return cuda
+
+
+def briefly(*functions: Any) -> Any:
+    return measure(*functions, repeats=5, min_seconds=0.02, max_seconds=0.2)
+
+
+def test_after_a_pause_the_first_of_two_equal_things_is_not_slower(ramping: Ramping) -> None:
+    ramping.rest(3000)
+    first, second = briefly(ramping.kernel), briefly(ramping.kernel)
+    assert first.seconds == pytest.approx(second.seconds) == pytest.approx(0.001)
+    before = ramping.busy_ms
+    briefly(ramping.kernel)
+    assert ramping.busy_ms - before < 50, "a device that has just worked needs no such warm-up"
+    ramping.rest(3000)
+    first, second = briefly(ramping.kernel, ramping.kernel)
+    assert first.samples_s == pytest.approx(second.samples_s)
+
+
+def test_samples_of_functions_that_are_compared_alternate_and_a_drift_slows_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    now = 0.0
+    monkeypatch.setattr(measurement, "perf_counter", lambda: now)
+
+    def slower(name: str) -> None:
+        nonlocal now
+        calls.append(name)
+        now += 1e-5 * len(calls)  # whatever runs, the machine becomes slower
+
+    a, b, c = measure(*(lambda name=name: slower(name) for name in "abc"), warmup=1, repeats=6, min_seconds=0)
+    assert a.calls_per_sample == b.calls_per_sample == c.calls_per_sample == 1
+    assert "".join(calls) == "abc" + "abc" + "cba" + "abc" + "cba" + "abc" + "cba"
+    assert {len(one.samples_s) for one in (a, b, c)} == {6}
+    assert a.seconds == pytest.approx(c.seconds, rel=0.1)
+
+
+def test_several_functions_are_checked_and_counted_one_by_one() -> None:
+    class Single(Witness):
+        single = True
+
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def measured(self, measurement: Measurement) -> Measurement:
+            self.seen.append("measured")
+            return measurement
+
+        def called_once(self) -> None:
+            self.seen.append("called")
+
+    witness = Single()
+    with witnessed(witness):
+        assert len(measure(lambda: 1, lambda: 2)) == 2
+    assert witness.seen == ["called", "called", "measured", "measured"]
+    with pytest.raises(TypeError, match="measure: found an int"):
+        measure(lambda: 1, 2)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="measure: found no function"):
+        measure()  # type: ignore[call-overload]

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.cases_in_one import each
 from trace_tools.machines import float32_precision
 from trace_tools.metering.meters import Meter
-from trace_tools.schema import Meters
+from trace_tools.trace.model import Meters
 
 
 class Block(nn.Module):
@@ -122,7 +128,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@each("name", PROGRAMS)
 def test_results_are_those_of_an_unmetered_run(name: str) -> None:
     torch.manual_seed(1)
     plain = PROGRAMS[name]()
@@ -181,6 +187,120 @@ def test_composite_operators_count_the_same_in_inference_mode() -> None:
         outside.bytes_read,
         outside.bytes_written,
     )
+
+
+class Logged(torch.Tensor):
+    """A wrapper that keeps a list of the operators that it is handed to."""
+
+    seen: ClassVar[list[str]] = []
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
+
+    def __init__(self, inner: torch.Tensor) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.seen.append(str(func))
+        plain = tree_map_only(Logged, lambda tensor: tensor.inner, args)
+        return tree_map_only(torch.Tensor, Logged, func(*plain, **(kwargs or {})))
+
+
+class Seeing(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        Logged.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def nested(layout: torch.layout) -> Any:
+    x = torch.nested.nested_tensor([torch.rand(3, 8), torch.rand(5, 8)], layout=layout)
+    return [t for y in (nn.Linear(8, 4)(x), F.relu(x), nn.LayerNorm(8)(x), *x.chunk(2, -1)) for t in y.unbind()]
+
+
+def quantised() -> Any:
+    x = torch.quantize_per_tensor(torch.rand(2, 4, 6, 6), 0.1, 3, torch.quint8)
+    pooled = F.avg_pool2d(x, 2), F.interpolate(x, scale_factor=2), x.reshape(2, -1), *x.chunk(2, 1), F.relu(x)
+    return [y.dequantize() for y in pooled]
+
+
+def sparse() -> Any:
+    x = torch.eye(4).to_sparse()
+    return [x @ torch.rand(4, 4), (x @ x).to_dense(), x.t().to_dense(), F.linear(torch.rand(2, 4), x.to_sparse_csr())]
+
+
+def wrapped() -> Any:
+    products = [F.linear(Logged(torch.rand(3, 4)), torch.rand(2, 4)) for _ in range(2)]
+    return [F.softmax(x, -1).inner for x in products]
+
+
+def seen_by_another_mode() -> Any:
+    with Seeing():
+        with Meter():
+            y = F.linear(torch.rand(3, 4), torch.rand(2, 4)), wrapped()[0]
+        return [*y, F.interpolate(torch.rand(2, 3, 9, 11), scale_factor=2.3, mode="bilinear")]
+
+
+@torch.jit.script
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@torch.jit.script
+def scripted(x: torch.Tensor, n: int) -> torch.Tensor:
+    later = torch.jit.fork(doubled, x)
+    while bool(x.sum() < 100):
+        x = x * 2 + n
+    return x + torch.jit.wait(later)
+
+
+MODES = ("bicubic", "bilinear")
+UNUSUAL: dict[str, Callable[[], Any]] = {
+    "nested, strided": lambda: nested(torch.strided),
+    "nested, jagged": lambda: nested(torch.jagged),
+    "quantised": quantised,
+    "sparse": sparse,
+    "larger": lambda: [F.interpolate(torch.rand(2, 3, 9, 11), scale_factor=2.3, mode=m) for m in MODES],
+    "bilinear": lambda: torch.bilinear(torch.rand(2, 3), torch.rand(2, 4), torch.rand(5, 3, 4), None),
+    "recurrent": lambda: nn.GRU(8, 16)(torch.rand(5, 2, 8))[0],
+    "a class with a dispatch of its own": wrapped,
+    "under another mode": seen_by_another_mode,
+    "TorchScript": lambda: [scripted(torch.ones(3), 1) for _ in range(3)],
+    "vmap in it": lambda: torch.func.vmap(lambda x: F.linear(x, torch.ones(2, 4)))(torch.rand(2, 3, 4)),
+}  # fmt: skip
+
+
+def test_unusual_tensors_run_and_count_the_same_in_inference_mode() -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))  # from now on, operators of compiled code are known
+    for name, program in UNUSUAL.items():
+        counted = []
+        for mode in (torch.no_grad, torch.inference_mode):
+            outcomes = []
+            for meter in (None, Meter(compiling=True)):
+                torch.manual_seed(1)
+                Logged.seen.clear()
+                with warnings.catch_warnings(), mode(), meter or contextlib.nullcontext():
+                    warnings.simplefilter("ignore")
+                    results = program()
+                outcomes.append((results if isinstance(results, list) else [results], [*Logged.seen]))
+                if meter is not None:
+                    counted.append((meter.flops, meter.operators["aten.mm"], sorted(meter.uncounted)))
+            (plain, seen), (metered, seen_metered) = outcomes
+            assert all(torch.equal(a, b) for a, b in zip(plain, metered, strict=True)), (name, mode)
+            assert seen == seen_metered, (name, mode)
+        (flops, products, _), (least, same, uncounted) = counted
+        assert (least, same) == (flops, products) or (least < flops and uncounted), name  # a lower bound that says so
+        assert least == flops or name in ("nested, strided", "sparse", "quantised", "under another mode"), name
+
+
+def test_symbolic_sizes_stay_symbols() -> None:
+    environment = ShapeEnv()
+    x = FakeTensorMode(shape_env=environment).from_tensor(torch.ones(5, 4), static_shapes=False)
+    with Meter() as meter:
+        y = (x @ x.T).relu().sum(0)
+    assert [str(guard.expr) for guard in environment.guards] == [] and "s" in str(y.shape)
+    assert meter.flops == 0
 
 
 def test_checkpoint_computes_the_forward_pass_again() -> None:
@@ -320,6 +440,14 @@ def test_other_threads_are_not_metered() -> None:
     assert not meter.operators
 
 
+def test_flops_on_tensors_without_memory_are_told_apart() -> None:
+    x, meta = torch.rand(4, 4), torch.rand(100, 100, device="meta")
+    with Meter() as meter:
+        _ = (x @ x, meta @ meta)
+    meters = meter.reading().plain()
+    assert (meters["flops"], meters["meta_flops"]) == (2 * 4**3 + 2 * 100**3, 2 * 100**3)
+
+
 def test_meta_and_fake_tensors_have_flops_but_no_bytes() -> None:
     with Meter() as meta:
         torch.rand(10, 10, device="meta") @ torch.rand(10, 10, device="meta")
@@ -441,6 +569,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_the_compiler_is_not_loaded_to_be_told_to_stand_aside_and_is_told_once_it_is() -> None:
     ran = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=100)
     assert ran.stdout == "done\n", ran.stderr

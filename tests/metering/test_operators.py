@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.cases_in_one import each
 from trace_tools.metering.meters import Meter
 
 N = 100
@@ -96,7 +96,7 @@ DENSE, TWO = torch.rand(16, 16), (torch.eye(16) * (torch.arange(16) < 2)).to_spa
 SQUARE, IMAGE, WEIGHT = torch.rand(10, 10), torch.rand(1, 1, 10, 10), torch.rand(1, 1, 1, 1)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_bytes(name: str) -> None:
     f, read, written = CASES[name]
     assert moved(f) == (read, written)

@@ -54,6 +54,30 @@ def test_resizing() -> None:
         assert meter.live_bytes == 4000
 
 
+def test_storages_that_are_resized_directly() -> None:
+    with Meter() as meter, Meter() as inner:
+        sharded, other = torch.zeros(1000), torch.zeros(10)
+        storage = sharded.untyped_storage()
+
+        def held() -> int:
+            return sharded.untyped_storage().nbytes() + other.untyped_storage().nbytes()
+
+        for size in (0, 4000, 12_000, 0):
+            storage.resize_(size)
+            assert meter.live_bytes == inner.live_bytes == held() == size + 40
+        assert meter.take_peak() == 12_040
+        storage.resize_(4000)
+        sharded.fill_(1)
+        assert meter.live_bytes == held() == 4040
+        sharded.set_(torch.zeros(5).untyped_storage())
+        del storage
+        assert meter.live_bytes == held() == 60
+        other.untyped_storage().resize_(0)
+        other.resize_(100)
+        assert meter.live_bytes == held() == 420
+    assert "resize_" not in vars(torch.UntypedStorage)
+
+
 def test_what_was_there_before_counts_once_it_is_used() -> None:
     x = torch.ones(1000)
     with Meter() as meter:

@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 
 from tests.tracing.probed import Probed
-from trace_tools import narrative
+from trace_tools.lecture import vocabulary
 from trace_tools.machines.machine import to_json
-from trace_tools.schema import Machine, Peak
+from trace_tools.trace.model import Machine, Peak
 from trace_tools.tracing.journal import ProcessNote
 
 LECTURE = '''"""A lecture that says a bit of everything."""
@@ -68,7 +68,7 @@ def dead_run(
     peaks = [Peak("float32", 1.5e11, "measured", measured=True)]
     (folder / "machine.json").write_text(to_json(Machine("A processor", machine, "cpu", peaks=peaks)))
     probed = Probed(text, lecture, folder / "pass-1.journal", limit=10)
-    with contextlib.redirect_stdout(None), narrative.listening(lambda told: None):
+    with contextlib.redirect_stdout(None), vocabulary.listening(lambda told: None):
         if done:
             probed.journal.close = lambda complete: None  # type: ignore[method-assign]
             probed.main()
@@ -80,7 +80,7 @@ def dead_run(
             probed.start()
             exec(probed.code, vars(probed.module))
             probed.module.numbers()
-            probed.recorder.flush(wait_s=-1)
+            probed.recorder.writer.flush(wait_s=-1)
             probed._watching.pop_all()
             probed.journal.close(complete=False)
     return folder

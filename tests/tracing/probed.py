@@ -25,14 +25,17 @@ from typing import Any
 import pytest
 
 from trace_tools.describing.values import Describer
-from trace_tools.directives import Directive, parse_directives
-from trace_tools.statements import parse_source
-from trace_tools.tracing import recorder
-from trace_tools.tracing.child import _listening as listening
+from trace_tools.machines import accelerators
+from trace_tools.source.directives import Directive, parse_directives
+from trace_tools.source.statements import parse_source
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
-from trace_tools.tracing.recorder import Instruments, Recorder, Settings, hooks
-from trace_tools.tracing.runs import Draft, FrameDraft, RunRecord, read_process
+from trace_tools.tracing.merge.reader import RecordedCall, RecordedStep, RunRecord, read_process
+from trace_tools.tracing.recorder import clock as recorder_clock
+from trace_tools.tracing.recorder import frames, journal_writer, metered_frames, recorder, steps
+from trace_tools.tracing.recorder.recorder import Recorder, hooks
+from trace_tools.tracing.recorder.recording import Instruments, Settings
+from trace_tools.tracing.worker import _listening as listening
 
 MODULE = "source_under_test"
 
@@ -60,7 +63,7 @@ class Probed:
         )
         self.module = new_module(text, path)
         vars(self.module).update(given or {})
-        compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", bool)
+        compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_dynamo_compiling", bool)
         self.hooks = hooks(self.recorder, compiling)
         vars(self.module).update(self.hooks)
         self._watching = contextlib.ExitStack()
@@ -92,7 +95,7 @@ class Probed:
             self.module.main()
         return self
 
-    def steps(self, code: str) -> list[Draft]:
+    def steps(self, code: str) -> list[RecordedStep]:
         """Return the steps of the first statement whose line begins with `code`, in order."""
         number = self.number(code)
         return sorted((s for s in self.run.steps.values() if s.statement == number), key=lambda step: step.seq)
@@ -102,7 +105,7 @@ class Probed:
         lines = self.source.text.splitlines()
         return next(s.number for s in self.source.statements if lines[s.line - 1].strip().startswith(code))
 
-    def frames(self, function: str) -> list[FrameDraft]:
+    def frames(self, function: str) -> list[RecordedCall]:
         """Return the calls of a function, in order."""
         names = self.program.functions
         return [frame for frame in self.run.frames.values() if names[frame.function] == function]
@@ -124,7 +127,7 @@ class Probed:
     @property
     def run(self) -> RunRecord:
         """The last run, as the parent process would read it."""
-        return read_process("pass 1", self.journal.path, self.source).runs[-1]
+        return read_process(self.journal.path, self.source).runs[-1]
 
 
 class Clock:
@@ -145,7 +148,8 @@ class Clock:
     def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         """Return a clock that the probes look at instead of the real one."""
         clock = cls()
-        monkeypatch.setattr(recorder, "clock", clock)
+        for module in (recorder, frames, metered_frames, steps, recorder_clock, journal_writer, accelerators):
+            monkeypatch.setattr(module, "perf_counter", clock)
         return clock
 
 

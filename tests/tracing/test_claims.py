@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.tracing.probed import Probed
-from trace_tools.tracing.claims import MEASURED, Evaluations, TimedClaims
 from trace_tools.tracing.journal import Evaluated, Journal
+from trace_tools.tracing.recorder.claims import MEASURED, Evaluations, TimedClaims
 
 
 def noted(folder: Path, name: str, *records: tuple[Any, ...]) -> None:
@@ -95,7 +95,7 @@ def check(x):
             text, "x.py", tmp_path / f"{name}.journal", given=given, opaque=opaque, timed_claims=timed
         ) as lecture:
             assert lecture.module.main() == "caught"
-            lecture.journal.write(lecture.recorder.evaluations.rows())
+            lecture.journal.write(lecture.recorder.claims.evaluations.rows())
         (tmp_path / f"{name}.status").write_text("0", encoding="utf-8")
 
 

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trace_tools.tracing import ending
+from tests.programs import require
+from trace_tools.tracing.isolation import ending
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +55,9 @@ def test_a_worker_that_has_ended_is_not_at_work_though_another_thread_has_its_nu
 
 
 def test_processes_of_a_session_are_named() -> None:
+    require("sleep")
     code = (
-        "import subprocess; from trace_tools.tracing.ending import processes_of_session as others\n"
+        "import subprocess; from trace_tools.tracing.isolation.ending import processes_of_session as others\n"
         "before = others(); child = subprocess.Popen(['sleep', '100'])\n"
         "print(before, others() == [f'sleep ({child.pid})']); child.kill(); child.wait(); print(others())"
     )

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.traces import example_trace
+from trace_tools.analysis.outcome import problems
 from trace_tools.errors import LectureError, UsageError
-from trace_tools.file_format.trace_file import load
 from trace_tools.machines import machine as machines
-from trace_tools.outcome import problems
-from trace_tools.rendering.compose import make_document
-from trace_tools.schema import Frame, Step, Trace
-from trace_tools.statements import parse_source
+from trace_tools.pages.content.compose import make_document
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import Frame, Step, Trace
+from trace_tools.trace.trace_file import load
 from trace_tools.tracing.included import first_numbers, found, joined, place
-from trace_tools.tracing.tracer import Request, Tracer
+from trace_tools.tracing.options import TraceOptions
+from trace_tools.tracing.supervisor import Tracer
 
 SHAPES = '''"""Shapes"""
 
@@ -83,8 +84,8 @@ def lecture(tmp_path: Path) -> Path:
 def _traced(lecture: Path, *include: str) -> Trace:
     machine = replace(machines.without_torch([])[0], name="A processor")
     known = replace(example_trace(), machine=machine)
-    request = Request(lecture, lecture.parent / "rendered", "cpu", 1, like=known, include=include, force=True)
-    made = Tracer(request).run()
+    options = TraceOptions(device="cpu", passes=1, include=include, force=True)
+    made = Tracer(lecture, lecture.parent / "rendered", options, like=known).run()
     assert problems(made.trace) == [] and load(made.path).trace == made.trace
     return made.trace
 
@@ -101,6 +102,7 @@ def _seen(trace: Trace) -> list[tuple[str, int, list[str]]]:
     return seen
 
 
+@pytest.mark.slow
 def test_the_steps_are_those_of_the_same_functions_in_the_lecture(lecture: Path) -> None:
     trace = _traced(lecture, "shapes.py", "layers")
     assert [source.path for source in trace.sources] == [
@@ -150,7 +152,7 @@ def test_pages_show_whose_functions_were_called(lecture: Path) -> None:
 
 
 def _calls(blocks: object) -> list:  # type: ignore[type-arg]
-    from trace_tools.rendering.document import Call, CodeListing
+    from trace_tools.pages.document import Call, CodeListing
 
     calls = []
     for block in blocks:  # type: ignore[attr-defined]
@@ -165,10 +167,10 @@ def _calls(blocks: object) -> list:  # type: ignore[type-arg]
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("nothing.py", "--include nothing.py: no such module; expected a file or a folder of Python"),
-        ("lecture.py", "--include lecture.py: that is the lecture itself"),
+        ("nothing.py", "--include nothing.py: no such module; expected a Python file"),
+        ("lecture.py", "--include lecture.py: this is the lecture"),
         ("no.such.module", "--include no.such.module: no such module"),
-        ("trace_tools.errors", "--include trace_tools.errors: these are the tools that trace"),
+        ("trace_tools.errors", "--include trace_tools.errors: trace-tools itself"),
         ("math", "--include math: no such module"),  # it is written in C
     ],
 )

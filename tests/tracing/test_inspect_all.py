@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_tools.statements import parse_source
+from trace_tools.source.statements import parse_source
 from trace_tools.tracing.inspect_all import inspect_all
 
 SOURCE = """def main():

@@ -12,7 +12,7 @@ What may differ, each with a test below:
 - A frame that has ended has the line of its last probe (`f_lineno`, and one more line for `sys.settrace`); an
   entry of a traceback has the right one (`tb_lineno`).
 
-`make inert` runs CPython's own tests: what they find is in tests/checks/inert.md.
+CPython's own tests were run with probes: tests/README.md has what they found.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.cases_in_one import each
 from tests.tracing.probed import Outcome, Probed, new_module, plain, probed
 from tests.tracing.random_programs import programs
-from trace_tools.directives import Directive, DirectiveName, Inspected, Place, parse_directives
-from trace_tools.statements import FUNCTIONS, ParsedSource, Statement, parse_source
+from trace_tools.source.directives import Directive, DirectiveName, Inspected, Place, parse_directives
+from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, instrument
 from trace_tools.tracing.journal import FrameStart
 
@@ -95,7 +96,7 @@ def test_probed_as_plain(path: Path, variant: str, tmp_path: Path) -> None:
     assert outcome == plain_outcome(path)
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@each("path", CASES, ids=lambda path: path.stem)
 def test_cases_get_to_their_end(path: Path) -> None:
     outcome = plain_outcome(path)
     assert outcome.error is None or outcome.error[1] == "code 99"
@@ -104,6 +105,7 @@ def test_cases_get_to_their_end(path: Path) -> None:
 # ------------------------------------------------------------------------------ programs drawn at random
 
 
+@pytest.mark.slow
 @given(programs())
 @settings(
     max_examples=60, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
@@ -266,7 +268,7 @@ def main():
 # ------------------------------------------------------------------------------ the tree itself
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@each("path", CASES, ids=lambda path: path.stem)
 def test_no_line_is_added_or_lost(path: Path) -> None:
     """Every function's code covers the lines that it covers plainly (tracebacks and `sys.settrace` see those)."""
     text = path.read_text(encoding="utf-8")
@@ -292,7 +294,8 @@ def _lines(code: types.CodeType) -> dict[str, set[int | None]]:
     return found
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.slow
+@each("path", CASES, ids=lambda path: path.stem)
 def test_the_parsed_source_is_left_alone(path: Path) -> None:
     source = parse_source(path.read_text(encoding="utf-8"), str(path))
     before = ast.dump(source.tree, include_attributes=True)

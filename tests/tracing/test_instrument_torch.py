@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import functools
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,11 @@ import pytest
 import torch
 
 from tests.tracing.probed import Probed, new_module
-from trace_tools.tracing.recorder import Recorder
+from trace_tools.describing.values import Describer
+from trace_tools.metering.graph_recording import records_graph
+from trace_tools.metering.meters import Meter
+from trace_tools.tracing.recorder.recorder import Recorder
+from trace_tools.tracing.recorder.recording import Instruments
 
 COMPILED = '''
 import torch
@@ -155,6 +161,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compiled") / "lecture.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_dynamo_sees_the_plain_function(function: str, source: Path, tmp_path: Path) -> None:
     expected = plainly_compiled(source)[function]
@@ -171,6 +178,182 @@ def test_dynamo_compiles_without_a_break(source: Path, tmp_path: Path) -> None:
         assert torch.equal(call(torch.ones(2)), torch.sin(torch.full((2,), 3.0)))
         explained = torch._dynamo.explain(lecture.module.straight)(torch.ones(2))
         assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+
+
+# ------------------------------------------------------------------------------ graphs that torch records
+
+RECORDED = """
+import contextlib
+import torch
+from torch import nn
+from torch._functorch.aot_autograd import aot_function
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+def f(x):  # @inspect x, x.sum()
+    z = x + 1  # @inspect z z.sum() z.shape[0]
+    assert z.sum() > 1
+    return z * 2  # @inspect z[0]
+
+def g(x):  # @inspect x.sum()
+    z = x + 1  # @inspect z.sum() z.shape[0]
+    assert z.shape[0] == x.shape[0]
+    for row in (z, z):  # @inspect row.sum()
+        z = z * row  # @inspect z
+    return torch.cat(list(halves(z)))
+
+def halves(x):
+    yield x * 2  # @inspect x.sum()
+    yield x * 3  # @inspect x.sum()
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):  # @inspect x.shape[0]
+        y = self.linear(x)  # @inspect y y.mean()
+        return torch.relu(y).sum(-1)  # @inspect y.shape[0]
+
+def batched(**how):
+    dynamic = {"x": {0: torch.export.Dim("batch")}}
+    program = torch.export.export(Net(), (torch.ones(5, 4),), dynamic_shapes=dynamic, **how)
+    return program.graph_module.code, str(program.range_constraints), program.module()(torch.ones(7, 4)).shape
+
+def functional():
+    graphs = []
+    def keep(graph, inputs):
+        graphs.append(graph.code)
+        return graph
+    x = torch.ones(3, requires_grad=True)
+    aot_function(lambda x: g(x).sin().sum(), fw_compiler=keep, bw_compiler=keep)(x).backward()
+    return graphs
+
+def symbolic():
+    environment = ShapeEnv()
+    with FakeTensorMode(shape_env=environment) as mode:
+        x = mode.from_tensor(torch.ones(5, 4), static_shapes=False)  # @inspect x x.shape[0] x.sum()
+        y = Net()(x)  # @inspect y.shape[0]
+        assert y.shape[0] == x.shape[0]
+        return str(y.shape), str(environment.guards)
+
+def branches():
+    class Cond(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+    return torch.export.export(Cond(), (torch.ones(5),)).graph_module.code
+
+def compiled():
+    graphs = []
+    def keep(graph, inputs):
+        graphs.append(graph.code)
+        return graph.forward
+    call = torch.compile(g, backend=keep)
+    results = [call(torch.ones(n)).tolist() for n in (2, 2, 3)]
+    try:
+        torch.compile(breaks, fullgraph=True, backend="eager")(torch.ones(2))
+    except torch._dynamo.exc.Unsupported as error:
+        graphs.append(type(error).__name__)
+    return graphs, results, torch._dynamo.explain(breaks)(torch.ones(2)).graph_count
+
+def breaks(x):
+    torch._dynamo.graph_break()
+    return x + 1  # @inspect x
+
+def every(x):
+    return {
+        "jit": torch.jit.trace(f, x).code,
+        "jit graph": str(torch.jit.trace(g, x, check_trace=False).graph).replace(__file__, ""),
+        "jit runs": [torch.jit.trace(f, x)(x).tolist() for _ in range(3)],
+        "jit module": torch.jit.trace(Net(), torch.ones(2, 4)).code,
+        "script": torch.jit.script(Net()).code,
+        "fx": torch.fx.symbolic_trace(Net()).code,
+        "make_fx": make_fx(g)(x).code,
+        "fake": make_fx(g, tracing_mode="fake")(x).code,
+        "symbolic": make_fx(g, tracing_mode="symbolic")(x).code,
+        "before dispatch": make_fx(g, pre_dispatch=True)(x).code,
+        "vmap": make_fx(torch.func.vmap(lambda x: x * 2))(x).code,
+        "grad": make_fx(torch.func.grad(lambda x: g(x).sum()))(x).code,
+        "export": torch.export.export(Net(), (torch.ones(2, 4),)).graph_module.code,
+        "dynamic": batched(),
+        "strict": batched(strict=True),
+        "branches": branches(),
+        "AOTAutograd": functional(),
+        "symbolic sizes": symbolic(),
+        "compiled": compiled(),
+    }
+
+def main():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    return every(torch.ones(3))
+"""
+
+
+@pytest.mark.slow
+def test_torch_records_the_graphs_of_the_plain_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_text(RECORDED, encoding="utf-8")
+    module = new_module(RECORDED, path)
+    exec(compile(RECORDED, str(path), "exec", dont_inherit=True), vars(module))
+    with pytest.warns(torch.jit.TracerWarning):
+        expected = module.main()
+    for meter in (None, Meter("cpu", compiling=True)):
+        instruments = Instruments(Describer(), meter=meter, records_graph=records_graph)
+        with (
+            Probed(RECORDED, path, tmp_path / f"{meter is None}.journal", instruments=instruments) as lecture,
+            meter or contextlib.nullcontext(),
+            pytest.warns(torch.jit.TracerWarning),
+        ):
+            for name, hook in lecture.hooks.items():  # where a trace has them; dynamo knows modules by their names
+                monkeypatch.setattr(builtins, name, hook, raising=False)
+                del vars(lecture.module)[name]
+            found = lecture.module.main()
+        for name, graph in expected.items():
+            assert found[name] == graph, f"{name}, {'timed' if meter is None else 'metered'}"
+        steps = {code: lecture.steps(code) for code in ("return every", "x = mode.from_tensor", "call = torch.compile")}
+        assert [step.graph for step in steps["return every"]] == [True]
+        assert [(step.graph, [*step.values]) for step in steps["x = mode.from_tensor"]] == [(True, [])]
+        assert [step.graph for step in steps["call = torch.compile"]] == [False]
+
+
+WATCHED = """
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Operators(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        seen.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+seen = []
+
+def main():
+    with Operators(), Functions(), torch.profiler.profile() as profiler:
+        x = torch.ones(3)  # @inspect x, x.sum()
+        y = x + 1  # @inspect y.mean()
+    with torch.device("meta"):
+        z = torch.ones(3)  # @inspect torch.zeros(2)
+    return seen, sorted((event.key, event.count) for event in profiler.key_averages())
+"""
+
+
+def test_no_mode_and_no_profiler_sees_what_is_inspected(tmp_path: Path) -> None:
+    module = new_module(WATCHED, "lecture.py")
+    exec(compile(WATCHED, "lecture.py", "exec", dont_inherit=True), vars(module))
+    expected = module.main()
+    with Probed(WATCHED, "lecture.py", tmp_path / "x.journal") as lecture:
+        assert lecture.module.main() == expected
+    tensors = {value[0]: value[2]["tensor"] for step in lecture.run.steps.values() for value in step.values}
+    assert tensors["x.sum()"]["elements"] == [3.0] and tensors["y.mean()"]["elements"] == [2.0]
+    assert tensors["torch.zeros(2)"]["device"] == "meta"
 
 
 # ------------------------------------------------------------------------------ calls that come from C++

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -17,6 +16,7 @@ from trace_tools.errors import UsageError
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.nodes import LOST, Following, LeaderError, Leading, Nodes, OnAllNodes, placed
 from trace_tools.tracing.processes import Running
+from trace_tools.tracing.progress import Progress
 
 FACTS = {"lecture": "a" * 64, "--passes": 1, "torch": "2.13.0"}
 
@@ -42,9 +42,9 @@ def test_tasks_that_share_a_node_are_no_nodes() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ((2, None, None), "--nodes 2: expected --node-rank and --rdzv-endpoint HOST:PORT, as torchrun has them; "
-         "Slurm's srun, with one task a node, tells them by itself"),
-        ((None, 1, None), "--node-rank, --rdzv-endpoint: expected --nodes with them"),
+        ((2, None, None), "--nodes 2: expected --node-rank and --rdzv-endpoint HOST:PORT as well, as for torchrun "
+         "(srun with one task per node sets both)"),
+        ((None, 1, None), "--node-rank, --rdzv-endpoint: expected --nodes as well"),
         ((0, None, None), "--nodes 0: expected 1 or more"),
         ((2, 2, "head:1"), "--node-rank 2: expected 0 to 1"),
         ((2, 0, "head"), "--rdzv-endpoint head: expected HOST:PORT, where node 0 can listen"),
@@ -60,7 +60,7 @@ def test_no_place(asked: tuple[Any, Any, Any], says: str) -> None:
 def test_a_place_that_slurm_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     step = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1"}
-    with pytest.raises(UsageError, match=r"Slurm does not tell its first node .*: give --rdzv-endpoint HOST:PORT"):
+    with pytest.raises(UsageError, match=r"Slurm does not name its first node .*--rdzv-endpoint HOST:PORT"):
         placed(environ={**step, "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7"})
 
 
@@ -114,7 +114,7 @@ class Both:
         with ThreadPoolExecutor(1) as pool:
             following = pool.submit(self.follow)
             assert self.leader.gather(self.folder, FACTS, 10) == ["A machine"]
-            self.leader.tell('{"name": "B"}', "[]", "cpu")
+            self.leader.send_machine("cpu", {"machine.json": "B"})
             return following.result()
 
     def raw(self) -> socket.socket:
@@ -153,14 +153,14 @@ def test_a_process_on_both(both: Both, tmp_path: Path) -> None:
         os.utime(rank_folder(there, rank) / "pass-1.journal", ns=(5, 1_000_000_000 + rank))
     (there / "pass-1.out").write_text("torchrun says")
     with both.met() as following:
-        assert (following.machine, following.versions, following.device) == ('{"name": "B"}', "[]", "cpu")
+        assert (following.device, following.files) == ("cpu", {"machine.json": "B"})
         both.leader.begin("pass 1", 4321, both.pipe)
         own = Own()
         process = OnAllNodes(own, both.leader)
         assert next(following.orders()) == ("pass 1", 4321)
-        sign = ["pass 1", "sums", 3, 0, 2, None]
-        following.relay(sign)
-        assert json.loads(both.heard()) == sign
+        message = Progress("pass 1", "sums", 3, rank=2)
+        following.relay(message)
+        assert Progress.read(both.heard()) == message
         own.status = 0
         assert process.ended() is None
         following.hand_in(there, range(2, 4), there / "pass-1.out", 0)
@@ -223,7 +223,7 @@ def test_nobody_comes(both: Both) -> None:
     with pytest.raises(UsageError) as raised:
         both.leader.gather(both.folder, FACTS, 0.1)
     where = f"127.0.0.1:{both.port}"
-    assert str(raised.value) == f"node 1 did not come to {where} within 0.1 s; start the same command there"
+    assert str(raised.value) == f"node 1 did not connect to {where} within 0.1 s; start the same command there"
 
 
 def test_no_node_0(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_place_that_is_taken(both: Both) -> None:
 @pytest.mark.parametrize(
     ("facts", "says"),
     [
-        ({"lecture": "b" * 64}, "node 1 has another text of the lecture than node 0"),
+        ({"lecture": "b" * 64}, "node 1 has a different text of the lecture than node 0"),
         ({"--passes": 3}, "node 1 has --passes 3, node 0 has 1"),
         ({"torch": "2.6.0"}, "node 1 has torch 2.6.0, node 0 has 2.13.0"),
     ],
@@ -275,11 +275,11 @@ def test_whoever_else_connects_is_sent_away(both: Both) -> None:
         for said in rubbish:
             with both.raw() as stranger:
                 stranger.sendall(said)
-        with pytest.raises(LeaderError, match="--node-rank 7: expected 1, which still has to come"):
+        with pytest.raises(LeaderError, match="--node-rank 7: expected 1 "):
             both.follow(node=7)
         following = pool.submit(both.follow)
         assert gathered.result() == ["A machine"]
-        both.leader.tell("{}", "[]", "cpu")
+        both.leader.send_machine("cpu", {})
         following.result().__exit__()
 
 
@@ -300,7 +300,7 @@ def test_what_no_node_sends(both: Both, tmp_path: Path, said: dict[str, Any]) ->
     following = both.met()
     both.leader.begin("pass 1", 1, both.pipe)
     before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
-    following._link.say(**said)
+    following._link.send(**said)
     until(lambda: both.leader.ended() == [1])
     lost = [rank_folder(tmp_path, rank) / "pass-1.status" for rank in (2, 3)]
     after = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file() and path not in lost}
@@ -312,8 +312,11 @@ def test_what_no_node_sends(both: Both, tmp_path: Path, said: dict[str, Any]) ->
 def test_signs_of_nobody_are_not_passed_on(both: Both) -> None:
     with both.met() as following:
         both.leader.begin("pass 1", 1, both.pipe)
-        for sign in (["x"], 3, ["pass 1", "a", 1, 0, 0, None], ["pass 1", "a", 1, 0, "2", None], ["a", "b" * 5000]):
-            following.relay(sign)  # type: ignore[arg-type]
+        wrong: Any = Progress("pass 1", "a", 1, rank="2")  # type: ignore[arg-type]
+        for message in (Progress("pass 1", "a", 1, rank=0), wrong, Progress("a", "b" * 5000)):
+            following.relay(message)
+        for plain in (["x"], 3, {"process": "x", "rank": 2, "line": []}):
+            following._link.send(at=plain)
         assert both.heard() == b""
-        following.relay(["pass 1", "cold"])
-        assert both.heard() == b'["pass 1", "cold"]\n'
+        following.relay(Progress("pass 1", "cold"))
+        assert Progress.read(both.heard()) == Progress("pass 1", "cold")

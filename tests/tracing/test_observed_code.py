@@ -15,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.file_format.trace_file import load
-from trace_tools.schema import Frame, Step, Trace, Value
+from tests.programs import require
+from trace_tools.trace.model import Frame, Step, Trace, Value
+from trace_tools.trace.trace_file import load
+
+pytestmark = pytest.mark.slow  # one trace of many seconds serves all
 
 SHORTER = """
-import trace_tools.describing.gate as gate, trace_tools.tracing.ending as ending
+import trace_tools.describing.guarded_repr as gate, trace_tools.tracing.isolation.ending as ending
 gate.EXPRESSION_S, ending.WAIT_S = 0.2, 0.5
 """
 
@@ -147,6 +150,7 @@ def late():
 @pytest.fixture(scope="module")
 def traced(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, str, str]:
     """The trace, what the command said, and what a plain run printed."""
+    require("sleep")
     folder = tmp_path_factory.mktemp("observed")
     (folder / "lecture.py").write_text(LECTURE, encoding="utf-8")
     (folder / "site").mkdir()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.tracing.own_file import OwnFile
+from trace_tools.tracing.isolation.own_file import OwnFile
 
 CLOSING = """
 import os, resource, sys
 from pathlib import Path
-from trace_tools.tracing.own_file import OwnFile
+from trace_tools.tracing.isolation.own_file import OwnFile
 limit = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 file = OwnFile(Path("ours"))
@@ -30,6 +30,7 @@ print(theirs)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [4096, 1024, 32])
 def test_it_is_found_again_and_no_other_written(limit: int, tmp_path: Path, environment: dict[str, str]) -> None:
     ran = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trace_tools.tracing.patches import LecturesOwn, Names
+from trace_tools.tracing.isolation.patches import LecturesOwn, Names
 
 LIBRARY = """
 ready = None
@@ -88,6 +88,7 @@ def test_what_a_lecture_bound_is_undone_and_what_the_library_bound_is_not(folder
     assert {"module beside", "module pack.part", "module made_up", "module json"} <= set(undone)
 
 
+@pytest.mark.slow
 def test_what_is_bound_in_a_library_that_the_lecture_loaded_can_not_be_undone(folders: Path) -> None:
     before = Names.read(folders / "course")
     lecture = importlib.import_module("lecture_of_patches")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.tracing.probed import Probed, new_module
-from trace_tools.tracing.child import _listening as listening
-from trace_tools.tracing.plain_events import plain_events
+from trace_tools.tracing.isolation.plain_events import plain_events
+from trace_tools.tracing.worker import _listening as listening
 
 TEXT = """
 import sys, threading

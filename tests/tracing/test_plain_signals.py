@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.tracing.probed import Probed
-from trace_tools.tracing.child import _listening as listening
-from trace_tools.tracing.plain_signals import plain_signals
+from trace_tools.tracing.isolation.plain_signals import plain_signals
+from trace_tools.tracing.worker import _listening as listening
 
 ALARMS = """
 import signal, traceback

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trace_tools.file_format.trace_file import load
-from trace_tools.outcome import problems
-from trace_tools.schema import Step
+import pytest
+
+from trace_tools.analysis.outcome import problems
+from trace_tools.trace.model import Step
+from trace_tools.trace.trace_file import load
 
 LECTURE = '''
 import asyncio, atexit, contextlib, ctypes, functools, inspect, multiprocessing, os, pickle, signal, subprocess, sys
@@ -206,6 +208,7 @@ def catching(f):
 """
 
 
+@pytest.mark.slow
 def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp_path: Path) -> None:
     course = tmp_path / "all/course"
     course.mkdir(parents=True)

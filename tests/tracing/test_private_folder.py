@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.tracing import private_folder
-from trace_tools.tracing.private_folder import inside, leave, make, remove, root_for, sweep
+from trace_tools.tracing.isolation import private_folder
+from trace_tools.tracing.isolation.private_folder import inside, leave, make, remove, root_for, sweep
 
 TEXT = "def main():\n    pass\n"
 
@@ -179,7 +180,7 @@ def test_dead_tracers_are_swept_where_there_was_no_room_for_links(
     root = root_for(tmp_path / ".run-x", lecture, 3)
     assert root.parent == tmp_path and root.name == f"trace-tools-view-{os.getpid()}-run-x-003"
     make(lecture, TEXT, root)
-    with subprocess.Popen(["true"]) as dead:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass
     (tmp_path / f"trace-tools-view-{dead.pid}-run-y-000/a").mkdir(parents=True)
     sweep(tmp_path / ".run-x")

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import torch
 
-from trace_tools.tracing.leftovers import Leftovers, same
-from trace_tools.tracing.patches import LecturesOwn
-from trace_tools.tracing.process_settings import ProcessSetting, process_settings
+from trace_tools.tracing.isolation.patches import LecturesOwn
+from trace_tools.tracing.isolation.process_settings import ProcessSetting, process_settings
+from trace_tools.tracing.isolation.process_state import Leftovers, same
 
 cuda: Any = torch.backends.cuda
 CHANGES: dict[str, Callable[[], object]] = {
@@ -88,12 +88,22 @@ def put_back(before: dict[str, tuple[ProcessSetting, Any]]) -> list[str]:
     return changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_is_put_back(name: str) -> None:
     before = read()
     CHANGES[name]()
     assert name in put_back(before)
     assert put_back(before) == []
+
+
+def test_a_default_device_of_cpu_is_taken_back() -> None:
+    """`torch.set_default_device("cpu")` enters a mode of torch, which turns off fast paths."""
+    before = read()
+    torch.set_default_device("cpu")
+    assert torch._C._len_torch_function_stack() == 1
+    assert put_back(before) == ["default device"]
+    assert torch._C._len_torch_function_stack() == 0
 
 
 def test_what_a_library_enters_in_a_registry_stays(tmp_path: Path) -> None:

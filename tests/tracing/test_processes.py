@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from trace_tools.machines import accelerators, machine
 from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner, environment
 
 DOES = """
@@ -31,7 +32,7 @@ def main(*arguments):
     if what == "raise":
         raise SystemError("of its own")
     if what == "leave":
-        print(subprocess.Popen(["sleep", "60"]).pid, flush=True)
+        print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid, flush=True)
         return 0
     if what == "signal":
         os.kill(os.getpid(), int(rest[0]))
@@ -77,6 +78,7 @@ def _status(process: Running) -> int | None:
     return process.ended()
 
 
+@pytest.mark.slow
 def test_a_process_has_what_it_was_given_and_no_more(starter: Spawner, tmp_path: Path) -> None:
     hears, tells = os.pipe()
     with os.fdopen(hears, "rb") as told:
@@ -103,6 +105,7 @@ def test_a_signal_is_a_negative_status(starter: Spawner, tmp_path: Path) -> None
     assert _status(_run(starter, tmp_path / "out", "signal", "9")) == -9
 
 
+@pytest.mark.slow
 def test_interrupted_and_killed(starter: Spawner, tmp_path: Path) -> None:
     for end, status, said in ((Running.interrupt, 7, "waits\ninterrupted\n"), (Running.kill, -9, "waits\n")):
         process = _run(starter, tmp_path / "out", "wait")
@@ -113,18 +116,21 @@ def test_interrupted_and_killed(starter: Spawner, tmp_path: Path) -> None:
         end(process)  # which has ended: nothing happens
 
 
+@pytest.mark.slow
 def test_what_a_process_leaves_behind_is_killed(starter: Spawner, tmp_path: Path) -> None:
     assert _status(_run(starter, tmp_path / "out", "leave")) == 0
     left = Path("/proc", (tmp_path / "out").read_text().strip(), "stat")
     _until(lambda: not left.exists() or left.read_text().split()[2] == "Z")
 
 
+@pytest.mark.slow
 def test_many_at_once(starter: Spawner, tmp_path: Path) -> None:
     statuses = [str(number) for number in (9, 15)] * 4
     processes = [_run(starter, tmp_path / f"{n}", "signal", s) for n, s in enumerate(statuses)]
     assert [_status(process) for process in processes] == [-int(status) for status in statuses]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FORKS, reason="forks on Linux only")
 def test_a_server_takes_what_it_has_forked_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "does_as_told.py").write_text(DOES)
@@ -137,3 +143,18 @@ def test_a_server_takes_what_it_has_forked_with_it(tmp_path: Path, monkeypatch: 
     _until(lambda: not Path("/proc", str(process.pid)).exists())
     with pytest.raises(OSError):
         _run(server, tmp_path / "out", "wait")
+
+
+def test_each_process_of_a_trace_chooses_sizes_by_the_same_free_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two passes another program, or the system's cache of files, takes memory: sizes stay what they were."""
+    monkeypatch.delenv(machine.FREE, raising=False)
+    stored = tmp_path / "machine.json"
+    assert machine.FREE not in environment(stored), "on a CPU nothing is written"
+    (tmp_path / machine.FREE_FILE).write_text(str(31 * 10**9))
+    given = environment(stored)
+    monkeypatch.setenv(machine.FREE, given[machine.FREE])
+    monkeypatch.setattr(machine, "device", lambda: "cuda")
+    monkeypatch.setattr(accelerators.CudaGpu, "memory_info", lambda self: (29 * 10**9, 80 * 10**9))
+    assert machine.free_bytes() == 31 * 10**9

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
 from tests.tracing.random_programs import programs
-from trace_tools.describing.gate import Gate
-from trace_tools.tracing.recorder import Instruments
+from trace_tools.describing.guarded_repr import Gate
+from trace_tools.tracing.recorder.recording import Instruments
 
 UNLIMITED = 10**9
 

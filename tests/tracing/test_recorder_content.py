@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -96,6 +99,91 @@ def take(x):  # @inspect x, x.size
         ('def __eq__(self, other): return bool(helper("eq"))', "helper"): 1,
         ("take(x)", "take"): 1,
     }
+
+
+RETURNS = """
+import asyncio
+
+def factorial(n):  # @inspect return
+    if n == 0: return 1
+    return n * factorial(n - 1)
+
+def find(xs, x):  # @inspect xs return
+    for i, y in enumerate(xs):
+        if y == x: return i  # @inspect i
+
+def bare():  # @inspect return
+    return
+
+def overruled():  # @inspect return
+    try:
+        return 1
+    finally:
+        return 2
+
+def produced(n):  # @inspect return
+    yield from range(n)
+    return "done"
+
+async def waited(x):  # @inspect return
+    await asyncio.sleep(0)
+    return x
+
+class Pair:
+    def both(self): return (1, 2)  # @inspect return
+
+def outer():  # @inspect return
+    def inner():
+        return 5
+    return inner() + (lambda: 1)()
+
+def named(total):  # @inspect total
+    if not total: return -1
+    return total
+
+def one_line(x): return x * 2  # @inspect x return
+
+def failing(x):  # @inspect return
+    return 1 // x
+
+def main():
+    factorial(4), find("ab", "b"), find("ab", "c"), bare(), overruled(), list(produced(2)), asyncio.run(waited(3))
+    Pair().both(), outer(), named(0), named(7), one_line(4)
+    try:
+        failing(0)
+    except ZeroDivisionError:
+        pass
+"""
+
+
+def test_what_calls_return_is_what_python_says_of_them(tmp_path: Path) -> None:
+    plain: dict[str, Any] = {}
+    exec(compile(RETURNS, "plain.py", "exec"), plain)
+    lines, expected = RETURNS.split("\n"), Counter[tuple[str, str]]()
+
+    def note(frame: FrameType, event: str, value: object) -> None:
+        if event == "return" and frame.f_code.co_filename == "plain.py":
+            leaves = lines[frame.f_lineno - 1].partition("  # ")[0]
+            if not any(other in leaves for other in ("yield", "await", "1 // x")):
+                expected[frame.f_code.co_name, repr(value)] += 1
+
+    sys.setprofile(note)
+    plain["main"]()
+    sys.setprofile(None)
+    expected["overruled", "1"] = 1  # what its first `return` would have returned
+    not_asked = {"main", "inner", "<lambda>", "<module>"}
+    expected = Counter({one: n for one, n in expected.items() if one[0] not in not_asked and one != ("named", "-1")})
+
+    lecture = Probed(RETURNS, tmp_path / "returns.py", tmp_path / "j").main()
+    run, names, found = lecture.run, lecture.program.functions, Counter[tuple[str, str]]()
+    told = [(step.frame, step.values) for step in run.steps.values()]
+    for frame, values in [*told, *((frame.id, frame.arguments) for frame in run.frames.values())]:
+        for source, _, value in values:
+            if source == "return":
+                items = value.get("items") and tuple(item["value"] for item in value["items"])
+                function = names[run.frames[frame].function].rpartition(".")[2]
+                found[function, repr(items or value.get("value"))] += 1
+    assert found == expected
 
 
 # ------------------------------------------------------------------------------ claims

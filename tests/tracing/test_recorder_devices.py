@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
-from trace_tools.accelerators import CudaGpu
 from trace_tools.describing.values import Describer
-from trace_tools.tracing.recorder import Instruments
+from trace_tools.machines import accelerators
+from trace_tools.machines.accelerators import CudaGpu, Mark
+from trace_tools.tracing.recorder.recording import Instruments
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ class Device:
         self.log: list[str] = []
         self.initialised = self.capturing = False
 
+    def fail(self) -> None:
+        def refused(*_: object) -> None:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+        self.synchronize = self.is_current_stream_capturing = self.memory_allocated = refused  # type: ignore[assignment]
+
     def launch(self, ns: int, allocates: int = 0) -> None:
         """Take 1 ns of the host, and `ns` of the device later."""
         self.initialised = True
@@ -60,7 +67,7 @@ class Device:
     def current_device(self) -> int:
         return 0
 
-    def memory_allocated(self) -> int:
+    def memory_allocated(self, device: int | None = None) -> int:
         return self.allocated
 
     def Event(self, enable_timing: bool) -> Any:
@@ -109,6 +116,27 @@ def main():
     assert [step.device_ns for step in lecture.steps("for i")] == [0, 0, 0, None]
     assert [step.ns for step in lecture.steps("launch(10)")] == [1, 1, 1], "launch time: the rest is in no step"
     assert lecture.steps("launch(1000)")[0].device_ns is None
+
+
+def test_queued_work_that_is_in_no_step_is_recorded(
+    trace: Trace, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accelerators, "perf_counter", clock)
+    lecture = on_device(trace, clock, """
+def main():
+    launch(1)
+    launch(3_000_000)
+    x = launch(500)  # @inspect x
+    launch(20_000)
+    y = f()  # @inspect y
+def f():
+    launch(2_000_000)
+    z = launch(700)  # @inspect z
+""")  # fmt: skip
+    [x], [y], [z] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = ")
+    assert x.queued_ns == 3_000_001
+    assert y.queued_ns is None, "20 µs can't be told from a wait for an idle device"
+    assert z.queued_ns is None and y.device_ns == 2_000_700, "a step around it includes the wait"
 
 
 def test_waiting_for_the_device_is_in_annotated_steps_only(trace: Trace, clock: Clock) -> None:
@@ -200,9 +228,112 @@ def outer():
     assert outer.ns == 21 + 4 + 31
 
 
+def test_what_probes_take_is_in_no_step_on_either_clock(tmp_path: Path, clock: Clock) -> None:
+    """They do not wait for the device: without them it would end sooner only where it was the host that it waited for.
+
+    The figures are those of the same statements without `probe`.
+    """
+    device = RealTime(clock)
+    lecture = Probed("""
+def main():
+    launch(1)
+    x = by_the_host()  # @inspect x
+    y = by_the_device()  # @inspect y
+    z = [by_the_device(), launch(40)]  # @inspect z
+def by_the_host():
+    launch(20)
+    work(50)
+    probe()
+    work(5)
+def by_the_device():
+    launch(500)
+    probe()
+    work(5)
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(Describer(), gpu=CudaGpu(device)),
+        given={"launch": device.launch, "work": clock.work, "probe": lambda: None})  # fmt: skip
+
+    def probe() -> None:
+        clock.work(100)
+        lecture.recorder.clock.lost += 100e-9
+
+    vars(lecture.module)["probe"] = probe
+    lecture.main()
+    [x], [y], [z] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = ")
+    assert [(step.device_ns, step.ns) for step in (x, y, z)] == [(56, 56), (501, 501), (541, 541)]
+    assert [step.launch_ns for step in (x, y, z)] == [56, 6, 7]
+
+
+def test_a_step_lasts_as_long_by_both_clocks_however_the_tracer_is_held_up(tmp_path: Path, clock: Clock) -> None:
+    """A step inside waits for what was launched before it, and other processes take the core from the tracer.
+
+    The figures are those of the lecture's own work.
+    """
+    device = RealTime(clock)
+
+    class HeldUp(CudaGpu):
+        def start(self) -> Mark:
+            """Mark the moment, after which another process has the core for 900 ns."""
+            mark = super().start()
+            clock.work(900)
+            return mark
+
+    lecture = Probed("""
+def main():
+    launch(1)
+    x = outer()  # @inspect x
+    y = launch(6)  # @inspect y
+    z = by_the_host()  # @inspect z
+def outer():
+    launch(500)
+    probe()
+    a = launch(20)  # @inspect a
+    launch(300)
+    assert a is None
+    for i in range(2):
+        launch(40)
+        inner()
+def inner():
+    b = launch(30)  # @inspect b
+def by_the_host():
+    work(700)
+    c = launch(5)  # @inspect c
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=HeldUp(device)),
+        given={"launch": device.launch, "work": clock.work, "probe": lambda: None})  # fmt: skip
+    vars(lecture.module)["probe"] = lambda: _probe(lecture, clock, 100)
+    lecture.main()
+    [x], [y], [z], [a] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = "), lecture.steps("a = ")
+    alone = 501 + 21 + 301 + 2 * (41 + 31)  # launching takes 1 ns, and each wait empties the queue
+    assert [(step.device_ns, step.ns) for step in (x, y, z, a)] == [(alone, alone), (7, 7), (706, 706), (21, 21)]
+    assert [(step.device_ns, step.ns) for step in lecture.steps("b = ")] == [(31, 31), (31, 31)]
+
+
+def _probe(lecture: Probed, clock: Clock, ns: int) -> None:
+    clock.work(ns)
+    lecture.recorder.clock.lost += ns / 1e9
+
+
 def _apart(lecture: Probed, tell: Any) -> None:
-    with lecture.recorder.apart():
+    with lecture.recorder.clock.apart():
         tell()
+
+
+def test_an_annotated_step_that_an_error_ends_is_timed_no_longer(trace: Trace, clock: Clock) -> None:
+    """Else each later step would be waited for, as if one around it were still timed."""
+    lecture = on_device(trace, clock, """
+def main():
+    launch(1)
+    try:
+        x = fails()  # @inspect x
+    except ValueError:
+        pass
+    if launch(3):  # @inspect x
+        y = launch(2)  # @inspect y
+def fails():
+    y = launch(1)  # @inspect y
+    z = 1 + raises()  # @inspect z
+def raises(): raise ValueError
+""")  # fmt: skip
+    assert lecture.recorder.clock.events == 0
 
 
 def test_nothing_is_synchronised_while_a_graph_is_captured(trace: Trace, clock: Clock) -> None:
@@ -216,6 +347,54 @@ def main():
 """)  # fmt: skip
     assert lecture.steps("x = launch")[0].device_ns is None
     assert lecture.steps("y = launch")[0].device_ns == 5
+
+
+def test_once_the_device_has_failed_no_statement_is_blamed_for_it(trace: Trace, clock: Clock) -> None:
+    """Its driver raises in every later call: also when it is asked whether a graph is captured, and for its memory."""
+    lecture = on_device(trace, clock, """
+def main():
+    launch(1)
+    x = launch(5)  # @inspect x
+    device.fail()
+    y = 1 + 1  # @inspect y
+    assert y == 2
+    f()
+    z = [launch(7)]  # @inspect z
+def f():
+    w = work(3)  # @inspect w
+""")  # fmt: skip
+    stopped = lecture.recorder.clock
+    assert (stopped.device_failed, stopped.waited_at) == ("the device failed at line 6", 4)
+    [y], [w], [z] = lecture.steps("y = "), lecture.steps("w = "), lecture.steps("z = ")
+    assert (y.device_ns, w.device_ns, z.device_ns) == (None,) * 3
+    assert (w.ns, z.ns) == (3, 1), "by the host's clock"
+    assert [len(step.warnings) for step in (y, w, z)] == [1, 0, 0]
+
+
+def test_a_failure_names_the_line_before_it_in_a_step_of_two_parts(trace: Trace, clock: Clock) -> None:
+    lecture = on_device(trace, clock, """
+def main():
+    launch(1)
+    with manager() as x:  # @inspect x
+        work(3)
+class manager:
+    def __enter__(self): device.fail()
+    def __exit__(self, *args): pass
+""")  # fmt: skip
+    [warning] = [warning for step in lecture.run.steps.values() for warning in step.warnings]
+    assert "in work launched after line 4;" in warning
+
+
+def test_launch_time_is_what_the_host_takes_before_it_waits(trace: Trace, clock: Clock) -> None:
+    lecture = on_device(trace, clock, """
+def main():
+    launch(1)
+    x = [launch(500), work(20), launch(500)]  # @inspect x
+    y = work(30)  # @inspect y
+""")  # fmt: skip
+    [x], [y] = lecture.steps("x = "), lecture.steps("y = ")
+    assert (x.launch_ns, x.device_ns, x.ns) == (22, 1000, 1022)
+    assert (y.launch_ns, y.device_ns, y.ns) == (30, 0, 30)
 
 
 def test_a_capture_that_begins_or_ends_within_a_step(trace: Trace, clock: Clock) -> None:
@@ -285,7 +464,7 @@ class Reading:
         return Reading(self.flops - earlier.flops, self.live)
 
     def plain(self) -> dict[str, Any]:
-        return {"flops": self.flops, "live_bytes": self.live}
+        return {"flops": self.flops, "live_bytes": self.live, "operators": {}}
 
 
 METERED = """

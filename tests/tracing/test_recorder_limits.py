@@ -167,6 +167,7 @@ def fibonacci(n):
     assert max(depth.values()) == 1000
 
 
+@pytest.mark.slow
 def test_frames_left_out_by_the_limit_do_not_count(trace: Trace) -> None:
     """The last calls are kept however many there were between the first ones and them."""
     lecture = trace(CALLS.format(n=5000), frames=120)
@@ -261,8 +262,10 @@ class Measured:
 
     def look(self) -> None:
         recorder = self.lecture.recorder
-        kept = (records for f in recorder.frames.values() if f.recorded for e in f.full.values() for records in e.kept)
-        size = len(recorder.pending) + len(recorder.written) + len(recorder.frames) + sum(map(len, kept))
+        kept = (
+            records for f in recorder.frames.values() if f.recorded for e in f.loop_tails.values() for records in e.kept
+        )
+        size = len(recorder.pending) + len(recorder.frames) + sum(map(len, kept))
         self.most = max(self.most, size)
 
 
@@ -296,7 +299,7 @@ def main():
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
 
     def flush() -> None:
-        lecture.recorder.flush()
+        lecture.recorder.writer.flush(wait_s=-1)  # the watching thread may be writing
         sizes.append(lecture.journal.tail_path.stat().st_size)
         if len(sizes) == 55:
             found.append({s.execution for s in lecture.steps("x = ")})

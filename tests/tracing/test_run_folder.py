@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import says
 from tests.tracing.dead_runs import dead_run
 from trace_tools.errors import NothingRecordedError
-from trace_tools.file_format.trace_file import load
-from trace_tools.schema import Frame, Step, Trace
+from trace_tools.trace.model import Frame, Step, Trace
+from trace_tools.trace.trace_file import load
 from trace_tools.tracing import run_folder as run_folders
 from trace_tools.tracing.run_folder import Kept, recover, run_folder
 
@@ -53,7 +54,7 @@ def test_how_a_process_ended_that_could_not_be_written(tmp_path: Path) -> None:
     """The file was made, and there was no room for a byte in it."""
     (dead_run(tmp_path, done=False) / "pass-1.status").touch()
     [traced], _ = recover(tmp_path)
-    assert traced.trace.run.ended == "how it ended could not be written: a full disk? (pass 1)"
+    assert says(traced.trace.run.ended, "full disk", "(pass 1)")
 
 
 DAMAGED_LINES = (
@@ -125,7 +126,8 @@ def test_what_was_observed_and_makes_no_valid_trace_is_skipped(tmp_path: Path) -
         text = text.replace(before, after)
     journal.write_bytes(text)
     [traced], kept = recover(tmp_path)
-    assert not kept and traced.trace.run.dropped == ["4 records of pass 1 that could not be read"]
+    [dropped] = traced.trace.run.dropped or []
+    assert not kept and says(dropped, "4 records of pass 1")
     assert {n.kind for e in load(traced.path).trace.steps if isinstance(e, Step) for n in e.narrative or ()} == {
         "text", "link",
     }  # fmt: skip
@@ -239,7 +241,7 @@ def test_another_lectures_trace_is_not_replaced(tmp_path: Path) -> None:
     recover(tmp_path)
     dead_run(tmp_path, "b", started="2026-01-02T00:00:00+00:00")
     recovered, [kept] = recover(tmp_path)
-    assert not recovered and "is a trace of other.py, not of lecture.py" in kept.why
+    assert not recovered and says(kept.why, "other.py", "lecture.py")
     assert load(tmp_path / "cpu/trace.yaml").trace.run.lecture == "other.py"
 
 
@@ -269,7 +271,7 @@ def test_half_a_removed_run_is_never_merged(tmp_path: Path, monkeypatch: pytest.
 def test_a_recovery_that_was_killed_is_not_tried_before_every_run(tmp_path: Path) -> None:
     """It may have taken all memory; who asks for it gets it tried again."""
     (dead_run(tmp_path) / "merging").touch()
-    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", "a recovery of it was killed")])
+    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", "an earlier recovery of this run was killed")])
     (dead_run(tmp_path, "b") / "merging").touch()
     assert len(recover(tmp_path, again=True)[0]) == 1
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.traces import example_trace
-from trace_tools.file_format.plain_yaml import flow
-from trace_tools.file_format.structure import to_plain
-from trace_tools.schema import Event, Step, Tensor, Value
-from trace_tools.tracing import size_cap
-from trace_tools.tracing.size_cap import capped
+from trace_tools.trace.model import Event, Step, Tensor, Value
+from trace_tools.trace.plain_yaml import flow
+from trace_tools.trace.structure import to_plain
+from trace_tools.tracing.merge import size_cap
+from trace_tools.tracing.merge.size_cap import capped
 
 
 def _size(events: list[Event]) -> int:

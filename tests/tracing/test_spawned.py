@@ -8,19 +8,15 @@ from typing import Any
 
 import pytest
 
-from trace_tools.tracing.recorder import DroppedFrame
-from trace_tools.tracing.spawned import saying_what_is_untraced
+from trace_tools.tracing.isolation.spawned import saying_what_is_untraced
 
 
 class Recorded:
     """A recorder at one step, which hears what is emitted."""
 
     def __init__(self) -> None:
-        self.step = SimpleNamespace(seq=7)
+        self.ownership = SimpleNamespace(recorded_owner=lambda python_frame: SimpleNamespace(seq=7))
         self.heard: list[tuple[str, str]] = []
-
-    def owner(self, frame: object) -> Any:
-        return DroppedFrame(self, 3, self.step)  # type: ignore[arg-type]  # as in a helper that is not recorded
 
     def emit(self, field: str, content: str) -> None:
         self.heard.append((field, content))
@@ -43,4 +39,4 @@ def test_a_step_says_once_that_what_begins_anew_is_untraced(method: str, times: 
     assert multiprocessing.process.BaseProcess.start is start
     assert len(recorder.heard) == times
     if times:
-        assert recorder.heard[0][0] == "warnings" and f"({method}) were started here" in recorder.heard[0][1]
+        assert recorder.heard[0][0] == "warnings" and f"({method})" in recorder.heard[0][1]

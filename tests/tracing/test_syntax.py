@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from tests.cases_in_one import each
 from trace_tools.tracing.syntax import catches_assertions, is_irrefutable, preamble_length, suspends
 
 
@@ -17,7 +18,7 @@ def compiles(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("pattern", ["_", "x", "(x)", "_ as y", "1 | x", "1", "[x]", "x if x", "1 as y", "a.b"])
+@each("pattern", ["_", "x", "(x)", "_ as y", "1 | x", "1", "[x]", "x if x", "1 as y", "a.b"])
 def test_a_case_that_takes_all_is_one_after_which_python_allows_none(pattern: str) -> None:
     [match] = ast.parse(f"match v:\n    case {pattern}: pass\n").body
     assert isinstance(match, ast.Match)
@@ -34,7 +35,7 @@ def test_what_must_stay_first(text: str, length: int) -> None:
     assert compiles("".join([*lines[:length], "probe = 1\n", *lines[length:]]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("statement", "answer"),
     [
         ("x = yield 1", True),

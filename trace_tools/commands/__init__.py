@@ -1,1 +1,1 @@
-"""The commands, one file each: the only modules that print or exit."""
+"""Define the commands, one file each; only these modules print or exit."""

@@ -1,7 +1,8 @@
-"""`bench A.py B.py`: two versions, run here in turn until they can be told apart.
+"""Run `bench A.py B.py`: alternate two versions on this machine until their times can be distinguished.
 
-Exit codes: 0 no difference that matters, or none of those named by --fail-on; 1 one, or a lecture that raised or whose
-claims failed; 2 bad usage or bad input; 3 times could not be judged; 130 Ctrl-C before there was anything to judge.
+Exit codes: 0 no difference that matters, or no such difference among the aspects of --fail-on; 1 a difference that
+matters, or a lecture that raised or had failed claims; 2 bad usage or bad input; 3 times could not be judged; 130
+Ctrl-C before any result.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trace_tools.commands.diff import exit_code, read_aspects, write_report
-from trace_tools.git import checked_out
-from trace_tools.machines.devices import FORMS, checked
-from trace_tools.project import seed
+from trace_tools.commands.diff import FAIL_ON, FORMAT, exit_code, read_aspects, write_report
+from trace_tools.config import trace_options
+from trace_tools.tracing.options import TraceOptions
+from trace_tools.util.git import checked_out
 
 if TYPE_CHECKING:
-    from trace_tools.benching.rounds import BenchResult
+    from trace_tools.bench.rounds import BenchResult
+
+BUDGET = "Stop after this time."
 
 
 class _Finite(click.FloatRange):
-    """A number in a range, "nan" and "inf" being none: of these the former would be in any."""
+    """A number in a range that refuses "nan" and "inf", because click accepts "nan" in any range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
@@ -36,41 +39,49 @@ class _Finite(click.FloatRange):
 @click.command("bench", context_settings={"max_content_width": 100})
 @click.argument("a", metavar="A.py")
 @click.argument("b", metavar="B.py")
-@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
-@click.option("--budget", "budget_s", type=_Finite(min=0), default=300, show_default=True, metavar="SECONDS")
+@trace_options("main", "only", "device", "keep_going", project=False)
+@click.option(
+    "--budget", "budget_s", type=_Finite(min=0), default=300, show_default=True, metavar="SECONDS", help=BUDGET
+)
 @click.option(
     "--find",
     type=_Finite(min=1, min_open=True),
     default=1.2,
     show_default=True,
     metavar="RATIO",
-    help="Go on until this would be found, or the budget is used up.",
+    help="Stop once a change of this size would be detected.",
 )
-@click.option("--device", type=checked, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
-@click.option("--seed", type=seed, default=0, show_default=True, metavar="N")
-@click.option("--keep-going", is_flag=True, help="Record what failed, and go on.")
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep both traces.")
-@click.option("--format", "style", type=click.Choice(["terminal", "md", "html", "json"]), default="terminal")
-@click.option("--fail-on", multiple=True, metavar="ASPECT,…", help="Exit with 1 for these only; 'none' for nothing.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keep both traces in DIR."
+)
+@click.option(
+    "--format", "style", type=click.Choice(["terminal", "md", "html", "json"]), default="terminal", help=FORMAT
+)
+@click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
 @click.pass_context
-def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
-    """Say what differs between the lectures A and B, run in turn on this machine, and whether it matters.
+def bench(ctx: click.Context, /, a: str, b: str, options: TraceOptions, **given: Any) -> None:
+    """Time two versions of a lecture against each other here.
 
-    A and B are files, or REV:path as `git show` takes it. Each round runs a fresh process of both, so that load hits
-    both; there are at least six: fewer say nothing for certain.
+    A and B are files, or REV:path as in `git show`. Each round runs both in new processes, so that other load slows
+    both. At least six rounds are run; fewer give no reliable answer.
+
+    \b
+    Examples:
+      trace-tools bench HEAD~1:talk.py talk.py --only matmul
+      trace-tools bench slow.py fast.py --find 1.05 --budget 900
+      trace-tools bench origin/main:talk.py talk.py --fail-on time --format md -o report.md
     """
-    from trace_tools.benching.report import plain_rounds, summary
-    from trace_tools.benching.rounds import BenchRequest, run_rounds
+    from trace_tools.bench.report import plain_rounds, summary
+    from trace_tools.bench.rounds import BenchRequest, run_rounds
 
-    fail_on = read_aspects(options["fail_on"], "--fail-on")
-    wanted = ("only", "budget_s", "find", "device", "seed", "keep_going", "keep")
+    fail_on = read_aspects(given["fail_on"], "--fail-on")
     with ExitStack() as stack:
         path_a, path_b = (stack.enter_context(checked_out(name)) for name in (a, b))
-        asked = BenchRequest(path_a, path_b, (a, b), **{name: options[name] for name in wanted})
+        asked = BenchRequest(path_a, path_b, (a, b), options, given["budget_s"], given["find"], given["keep"])
         benched = run_rounds(asked, lambda line: click.echo(line, err=True))
     difference = benched.judged.difference
-    write_report(difference, options["style"], options["out"], before=summary(benched), bench=plain_rounds(benched))
+    write_report(difference, given["style"], given["out"], before=summary(benched), bench=plain_rounds(benched))
     wrong = list(_wrong(benched))
     for line in wrong:
         click.echo(line, err=True)
@@ -78,8 +89,8 @@ def bench(ctx: click.Context, /, a: str, b: str, **options: Any) -> None:
 
 
 def _wrong(benched: BenchResult) -> Iterator[str]:
-    """Yield what went wrong on either side: an exception, a claim that failed, a round that was lost."""
-    from trace_tools.outcome import problems
+    """Yield the errors of either side: an exception, a failed claim, a lost round."""
+    from trace_tools.analysis.outcome import problems
 
     difference = benched.judged.difference
     for letter, side in (("A", difference.a), ("B", difference.b)):

@@ -1,36 +1,95 @@
-"""`check lecture.py…`: what is wrong in directives, narrative calls and the project's settings; nothing is run.
+"""Run `check lecture.py…`: find mistakes in directives, narrative calls and project settings without running code.
 
-One line for each mistake, as editors and pre-commit read them: `lecture.py:12: …`. Exit codes: 0 none; 1 mistakes.
+Each mistake is a line that editors and pre-commit can parse: `lecture.py:12: …`. Exit codes: 0 no mistakes; 1 mistakes.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from trace_tools.errors import TraceToolsError
-from trace_tools.project import wanted
+from trace_tools.config import trace_options, wanted
+from trace_tools.errors import LectureError, TraceToolsError
+from trace_tools.trace.model import MAIN
+from trace_tools.tracing.options import TraceOptions
+from trace_tools.util import formats
+
+LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden ones and virtual environments
 
 
 @click.command()
-@click.argument("lectures", nargs=-1, required=True, type=click.Path(path_type=Path))
-def check(lectures: tuple[Path, ...]) -> None:
-    """Say what is wrong in the directives and words of LECTURES; nothing is run."""
-    from trace_tools.mistakes import mistakes
+@click.argument("lectures", metavar="LECTURE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@trace_options("main")
+def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
+    """Find mistakes in lectures without running them.
+
+    Each mistake is a line: file, line number, what is wrong. Of a folder, all lectures in it are checked. Python files
+    that are not lectures are skipped: those without `main`, directives and imports from trace_tools.
+
+    \b
+    Examples:
+      trace-tools check talk.py
+      trace-tools check *.py
+      trace-tools check .
+    """
+    from trace_tools.source.lint import is_lecture, mistakes
+    from trace_tools.source.statements import read_source
 
     found: list[str] = []
-    for path in lectures:
+    checked: list[Path] = []
+    skipped: list[Path] = []
+    for path in dict.fromkeys(file for given in lectures for file in _files(given)):
         try:
-            found += map(str, mistakes(path))
-        except TraceToolsError as error:  # it is no Python
-            found.append(str(error))
-        try:
-            wanted(path)
-        except TraceToolsError as error:  # of the project's file
+            source = read_source(path)
+            (checked if is_lecture(source, options.main) else skipped).append(path)
+            if path in checked:
+                found += map(str, mistakes(path, source, options.main))
+                wanted(path)
+        except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
             found.append(str(error))
     for mistake in dict.fromkeys(found):
         click.echo(mistake)
     if found:
         sys.exit(1)
+    if not checked:
+        where = _listed(skipped, "file") if skipped else _listed(list(lectures), "folder")
+        click.echo(f"No lecture found in {where}; a lecture has `main`, directives, or imports from trace_tools.")
+        return
+    others = f" Skipped {_listed(skipped, 'file')}: not a lecture." if skipped else ""
+    click.echo(f"No mistakes in {_listed(checked, 'lecture')}.{others}")
+
+
+@contextmanager
+def all_mistakes(lecture: Path, main: str = MAIN) -> Iterator[None]:
+    """Print every mistake of a lecture, as `check` does, when the `with` block raises the first."""
+    from trace_tools.source.lint import mistakes
+
+    try:
+        yield
+    except LectureError as error:
+        found = list(dict.fromkeys(map(str, mistakes(lecture, main=main))))
+        if str(error) not in found or len(found) == 1:
+            raise
+        for mistake in found:
+            click.echo(mistake, err=True)
+        raise TraceToolsError(f"{len(found)} mistakes, so {lecture.name} was not run") from None
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield a file, or the Python files of a folder and those below it."""
+    if not path.is_dir():
+        yield path
+        return
+    for folder, below, names in os.walk(path):
+        kept = [name for name in below if name[0] != "." and name not in LEFT_OUT]
+        below[:] = sorted(name for name in kept if not Path(folder, name, "pyvenv.cfg").exists())
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def _listed(paths: list[Path], noun: str) -> str:
+    return str(paths[0]) if len(paths) == 1 else formats.plural(len(paths), noun)

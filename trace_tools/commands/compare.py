@@ -1,10 +1,10 @@
-"""`compare TRACE.yaml…`: traces of many machines side by side, on the terminal or as files.
+"""Run `compare TRACE.yaml…`: show traces of many machines side by side, on the terminal or as files.
 
 python -m trace_tools compare rendered/*/trace.yaml                     a summary on the terminal
 python -m trace_tools compare rendered/*/trace.yaml -o rendered/diff    index.html, index.md, compare.csv, and
                                                                         each machine against the base, step by step
 python -m trace_tools compare A.yaml B.yaml --base A --format csv       on stdout
-python -m trace_tools compare A.yaml --floor "NVIDIA H100 80GB HBM3"    what a machine could do that one doesn't have
+python -m trace_tools compare A.yaml --floor "NVIDIA H100 80GB HBM3"    the limits of a machine without a trace
 """
 
 from __future__ import annotations
@@ -13,40 +13,54 @@ from pathlib import Path
 
 import click
 
+from trace_tools.commands.diff import FORMAT
+from trace_tools.commands.traces import TracePath
+
 
 @click.command()
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for HTML, Markdown, CSV, each diff.")
-@click.option("--base", metavar="MACHINE", help="Ratios are to this one (its folder's name). Default: the first.")
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=TracePath())
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Write HTML, Markdown, CSV and all diffs to this folder."
+)
+@click.option("--base", metavar="MACHINE", help="Compare with this machine (default: the first).")
 @click.option(
     "--floor",
     "floors",
     metavar="MACHINE",
     multiple=True,
-    help="Beside times, the least that this machine's datasheet allows, as its driver names it; as often as you like.",
+    help="Also show the least time that this machine's datasheet allows; can be repeated.",
 )
-@click.option("--format", "form", type=click.Choice(["terminal", "md", "html", "csv"]), default="terminal")
-@click.option("--all", "every", is_flag=True, help="On the terminal, every line instead of the largest.")
+@click.option("--format", "form", type=click.Choice(["terminal", "md", "html", "csv"]), default="terminal", help=FORMAT)
+@click.option("--all", "every", is_flag=True, help="On the terminal, show every row instead of the largest.")
 def compare(
     traces: tuple[Path, ...], out: Path | None, base: str | None, floors: tuple[str, ...], form: str, every: bool
 ) -> None:
-    """Set the traces of two or more machines side by side; with --floor, one is enough."""
+    """Show the traces of two or more machines side by side.
+
+    With --floor, one trace is enough.
+
+    \b
+    Examples:
+      trace-tools compare rendered/*/trace.yaml
+      trace-tools compare rendered/*/trace.yaml -o rendered/diff
+      trace-tools compare rendered/*/trace.yaml --base cpu --format csv
+      trace-tools compare rendered/cpu/trace.yaml --floor "NVIDIA H100 80GB HBM3"
+    """
     from rich.console import Console
 
+    from trace_tools.analysis.floors import ceiling_named
     from trace_tools.commands.diff import show
-    from trace_tools.comparing.compare import compare as compared
-    from trace_tools.comparing.difference import Side
-    from trace_tools.comparing.reports.comparison_report import csv_text, report_of
-    from trace_tools.comparing.reports.folder import write_reports
-    from trace_tools.comparing.reports.html import html
-    from trace_tools.comparing.reports.markdown import markdown
-    from trace_tools.comparing.reports.terminal import terminal
-    from trace_tools.file_format.trace_file import load
-    from trace_tools.floors import ceiling_named
+    from trace_tools.diff.compare import compare as compared
+    from trace_tools.diff.difference import Side
+    from trace_tools.diff.report.comparison_report import csv_text, report_of
+    from trace_tools.diff.report.folder import write_reports
+    from trace_tools.diff.report.html import html
+    from trace_tools.diff.report.markdown import markdown
+    from trace_tools.diff.report.terminal import terminal
+    from trace_tools.trace.trace_file import load
 
     ceilings = [ceiling_named(name) for name in dict.fromkeys(floors)]
-    loaded = [(str(path), load(path)) for path in traces]
-    comparison = compared([Side(path, found.trace, found.notes) for path, found in loaded], base, ceilings)
+    comparison = compared([Side(str(path), load(path).trace) for path in traces], base, ceilings)
     if out is not None:
         write_reports(out, comparison, _home(out))
         click.echo(str(out / "index.html"))
@@ -61,5 +75,5 @@ def compare(
 
 
 def _home(out: Path) -> str | None:
-    """Return the index of the site that a folder of reports lies in, seen from there; None outside of one."""
+    """Return the relative path to the index of the site that contains a folder of reports; None outside of a site."""
     return "../index.html" if (out.parent / "index.html").is_file() else None

@@ -1,9 +1,9 @@
-"""`diff A B`: what differs between two traces, and whether it matters.
+"""Run `diff A B`: show the differences between two traces, and whether they matter.
 
-Exit codes: 0 no difference that matters, or none of those named by --fail-on; 1 one; 2 bad usage or bad input;
-3 none, but time was asked for and not one could be judged: others were using the machine, or there were fewer than
-three processes a side. It is asked for unless --only, --ignore or --fail-on leave it out; of two machines, where times
-are ratios, only by --fail-on time.
+Exit codes: 0 no difference that matters, or no such difference among the aspects of --fail-on; 1 a difference that
+matters; 2 bad usage or bad input; 3 no such difference, but times were requested and could not be judged, because the
+machine was busy or a side had fewer than three processes. Times are requested unless --only, --ignore or --fail-on
+excludes them; between two machines, whose times are ratios, only --fail-on time requests them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from typing import Any
 import click
 from rich.console import Console, RenderableType
 
-from trace_tools.comparing.difference import ASPECTS, Aspect, Difference
+from trace_tools.commands.traces import path_of, what_is_there
+from trace_tools.diff.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
-from trace_tools.files import replace as replace_file
+from trace_tools.trace.ranks import divided
+from trace_tools.util.files import replace as replace_file
 
+FORMAT = "Format of the report (default: terminal)."
+FAIL_ON = "Exit with 1 only if these aspects differ; `none` for never."
 WIDTH = 120  # of a terminal report that goes to a file
 
 
@@ -31,26 +35,47 @@ WIDTH = 120  # of a terminal report that goes to a file
     "style",
     type=click.Choice(["terminal", "md", "html", "json"]),
     default="terminal",
-    help="The fields of json: trace_tools/comparing/reports/difference_json.py.",
+    help=FORMAT,
 )
-@click.option("--only", multiple=True, metavar="ASPECT,…", help=f"Compare only these: {', '.join(ASPECTS)}.")
-@click.option("--ignore", multiple=True, metavar="WHAT,…", help="Leave out aspects, expressions, functions (*).")
-@click.option("--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Wider than torch.testing's.")
-@click.option("--fail-on", multiple=True, metavar="ASPECT,…", help="Exit with 1 for these only; 'none' for nothing.")
-@click.option("--all", "everything", is_flag=True, help="On the terminal, also what does not matter.")
-@click.option("--force", is_flag=True, help="Compare lectures that have nothing to do with each other.")
+@click.option("--only", multiple=True, metavar="ASPECT,…", help=f"Compare only these aspects: {', '.join(ASPECTS)}.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="WHAT,…",
+    help="Ignore these aspects, expressions or functions (with * as in a shell).",
+)
+@click.option(
+    "--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Allow this relative error (default: as torch.testing)."
+)
+@click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
+@click.option("--all", "everything", is_flag=True, help="On the terminal, also show differences that do not matter.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
-@click.option("--textconv", type=click.Path(path_type=Path), metavar="TRACE", help="Print one trace as text, for git.")
-@click.option("--setup-git", is_flag=True, help="Make this clone's `git diff` show traces as text.")
+@click.option(
+    "--textconv",
+    type=click.Path(path_type=Path),
+    metavar="TRACE",
+    hidden=True,  # git calls it, as --setup-git has configured
+    help="Print one trace as text, for git.",
+)
+@click.option("--setup-git", is_flag=True, help="Let `git diff` show traces as text in this clone.")
 @click.pass_context
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
-    """Say what differs between trace A and trace B, and whether it matters.
+    """Show what differs between two traces and if it matters.
 
-    A and B are trace files, folders with a trace.yaml in them, or REV:path as `git show` takes it; with #rank1 behind
-    one of these, what that rank did in a trace of several.
+    A and B are trace files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in
+    `git show`. Add #rank1 to compare what that rank did.
+
+    \b
+    Examples:
+      trace-tools diff cpu nvidia-h200
+      trace-tools diff HEAD~1:rendered/cpu/trace.yaml rendered/cpu/trace.yaml
+      trace-tools diff cpu nvidia-h200 --only values --tolerance bfloat16=0.05
+      trace-tools diff cpu nvidia-h200 --ignore "loss*" --fail-on claims
+      trace-tools diff cpu nvidia-h200 --format md -o report.md
+      trace-tools diff --setup-git
     """
-    from trace_tools.comparing.reports import textconv
-    from trace_tools.garbage import collector_paused
+    from trace_tools.diff.report import textconv
+    from trace_tools.util.garbage import collector_paused
 
     if options["textconv"] is not None:
         click.echo(textconv.convert(options["textconv"]), nl=False)
@@ -59,7 +84,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
         click.echo(textconv.set_up())
         return
     if len(traces) != 2:
-        raise click.UsageError(f"expected two traces, A and B; found {len(traces)}")
+        raise click.UsageError(f"expected two traces, A and B; found {len(traces)}: {what_is_there()}")
     fail_on = read_aspects(options["fail_on"], "--fail-on")
     with collector_paused():  # else a third of the time goes to walking two large traces
         difference = _compared(traces, options, time_asked=fail_on is not None and "time" in fail_on)
@@ -68,9 +93,9 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
 
 
 def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
-    from trace_tools.comparing.judging.between import Choices, difference_between
-    from trace_tools.comparing.judging.tolerance import Tolerances
-    from trace_tools.comparing.revisions import open_side
+    from trace_tools.diff.judge.between import Choices, difference_between
+    from trace_tools.diff.judge.tolerance import Tolerances
+    from trace_tools.diff.revisions import open_side
 
     ignored = _split(options["ignore"])
     only = read_aspects(options["only"], "--only") or frozenset(ASPECTS)
@@ -78,23 +103,33 @@ def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: b
         aspects=only - frozenset(ignored),
         ignored=tuple(word for word in ignored if word not in ASPECTS),
         tolerances=Tolerances.parse(options["tolerance"]),
-        force=options["force"],
         time_asked=time_asked,
     )
     if not choices.aspects:
-        raise UsageError("nothing is left to compare: --ignore leaves out all that --only names")
+        raise UsageError("--ignore excludes every aspect that --only selects; expected at least one to compare")
+    traces = tuple(map(_named, traces))
     if options["out"] is not None:
         for trace in traces:
             if Path(trace).exists() and options["out"].resolve() in (Path(trace).resolve(), Path(trace, "trace.yaml")):
-                raise UsageError(f"{options['out']}: is one of the traces; the report would replace it")
+                raise UsageError(f"{options['out']} is one of the two traces; write the report to another file with -o")
     a, b = (open_side(trace) for trace in traces)
     return difference_between(a, b, choices)
 
 
-def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
-    """Return 1 for a difference that was asked about, else 3 where time was and could not be judged, else 0.
+def _named(trace: str) -> str:
+    """Return a side as `open_side` takes it, with a folder's name replaced by its path."""
+    if Path(trace).exists():
+        return trace
+    name, rank = divided(trace)
+    if ":" in name and not Path(name).exists():  # REV:path
+        return trace
+    return f"{path_of(name)}{'' if rank is None else f'#rank{rank}'}"
 
-    Asked about is anything that matters, or, where aspects are named, one of these that does; output named is enough.
+
+def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
+    """Return 1 for a relevant difference, else 3 if times were requested and could not be judged, else 0.
+
+    Relevant is any difference that matters, or only those of the named aspects; output counts only if it is named.
     """
     if fail_on is None:
         fails = difference.matters
@@ -113,7 +148,7 @@ def _split(texts: Iterable[str]) -> list[str]:
 
 
 def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
-    """Read the aspects an option names; None when it was not given."""
+    """Return the aspects that an option names; None if it was not given."""
     words = _split(texts)
     if not words:
         return None
@@ -138,12 +173,12 @@ def write_report(
     **more: Any,
 ) -> None:
     """Write the report to a file or to stdout, `before` in front of it; JSON has `more` fields instead."""
-    from trace_tools.comparing.reports.difference_json import difference_json
-    from trace_tools.comparing.reports.difference_report import report_of
-    from trace_tools.comparing.reports.html import html
-    from trace_tools.comparing.reports.markdown import markdown
-    from trace_tools.comparing.reports.report import Phrase
-    from trace_tools.comparing.reports.terminal import terminal
+    from trace_tools.diff.report.difference_json import difference_json
+    from trace_tools.diff.report.difference_report import report_of
+    from trace_tools.diff.report.html import html
+    from trace_tools.diff.report.markdown import markdown
+    from trace_tools.diff.report.report import Phrase
+    from trace_tools.diff.report.terminal import terminal
 
     if style == "json":
         text = difference_json(difference, **more)
@@ -166,7 +201,7 @@ def write_report(
 
 
 def show(console: Console, report: RenderableType) -> None:
-    """Print a report on the terminal; one that nobody reads on is the command's error, not the console's exit code."""
+    """Print a report on the terminal; a closed pipe is the command's error, not the console's exit code."""
     with console.capture() as text:
         console.print(report)
     click.echo(text.get(), nl=False)

@@ -1,6 +1,6 @@
-"""`doctor`: what this machine is, and what would go wrong on it; one page to copy into a report of a bug.
+"""Run `doctor`: describe this machine and its likely problems on one page, to copy into a bug report.
 
-Exit codes: 0 nothing is wrong, though some of it may be worth a look; 2 something is wrong: a trace would fail, or be.
+Exit codes: 0 no problem, though some lines may be worth a look; 2 a problem: a trace would fail or be wrong.
 """
 
 from __future__ import annotations
@@ -14,26 +14,31 @@ from pathlib import Path
 
 import click
 
-from trace_tools import formats
+from trace_tools.config import ProjectOption, of_project
 from trace_tools.errors import TraceFileError, UsageError
-from trace_tools.file_format.trace_file import load_head
-from trace_tools.imports import imported
-from trace_tools.machines.devices import FORMS
-from trace_tools.machines.examination import Check, Taken, examine
 from trace_tools.machines.machine import STORED
-from trace_tools.project import ProjectOption, of_project
-from trace_tools.statements import read_source
+from trace_tools.machines.preflight import Check, Taken, examine
+from trace_tools.source.imports import imported
+from trace_tools.source.statements import read_source
+from trace_tools.trace.trace_file import load_head
+from trace_tools.util import formats
 
 
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
-@click.option("-o", "--out", cls=ProjectOption, help="Default: rendered, beside the lecture.")
-@click.option("--device", cls=ProjectOption, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
-@click.option("--json", "as_json", is_flag=True, help="For a script.")
+@click.option("-o", "--out", cls=ProjectOption)
+@click.option("--device", cls=ProjectOption)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_json: bool) -> None:
-    """Look at this machine: a line for each thing, ok, look or wrong; what was found, and what to do.
+    """Check whether this machine is ready for a trace.
 
-    With LECTURE, free memory is compared with what its traces in OUT say that it takes.
+    Each line says ok, look or wrong, what was found, and what to do. With LECTURE, the free memory is compared with the
+    memory that earlier traces of it in OUT needed.
+
+    \b
+    Examples:
+      trace-tools doctor
+      trace-tools doctor talk.py --device cuda
     """
     found = []
     plain = (
@@ -41,7 +46,7 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
         and device in (None, "cpu")
         and "torch" not in imported(read_source(lecture), lecture.parent)
     )
-    unneeded = Check("torch", "ok", "the lecture uses none, so there is nothing else to look at")
+    unneeded = Check("torch", "ok", "the lecture does not use torch, so no other check is needed")
     for check in [unneeded] if plain else examine(device, quick=False, taken=taken_by(lecture, out)):
         found.append(check)
         if not as_json:
@@ -58,11 +63,11 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
 
 
 def taken_by(lecture: Path | None, out: Path | None) -> Taken:
-    """Return what the traces of a lecture in a folder of machines, by default beside it, say of the memory it takes."""
+    """Return the memory that a lecture needed, from its traces in a folder of machines, by default next to it."""
     ram_bytes = 0
     device_bytes: dict[str, int] = {}
     for path in sorted((out or lecture.parent / "rendered").glob("*/trace.yaml")) if lecture else ():
-        with suppress(TraceFileError):  # it is none's to mend here
+        with suppress(TraceFileError):  # other commands report a broken trace
             there = load_head(path)
             if lecture and there.run.lecture == lecture.name:
                 name = there.machine.name
@@ -73,9 +78,9 @@ def taken_by(lecture: Path | None, out: Path | None) -> Taken:
 
 
 def examine_first(device: str | None, lecture: Path, out: Path) -> None:
-    """Look at the machine for a moment, and say what is worth a look; nothing where it was measured earlier.
+    """Examine the machine briefly and print what is worth a look; skip the examination if it was measured earlier.
 
-    Raises UsageError for the first thing that is wrong.
+    Raises UsageError for the first problem.
     """
     if STORED in os.environ:
         return

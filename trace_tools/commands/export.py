@@ -1,4 +1,4 @@
-"""`export TRACE.yaml --format …`: a trace in another tool's format, or its lecture as one file."""
+"""Run `export TRACE.yaml --format …`: save a trace in another tool's format, or its lecture as one file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trace_tools.commands.traces import TracePath
 from trace_tools.errors import UsageError
 
 if TYPE_CHECKING:
-    from trace_tools.file_format.trace_file import Loaded
-    from trace_tools.schema import Trace
+    from trace_tools.trace.model import Trace
+    from trace_tools.trace.trace_file import Loaded
 
-ENDINGS = {  # of the files that are written where none is named
+ENDINGS = {  # of the output files, if no name is given
     "edtrace": ".json",
     "notebook": ".ipynb",
     "percent": ".percent.py",
@@ -25,14 +26,27 @@ ENDINGS = {  # of the files that are written where none is named
 
 
 @click.command()
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
-@click.option("--format", "kind", required=True, type=click.Choice([*ENDINGS]))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: the lecture's name, here.")
-@click.option("--lecture", type=click.Path(path_type=Path), help="html, pdf: as it is now, for its prose and images.")
+@click.argument("path", metavar="TRACE", type=TracePath())
+@click.option("--format", "kind", required=True, type=click.Choice([*ENDINGS]), help="What to write.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="File to write (default: the lecture's name, in this folder)."
+)
+@click.option(
+    "--lecture", type=click.Path(path_type=Path), help="For html and pdf: take prose and images from this file."
+)
 def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> None:
-    """Write TRACE as edtrace's JSON, a notebook, percent cells, for Perfetto; or as one page, HTML or PDF."""
-    from trace_tools.file_format.trace_file import load
-    from trace_tools.files import replace
+    """Save a trace as one HTML or PDF file, or as a notebook.
+
+    Other formats: `percent` is a Python script in cells (jupytext), `perfetto` a timeline for ui.perfetto.dev,
+    `edtrace` the JSON that edtrace's viewer reads.
+
+    \b
+    Examples:
+      trace-tools export rendered/cpu/trace.yaml --format html
+      trace-tools export rendered/cpu/trace.yaml --format notebook -o talk.ipynb
+    """
+    from trace_tools.trace.trace_file import load
+    from trace_tools.util.files import replace
 
     loaded = load(path)
     for note in loaded.notes:
@@ -48,26 +62,29 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> Non
 
 
 def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None) -> str | bytes:
-    from trace_tools.exchange.one_file import one_file
-    from trace_tools.exchange.pdf import printed
-    from trace_tools.publishing.site import placed
+    from trace_tools.export.html_file import one_file
+    from trace_tools.export.pdf import printed
+    from trace_tools.pages.site import placed
 
     named = Path(loaded.trace.run.lecture).name
     if lecture is not None and (lecture.name != named or not lecture.is_file()):
-        raise UsageError(f"--lecture {lecture}: expected a file {named}, of which the trace is")
+        raise UsageError(f"--lecture {lecture}: expected a file named {named}, as in the trace")
     page = one_file(placed(loaded, path, None, lecture))
     return page if kind == "html" else printed(page)
 
 
 def _exported(trace: Trace, kind: str) -> str:
     if kind == "edtrace":
-        from trace_tools.exchange.edtrace_export import exported
+        from trace_tools.edtrace.export import exported
 
-        return json.dumps(exported(trace), indent=2, allow_nan=False) + "\n"
+        made = exported(trace)
+        if made.left_out is not None:
+            click.echo(made.left_out, err=True)
+        return json.dumps(made.content, allow_nan=False) + "\n"
     if kind == "perfetto":
-        from trace_tools.exchange.perfetto import events_of
+        from trace_tools.export.perfetto import events_of
 
         return json.dumps(events_of(trace), allow_nan=False) + "\n"
-    from trace_tools.exchange.notebook import notebook, percent
+    from trace_tools.notebooks.notebook import notebook, percent
 
     return notebook(trace) if kind == "notebook" else percent(trace)

@@ -1,7 +1,8 @@
-"""`fleet machines.yaml LECTURE`: trace a lecture on many machines at once, bring the traces home, render, compare.
+"""Run `fleet machines.yaml LECTURE`: trace a lecture on many machines at once, copy the traces here, render, compare.
 
-Exit codes: 0 all are there; 1 a claim failed or the lecture raised on one; 2 bad input, or a machine has no trace: the
-others' are there and are rendered, and the same command goes on with what is missing; 130 Ctrl-C, which ends what runs.
+Exit codes: 0 all traces are present; 1 a claim failed or the lecture raised on a machine; 2 bad input, or a machine has
+no trace: the other traces are present and rendered, and the same command continues with the missing ones; 130 Ctrl-C,
+which ends all runs.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import threading
 from collections import defaultdict
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from trace_tools.analysis.outcome import activity, problems
+from trace_tools.commands.check import all_mistakes
+from trace_tools.config import ProjectOption, of_project, trace_options
 from trace_tools.errors import UsageError
-from trace_tools.project import ProjectOption, of_project
+from trace_tools.tracing.options import FLEET, OPTIONS, TraceOptions
+from trace_tools.tracing.progress import Progress
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -30,34 +35,33 @@ LOGGED = 1000  # lines of a machine's in a log; no lecture has so many passes
 @click.argument(
     "lecture", type=click.Path(path_type=Path), default=Path("lecture.py"), is_eager=True, callback=of_project
 )
-@click.option("-o", "--out", cls=ProjectOption, help="Default: rendered, beside the lecture.")
-@click.option("--passes", cls=ProjectOption, default=3, show_default=True, help="Fresh processes.")
-@click.option("--seed", cls=ProjectOption, default=0, show_default=True, metavar="N")
-@click.option("--limit", cls=ProjectOption, default=100, show_default=True, help="Executions kept.")
-@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
-@click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
-@click.option("--inspect-all/--no-inspect-all", cls=ProjectOption, help="Inspect what every assignment assigns.")
-@click.option("--vocabulary", "vocabularies", cls=ProjectOption, multiple=True, help="Whose words it is written in.")
-@click.option("--ranks", type=int, metavar="N", help="On each machine, N processes a pass, as for `trace`.")
-@click.option("--machine", "names", multiple=True, metavar="NAME", help="Only this one of the inventory's.")
-@click.option("--again", is_flag=True, help="Trace also where the trace is there already.")
-@click.option("--force", is_flag=True, help="Replace another lecture's trace.")
-@click.pass_context
+@click.option("-o", "--out", cls=ProjectOption)
+@trace_options(*(name for name, option in OPTIONS.items() if FLEET in option.scope))
+@click.option("--machine", "names", multiple=True, metavar="NAME", help="Use only this machine; can be repeated.")
+@click.option("--again", is_flag=True, help="Trace again even if the trace is up to date.")
 def fleet(
-    ctx: click.Context,
-    /,
     machines: Path,
     lecture: Path,
     out: Path | None,
     names: tuple[str, ...],
     again: bool,
-    **request: Any,
+    options: TraceOptions,
 ) -> None:
-    """Trace LECTURE on all machines of MACHINES.yaml; write OUT/<name>/trace.yaml, pages, and what differs."""
-    from trace_tools.fleet.inventory import Inventory, read
-    from trace_tools.fleet.run import Fleet
-    from trace_tools.outcome import problems
-    from trace_tools.tracing.tracer import check_lecture
+    """Trace a lecture on several machines at once.
+
+    MACHINES.yaml lists the machines; README shows one. Each trace is copied to OUT/<name>/trace.yaml, then the pages
+    and the comparison are made.
+
+    \b
+    Examples:
+      trace-tools fleet machines.yaml talk.py
+      trace-tools fleet machines.yaml talk.py --machine h200
+      trace-tools fleet machines.yaml talk.py --passes 5 --again
+    """
+    from trace_tools.pages.site import REPORTS, render_folder
+    from trace_tools.remote.inventory import Inventory, read
+    from trace_tools.remote.run import Fleet
+    from trace_tools.tracing.supervisor import check_lecture
 
     inventory = read(machines)
     known = [entry.name for entry in inventory.machines]
@@ -65,13 +69,11 @@ def fleet(
         if name not in known:
             raise UsageError(f"--machine {name}: {machines} has no such machine; it has {', '.join(known)}")
     chosen = [entry for entry in inventory.machines if not names or entry.name in names]
-    check_lecture(lecture)
+    with all_mistakes(lecture, options.main):
+        check_lecture(lecture, main=options.main)
     out = out or lecture.parent / "rendered"
-    request["vocabularies"] = list(request["vocabularies"])
-    if request["ranks"] is None:
-        del request["ranks"]  # so that what was traced without ranks is there already
-    show = _Places()
-    running = Fleet(Inventory(chosen, inventory.files), machines.parent, lecture, out, request, show.told, again=again)
+    show, used = _MachineLines(), Inventory(chosen, inventory.files)
+    running = Fleet(used, machines.parent, lecture, out, options, show.update, again=again)
     there, failed, wrong = [], [], []
     try:
         with closing(running.run()) as outcomes:
@@ -81,39 +83,30 @@ def fleet(
                     show.ended(f"{outcome.folder}: {outcome.why}")
                     continue
                 there.append(outcome.path)
-                show.ended(f"{outcome.folder}: {outcome.path}{'' if outcome.fresh else ' (there already)'}")
+                show.ended(f"{outcome.folder}: {outcome.path}{'' if outcome.fresh else ' (already up to date)'}")
                 wrong += [f"{outcome.folder}: {line}" for line in problems(outcome.trace)]
     except KeyboardInterrupt:
-        done = f"{len(there)} of {len(running)} traces are there"
-        raise KeyboardInterrupt(f"interrupted; {done}, and the same command goes on with the others") from None
+        done = f"interrupted; {len(there)} of {len(running)} traces are complete"
+        raise KeyboardInterrupt(f"{done}. Run the same command again for the others") from None
     finally:
         show.done()
     if there:
-        _publish(ctx, out, lecture)
+        index = render_folder(out, lecture)
+        if (reports := out / REPORTS / index.name).is_file():
+            click.echo(str(reports))
+        click.echo(str(index))
     for line in wrong:
         click.echo(line, err=True)
     if failed:
-        click.echo(f"no trace: {', '.join(failed)}; the same command goes on with them", err=True)
+        click.echo(f"no trace from {', '.join(failed)}; run the same command again to retry", err=True)
     if failed or wrong:
         sys.exit(2 if failed else 1)
 
 
-def _publish(ctx: click.Context, out: Path, lecture: Path) -> None:
-    """Make the pages of all traces that lie there, and what differs between the machines."""
-    from trace_tools.commands.compare import compare
-    from trace_tools.publishing.site import REPORTS, render_folder
-
-    index = render_folder(out, lecture)
-    traces = tuple(sorted(out.glob("*/trace.yaml"), key=lambda path: path.parent.name))
-    if len(traces) > 1:
-        ctx.invoke(compare, traces=traces, out=out / REPORTS, base=None, form="terminal", every=False)
-        if f"{REPORTS}/index" not in index.read_text(encoding="utf-8"):
-            render_folder(out, lecture)
-    click.echo(str(index))
-
-
-class _Places:
-    """Shows where each machine is: a changing line each on a terminal, in a log a line for each process that begins."""
+class _MachineLines:
+    """Shows the progress of each machine: a changing line each on a terminal, in a log a line for each process that
+    begins.
+    """
 
     def __init__(self) -> None:
         self._at: dict[str, str] = {}
@@ -132,24 +125,24 @@ class _Places:
                 redirect_stderr=False,
             )
 
-    def told(self, folder: str, where: str) -> None:
-        """Take note of where a machine is; threads tell it."""
-        process = where.partition(":")[0]
+    def update(self, folder: str, message: Progress) -> None:
+        """Show the progress of a machine; called from several threads."""
+        process = activity(message.process)
         with self._lock:
-            self._at[folder] = where
+            self._at[folder] = ": ".join(filter(None, (process, message.where)))
             known = self._known[folder]
             if is_new := process not in known and len(known) < LOGGED:
                 known.add(process)
         if self._live is not None:
             self._live.start()
         elif is_new:
-            self._say(f"{folder}: {process}")
+            self._print(f"{folder}: {process}")
 
     def ended(self, line: str) -> None:
-        """Say what came of a machine: a line that stays."""
+        """Print the result of a machine as a permanent line."""
         with self._lock:
             self._at.pop(line.partition(":")[0], None)
-        self._say(line)
+        self._print(line)
 
     def done(self) -> None:
         """Leave no changing line."""
@@ -164,8 +157,8 @@ class _Places:
             lines = [f"{folder}: {where}\n" for folder, where in self._at.items()]
         return Text("".join(lines), no_wrap=True, overflow="ellipsis")  # the last is empty: there ^C is echoed
 
-    def _say(self, text: str) -> None:
-        with suppress(OSError):  # nobody reads it: that is no reason to lose a run
+    def _print(self, text: str) -> None:
+        with suppress(OSError):  # a closed terminal must not end a run
             if self._live is None:
                 click.echo(text, err=True)
             else:

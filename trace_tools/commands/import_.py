@@ -1,7 +1,8 @@
-"""`import FILE`: edtrace's JSON becomes a trace; a notebook, or a script in percent cells, a lecture."""
+"""`import FILE`: edtrace's JSON becomes a trace; a notebook, or a script in cells, a lecture."""
 
 from __future__ import annotations
 
+import ast
 import shlex
 from pathlib import Path
 
@@ -12,20 +13,29 @@ from trace_tools.errors import TraceFileError, UsageError
 
 @click.command("import")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Of a trace its folder; of a lecture its file.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the trace, or file of the lecture.")
 def import_(path: Path, out: Path | None) -> None:
-    """Make a trace of FILE.json, which edtrace wrote, or a lecture of FILE.ipynb or FILE.py (percent cells)."""
+    """Make a lecture from a notebook or a script in cells.
+
+    FILE is a notebook (.ipynb), or a Python script (.py) in percent cells or for Sphinx-Gallery. It can also be the
+    JSON that edtrace writes, which becomes a trace.
+
+    \b
+    Examples:
+      trace-tools import homework.ipynb
+      trace-tools import lecture_01.json
+    """
     if path.suffix == ".json":
         _import_trace(path, out or Path("rendered"))
     elif path.suffix in (".ipynb", ".py"):
         _import_cells(path, out)
     else:
-        raise UsageError(f"{path}: expected .json (a trace of edtrace's), .ipynb or .py (cells)")
+        raise UsageError(f"{path}: expected a notebook (.ipynb), a script in cells (.py) or a trace by edtrace (.json)")
 
 
 def _import_trace(path: Path, out: Path) -> None:
-    from trace_tools.exchange.edtrace_import import SLUG, imported
-    from trace_tools.file_format.trace_file import load_head, write
+    from trace_tools.edtrace.import_json import SLUG, imported
+    from trace_tools.trace.trace_file import load_head, write
 
     trace = imported(path)
     written = out / SLUG / "trace.yaml"
@@ -35,21 +45,41 @@ def _import_trace(path: Path, out: Path) -> None:
         except TraceFileError:
             other = "something else"
         if other != trace.run.lecture:
-            raise UsageError(f"{written}: is of {other}, and stays as it is; choose another folder with -o")
+            raise UsageError(f"{written}: is a trace of {other} and was not changed; choose another folder with -o")
     written.parent.mkdir(parents=True, exist_ok=True)
     write(trace, written)
     click.echo(f"{written}: trace-tools render {shlex.quote(str(written))} makes its pages")
 
 
 def _import_cells(path: Path, out: Path | None) -> None:
-    from trace_tools.exchange.cells_import import lecture_of_cells
+    from trace_tools.notebooks.import_cells import lecture_of_cells
+    from trace_tools.source.lint import why_no_name
 
-    text = lecture_of_cells(path)
+    lecture = lecture_of_cells(path)
     named = "".join(c if c.isalnum() else "_" for c in path.stem)
-    written = out or path.with_name(f"{named}_lecture.py" if path.suffix == ".py" else f"{named}.py")
+    # A file next to the lecture must not shadow a module that the lecture imports.
+    is_taken = path.suffix == ".py" or named in _imported(lecture.text) or why_no_name(Path(named)) is not None
+    written = out or path.with_name(f"{named}_lecture.py" if is_taken else f"{named}.py")
+    files = {written.parent / place: content for place, content in lecture.files.items()}
+    for place, content in files.items():
+        if place.exists() and place.read_bytes() != content:
+            raise UsageError(f"{place}: there is another file of that name already; choose another folder with -o")
     try:
         with written.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(lecture.text)
     except FileExistsError:
-        raise UsageError(f"{written}: is there already, and stays as it is; choose another file with -o") from None
+        raise UsageError(f"{written}: exists already and was not changed; choose another file with -o") from None
+    for place, content in files.items():
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+    for warning in lecture.warnings:
+        click.echo(f"warning: {warning}", err=True)
     click.echo(f"{written}: trace-tools trace {shlex.quote(str(written))} runs it and makes its pages")
+
+
+def _imported(text: str) -> set[str]:
+    """Return the packages that a lecture imports."""
+    nodes = [*ast.walk(ast.parse(text))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.partition(".")[0] for name in names}

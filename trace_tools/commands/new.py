@@ -1,4 +1,4 @@
-"""`new talk.py`: a small lecture that teaches the vocabulary, to be traced as it is and changed from there."""
+"""Run `new talk.py`: write a small lecture that teaches the vocabulary, ready to trace and to change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from trace_tools.errors import UsageError
-from trace_tools.mistakes import why_no_name
+from trace_tools.source.lint import why_no_name
+from trace_tools.util.files import why_not_inside
 
 TEMPLATE = Path(__file__).with_name("new_lecture.txt")
 
@@ -16,19 +17,37 @@ TEMPLATE = Path(__file__).with_name("new_lecture.txt")
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 def new(path: Path) -> None:
-    """Write a small lecture to PATH, which must not be there yet."""
-    if path.suffix != ".py" or not path.stem.isidentifier():
-        raise UsageError(f"{path}: expected a name that Python can import, such as my_lecture.py")
-    if (why := why_no_name(path)) is not None:
-        raise UsageError(f"{path}: {why}; expected another name")
-    title = path.stem.replace("_", " ").strip().capitalize() or "A lecture"
-    text = TEMPLATE.read_text(encoding="utf-8").replace("TITLE", title, 1)
+    """Write a small example lecture to start from.
+
+    PATH is the file to write. The ending .py is added if it is missing, and missing folders are created.
+
+    \b
+    Examples:
+      trace-tools new talk
+      trace-tools new lectures/01-tensors.py
+    """
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; expected a file, such as {path / 'talk.py'}")
+    if not path.suffix:
+        path = path.with_name(f"{path.name}.py")
+    if path.suffix != ".py":
+        raise UsageError(f"{path}: expected a name that ends in .py")
+    if (why := why_not_inside(path.name) or why_no_name(path)) is not None:
+        raise UsageError(f"{path}: {why}")
+    title = " ".join(path.stem.replace("_", " ").replace("-", " ").split()).capitalize() or "A lecture"
+    quoted = title.replace('"', "'")
+    text = TEMPLATE.read_text(encoding="utf-8").replace("TITLE", quoted, 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path}: is there already, and stays as it is") from None
+        raise UsageError(f"{path}: exists already and was not changed; choose another name") from None
     typed = shlex.quote(str(path))
-    click.echo(
-        f"{path}: trace-tools trace {typed} runs it and makes its pages; trace-tools serve {typed} while you write"
-    )
+    steps = [
+        (f"trace-tools trace {typed}", "run it and make its pages"),
+        (f"trace-tools serve {typed}", "see the pages while you write"),
+        (f"python {typed}", "read its texts in the terminal"),
+    ]
+    width = max(len(command) for command, _ in steps)
+    click.echo("\n".join([f"wrote {path}", *(f"  {command:{width}}  {does}" for command, does in steps)]))

@@ -1,6 +1,7 @@
-"""`recover DIR`: the journals of a killed run → DIR/<machine>/partial/, or DIR/<machine>/ where all of it was done.
+"""Run `recover DIR`: write the journals of a killed run to DIR/<machine>/partial/, or DIR/<machine>/ if it had
+finished.
 
-Exit codes: 0 done, or there was nothing to do; 2 something was left to do: a full disk, say.
+Exit codes: 0 done, or no journals found; 2 some journals remain, for example because the disk is full.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def recover(folder: Path) -> None:
-    """Merge the journals that a killed run left in DIR into DIR/<machine>/partial/trace.yaml."""
+    """Write the trace of a run that was killed.
+
+    A run writes down each step as it goes. `recover` turns the steps found in DIR into
+    DIR/<machine>/partial/trace.yaml.
+
+    \b
+    Example:
+      trace-tools recover rendered
+    """
     from trace_tools.tracing import run_folder
 
     recovered, kept = run_folder.recover(folder, again=True)
@@ -27,23 +36,24 @@ def recover(folder: Path) -> None:
         click.echo(f"{traced.path}: {traced.trace.run.ended}")
     _say_what_was_kept(kept)
     if not recovered and not kept:
-        click.echo(f"{folder}: no journals of a killed run", err=True)
+        click.echo(f"{folder}: no interrupted run found", err=True)
     if any(one.again for one in kept):
         sys.exit(2)
 
 
 def recover_first(folder: Path) -> None:
-    """Recover what a killed run left in a folder of traces, and say so."""
+    """Recover the journals of a killed run in a folder of traces, and report it."""
     from trace_tools.tracing.run_folder import recover
 
     recovered, kept = recover(folder) if folder.is_dir() else ([], [])
     for traced in recovered:
-        click.echo(f"recovered the journals of a killed run: {traced.path}", err=True)
+        click.echo(f"an earlier run was killed; its steps are now in {traced.path}", err=True)
     _say_what_was_kept(kept)
 
 
 def _say_what_was_kept(kept: Iterable[Kept]) -> None:
     for one in kept:
         click.echo(
-            f"{one.folder}: journals that can't be merged{' now' * one.again}, and are kept: {one.why}", err=True
+            f"{one.folder}: kept these journals; no trace could be made of them{' yet' * one.again}: {one.why}",
+            err=True,
         )

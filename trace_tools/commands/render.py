@@ -1,4 +1,4 @@
-"""`render TRACE.yaml…`: make the pages again, with the lecture's prose as it is now."""
+"""Run `render TRACE.yaml…`: make the pages again, with the current prose of the lecture."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from pathlib import Path
 import click
 
 from trace_tools.commands.recover import recover_first
+from trace_tools.commands.traces import TracePath
+from trace_tools.config import ProjectOption, of_project
 from trace_tools.errors import UsageError
-from trace_tools.project import ProjectOption, of_project
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), is_eager=True, callback=of_project)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Default: where the traces lie.")
-@click.option("--lecture", cls=ProjectOption, help="The lecture as it is now, for its prose.")
-@click.option("--check", is_flag=True, help="Make none; fail where those that lie there are not of these traces.")
+@click.argument("traces", nargs=-1, required=True, type=TracePath(), is_eager=True, callback=of_project)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Folder for the pages (default: next to the traces)."
+)
+@click.option("--lecture", cls=ProjectOption)
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the pages are out of date.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool) -> None:
-    """Make Markdown and HTML pages of TRACES."""
-    from trace_tools.publishing.site import render_files, site_of
+    """Make the pages of traces again, with the prose of today.
+
+    Changed prose appears without another run of the lecture. Where its code changed, the pages say so.
+
+    \b
+    Examples:
+      trace-tools render rendered/*/trace.yaml
+      trace-tools render rendered/*/trace.yaml --check
+      trace-tools render traces/cpu.yaml -o pages --lecture talk.py
+    """
+    from trace_tools.pages.site import render_files, site_of
 
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
     if check:
@@ -36,11 +48,13 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
 
 
 def _check_pages(folders: Iterable[Path], lecture: Path | None) -> None:
-    from trace_tools.publishing.check import stale_files
+    from trace_tools.pages.check import stale_files
 
     stale = [line for folder in folders for line in stale_files(folder, lecture)]
     for line in stale:
         click.echo(line, err=True)
     if stale:
-        click.echo("these pages are not of these traces: run `make render`, and commit what it writes", err=True)
+        click.echo(
+            "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages", err=True
+        )
         sys.exit(1)

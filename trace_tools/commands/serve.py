@@ -12,37 +12,42 @@ from pathlib import Path
 import click
 
 from trace_tools.commands.recover import recover_first
+from trace_tools.config import ProjectOption, of_project, trace_options
 from trace_tools.errors import UsageError
+from trace_tools.live.status import Board, Status
 from trace_tools.machines.devices import FORMS
-from trace_tools.project import ProjectOption, of_project
-from trace_tools.serving.board import Board, Status
+from trace_tools.tracing.options import TraceOptions
 
-NEEDED = ("starlette", "uvicorn", "watchfiles")
+OUT = "Folder for the drafts and their pages."
+DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {FORMS}."}
 
 
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path), is_eager=True, callback=of_project)
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True)
-@click.option("--port", cls=ProjectOption, default=8000, show_default=True, help="0: any that is free.")
-@click.option("--device", cls=ProjectOption, metavar="DEVICE", default="cpu", show_default=True, help=FORMS)
-@click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
-@click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
-@click.option("--open/--no-open", "opens", cls=ProjectOption, default=True, show_default=True, help="Open a browser.")
-def serve(
-    lecture: Path, out: Path, port: int, device: str, include: tuple[str, ...], *, keep_going: bool, opens: bool
-) -> None:
-    """Show LECTURE's pages in a browser, and make them again at each save. Ctrl-C ends it."""
-    _check_what_is_installed()
-    from trace_tools.serving import server
-    from trace_tools.serving.retracing import temporary_files
-    from trace_tools.serving.session import Session
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True, help=OUT)
+@click.option("--port", cls=ProjectOption, show_default=True)
+@trace_options("device", "keep_going", "main", "include", device=DEVICE)
+@click.option("--open/--no-open", "opens", cls=ProjectOption, show_default=True)
+def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: bool) -> None:
+    """Show a lecture's pages and update them at each save.
+
+    The lecture runs as a draft, once and on the CPU. Ctrl-C ends the server.
+
+    \b
+    Examples:
+      trace-tools serve talk.py
+      trace-tools serve talk.py --port 0 --no-open
+    """
+    from trace_tools.live import server
+    from trace_tools.live.scheduler import temporary_files
+    from trace_tools.live.session import Session
 
     if not lecture.is_file():
         raise UsageError(f"{lecture}: can't be read: no such file; expected a Python file")
     board = Board(_Log().show)
     at = server.listening(port)
     with temporary_files() as temporary:
-        session = Session(lecture, out, board, device, temporary, keep_going=keep_going, include=include)
+        session = Session(lecture, out, board, options, temporary)
         serving = server.Server(server.application(board, lambda: session.site), board, at)
         gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
         try:
@@ -65,16 +70,10 @@ def serve(
     os._exit(0)  # Python would look through all of a trace's objects once more, for seconds
 
 
-def _check_what_is_installed() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise UsageError(f"serve needs {', '.join(missing)}; `pip install {' '.join(missing)}`")
-
-
 class _Log:
-    """Tells on the terminal what the pages are told; on a terminal, what is being done in one changing line."""
+    """Prints on the terminal the messages that pages receive; a terminal shows the current activity in one changing
+    line.
+    """
 
     def __init__(self) -> None:
         self._before = Status()

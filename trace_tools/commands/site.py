@@ -1,4 +1,4 @@
-"""`site`: the rendered pages, and what a host of static files needs besides, into one folder."""
+"""Run `site`: collect the rendered pages, and the files that a static host needs, in one folder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ import click
 
 @click.command()
 @click.argument("rendered", type=click.Path(path_type=Path), default=Path("rendered"))
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("site"), show_default=True)
-@click.option("--url", "address", required=True, help="Where it will stand: for the map and for previews.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("site"), show_default=True, help="Folder to write."
+)
+@click.option("--url", "address", required=True, help="Address at which the site will be published.")
 def site(rendered: Path, out: Path, address: str) -> None:
-    """Collect the pages in RENDERED (default: rendered) for a host of static files."""
+    """Collect the pages in a folder that a web host can serve.
+
+    RENDERED is the folder of traces and pages, by default `rendered`.
+
+    \b
+    Example:
+      trace-tools site --url https://example.org/lecture/
+    """
     from trace_tools.errors import UsageError
-    from trace_tools.files import MANIFEST, update_folder
-    from trace_tools.publishing.static_site import INSIDE, static_site
+    from trace_tools.pages.static_site import INSIDE, static_site
+    from trace_tools.util.files import MANIFEST, update_folder
 
     files = static_site(rendered, address)
     if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).exists():
-        raise UsageError(f"{out}: holds files that no site made; choose another folder with -o")
+        raise UsageError(f"{out}: contains files that `site` did not write; choose another folder with -o")
     update_folder(out, files, INSIDE)
     size = sum(map(len, files.values()))
     pages = sum(name.endswith(".html") for name in files)

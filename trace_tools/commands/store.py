@@ -1,4 +1,4 @@
-"""`store`: traces kept by lecture, commit and machine, and what a statement took over time.
+"""Run `store`: keep traces by lecture, commit and machine, and show the time of a statement over commits.
 
 python -m trace_tools store add traces rendered/*/trace.yaml            traces/<lecture>/<commit>/<machine>/<run>/…
 python -m trace_tools store list traces --machine H100
@@ -13,38 +13,62 @@ from pathlib import Path
 
 import click
 
-from trace_tools.formats import visible
+from trace_tools.commands.traces import TracePath
+from trace_tools.util.formats import visible
 
 PATH = click.Path(path_type=Path)
 
 
 @click.group()
 def store() -> None:
-    """Keep traces by lecture, commit and machine; ask what a statement took over time."""
+    """Keep traces of many runs and follow times through them.
+
+    STORE is a folder: traces are filed by lecture, commit and machine.
+
+    \b
+    Examples:
+      trace-tools store add traces rendered/*/trace.yaml
+      trace-tools store list traces --machine H100
+      trace-tools store history traces "x @ w"
+    """
 
 
 @store.command()
 @click.argument("folder", metavar="STORE", type=PATH)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=PATH)
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=TracePath())
 def add(folder: Path, traces: tuple[Path, ...]) -> None:
-    """Put TRACES into STORE, which is made where it is missing; what is there already stays as it is."""
-    from trace_tools.storing.store import Store
+    """Copy traces into STORE, which is created if needed.
+
+    A trace that the store has already is not stored twice.
+
+    \b
+    Example:
+      trace-tools store add traces rendered/*/trace.yaml
+    """
+    from trace_tools.store.store import Store
 
     with Store.create(folder) as opened:
         for path in traces:
             place, is_new = opened.add(path)
-            click.echo(f"{folder / place}" + ("" if is_new else ": was there"))
+            click.echo(f"{folder / place}" + ("" if is_new else " (already stored)"))
         _tell(opened.troubles)
 
 
 @store.command("list")
 @click.argument("folder", metavar="STORE", type=PATH)
-@click.option("--lecture", default="", help="As its folder is named.")
-@click.option("--commit", default="", help="As its folder is named.")
-@click.option("--machine", default="", metavar="TEXT", help="In the machine's name: H100.")
+@click.option("--lecture", default="", help="Only this lecture, by the name of its folder.")
+@click.option("--commit", default="", help="Only this commit, by the name of its folder.")
+@click.option("--machine", default="", metavar="TEXT", help="Only machines with this text in their name, such as H100.")
 def list_(folder: Path, lecture: str, commit: str, machine: str) -> None:
-    """List the runs in STORE, in order of time: a line for each, tabs between."""
-    from trace_tools.storing.store import Store
+    """List the runs in STORE, oldest first.
+
+    The columns are separated by tabs: start, lecture, commit, machine, how it ended, file.
+
+    \b
+    Example:
+      trace-tools store list traces --machine H100
+    """
+    from trace_tools.store.store import Store
 
     with Store(folder) as opened:
         _tell(opened.troubles)
@@ -56,18 +80,28 @@ def list_(folder: Path, lecture: str, commit: str, machine: str) -> None:
 @store.command()
 @click.argument("folder", metavar="STORE", type=PATH)
 @click.argument("statement", required=False)
-@click.option("--lecture", default="", help="As its folder is named. Default: the only one.")
-@click.option("--machine", default="", metavar="TEXT", help="In the machine's name: H100.")
-@click.option("-o", "--out", type=PATH, help="Folder for pages; without STATEMENT, of every annotated one.")
+@click.option("--lecture", default="", help="Only this lecture, by the name of its folder.")
+@click.option("--machine", default="", metavar="TEXT", help="Only machines with this text in their name, such as H100.")
+@click.option(
+    "-o", "--out", type=PATH, help="Write pages to this folder; without STATEMENT, of all that are annotated."
+)
 def history(folder: Path, statement: str | None, lecture: str, machine: str, out: Path | None) -> None:
-    """Say what STATEMENT (a line of the newest version, or a piece of its code) took in each run."""
+    """Show how long a statement took in each run.
+
+    STATEMENT is a line number of the newest version, or a piece of its code.
+
+    \b
+    Examples:
+      trace-tools store history traces "x @ w" --machine H100
+      trace-tools store history traces -o history
+    """
     from trace_tools.errors import UsageError
-    from trace_tools.formats import duration
-    from trace_tools.storing.history import find, histories, history_of, told
-    from trace_tools.storing.store import Store
+    from trace_tools.store.history import changes_text, find, histories, history_of
+    from trace_tools.store.store import Store
+    from trace_tools.util.formats import duration
 
     if statement is None and out is None:
-        raise UsageError("expected a statement: a line, or a piece of its code; or -o DIR for pages of all")
+        raise UsageError("expected STATEMENT (a line number or a piece of code), or -o DIR for pages of all statements")
     with Store(folder) as opened:
         _tell(opened.troubles)
         if statement is None:
@@ -76,8 +110,8 @@ def history(folder: Path, statement: str | None, lecture: str, machine: str, out
             found = [history_of(opened, find(opened, statement, lecture=lecture), machine=machine)]
         _tell(dict.fromkeys(one.why_no_changes for one in found if one.why_no_changes))
         if out is not None:
-            from trace_tools.files import update_folder
-            from trace_tools.storing.pages import MADE_HERE, history_files
+            from trace_tools.store.pages import MADE_HERE, history_files
+            from trace_tools.util.files import update_folder
 
             update_folder(out, history_files(found), MADE_HERE)
             click.echo(str(out / "index.html"))
@@ -86,15 +120,20 @@ def history(folder: Path, statement: str | None, lecture: str, machine: str, out
             for slug, series in one.series.items():
                 for point in series.points:
                     _row(point.started, point.commit, slug, f"line {point.line}", duration(point.ns))
-            for line in told(one):
+            for line in changes_text(one):
                 click.echo(_plain(line))
 
 
 @store.command()
 @click.argument("folder", metavar="STORE", type=PATH)
 def index(folder: Path) -> None:
-    """Make the index of STORE again from its files."""
-    from trace_tools.storing.store import Store
+    """Rebuild the index of STORE from its files.
+
+    \b
+    Example:
+      trace-tools store index traces
+    """
+    from trace_tools.store.store import Store
 
     with Store(folder) as opened:
         opened.rebuild()
@@ -112,5 +151,5 @@ def _tell(lines: Iterable[str]) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a text on one line and without tabs, whatever a trace has in its names."""
+    """Return a text on one line and without tabs, because names in a trace may contain any character."""
     return visible(text.translate({ord("\n"): "\\n", ord("\t"): "\\t"}))

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from trace_tools.analysis.invariants import violations
+from trace_tools.analysis.outcome import activity, problems, quiet, what_was_kept, where_time_went, worth_telling
+from trace_tools.commands.check import all_mistakes
 from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
-from trace_tools.errors import TraceToolsError, UsageError
-from trace_tools.invariants import violations
-from trace_tools.machines.devices import FORMS
-from trace_tools.outcome import problems, quiet, where_time_went, worth_telling
-from trace_tools.project import ProjectOption, of_project
-from trace_tools.schema import Trace
+from trace_tools.config import ProjectOption, from_here, of_project, trace_options
+from trace_tools.errors import FailedError, TraceToolsError, UsageError
+from trace_tools.trace.ranks import sharing_a_device
+from trace_tools.tracing.options import OPTIONS, TraceOptions
+from trace_tools.tracing.progress import Progress
+from trace_tools.util.garbage import collector_paused
 
 if TYPE_CHECKING:
     from trace_tools.tracing.processes import ForkServer
@@ -34,58 +36,43 @@ def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | N
 
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
-@click.option(
-    "-m",
-    "--module",
-    metavar="PACKAGE.MODULE",
-    is_eager=True,
-    callback=_of_its_project,
-    help="In the place of LECTURE: one inside a package.",
-)
-@click.option("-o", "--out", cls=ProjectOption, help="Default: rendered, beside the lecture.")
-@click.option("--device", cls=ProjectOption, metavar="DEVICE", help=f"{FORMS}; default: cuda where there is one.")
-@click.option("--passes", cls=ProjectOption, default=3, show_default=True, help="Fresh processes.")
-@click.option("--seed", cls=ProjectOption, default=0, show_default=True, metavar="N")
-@click.option("--limit", cls=ProjectOption, default=100, show_default=True, help="Executions kept.")
-@click.option("--only", metavar="SECTION", help="Run only this one of the functions that main calls.")
-@click.option("--keep-going/--no-keep-going", cls=ProjectOption, help="Record what failed, and go on.")
-@click.option("--inspect-all/--no-inspect-all", cls=ProjectOption, help="Inspect what every assignment assigns.")
-@click.option("--vocabulary", "vocabularies", cls=ProjectOption, multiple=True, help="Whose words it is written in.")
-@click.option("--include", multiple=True, metavar="PATH|MODULE", help="Trace this module, too, or all of a package.")
-@click.option("--name", help="Folder for this machine, instead of its device's name.")
-@click.option("--ranks", type=int, metavar="N", help="Run N processes a pass, under torchrun: torch.distributed.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=float,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --ranks: end them when none got on for so long.",
-)
-@click.option("--nodes", type=int, metavar="N", help="Start the same on N machines; the ranks are divided among them.")
-@click.option("--node-rank", type=int, metavar="K", help="Which of them this is; the trace is made on node 0.")
-@click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where node 0 listens for the others.")
-@click.option("--draft", is_flag=True, help="One run, for a quick look at the pages.")
-@click.option("--survey", is_flag=True, help="Measure the machine again, though it was measured before.")
-@click.option("--force", is_flag=True, help="Replace another lecture's trace.")
-def trace(
-    out: Path | None, nodes: int | None, node_rank: int | None, rdzv_endpoint: str | None, **options: Any
-) -> None:
-    """Run LECTURE on this machine; write OUT/<machine>/trace.yaml and its pages."""
-    if (options["lecture"] is None) == (options["module"] is None):
-        raise UsageError("expected either a lecture's file, or `-m` and the name of its module")
-    if options["module"] is not None:
-        options["lecture"] = _file_of(options["module"])
-        out = out or Path("rendered")
-    out = out or options["lecture"].parent / "rendered"
-    progress = Progress()
-    with _begun(options) as server:
-        from trace_tools.tracing.nodes import placed
-        from trace_tools.tracing.tracer import Request, Tracer
+@click.option("-o", "--out", cls=ProjectOption)
+@trace_options(*OPTIONS, module={"is_eager": True, "callback": _of_its_project})
+def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None:
+    """Run a lecture on this machine and make its pages.
 
-        place = placed(nodes, node_rank, rdzv_endpoint) if options["ranks"] is not None or nodes is not None else None
-        tracer = Tracer(Request(out=out, nodes=place, **options), progress.show, server)
+    The trace is written to OUT/<machine>/trace.yaml, the pages next to it; the last line names the page to open.
+
+    \b
+    Examples:
+      trace-tools trace talk.py                     three runs, for reliable times
+      trace-tools trace talk.py --draft             one run, for a quick look
+      trace-tools trace talk.py --only matmul       only one section
+      trace-tools trace -m course.lecture_01        a module inside a package
+      trace-tools trace talk.py --device cuda:1     on the second GPU
+      trace-tools trace talk.py --include model.py  also what happens inside model.py
+      trace-tools trace talk.py --ranks 4           four processes, for torch.distributed
+      trace-tools trace talk.py --ranks 4 --nodes 2 --node-rank 0 --rdzv-endpoint head:29500
+    """
+    if (lecture is None) == (options.module is None):
+        raise UsageError("expected a lecture, as in `trace-tools trace talk.py`, or -m and the name of a module")
+    if lecture is None:
+        lecture = _file_of(options.module or "")
+        out = out or Path("rendered")
+    out = out or lecture.parent / "rendered"
+    progress = ProgressLine(1 if options.draft else options.passes)
+    with _begun(lecture, options) as server:
+        with collector_paused():
+            from trace_tools.pages.site import get_ready, render_folder
+            from trace_tools.source.lint import mistakes
+            from trace_tools.tracing.nodes import placed
+            from trace_tools.tracing.supervisor import Tracer
+
+        place = None
+        if options.ranks is not None or options.nodes is not None:
+            place = placed(options.nodes, options.node_rank, options.rdzv_endpoint)
+        with all_mistakes(lecture, options.main):
+            tracer = Tracer(lecture, out, options, progress.show, server, nodes=place)
         if place is not None and place.node > 0:
             try:
                 ended = tracer.follow()
@@ -93,13 +80,10 @@ def trace(
                 progress.done()
             click.echo(f"node {place.node} of {place.count}: {ended}; the trace is on node 0", err=True)
             sys.exit(ended != "complete")
-        from trace_tools.mistakes import mistakes
-        from trace_tools.publishing.site import get_ready, render_folder
-
-        if options["draft"]:  # its processes are being made meanwhile
-            get_ready()
+        if options.draft:  # its processes are being made meanwhile
+            get_ready(tracer.source)
         elif tracer.torch:
-            examine_first(options["device"], options["lecture"], out)
+            examine_first(options.device, lecture, out)
         recover_first(out)
         try:
             traced = tracer.run()
@@ -107,41 +91,45 @@ def trace(
             progress.done()
     started = time.monotonic()
     try:
-        pages = render_folder(out, lecture=options["lecture"])
+        pages = render_folder(out, lecture=lecture)
     except TraceToolsError as error:
-        again = f"`render {traced.path}` makes the pages once that is mended"
+        again = f"correct this, then `trace-tools render {traced.path}` makes the pages"
         raise UsageError(f"{error}; the trace is in {traced.path}: {again}") from None
     seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
-    click.echo(f"{traced.path}\n{pages}")
-    click.echo(where_time_went(traced.trace, seconds), err=True)
-    for violation in violations(traced.trace):
-        click.echo(f"can't be right: {violation}", err=True)
-    unknown = (
-        "one run only"
-        if options["draft"]
-        else "one pass only"
-        if traced.trace.run.passes == 1
-        else "no statement takes long enough"
-    )
-    click.echo(quiet(traced.trace) or f"{unknown}: nothing is known of how much times vary here", err=True)
-    if traced.trace.machine.device != "cpu" and (line := worth_telling(traced.trace, traced.path)):
+    trace, path = traced.trace, traced.path
+    lines = where_time_went(trace, seconds)
+    if (sharing := sharing_a_device(trace)) is not None:
+        lines.append(f"--ranks {trace.run.ranks}: {sharing}")
+    lines += [f"impossible figure: {violation}" for violation in violations(trace)]
+    if (spread := quiet(trace)) is not None:
+        lines.append(spread)
+    elif trace.run.passes == 1 and not options.draft:
+        lines.append("run-to-run variation unknown (one pass); use --passes 3")
+    found = problems(trace, code=True)
+    for mistake in mistakes(lecture, tracer.source, options.main):  # mistakes that did not stop the run
+        if not any(line.startswith(f"{trace.run.lecture}:{mistake.line}:") for line in found):
+            lines.append(str(mistake))
+    lines += found if trace.run.complete else [*found[1:], *what_was_kept(trace, path)]
+    if trace.machine.device != "cpu" and (line := worth_telling(trace, path)):
+        lines.append(line)
+    click.echo(from_here(path))
+    for line in lines:
         click.echo(line, err=True)
-    told = problems(traced.trace)
-    for mistake in mistakes(options["lecture"], tracer.source):  # what did not keep it from running
-        if not any(line.startswith(f"{traced.trace.run.lecture}:{mistake.line}:") for line in told):
-            click.echo(f"check: {mistake}", err=True)
-    report(traced.trace)
+    click.echo(f"open {from_here(pages)}")
+    if traced.failed is not None:
+        raise FailedError(f"{traced.failed.why}; the traceback and the journals are kept in {traced.failed.folder}")
+    if found:
+        sys.exit(1)
 
 
-def _begun(options: Mapping[str, Any]) -> AbstractContextManager[ForkServer | None]:
+def _begun(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
     """Begin to import torch for a draft that needs it, while the rest of the tools is imported here."""
-    if options["draft"] and options["ranks"] is None and options["module"] is None:
-        from trace_tools.imports import imported, is_installed
-        from trace_tools.statements import read_source
+    if options.draft and options.ranks is None and options.module is None:
+        from trace_tools.source.imports import imported, is_installed
+        from trace_tools.source.statements import read_source
         from trace_tools.tracing.processes import FORKS, ForkServer, environment
 
-        with suppress(TraceToolsError, OSError):  # which the tracer will meet again, and tell of
-            lecture = options["lecture"]
+        with suppress(TraceToolsError, OSError):  # the tracer will meet the same error and report it
             uses = imported(read_source(lecture), lecture.resolve().parent)
             if FORKS and "torch" in uses and is_installed("torch"):
                 return ForkServer(environment(), torch=True)
@@ -149,47 +137,40 @@ def _begun(options: Mapping[str, Any]) -> AbstractContextManager[ForkServer | No
 
 
 def _file_of(module: str) -> Path:
-    """Return the file of a module, from here. Raises UsageError where that is no name of one."""
+    """Return the file of a module, relative to this folder. Raises UsageError if it is not a module's name."""
     parts = module.removesuffix(".py").split(".")
     if not all(part.isidentifier() for part in parts):
         raise UsageError(f"-m {module}: expected the name of a module, as in `-m course.lecture_01`")
     return Path(*parts).with_suffix(".py")
 
 
-def report(trace: Trace) -> None:
-    """Print what went wrong in a trace, and exit with 1 if anything did."""
-    found = problems(trace)
-    for line in found:
-        click.echo(line, err=True)
-    if found:
-        sys.exit(1)
+class ProgressLine:
+    """Shows the progress of each process: one changing line on a terminal, a line per process in a log.
 
-
-class Progress:
-    """Shows where each process is: one changing line on a terminal, a line per process in a log.
-
-    A process without progress says at which line; in a log once a minute.
+    For a process without progress it shows the current line; in a log once a minute.
     """
 
-    def __init__(self) -> None:
-        self.told: dict[str, float] = {}  # of each process a log knows: when it was told that it makes no progress
+    def __init__(self, passes: int) -> None:
+        self._passes = passes
+        self._logged: dict[str, float] = {}  # for each process in a log: time of the last report of a stall
 
     def done(self) -> None:
         """Leave the terminal's line empty."""
         if sys.stderr.isatty():
             self._say("\r\x1b[K")
 
-    def show(self, process: str, place: str, stalled: str = "") -> None:
-        where = ", ".join(filter(None, (place, stalled)))
+    def show(self, message: Progress) -> None:
+        does = activity(message.process, self._passes)
+        line = ": ".join(filter(None, (does, message.where)))
         if sys.stderr.isatty():
-            self._say(f"\r\x1b[K{process}: {where}")
-        elif process not in self.told:
-            self.told[process] = -math.inf
-            self._say(f"{process}\n")
-        elif stalled and time.monotonic() > self.told[process] + LOGGED_S:
-            self.told[process] = time.monotonic()
-            self._say(f"{process}: {where}\n")
+            self._say(f"\r\x1b[K{line}")
+        elif message.process not in self._logged:
+            self._logged[message.process] = -math.inf
+            self._say(f"{does}\n")
+        elif message.stalled_s and time.monotonic() > self._logged[message.process] + LOGGED_S:
+            self._logged[message.process] = time.monotonic()
+            self._say(f"{line}\n")
 
     def _say(self, text: str) -> None:
-        with suppress(OSError):  # nobody reads it: that is no reason to lose a run
+        with suppress(OSError):  # a closed terminal must not end a run
             click.echo(text, nl=False, err=True)

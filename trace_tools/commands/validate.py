@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from trace_tools.schema import Step
+from trace_tools.commands.traces import TracePath
+from trace_tools.trace.model import Step
 
 
 @click.command()
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("path", metavar="TRACE", type=TracePath())
 def validate(path: Path) -> None:
-    """Check that TRACE follows the schema."""
-    from trace_tools.file_format.trace_file import load
+    """Check that a trace file is complete and well formed.
+
+    \b
+    Example:
+      trace-tools validate rendered/cpu/trace.yaml
+    """
+    from trace_tools.trace.trace_file import load
 
     loaded = load(path)
     for note in loaded.notes:
         click.echo(f"{path}: {note}", err=True)
     steps = sum(isinstance(event, Step) for event in loaded.trace.steps)
     click.echo(f"{path}: schema {loaded.trace.schema}, {steps} steps, {loaded.trace.run.ended}")
+    if loaded.notes:
+        sys.exit(1)

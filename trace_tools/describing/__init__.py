@@ -1,1 +1,1 @@
-"""Objects → plain data, without changing anything in the lecture."""
+"""Convert objects to plain data without changing anything in the lecture."""

@@ -1,4 +1,4 @@
-"""NumPy array → the file form of its `Value`.
+"""Describe a NumPy array in the file form of its `Value`.
 
 describe_array(numpy.eye(2), StorageLabels(), Limits(), Budget(Limits()))
 # ({"type": "ndarray", "tensor": {"dtype": "float64", "shape": [2, 2], "device": "cpu", "bytes": 32,
@@ -21,15 +21,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _BASE = np.ndarray.__dict__["base"].__get__
 _SCALARS = frozenset(id(kind) for kind in np.sctypeDict.values())
-BLOCK = 2**18  # elements: temporaries of 6 MiB, which fits a cache
+BLOCK = 2**18  # elements: temporaries of 6 MiB, which fit a cache
 
 
 def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budget) -> tuple[dict[str, Any], list[Any]]:
-    """Return the value of `a`, and its first elements where they are objects to be described in turn."""
+    """Return the value of `a`, and its first elements if they are objects that need a description of their own."""
     kind = type(a)
     name = "ndarray" if kind is np.ndarray else class_name(kind)
     notes = ["without its mask"] if is_a(kind, np.ma.MaskedArray) else []
-    a = np.ndarray.view(a, np.ndarray)  # leaves the subclass behind
+    a = np.ndarray.view(a, np.ndarray)  # without the subclass
     tensor: dict[str, Any] = {
         "dtype": a.dtype.name if a.dtype.isnative and a.dtype.kind != "V" else str(a.dtype),
         "shape": list(a.shape),
@@ -56,9 +56,9 @@ def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budg
 
 
 def describe_scalar(scalar: np.generic) -> dict[str, Any]:
-    """Return the value of a NumPy scalar: its text, and its number or string where Python has an equal one."""
+    """Return the value of a NumPy scalar: its text, and the equal Python number or string if one exists."""
     kind = type(scalar)
-    value: dict[str, Any] = {"type": "bool_" if kind is np.bool_ else class_name(kind)}  # NumPy 2 calls it bool
+    value: dict[str, Any] = {"type": "bool_" if kind is np.bool_ else class_name(kind)}  # named bool in NumPy 2
     item = scalar.item()
     if type(item) in (bool, int, float):
         value["value"] = item
@@ -67,13 +67,13 @@ def describe_scalar(scalar: np.generic) -> dict[str, Any]:
 
 
 def is_plain(scalar: np.generic) -> bool:
-    """Tell whether a scalar is of NumPy's own classes and holds no other object."""
+    """Return whether a scalar is of NumPy's own classes and holds no other object."""
     return id(type(scalar)) in _SCALARS and not scalar.dtype.hasobject
 
 
 def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
-    """Add the storage label of the memory under `a`, and where in it `a` begins."""
-    owner: Array = a  # whose attributes a subclass could make up
+    """Add the storage label of the memory under `a`, and the offset of `a` in it."""
+    owner: Array = a  # a subclass could fake these attributes
     base: Any = a.base
     while is_a(type(base), np.ndarray):
         owner, base = base, _BASE(base)
@@ -104,7 +104,7 @@ def _address(a: Array) -> int:
 
 
 def _elements(a: Array) -> list[Any]:
-    """Return the elements in row-major order, complex ones as [real, imaginary], those that are no numbers as text."""
+    """Return the elements in row-major order, complex ones as [real, imaginary], non-numeric ones as text."""
     if a.dtype.kind == "c":
         return [[element.real, element.imag] for element in a.astype(np.complex128).ravel().tolist()]
     if a.dtype.kind == "f":

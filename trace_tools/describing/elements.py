@@ -1,6 +1,6 @@
-"""How much of a value is written down, and what stands for the elements of a large array: a corner and statistics.
+"""Limit the description of a value, and summarise the elements of a large array by a corner and statistics.
 
-Statistics go block by block, so that temporaries stay small. The same code serves NumPy arrays and torch
+Statistics are computed block by block, so that temporaries stay small. The same code serves NumPy arrays and torch
 tensors: it uses only slicing, comparison, arithmetic and the methods `sum`, `min` and `max`. Counts are exact,
 sums are in float64, and elements that a dimension of stride 0 repeats are read once.
 
@@ -22,9 +22,9 @@ CORNER = (4, 8)  # rows and columns shown of a large array
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on the description of one value; what exceeds them is cut, and says so."""
+    """Bounds on the description of one value; larger parts are cut, with a note."""
 
-    elements: int = 256  # of a tensor: all when there are so many at most, else a corner and statistics
+    elements: int = 256  # of a tensor: all up to this number, else a corner and statistics
     items: int = 100  # of a container, from its start
     depth: int = 6  # containers inside containers
     text: int = 2_000  # characters of one string or repr
@@ -35,7 +35,7 @@ class Limits:
 
 
 class Budget:
-    """What is left of the limits for one value; only ever lowered."""
+    """The rest of the limits for one value; it only decreases."""
 
     __slots__ = ("repr_seconds", "size", "statistics")
 
@@ -47,17 +47,17 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How a block of one element type becomes numbers."""
+    """Conversion of a block of one element type to numbers."""
 
     floats: Callable[[Any], Any]  # block → float64 of the same shape
     integers: Callable[[Any], Any] | None = None  # block → integers, whose min and max are taken exactly
-    origin: int = 0  # to add to those, where `integers` had to shift them
-    note: str | None = None  # what is to be said of the numbers
+    origin: int = 0  # to add to the integers, if `integers` had to shift them
+    note: str | None = None  # remark about the numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The fields of a `schema.Statistics` that are not at their default, and how they came about."""
+    """The fields of a `schema.Statistics` that differ from their defaults, and how they were obtained."""
 
     fields: dict[str, Any]
     read: int  # elements
@@ -76,9 +76,10 @@ def sample(
     chunk: int,
     times: int = 1,
 ) -> None:
-    """Add a corner of a large array to the fields of a `tensor` and, where its elements are numbers, statistics.
+    """Add a corner of a large array to the fields of a `tensor`, and statistics if its elements are numbers.
 
-    `elements` lists those of a small array; a device that reads `times` as many in the same time may read so many.
+    `elements` lists the elements of a small array; a device that reads `times` as many in the same time may read this
+    many.
     """
     tensor["corner_shape"] = corner_shape(x.shape)
     tensor["corner"] = elements(x[tuple(map(slice, tensor["corner_shape"]))])
@@ -97,8 +98,8 @@ def sample(
 def summarize(x: Any, strides: Sequence[int], conversion: Conversion, *, chunk: int, limit: int) -> Summary:
     """Return the statistics of all elements of an array.
 
-    `chunk` is the number of elements read at once; of more than `limit` elements in memory, every
-    k-th index along the longest dimension is read (`limit` ≥ 1). `std` divides by n - 1, as `torch.std` does.
+    `chunk` is the number of elements read at once. If memory holds more than `limit` elements, every k-th index along
+    the longest dimension is read (`limit` ≥ 1). `std` divides by n - 1, like `torch.std`.
     """
     repeats = 1
     for dim, stride in enumerate(strides):
@@ -126,13 +127,13 @@ def summarize(x: Any, strides: Sequence[int], conversion: Conversion, *, chunk: 
 
 
 def corner_shape(shape: Sequence[int]) -> list[int]:
-    """Return the shape of the block at the origin that is shown of a large array of this shape."""
+    """Return the shape of the block at the origin that represents a large array of this shape."""
     outer, inner = shape[:-2], shape[-2:]
     return [1] * len(outer) + [min(size, most) for size, most in zip(inner, CORNER[-len(shape) :], strict=True)]
 
 
 def blocks(x: Any, order: Sequence[int], size: int) -> Iterator[Any]:
-    """Yield views of at most `size` elements that together are `x`, split along dimensions in this order."""
+    """Yield views of at most `size` elements that together form `x`, split along dimensions in this order."""
     count = math.prod(x.shape)
     if count <= size:
         yield x
@@ -149,7 +150,7 @@ def _sliced(x: Any, dim: int, part: slice) -> Any:
 
 
 class _Moments:
-    """Counts and moments of the blocks seen so far, merged as in Chan, Golub & LeVeque (1979)."""
+    """Counts and moments of the blocks so far, merged as in Chan, Golub & LeVeque (1979)."""
 
     def __init__(self) -> None:
         self.nan = self.inf = self.zero = 0
@@ -206,14 +207,14 @@ def _finite(floats: Any) -> Any:
 
 
 def _histogram(parts: Iterator[Any], conversion: Conversion, moments: _Moments) -> list[int] | None:
-    """Count the finite elements in equal bins from min to max; None when these are equal or too far apart."""
+    """Count the finite elements in equal bins from min to max; None if these are equal or too distant."""
     if moments.min is None or moments.max is None:
         return None
     low, width = float(moments.min), float(moments.max) - float(moments.min)
     if not 0 < width < math.inf:
         return None
     edges = [low + width * (i / BINS) for i in range(1, BINS)]
-    below: list[Any] = [0] * len(edges)  # stays on the device until the end: one copy, not one a block
+    below: list[Any] = [0] * len(edges)  # stays on the device until the end: one copy, not one per block
     for block in parts:
         floats = conversion.floats(block)
         if moments.nan or moments.inf:

@@ -1,4 +1,4 @@
-"""Text → the same text without what identifies this person or machine, or opens their accounts.
+"""Remove from a text what identifies this person or machine, or opens their accounts.
 
 redact = Redactor.of_this_machine()
 redact("/home/ann/lecture.py")  # "~/lecture.py"
@@ -13,11 +13,11 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 
-SHORTEST_NAME = 3  # characters; a shorter user or host name is part of too much else
-MARGIN = 4_096  # characters beyond a cut that are searched for secrets, which the cut could halve
+SHORTEST_NAME = 3  # characters; shorter user and host names occur inside too many other words
+MARGIN = 4_096  # characters after a cut that are searched for secrets, because the cut could halve a secret
 SHORTEST_SECRET = 8
 
-# A part of a variable's name, between underscores, that says its value is a secret: HF_TOKEN, apikey, MYSQL_PWD.
+# A part of a variable's name, between underscores, that marks its value as a secret: HF_TOKEN, apikey, MYSQL_PWD.
 _SECRET_NAME = re.compile(
     r"(?:TOKEN|JWT|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|COOKIE|(?<=_)PWD|(?<=_)PAT)S?\d*(?=_|$)",
     re.IGNORECASE,
@@ -40,16 +40,16 @@ _COMMON = frozenset(
 
 
 class Redactor:
-    """Replaces one machine's names and secrets; quick on text that has none."""
+    """Replaces one machine's names and secrets; fast on texts without them."""
 
     def __init__(
         self, home: str, user: str, host: str, environment: Mapping[str, str], private: str | None = None
     ) -> None:
-        """Take also the root of the lecture's private copy: what lies below it is told as what it is a copy of."""
+        """Also accept the root of the lecture's private copy, whose paths become those of the originals."""
         self._private = private
         sought = [*_secrets(environment), *_names(home, user, host)]
         self._written = [written for _, _, written in sought]
-        # Looking for plain strings first is several times quicker than looking for them in their surroundings.
+        # A first search for plain strings is several times faster than a search with their surroundings.
         self._quick = re.compile("|".join(re.escape(text) for text, _, _ in sought) or r"(?!)").search
         self._exact = re.compile("|".join(f"({pattern})" for _, pattern, _ in sought))
 
@@ -70,7 +70,7 @@ class Redactor:
         return self._exact.sub(lambda match: self._written[(match.lastindex or 0) - 1], text)
 
 
-# Each of these yields (string to look for, pattern that accepts it by its surroundings, what to write instead).
+# Each of these yields (string to find, pattern that also checks its surroundings, replacement).
 _Sought = tuple[str, str, str]
 
 

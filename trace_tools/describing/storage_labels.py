@@ -1,8 +1,7 @@
-"""Labels for memory: objects with equal labels share it.
+"""Label memory: objects with equal labels share it.
 
-Labels are s1, s2 … in order of first sight, so the same lecture gives the same labels. Memory is
-watched through weak references: nothing is kept alive, and an address that is freed and used again
-gets a new label.
+Labels are s1, s2 … in order of first use, so the same lecture gives the same labels. Memory is observed through weak
+references, which keep no object alive; an address that is freed and used again gets a new label.
 
     labels.find(key) or labels.add(key, dead=reference.expired)  # "s1"
 """
@@ -23,7 +22,7 @@ class _Memory(NamedTuple):
 
 
 class StorageLabels:
-    """The labels given so far; entries of freed memory are dropped as the table grows."""
+    """The labels given so far; as the table grows, entries of freed memory are dropped."""
 
     def __init__(self) -> None:
         self._seen: dict[int, _Memory] = {}
@@ -34,18 +33,18 @@ class StorageLabels:
         return len(self._seen)
 
     def find(self, key: int) -> str | None:
-        """Return the label of the living memory known as `key`: the address of the object that owns it."""
+        """Return the label of the live memory with this `key`: the address of the object that owns it."""
         memory = self._seen.get(key)
         return None if memory is None or memory.dead() else memory.label
 
     def add(self, key: int, *, dead: Callable[[], bool], span: tuple[int, int] | None = None) -> str:
         """Label the memory owned by `key` until `dead()`.
 
-        `span` (first address, end) is for owners that may share their memory with other owners, such
-        as an array and the tensor made from it: overlapping ones that are alive get one label.
+        `span` (first address, end) is for owners that may share their memory with other owners, such as an array and
+        the tensor made from it: overlapping live spans get the same label.
         """
         if len(self._seen) >= self._prune_at:
-            for other, memory in list(self._seen.items()):  # a copy, as below: another thread may add
+            for other, memory in list(self._seen.items()):  # a copy, as below: another thread may add entries
                 if memory.dead():
                     self._seen.pop(other, None)
             self._prune_at = max(FIRST_PRUNING, 2 * len(self._seen))

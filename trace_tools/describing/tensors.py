@@ -1,8 +1,8 @@
-"""torch tensor → the file form of its `Value`, without the lecture noticing.
+"""Describe a torch tensor in the file form of its `Value`, unnoticed by the lecture.
 
-Nothing here goes through the lecture's function and dispatch modes, its subclasses' overrides,
-autograd, autocast or its default dtype and device, and no reference is kept. Few elements of a CPU tensor
-are read in place, with no operator; others through temporaries of a block at a time, on the tensor's own device.
+The description bypasses the lecture's function and dispatch modes, its subclasses' overrides, autograd, autocast and
+its default dtype and device, and keeps no reference. Few elements of a CPU tensor are read in place, with no operator;
+more elements are read through temporaries of one block at a time, on the tensor's own device.
 
     describe_tensor(torch.eye(2), StorageLabels(), Limits(), Budget(Limits()))
     # ({"type": "tensor", "tensor": {"dtype": "float32", "shape": [2, 2], "device": "cpu", "bytes": 16,
@@ -20,21 +20,26 @@ from typing import Any
 import torch
 from torch._C import _functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import _pop_mode as _pop_function_mode
+from torch.overrides import _push_mode as _push_function_mode
+from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _pop_mode, _push_mode
 
-from trace_tools import accelerators, formats
 from trace_tools.describing.elements import Budget, Conversion, Limits, sample
 from trace_tools.describing.safe_repr import class_attribute, class_name, is_a
 from trace_tools.describing.storage_labels import StorageLabels
+from trace_tools.machines import accelerators
+from trace_tools.util import formats
 
-Parts = list[tuple[str | None, Any]]  # the tensors that one is made of: (name, tensor), or members without names
+Parts = list[tuple[str | None, Any]]  # the component tensors: (name, tensor), or members without names
 
 BLOCK = 2**18  # elements: temporaries of 6 MiB, which fit a CPU's cache
 TEMPORARY_BYTES = 24  # for each element of a block: three float64
 GPU_BLOCK = 2**20  # temporaries of 24 MiB
-LEAST_GPU_BLOCK = 2**16, 2**12  # elements at least; and at most so many blocks, for each takes about 50 launches
-GPU_STATISTICS = 16  # a GPU reads so many times more elements in the time a CPU takes
+LEAST_GPU_BLOCK = 2**16, 2**12  # elements at least; blocks at most, because each takes about 50 launches
+GPU_STATISTICS = 16  # times as many elements as a CPU reads in the same time
 
 _LISTED = {
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),
@@ -44,9 +49,9 @@ _LISTED = {
 _FLOAT4 = getattr(torch, "float4_e2m1fn_x2", None)
 _FLOAT4_VALUES = [sign * x for sign in (1, -1) for x in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)]  # E2M1 of OCP's MX
 
-_Tensor: Any = torch._C.TensorBase  # unbound, so that no subclass answers instead
-_NoFunctions = torch._C.DisableTorchFunction  # neither modes nor subclasses see a call
-_NoDispatch = torch._C._DisableTorchDispatch  # nor an operator
+_Tensor: Any = torch._C.TensorBase  # unbound, so that no subclass overrides it
+_NoFunctions = torch._C.DisableTorchFunction  # hides calls from modes and subclasses
+_NoDispatch = torch._C._DisableTorchDispatch  # hides operators from them
 _DISPATCHES_NOTHING = torch._C._disabled_torch_dispatch_impl
 _DTYPES = {d: str(d).removeprefix("torch.") for d in vars(torch).values() if isinstance(d, torch.dtype)}
 _CPU = torch.device("cpu")
@@ -62,7 +67,7 @@ _PARTS = {
 def describe_tensor(
     x: torch.Tensor, labels: StorageLabels, limits: Limits, budget: Budget
 ) -> tuple[dict[str, Any], Parts]:
-    """Return the value of `x` but for its parts, and the parts: of a sparse or nested tensor, or of a wrapper."""
+    """Return the value of `x` without its parts, and the parts: those of a sparse or nested tensor, or of a wrapper."""
     kind = type(x)
     description = _Description(labels, limits, budget)
     with _NoFunctions(), _NoDispatch(), _Unprofiled():
@@ -84,36 +89,64 @@ def storage_place(x: torch.Tensor, labels: StorageLabels) -> tuple[str, int, int
 
 
 def parameter_count(module: torch.nn.Module) -> int:
-    """Return how many numbers the module's parameters hold, shared ones counted once."""
+    """Return the number of elements in the module's parameters, with shared ones counted once."""
     with _NoFunctions(), _NoDispatch(), _Unprofiled():
         return sum(_Tensor.numel(p) for p in torch.nn.Module.parameters(module))
 
 
 @contextlib.contextmanager
 def modes_suspended() -> Iterator[None]:
-    """Run the block, which is code of the lecture such as a `__repr__`, with no torch mode on and no gradients."""
-    from torch.overrides import _pop_mode as pop_function_mode
-    from torch.overrides import _push_mode as push_function_mode
-    from torch.utils._python_dispatch import _pop_mode, _push_mode
+    """Run the block, which is code of the lecture such as a `__repr__`, with no torch mode active and no gradients."""
+    with _without_modes(), torch.no_grad():
+        yield
 
+
+@contextlib.contextmanager
+def unseen_by_modes() -> Iterator[None]:
+    """Run the block, which evaluates an expression of the lecture, with its operators hidden from modes and profilers.
+
+    Fake tensors stay fake, and a default device that the lecture has set stays set, because these change the result.
+    """
+    with _without_modes(keep=(DeviceContext, FakeTensorMode)), _Unprofiled():
+        yield
+
+
+@contextlib.contextmanager
+def _without_modes(keep: tuple[type, ...] = ()) -> Iterator[None]:
+    """Run the block with no torch mode active, except those of the classes in `keep`."""
     function_modes: list[Any] = []
     dispatch_modes: list[Any] = []
     try:
         for _ in range(torch._C._len_torch_function_stack()):
-            function_modes.append(pop_function_mode())  # type: ignore[no-untyped-call]
+            function_modes.append(_pop_function_mode())  # type: ignore[no-untyped-call]
         for _ in range(torch._C._len_torch_dispatch_stack()):
             dispatch_modes.append(_pop_mode())
-        with torch.no_grad():
+        kept = [mode for mode in function_modes if isinstance(mode, keep)]
+        kept_dispatch = [mode for mode in dispatch_modes if isinstance(mode, keep)]
+        _push(kept, kept_dispatch)
+        try:
             yield
+        finally:
+            for _ in kept:
+                _pop_function_mode()  # type: ignore[no-untyped-call]
+            for _ in kept_dispatch:
+                _pop_mode()
     finally:
-        for mode in reversed(dispatch_modes):
-            _push_mode(mode)
-        for mode in reversed(function_modes):
-            push_function_mode(mode)  # type: ignore[no-untyped-call]
+        _push(function_modes, dispatch_modes)
+
+
+def _push(function_modes: list[Any], dispatch_modes: list[Any]) -> None:
+    """Activate modes again that were removed in this order."""
+    for mode in reversed(dispatch_modes):
+        _push_mode(mode)
+    for mode in reversed(function_modes):
+        _push_function_mode(mode)  # type: ignore[no-untyped-call]
 
 
 def inner_tensors(x: torch.Tensor) -> Parts:
-    """Return the tensors a wrapper subclass names in torch's protocol, `__tensor_flatten__`: code of the lecture."""
+    """Return the tensors that a wrapper subclass names in torch's protocol, `__tensor_flatten__`: code of the
+    lecture.
+    """
     if not hasattr(type(x), "__tensor_flatten__"):
         return []
     names, _ = x.__tensor_flatten__()  # type: ignore[attr-defined]
@@ -121,10 +154,10 @@ def inner_tensors(x: torch.Tensor) -> Parts:
 
 
 def is_wrapper(x: torch.Tensor) -> bool:
-    """Tell whether `x` only stands for its elements, as a class with `__torch_dispatch__` may."""
+    """Return whether `x` only represents its elements, as a class with `__torch_dispatch__` may."""
     if class_attribute(type(x), "__torch_dispatch__") is _DISPATCHES_NOTHING:
         return False
-    if is_a(type(x), FakeTensor):  # warns when asked for its memory
+    if is_a(type(x), FakeTensor):  # a fake tensor warns on access to its memory
         return True
     with _NoFunctions(), _NoDispatch(), _Unprofiled():
         try:
@@ -134,7 +167,7 @@ def is_wrapper(x: torch.Tensor) -> bool:
 
 
 def _is_ordinary(x: torch.Tensor, kind: type) -> bool:
-    """Tell whether `x` is strided, of torch's own classes, and its memory can be read as it is."""
+    """Return whether `x` is strided, of torch's own classes, and has memory that can be read directly."""
     return (
         (kind is torch.Tensor or kind is torch.nn.Parameter)
         and x.layout is torch.strided
@@ -143,12 +176,12 @@ def _is_ordinary(x: torch.Tensor, kind: type) -> bool:
 
 
 class _Unprofiled:
-    """While inside it, no profiler is told of operators."""
+    """Hides operators inside its block from profilers."""
 
     def __enter__(self) -> None:
         try:
             torch._C._autograd._enable_record_function(False)
-        except BaseException:  # Ctrl-C, just after: there will be no __exit__
+        except BaseException:  # Ctrl-C just after it: no __exit__ will follow
             torch._C._autograd._enable_record_function(True)
             raise
 
@@ -157,7 +190,7 @@ class _Unprofiled:
 
 
 class _Description:
-    """One tensor being described, with torch's function and dispatch modes off."""
+    """The description of one tensor, made with torch's function and dispatch modes off."""
 
     __slots__ = ("budget", "labels", "limits", "notes", "parts")
 
@@ -169,7 +202,7 @@ class _Description:
         self.parts: Parts = []
 
     def ordinary(self, x: torch.Tensor) -> dict[str, Any]:
-        """Describe a strided tensor whose memory is there, with its elements."""
+        """Describe a strided tensor that has memory, with its elements."""
         storage = x.untyped_storage()
         tensor = self._sizes(x) | {
             "strides": list(x.stride()),
@@ -190,7 +223,7 @@ class _Description:
             return self._wrapper(x)
         with _untracked(x):
             requires_grad: bool = _Tensor.requires_grad.__get__(x)
-            x = _Tensor.detach(x)  # leaves the subclass behind too
+            x = _Tensor.detach(x)  # also removes the subclass
             if x.is_nested:
                 self.parts += [(None, part) for part in x.unbind()[: self.limits.items]]
                 self.notes.append(f"nested: {x.size(0)} tensors of {_DTYPES[x.dtype]} on {x.device}")
@@ -203,13 +236,13 @@ class _Description:
         if all(type(size) is int for size in shape):
             self.notes.append("its class stands for the elements")
             return self._sizes(x)
-        # Asking a symbolic size for its number would fix it: only its name can be told.
+        # Reading a symbolic size as a number would fix it, so only its name is shown.
         sizes = ", ".join(map(str, shape))
         self.notes.append(f"its class stands for the elements: {_DTYPES[_Tensor.dtype.__get__(x)]} of shape [{sizes}]")
         return {}
 
     def _transformed(self, x: torch.Tensor) -> dict[str, Any]:
-        """Describe a tensor inside `torch.func` as the lecture sees it, with elements where there are any."""
+        """Describe a tensor inside `torch.func` as the lecture sees it, with its elements if it has any."""
         inner, batched = x, False
         while _functorch.is_functorch_wrapped_tensor(inner) and not torch._is_functional_tensor(inner):
             batched = batched or _functorch.is_batchedtensor(inner)
@@ -225,7 +258,7 @@ class _Description:
         return tensor | {"requires_grad": True} if x.requires_grad else tensor
 
     def _unstrided(self, x: torch.Tensor) -> dict[str, Any]:
-        """Describe a sparse tensor by its stored parts, and this or an MKL-DNN one by its elements when few."""
+        """Describe a sparse tensor by its stored parts, and any sparse or MKL-DNN tensor by its elements if few."""
         tensor = self._sizes(x)
         tensor["layout"] = str(x.layout).removeprefix("torch.")
         named = [(name.removeprefix("_"), getattr(x, name)()) for name in _PARTS.get(x.layout, ())]
@@ -249,7 +282,7 @@ class _Description:
         """
         few, readable = x.numel() <= self.limits.elements, not _beyond_storage(x, tensor)
         if few and readable and x.dtype in _LISTED and x.device.type == "cpu" and not (x.is_conj() or x.is_neg()):
-            tensor["elements"] = _listed(x)  # most tensors a lecture inspects: no operator runs
+            tensor["elements"] = _listed(x)  # for most inspected tensors: no operator runs
             self.budget.size -= x.numel()
         elif x.device.type == "meta":
             self.notes.append("a meta tensor has no elements")
@@ -274,7 +307,7 @@ class _Description:
                 self.notes.append(f"its elements could not be read: {str(error).partition(chr(10))[0]}")
 
     def _sizes(self, x: torch.Tensor) -> dict[str, Any]:
-        """Return what is known of every tensor whose sizes are numbers."""
+        """Return the fields that are known for every tensor whose sizes are numbers."""
         return {
             "dtype": _DTYPES[_Tensor.dtype.__get__(x)],
             "shape": list(_Tensor.shape.__get__(x)),
@@ -289,7 +322,7 @@ def _label(storage: torch.UntypedStorage, device: torch.device, labels: StorageL
     if label is None:
         span = None
         if device.type == "cpu" and not storage.resizable() and storage.nbytes():
-            # Memory that came from elsewhere (an array, a file) may lie under several storages.
+            # Memory from outside torch (an array, a file) may be under several storages.
             span = (storage.data_ptr(), storage.data_ptr() + storage.nbytes())
         reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         label = labels.add(key, dead=reference.expired, span=span)
@@ -298,10 +331,10 @@ def _label(storage: torch.UntypedStorage, device: torch.device, labels: StorageL
 
 @contextlib.contextmanager
 def _untracked(x: torch.Tensor) -> Iterator[None]:
-    """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even where that raises."""
+    """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even if waiting raises."""
     gpu = accelerators.accelerator(x.device.type)
     allowed = gpu.waiting_allowed() if gpu is not None else contextlib.nullcontext()
-    # Inside vmap, grad and their kin, results even of ordinary tensors are wrapped.
+    # Inside vmap, grad and similar transforms, results even of ordinary tensors are wrapped.
     transforms = _functorch.peek_interpreter_stack() is not None
     suspended = temporarily_clear_interpreter_stack() if transforms else contextlib.nullcontext()
     with torch.no_grad(), torch._C._DisableAutocast(), suspended, allowed:
@@ -310,32 +343,35 @@ def _untracked(x: torch.Tensor) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _block(x: torch.Tensor, notes: list[str]) -> Iterator[tuple[int, int]]:
-    """Give how many elements to read at once, and how many times as many as of a CPU's tensor to read in all.
+    """Yield the number of elements to read at once, and the total to read as a multiple of a CPU tensor's.
 
-    On a GPU the temporaries come from the allocator whose peak the lecture may be about to read: they stay below the
-    peak that there was, as far as that leaves room for small blocks; by how much they raised it is noted.
+    On a GPU the temporaries come from the allocator whose peak the lecture may read next: they stay below the previous
+    peak, if it leaves room for small blocks; otherwise a note gives the increase.
     """
     gpu = accelerators.accelerator(x.device.type)
     if gpu is None:
         yield BLOCK, 1
         return
-    before = gpu.peak_bytes()
-    room = GPU_BLOCK if before is None else (before - gpu.allocated_bytes()) // TEMPORARY_BYTES
+    before = gpu.peak_bytes(x.device.index)
+    room = GPU_BLOCK if before is None else (before - gpu.allocated_bytes(x.device.index)) // TEMPORARY_BYTES
     least, blocks = LEAST_GPU_BLOCK
     yield max(least, x.numel() // blocks, min(room, GPU_BLOCK)), GPU_STATISTICS
-    after = gpu.peak_bytes()
+    after = gpu.peak_bytes(x.device.index)
     if before is not None and after is not None and after > before:
         notes.append(f"reading it raised the allocator's peak by {formats.quantity(after - before, 'B', 3)}")
 
 
 def _being_captured(x: torch.Tensor) -> bool:
-    """Tell whether an operator on `x` would become part of a CUDA graph instead of running."""
+    """Return whether an operator on `x` would become part of a CUDA graph instead of running."""
     gpu = accelerators.accelerator(x.device.type)
-    return gpu is not None and gpu.is_capturing()
+    try:
+        return gpu is not None and gpu.is_capturing()
+    except RuntimeError:  # the device has failed, and reading the tensor will report it
+        return False
 
 
 def _beyond_storage(x: torch.Tensor, tensor: dict[str, Any]) -> bool:
-    """Tell whether the storage ends before the last element: reading it would read other memory."""
+    """Return whether the storage ends before the last element, so that reading it would read other memory."""
     storage_bytes = tensor.get("storage_bytes")
     if "strides" not in tensor or storage_bytes is None or not tensor["bytes"]:
         return False
@@ -358,7 +394,7 @@ def _listed(x: torch.Tensor) -> list[Any]:
 
 
 def _elements(x: torch.Tensor, notes: list[str]) -> list[Any]:
-    """Return the elements of a few, whatever their type."""
+    """Return the elements of a small tensor of any type."""
     if x.is_quantized:
         if x.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             notes.append(f"dequantised, scale {x.q_scale():.9g}, zero point {x.q_zero_point()}")
@@ -379,10 +415,10 @@ def _elements(x: torch.Tensor, notes: list[str]) -> list[Any]:
 
 
 def _conversion(dtype: torch.dtype) -> Conversion | None:
-    """Return how blocks of this type become numbers; None for bits that torch gives no meaning."""
+    """Return the conversion of blocks of this type to numbers; None for bits without a meaning in torch."""
     if dtype is torch.bool:
         return Conversion(_float64, lambda block: block.to(torch.uint8))
-    if dtype is torch.uint64:  # has no comparison: as signed numbers in the same order
+    if dtype is torch.uint64:  # has no comparison: use signed numbers in the same order
         return Conversion(_float64, lambda block: block.view(torch.int64) ^ -(2**63), 2**63)
     if dtype in (torch.uint16, torch.uint32):
         return Conversion(_float64, lambda block: block.to(torch.int64))

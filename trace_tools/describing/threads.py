@@ -1,7 +1,7 @@
-"""Threads of the tools beside a lecture's: no signal comes to them.
+"""Start threads of the tools next to a lecture's threads, with signals blocked.
 
-The system hands a signal to any thread that does not block it, so a lecture that blocks one to wait for it would be
-ended by it in a thread that it knows nothing of.
+The system delivers a signal to any thread that does not block it. So a signal that a lecture blocks and waits for could
+reach a thread that the lecture does not know, and end the lecture.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-# But for those of a thread's own faults, of which a report is made as they come.
+# Except the signals of a thread's own faults, which are reported at once.
 SIGNALS = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
 @contextmanager
 def unsignalled() -> Iterator[None]:
-    """Let no signal come to the threads that begin in the `with` block: a new thread blocks what its maker does."""
+    """Block signals in the threads that start in the `with` block, because a new thread inherits its creator's mask."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -28,10 +28,10 @@ def unsignalled() -> Iterator[None]:
 
 
 def start_apart(function: Callable[..., Any], *arguments: Any) -> int:
-    """Call a function in a new thread, which Python's own list of threads lacks; return its number once it runs.
+    """Call a function in a new thread, which Python's own list of threads lacks; return its id once it runs.
 
-    Until then it has the number of the thread that made it in Python 3.11, and what is thrown at the one may come to
-    the other. Raises RuntimeError when there can be no more threads.
+    Until then, in Python 3.11, it has the id of its creator, and an exception thrown at one may reach the other. Raises
+    RuntimeError if no more threads can be started.
     """
     begun = _thread.allocate_lock()
     begun.acquire()
@@ -47,7 +47,7 @@ def start_apart(function: Callable[..., Any], *arguments: Any) -> int:
 
 
 def began_apart(frame: FrameType) -> bool:
-    """Tell whether the stack of a thread began in `start_apart`: what runs there is no thread of the lecture's."""
+    """Return whether a thread's stack began in `start_apart`, so that it is not a thread of the lecture."""
     while frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename == __file__

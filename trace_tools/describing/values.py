@@ -1,8 +1,8 @@
-"""object → the file form of a `schema.Value`: a plain dict of the fields that are not at their default.
+"""Describe any object in the file form of a `schema.Value`: a plain dict of the fields that differ from their defaults.
 
-It runs in the lecture's process at every `@inspect`, on whatever is found there, so it trusts nothing
-but `type(obj)`: no method that a class could override is called, nor asked for, except through the
-gate (`repr`, a property that is a field), and nothing of the object is kept.
+The description runs in the lecture's process at every `@inspect`, on any object, so it trusts only `type(obj)`: it
+neither calls nor looks up methods that a class could override, except through the gate (`repr`, a property that is a
+field), and keeps no reference to the object.
 
     describe = Describer().describe
     describe(3)           # {"type": "int", "value": 3}
@@ -24,14 +24,21 @@ from time import perf_counter
 from typing import Any
 
 from trace_tools.describing.elements import Budget, Limits
-from trace_tools.describing.gate import Gate
+from trace_tools.describing.guarded_repr import Gate
 from trace_tools.describing.redact import MARGIN
-from trace_tools.describing.safe_repr import class_attribute, class_name, is_a, plain_repr, without_addresses
+from trace_tools.describing.safe_repr import (
+    class_attribute,
+    class_name,
+    is_a,
+    is_installed,
+    plain_repr,
+    without_addresses,
+)
 from trace_tools.describing.storage_labels import StorageLabels
 
 Plain = dict[str, Any]
 
-_SMALL = 2**63  # integers below it are written as they are, without a look at how many digits they have
+_SMALL = 2**63  # smaller integers are written without counting their digits
 _MOST_DIGITS = 4_300  # Python's own limit for an integer's text, unless it is set lower
 _BITS_PER_DIGIT = math.log2(10)
 _CHARACTERS = 16  # of text that cost as much as one node
@@ -39,7 +46,7 @@ _NOTE = 300  # characters of a note
 
 
 class Describer:
-    """Describes the values of one run; storage labels are common to all of them."""
+    """Describes the values of one run, with the same storage labels for all of them."""
 
     def __init__(self, *, limits: Limits | None = None, redact: Callable[[str], str] = str) -> None:
         self.limits = limits or Limits()
@@ -48,7 +55,7 @@ class Describer:
         self.gate = Gate()
 
     def describe(self, obj: object) -> Plain:
-        """Return `obj` as plain data: never raises but KeyboardInterrupt, never changes anything."""
+        """Return `obj` as plain data. Changes no state, and raises only KeyboardInterrupt."""
         kind = type(obj)
         if kind is float or kind is bool:
             return {"type": "float" if kind is float else "bool", "value": obj}
@@ -59,11 +66,11 @@ class Describer:
         return _Walk(self).value(obj)
 
     def error(self, error: BaseException) -> Plain:
-        """Return what stands for an expression that raised `error`."""
+        """Return the description of an expression that raised `error`."""
         return {"type": "error", "text": self.clean(self.gate.describe_exception(error))}
 
     def clean(self, text: str, limit: int | None = None) -> str:
-        """Return `text` redacted, cut, and free of surrogates, which no file can hold."""
+        """Return `text` redacted, cut, and without surrogates, which no file can hold."""
         limit = limit or self.limits.text
         text = self.redact(text if len(text) <= limit else text[: limit + MARGIN])
         if not text.isascii():
@@ -72,7 +79,7 @@ class Describer:
 
 
 class _Walk:
-    """One value being described: what is left of its limits, and the containers it is inside of."""
+    """The description of one value in progress: the rest of its limits, and the containers around it."""
 
     __slots__ = ("budget", "describer", "inside", "limits")
 
@@ -83,14 +90,14 @@ class _Walk:
         self.inside: list[int] = []  # ids of containers
 
     def value(self, obj: Any) -> Plain:
-        """Return the description of `obj`, whatever it is."""
+        """Return the description of any object."""
         kind = type(obj)
         self.budget.size -= 1
         if self.budget.size < 0:
             return {"type": class_name(kind), "note": "not described: the value it is in is too large"}
         try:
             return self._known(kind)(self, obj)
-        except Exception as error:  # nothing that is inspected may stop the trace
+        except Exception as error:  # no inspected object may stop the trace
             why = self._note(f"could not be described: {self.describer.gate.describe_exception(error)}")
             return {"type": class_name(kind), "note": why}
 
@@ -99,7 +106,7 @@ class _Walk:
         if exact := _EXACT.get(id(kind)):
             return exact
         for base, describe in _BASES:
-            # torch, NumPy and the like are looked at only where the lecture has imported them.
+            # Classes of torch, NumPy and similar packages are compared only if the lecture has imported the package.
             if is_a(kind, _imported(*base) if type(base) is tuple else base):
                 return describe
         return _Walk._unknown
@@ -127,7 +134,7 @@ class _Walk:
         return self._as_text(obj, repr(obj[: self.limits.text]), len(obj))
 
     def _as_text(self, obj: object, text: str, length: int = 0, field: str = "text") -> Plain:
-        """Describe an object by a text, and by the length of all of it where that is more than is written down."""
+        """Describe an object by a text, and by the full length if that exceeds the recorded text."""
         value = {"type": class_name(type(obj)), field: self._text(text)}
         return value | {"length": length} if length > self.limits.text else value
 
@@ -147,7 +154,7 @@ class _Walk:
 
     def _tuple(self, obj: tuple[Any, ...]) -> Plain:
         kind = type(obj)
-        names = None if kind is tuple else class_attribute(kind, "__match_args__")  # torch.return_types have them, too
+        names = None if kind is tuple else class_attribute(kind, "__match_args__")  # torch.return_types also have them
         if type(names) is tuple and len(names) == tuple.__len__(obj) > 0:
             return self._entries(obj, zip(names, tuple.__iter__(obj), strict=True))
         return self._members(obj, tuple.__len__(obj), tuple.__iter__(obj))
@@ -160,7 +167,7 @@ class _Walk:
         members = list(base.__iter__(obj))
         kinds = {id(type(member)) for member in members}
         if len(kinds) == 1 and type(members[0]) in (int, str, float, bytes):
-            members.sort(key=lambda member: (member != member, member))  # nan, which has no place, at the end
+            members.sort(key=lambda member: (member != member, member))  # nan, which has no order, at the end
             return self._members(obj, length, members)
         value = self._members(obj, length, members)
         if "items" in value:
@@ -171,7 +178,7 @@ class _Walk:
         return self._entries(obj, dict.items(obj), dict.__len__(obj))
 
     def _ordered_dict(self, obj: OrderedDict[Any, Any]) -> Plain:
-        keys = islice(OrderedDict.__iter__(obj), self.limits.items)  # it has an order of its own
+        keys = islice(OrderedDict.__iter__(obj), self.limits.items)  # it keeps its own order
         pairs, why = self._attempt(lambda: [(key, dict.__getitem__(obj, key)) for key in keys], "__hash__", type(obj))
         if pairs is None:
             return self._dict(obj) | {"note": self._note(f"in order of insertion: {why}")}
@@ -193,7 +200,7 @@ class _Walk:
     def _nested(
         self, obj: object, value: Plain, field: str, members: Iterable[Any], describe: Callable[[Any], Any]
     ) -> Plain:
-        """Add the first of the members of `obj`, as many as the limits leave room for, unless it has no end."""
+        """Add the first members of `obj`, as many as the limits allow, unless it contains itself or is too deep."""
         if id(obj) in self.inside:
             return {"type": "cycle"}
         if len(self.inside) >= self.limits.depth:
@@ -201,7 +208,8 @@ class _Walk:
         self.inside.append(id(obj))
         described: list[Any] = []
         try:
-            for member in list(islice(members, self.limits.items)):  # a list: describing may run code that changes it
+            # a list, because describing may run code that changes the container
+            for member in list(islice(members, self.limits.items)):
                 if self.budget.size <= 0:
                     break
                 described.append(describe(member))
@@ -236,59 +244,66 @@ class _Walk:
 
     def _table(self, obj: Any) -> Plain:
         """Describe a DataFrame by its columns, each like an array."""
-        from trace_tools.describing.columns import columns, index_note
+        from trace_tools.describing.columns import columns
 
         limit = self.limits.items
-        found, why = self._attempt(
-            lambda: (columns(obj, limit), int(obj.shape[1]), index_note(obj)), "its columns", type(obj)
-        )
-        if found is None:
+        contents, why = self._attempt(lambda: (columns(obj, limit), int(obj.shape[1])), "its columns", type(obj))
+        if contents is None:
             return {"type": class_name(type(obj)), "note": self._note(why)}
-        pairs, length, note = found
-        value: Plain = {"type": class_name(type(obj)), "length": length} | ({"note": note} if note else {})
-        return self._nested(obj, value, "entries", pairs, lambda pair: [self.value(pair[0]), self._column(pair[1])])
+        pairs, length = contents
+        value: Plain = {"type": class_name(type(obj)), "length": length}
+        value = self._nested(obj, value, "entries", pairs, lambda pair: [self.value(pair[0]), self._column(pair[1])])
+        return self._labelled(obj, value)
 
     def _series(self, obj: Any) -> Plain:
-        from trace_tools.describing.columns import index_note
+        return self._labelled(obj, self._column(obj))
 
-        note, _ = self._attempt(lambda: index_note(obj), "its index", type(obj))
-        value = self._column(obj)
-        notes = "; ".join(filter(None, (value.pop("note", None), note)))
-        return value | ({"note": notes} if notes else {})
+    def _labelled(self, obj: Any, value: Plain) -> Plain:
+        """Add the labels of the first rows of a pandas object."""
+        from trace_tools.describing.columns import labels
+
+        row_labels, why = self._attempt(lambda: labels(obj, self.limits.items), "its index", type(obj))
+        if row_labels:
+            value = self._nested(obj, value, "labels", row_labels, self.value)
+        elif why:
+            value = value | {
+                "note": self._note("; ".join(filter(None, (value.get("note"), f"without its index: {why}"))))
+            }
+        return value
 
     def _column(self, obj: Any) -> Plain:
-        """Describe a series by its memory, or by its first elements where that is no plain array."""
+        """Describe a series by its memory, or by its first elements if it is not a plain array."""
         from trace_tools.describing.columns import as_array, first, is_lasting
 
         array, _ = self._attempt(lambda: as_array(obj), "to_numpy", type(obj))
         if array is not None:
             value = self._array(array)
             if not is_lasting(obj):
-                value["tensor"] = _without_place(value["tensor"])
+                value["tensor"] = _without_positions(value["tensor"])
             return value | {"type": class_name(type(obj))}
         limit = self.limits.items
-        found, why = self._attempt(lambda: (first(obj, limit), len(obj), str(obj.dtype)), "its elements", type(obj))
-        if found is None:
+        described, why = self._attempt(lambda: (first(obj, limit), len(obj), str(obj.dtype)), "its elements", type(obj))
+        if described is None:
             return {"type": class_name(type(obj)), "note": self._note(why)}
-        members, length, dtype = found
+        members, length, dtype = described
         return self._members(obj, length, members) | {"note": self._note(f"dtype {dtype}")}
 
     def _of_jax(self, obj: Any) -> Plain:
         from trace_tools.describing.columns import of_jax
 
-        found, why = self._attempt(lambda: of_jax(obj), "its elements", type(obj))
-        if found is None:
+        converted, why = self._attempt(lambda: of_jax(obj), "its elements", type(obj))
+        if converted is None:
             return {"type": class_name(type(obj)), "note": self._note(why)}
-        elements, own = found
+        elements, own = converted
         if elements is None:
             return {"type": class_name(type(obj)), "tensor": own, "note": "its elements are not copied to the host"}
         value = self._array(elements)
-        return value | {"type": class_name(type(obj)), "tensor": _without_place(value["tensor"]) | own}
+        return value | {"type": class_name(type(obj)), "tensor": _without_positions(value["tensor"]) | own}
 
     def _numpy_scalar(self, obj: Any) -> Plain:
         from trace_tools.describing.arrays import describe_scalar, is_plain
 
-        if not is_plain(obj):  # a subclass's, or a record that may hold any object
+        if not is_plain(obj):  # of a subclass, or a record that may hold any object
             return self._repr(obj, lambda: without_addresses(str(obj)))
         value = describe_scalar(obj)
         return value | {"text": self._text(value["text"])}
@@ -313,10 +328,10 @@ class _Walk:
         name = object.__getattribute__(obj, "__dict__").get("__name__")
         return self._as_text(
             obj, f"<module {name!r}>" if type(name) is str else "<module>"
-        )  # its file differs by machine
+        )  # its file differs between machines
 
     def _plainly(self, obj: object) -> Plain:
-        """Describe an object of a class whose repr is known to be quick and to run no other code."""
+        """Describe an object of a class whose repr is known to be fast and to run no other code."""
         return self._as_text(obj, plain_repr(obj))
 
     def _size(self, obj: Any) -> Plain:
@@ -325,10 +340,13 @@ class _Walk:
     def _method(self, obj: types.MethodType) -> Plain:
         function = obj.__func__
         name = function.__qualname__ if type(function) in (types.FunctionType, types.BuiltinFunctionType) else "?"
-        return self._as_text(obj, f"<bound method {name}>")  # its object may print for pages
+        return self._as_text(obj, f"<bound method {name}>")  # the repr of its object may be pages long
 
     def _unknown(self, obj: Any) -> Plain:
-        """Describe a dataclass by its fields, anything else by its repr."""
+        """Describe a dataclass by its fields, and so an object of the lecture's own class that has no repr of its own.
+
+        All other objects are described by their repr.
+        """
         fields = class_attribute(type(obj), "__dataclass_fields__")
         if type(fields) is dict and all(type(field) is dataclasses.Field for field in fields.values()):
             field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # else of the class, or given to `__init__` only
@@ -336,12 +354,16 @@ class _Walk:
             names = [field.name for field in own if field.repr]
             value: Plain = {"type": class_name(type(obj))}
             return self._nested(obj, value, "entries", names, partial(self._field, obj))
+        if class_attribute(type(obj), "__repr__") is object.__repr__ and not is_installed(type(obj)):
+            state, _ = self._attempt(lambda: object.__getattribute__(obj, "__dict__"), "__dict__", type(obj))
+            if type(state) is dict and state and all(type(name) is str for name in state):
+                return self._nested(obj, {"type": class_name(type(obj))}, "entries", list(state.items()), self._entry)
         return self._repr(obj)
 
     def _field(self, obj: object, name: str) -> list[Plain]:
-        """Describe one field: from the instance itself, unless its class makes it up."""
-        found, why = self._attempt(lambda: (object.__getattribute__(obj, name),), name, type(obj))
-        return [self.value(name), self.value(found[0]) if found else {"type": "error", "text": self._note(why)}]
+        """Describe one field: from the instance itself, unless its class computes it."""
+        content, why = self._attempt(lambda: (object.__getattribute__(obj, name),), name, type(obj))
+        return [self.value(name), self.value(content[0]) if content else {"type": "error", "text": self._note(why)}]
 
     def _repr(self, obj: object, call: Callable[[], str] | None = None) -> Plain:
         text, why = self._attempt(call or (lambda: plain_repr(obj)), "repr", type(obj))
@@ -350,7 +372,7 @@ class _Walk:
         return self._as_text(obj, text, len(text))
 
     def _attempt(self, call: Callable[[], Any], name: str, kind: type) -> tuple[Any, str]:
-        """Call code of the lecture within the time that is left for this value."""
+        """Call code of the lecture within the remaining time for this value."""
         if self.budget.repr_seconds <= 0:
             return None, f"{name} not called: this value already took too long"
         started = perf_counter()
@@ -361,16 +383,16 @@ class _Walk:
             self.budget.repr_seconds -= perf_counter() - started
 
 
-def _without_place(tensor: Plain) -> Plain:
-    """Return it without what tells where elements lie, which its owner does not say."""
-    place = {"storage", "storage_bytes", "strides", "offset", "contiguous"}
-    return {field: value for field, value in tensor.items() if field not in place}
+def _without_positions(tensor: Plain) -> Plain:
+    """Return a tensor's description without the positions of its elements, which its owner does not give."""
+    positions = {"storage", "storage_bytes", "strides", "offset", "contiguous"}
+    return {field: value for field, value in tensor.items() if field not in positions}
 
 
 def _imported(module: str, name: str) -> object:
-    """Return what a module holds as `name`; None if it is not imported, or is no module."""
-    found = sys.modules.get(module)
-    return object.__getattribute__(found, "__dict__").get(name) if is_a(type(found), types.ModuleType) else None
+    """Return the object that a module holds as `name`; None if the module is not imported, or is no module."""
+    holder = sys.modules.get(module)
+    return object.__getattribute__(holder, "__dict__").get(name) if is_a(type(holder), types.ModuleType) else None
 
 
 _CLASSES: dict[type, Callable[[_Walk, Any], Plain]] = {
@@ -390,8 +412,9 @@ _CLASSES: dict[type, Callable[[_Walk, Any], Plain]] = {
     set: _Walk._set,
     frozenset: _Walk._set,
 }
-_EXACT = {id(kind): describe for kind, describe in _CLASSES.items()}  # a metaclass can have a hash of its own
-# Base classes, the most special first, with what describes their instances.
+# by id, because a metaclass can have a hash of its own
+_EXACT = {id(kind): describe for kind, describe in _CLASSES.items()}
+# Base classes, the most specific first, with the functions that describe their instances.
 _BASES: tuple[tuple[type | tuple[str, str], Callable[[_Walk, Any], Plain]], ...] = (
     (("torch", "Tensor"), _Walk._tensor),
     (("torch", "Size"), _Walk._size),

@@ -1,1 +1,1 @@
-"""What a machine is, and the rates it can't exceed."""
+"""Describe machines and the highest rates that they can reach."""

@@ -1,10 +1,10 @@
-"""Which device a trace runs on: what was asked for, once it is there and can compute; or one line that says why not.
+"""Choose the device of a trace: the requested device if it exists and can compute, else a one-line reason.
 
-    checked("cuda:1")      # "cuda:1": "cpu", and the types and numbers of `accelerators` can be asked for
-    environment("cuda:1")  # {"CUDA_VISIBLE_DEVICES": "1"}: for processes that are to see this card, and no other
-    chosen(None)           # "cuda" where there is a GPU that torch calls so, "cpu" where there is none
+    checked("cuda:1")      # "cuda:1": valid names are "cpu" and the types and numbers of `accelerators`
+    environment("cuda:1")  # {"CUDA_VISIBLE_DEVICES": "1"}: for processes that may only see this card
+    chosen(None)           # "cuda" if torch finds a GPU by that name, "cpu" without a GPU
 
-A CPU's trace is never made by accident: where a GPU's driver answers and torch can't use it, "cpu" has to be asked for.
+No trace uses the CPU by accident: if a GPU's driver answers and torch can't use the GPU, "cpu" must be requested.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ from __future__ import annotations
 import os
 import re
 
-from trace_tools import accelerators, formats
-from trace_tools.accelerators import Accelerator
 from trace_tools.errors import UsageError
-from trace_tools.machines import host, torch_build
+from trace_tools.machines import accelerators, host, torch_build
+from trace_tools.machines.accelerators import Accelerator
+from trace_tools.util import formats
 
 FORMS = "cpu, cuda, cuda:N, mps, xpu or xpu:N"
 ON_THE_CPU = "trace the CPU: DEVICE=cpu (--device cpu)"
 LEAST_BYTES = 2**29  # of a GPU's memory that must be free: for products' workspaces and a small lecture's tensors
-# By which a process is told which GPUs it may see: CUDA's, and ROCm's, which has precedence there; Intel's.
+FILLING_SIDE = 4096  # of a square product that keeps all of a GPU busy
+# Variables that list the GPUs that a process may see: CUDA's; ROCm's, which has precedence there; Intel's.
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 INTELS = "ZE_AFFINITY_MASK"
 
 
+def visible() -> tuple[str | None, ...]:
+    """Return the lists of visible GPUs from this process's environment, one for each such variable."""
+    return tuple(map(os.environ.get, VISIBLE))
+
+
 def checked(name: str) -> str:
-    """Return a device's name, if it has the form of one. Raises UsageError."""
+    """Return a device's name if it has a valid form. Raises UsageError for other names."""
     if re.fullmatch(r"cpu|mps|(cuda|xpu)(:\d{1,4})?", name, re.ASCII) is None:
         raise UsageError(f"device {name!r}; expected {FORMS}")
     return name
@@ -38,9 +44,10 @@ def kind(device: str) -> str:
 
 
 def environment(device: str | None) -> dict[str, str]:
-    """Return what a process's environment has to say so that it sees that device only, as the first of its type.
+    """Return the environment variables that restrict a process to this device, as the first of its type.
 
-    For "cpu" NVIDIA's and AMD's GPUs are hidden. Nothing hides Intel's and Apple's: `trace_tools.device` knows.
+    For "cpu" the GPUs of NVIDIA and AMD are hidden. Intel's and Apple's GPUs can't be hidden by a variable;
+    `trace_tools.device` handles them.
     """
     visible = [name for name in VISIBLE if name in os.environ] or list(VISIBLE[:1])
     if device is not None and kind(device) == "xpu":
@@ -55,10 +62,10 @@ def environment(device: str | None) -> dict[str, str]:
 
 
 def chosen(asked: str | None) -> str:
-    """Return the type of what was asked for, None for the best there is; that card is the current one then.
+    """Return the type of the requested device, or of the best device for None, and make that card the current one.
 
-    Computes on it, a moment's work. Raises UsageError where it is not there or can't compute, where its memory is used
-    up, and where nothing was asked for and only torch is to blame that there is no GPU.
+    Computes on it for a moment. Raises UsageError if the device does not exist, can't compute or has no memory left,
+    and if no device was requested and only torch keeps a GPU from being used.
     """
     if asked is not None and kind(checked(asked)) == "cpu":
         return "cpu"
@@ -67,37 +74,49 @@ def chosen(asked: str | None) -> str:
     assert gpu is not None
     if not gpu.is_available():
         if gpu.type != "cuda":
-            raise UsageError(f"device {asked!r}: PyTorch finds no {gpu.type.upper()} device; expected one, or 'cpu'")
+            raise UsageError(f"device {asked!r}: PyTorch finds no {gpu.type.upper()} device; use --device cpu")
         there = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
-        there = there or ("a GPU of AMD" if host.has_amd_card() else None)
-        if there is None or _hidden():
+        there = there or ("an AMD GPU" if host.has_amd_card() else None)
+        if there is None or any(os.environ.get(name, "0").strip() in ("", "-1") for name in VISIBLE):
             if asked is None:
                 return "cpu"
-            hidden = f"{there} is hidden by {VISIBLE[0]}" if there else "no NVIDIA driver answers"
+            hidden = f"{there} is hidden by {VISIBLE[0]}" if there else "no NVIDIA driver found"
             raise UsageError(
                 f"device {asked!r}: PyTorch finds no CUDA device on this machine ({hidden}, {why_no_cuda()}); "
-                "expected one, or 'cpu'"
+                "use --device cpu"
             )
-        raise UsageError(f"PyTorch finds no CUDA device, and {there} is there: {why_no_cuda()}; {_remedy()}")
+        raise UsageError(f"PyTorch finds no CUDA device, but the machine has {there}: {why_no_cuda()}; {_remedy()}")
     number, count = _number(asked), gpu.count()
     if number is not None and number >= count:
         names = f"{gpu.type}:0" if count == 1 else f"{gpu.type}:0 to {gpu.type}:{count - 1}"
-        raise UsageError(f"device {asked!r}: PyTorch finds {names} on this machine; expected one of these, or 'cpu'")
+        raise UsageError(f"device {asked!r}: PyTorch finds only {names} here; use one of these, or cpu")
     try:
         gpu.select(number)
         ones = gpu.torch.ones(8, 8, device=gpu.type)
         (ones @ ones).cpu()
-        free_bytes, total_bytes = gpu.memory_info()
-    except (RuntimeError, AssertionError) as error:  # the latter where torch can't begin to use CUDA
+        free_bytes, total_bytes = memory_info(gpu)
+    except (RuntimeError, AssertionError) as error:  # AssertionError if torch can't initialise CUDA
         raise UsageError(_cannot_compute(gpu, error)) from error
     if free_bytes < LEAST_BYTES:
-        sizes = f"{_bytes(free_bytes)} of {_bytes(total_bytes)} are free, and {_bytes(LEAST_BYTES)} is the least"
+        sizes = f"{_bytes(free_bytes)} of {_bytes(total_bytes)} are free; at least {_bytes(LEAST_BYTES)} are needed"
         raise UsageError(f"{gpu.properties().name} is full: {sizes}; {_free_it()}")
     return gpu.type
 
 
+def memory_info(gpu: Accelerator) -> tuple[int, int]:
+    """Return the bytes of the current device that a process can still allocate, and its total bytes.
+
+    If a GPU shares the computer's memory (GB10, Jetson), CUDA reports only completely unused memory. The system frees
+    its file cache for any process that needs memory, so the system's own figure counts there.
+    Source: CUDA Driver API, cuMemGetInfo, on integrated GPUs; issue 35313 of vllm-project/vllm, on GB10.
+    """
+    free_bytes, total_bytes = gpu.memory_info()
+    available = host.available_bytes() if gpu.properties().shares_ram else None
+    return max(free_bytes, min(available or 0, total_bytes)), total_bytes
+
+
 def why_no_cuda() -> str:
-    """Say what keeps torch from every GPU, and which build it is."""
+    """Explain why torch can use no GPU, and name its build."""
     import torch
 
     build = f"torch {torch.__version__}"
@@ -113,59 +132,54 @@ def why_no_cuda() -> str:
 
 
 def _remedy(capability: str | None = None) -> str:
-    """Say which build of torch uses the cards that are there, and what else can be done.
+    """Name the build of torch for the cards of this machine, and other remedies.
 
-    A card's compute capability is what torch says it is, if it does, else what nvidia-smi says.
+    The compute capability of a card comes from torch if it reports one, else from nvidia-smi.
     """
     import torch
 
-    found = host.cards()
-    if not found and torch.version.hip is None and host.has_amd_card():
-        return f"install PyTorch's build for ROCm (pytorch.org/get-started), or {ON_THE_CPU}"
-    if not found:
+    cards = host.cards()
+    if not cards and torch.version.hip is None and host.has_amd_card():
+        return f"{torch_build.FOR_AMD}, or {ON_THE_CPU}"
+    if not cards:
         return ON_THE_CPU
-    capabilities = [capability] if capability else sorted({card.capability for card in found} - {""})
-    build = torch_build.build_for(found[0].driver, capabilities)
+    capabilities = [capability] if capability else sorted({card.capability for card in cards} - {""})
+    build = torch_build.build_for(cards[0].driver, capabilities)
     if build is None:
-        return f"{torch_build.why_none(found[0].driver, capabilities)}, or {ON_THE_CPU}"
-    if torch.__version__ == f"{torch_build.RELEASE}+{build.name}":  # that is not what is wrong
+        return f"{torch_build.why_none(cards[0].driver, capabilities)}, or {ON_THE_CPU}"
+    if torch.__version__ == f"{torch_build.RELEASE}+{build.name}":  # the build is not the cause
         return ON_THE_CPU
     return f"`python -m pip install {build.arguments}` installs a build for it, or {ON_THE_CPU}"
 
 
 def _cannot_compute(gpu: Accelerator, error: Exception) -> str:
-    """Say in one line why a card that torch sees can't compute."""
-    said = first_sentence(error)
-    if isinstance(error, gpu.torch.OutOfMemoryError) or "out of memory" in said:
-        return f"the GPU is full: {said!r}; {_free_it()}"
+    """Explain in one line why a card that torch finds can't compute."""
+    reason = first_sentence(error)
+    if isinstance(error, gpu.torch.OutOfMemoryError) or "out of memory" in reason:
+        return f"the GPU is full: {reason!r}; {_free_it()}"
     build = f"torch {gpu.torch.__version__}"
     try:
-        found = gpu.properties()
-    except (RuntimeError, AssertionError):  # CUDA didn't even begin
-        return f"{build} can't use {_described(host.cards()[:1]) or 'the GPU'}: {said!r}; {_remedy()}"
-    driver = found.driver or host.gpu_driver() or "unknown"
-    capability = f"compute capability {found.capability}, " if found.capability else ""
-    card = f"{found.name} ({capability}driver {driver})"
-    if "no kernel image" not in said:
-        return f"{build} can't compute on {card}: {said!r}; {ON_THE_CPU}"
+        properties = gpu.properties()
+    except (RuntimeError, AssertionError):  # CUDA was not initialised
+        return f"{build} can't use {_described(host.cards()[:1]) or 'the GPU'}: {reason!r}; {_remedy()}"
+    driver = properties.driver or host.gpu_driver() or "unknown"
+    capability = f"compute capability {properties.capability}, " if properties.capability else ""
+    card = f"{properties.name} ({capability}driver {driver})"
+    if "no kernel image" not in reason:
+        return f"{build} can't compute on {card}: {reason!r}; {ON_THE_CPU}"
     has = ", ".join(gpu.module.get_arch_list()) or "another"
-    return f"{build} has kernels for {has}, and none for {card}; {_remedy(found.capability)}"
+    return f"{build} has kernels for {has}, but none for {card}; {_remedy(properties.capability)}"
 
 
-def _described(found: list[host.Card]) -> str | None:
-    """Name a card with its driver; None for none."""
-    return f"{found[0].name or 'a GPU'} (driver {found[0].driver})" if found else None
+def _described(cards: list[host.Card]) -> str | None:
+    """Name a card with its driver; None without a card."""
+    return f"{cards[0].name or 'a GPU'} (driver {cards[0].driver})" if cards else None
 
 
 def _free_it() -> str:
     others = host.processes_in_words(*host.gpu_processes())
-    used = f"end what else uses it ({others})" if others else "end what else uses it"
+    used = f"stop other programs that use it ({others})" if others else "stop other programs that use it"
     return f"{used}, choose another with --device cuda:N, or {ON_THE_CPU}"
-
-
-def _hidden() -> bool:
-    """Return whether the environment keeps every GPU from this process, which nobody does by accident."""
-    return any(os.environ.get(name, "0").strip() in ("", "-1") for name in VISIBLE)
 
 
 def _number(device: str | None) -> int | None:
@@ -174,7 +188,7 @@ def _number(device: str | None) -> int | None:
 
 
 def first_sentence(error: Exception) -> str:
-    """Return the first sentence of what torch says."""
+    """Return the first sentence of torch's error message."""
     line = next(iter(str(error).splitlines()), type(error).__name__)
     return formats.one_line(line.partition(". ")[0].rstrip("."), 200)
 

@@ -1,8 +1,8 @@
-"""How exactly float32 is computed with: read, put back, and named, whichever interface it was set through.
+"""Read, restore and name the precision of float32 products, whichever interface set it.
 
-Since torch 2.9 there are two interfaces to the same switches. The older one (`set_float32_matmul_precision`,
-`allow_tf32`) refuses to be read where the newer one (`fp32_precision`, of a backend or of one of its operators) was
-used in a way that it has no words for.
+Since torch 2.9 two interfaces control the same switches. The older one (`set_float32_matmul_precision`, `allow_tf32`)
+raises when it is read after the newer one (`fp32_precision`, of a backend or of one of its operators) has chosen a
+setting that the older one can't express.
 
     before = read()
     torch.backends.cuda.matmul.fp32_precision = "tf32"  # now torch.get_float32_matmul_precision() raises
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-# What the newer interface has a precision for, each with its own: what is above first.
+# Objects that have a precision in the newer interface, outer ones first.
 SWITCHES = (
     ("generic", "all"),
     *((backend, operator) for backend in ("cuda", "mkldnn") for operator in ("all", "matmul", "conv", "rnn")),
@@ -25,11 +25,11 @@ SWITCHES = (
 
 
 def read() -> dict[str, Any]:
-    """Return what each interface says; None where the older one says nothing."""
-    said: dict[str, Any] = {}
+    """Return the settings of each interface; None if the older one can't be read."""
+    settings: dict[str, Any] = {}
     if hasattr(torch._C, "_get_fp32_precision_getter"):
         for backend, operator in SWITCHES:
-            said[f"{backend} {operator}"] = torch._C._get_fp32_precision_getter(backend, operator)
+            settings[f"{backend} {operator}"] = torch._C._get_fp32_precision_getter(backend, operator)
     older: dict[str, Callable[[], Any]] = {
         "matmul": torch.get_float32_matmul_precision,
         "cuBLAS": lambda: torch.backends.cuda.matmul.allow_tf32,
@@ -37,16 +37,16 @@ def read() -> dict[str, Any]:
     }
     for interface, get in older.items():
         try:
-            said[interface] = get()
+            settings[interface] = get()
         except RuntimeError:
-            said[interface] = None
-    return said
+            settings[interface] = None
+    return settings
 
 
 def write(before: dict[str, Any]) -> None:
-    """Put back what `read` returned."""
-    # The older interface first: it writes the newer one's switches, which the newer one then puts where they were. What
-    # the older one has in mind where it refused to be read is found by trying.
+    """Restore the settings that `read` returned."""
+    # The older interface first: it writes the newer one's switches, which the newer one then restores. If the older
+    # setting could not be read, try each of its values.
     for precision in (before["matmul"],) if before["matmul"] else ("highest", "high", "medium"):
         if before["cuDNN"] is not None:
             torch.backends.cudnn.allow_tf32 = before["cuDNN"]
@@ -60,5 +60,5 @@ def write(before: dict[str, Any]) -> None:
 
 def name() -> str:
     """Name the precision of matrix products: "highest", "high" or "medium", or as the newer interface does."""
-    said = read()
-    return str(said["matmul"] or said["cuda matmul"])
+    settings = read()
+    return str(settings["matmul"] or settings["cuda matmul"])

@@ -1,8 +1,9 @@
-"""The computer around the device, and what may slow it: its CPU, what of it this process may use, its GPU's driver.
+"""Read the state of the computer around the device: its CPU, the share that this process may use, its GPU's driver.
 
-Containers are looked through: cores and memory are what the control groups leave. Readers of files take the
-folder that stands for `/`; what can't be read is `None`. A program that is missing, fails or hangs has nothing to
-tell. Process ids are only compared with our own, and never shown.
+In containers, cores and memory follow the limits of the control groups. Functions that read files take the folder to
+use instead of `/`; a value that can't be read is `None`. A program that is missing or fails gives no values. After
+nvidia-smi has hung once, the same run does not call it again. Process ids are only compared with our own, and never
+shown.
 
     >>> usable_cores(), cpu_name()
     (2, 'AMD EPYC 7763 64-Core Processor')
@@ -17,18 +18,39 @@ import os
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_tools import accelerators
-from trace_tools.machines import torch_build
+from trace_tools.machines import accelerators, torch_build
 
 ROOT = Path("/")
-IDENTITY = "TRACE_TOOLS_GPU"  # environment variable: by which nvidia-smi knows the GPU that the process will use
-IDENTITY_FILE = "gpu.txt"  # in a run's folder: that name
+IDENTITY = "TRACE_TOOLS_GPU"  # environment variable: nvidia-smi's identifier of the GPU that the process will use
+HUNG = "nvidia-smi hung"  # its value after nvidia-smi has timed out
+IDENTITY_FILE = "gpu.txt"  # in a run's folder: the value for that variable
+SENSORS = "clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit"
+HELD_BACK_BY = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")  # the latter until driver 535
 TIMEOUT_S = 10.0
+# Arm's cores by implementer and part, for systems without lscpu. Source: Linux, arch/arm64/include/asm/cputype.h.
+ARM_CORES = {
+    (0x41, 0xD0C): "Neoverse-N1",
+    (0x41, 0xD40): "Neoverse-V1",
+    (0x41, 0xD49): "Neoverse-N2",
+    (0x41, 0xD4F): "Neoverse-V2",
+    (0x41, 0xD84): "Neoverse-V3",
+    (0x41, 0xD8E): "Neoverse-N3",
+    (0x41, 0xD85): "Cortex-X925",
+    (0x41, 0xD87): "Cortex-A725",
+    (0x41, 0xD42): "Cortex-A78AE",
+    (0xC0, 0xAC3): "AmpereOne",
+    (0xC0, 0xAC4): "AmpereOne A",
+    (0x61, 0x022): "Apple M1 Icestorm",
+    (0x61, 0x023): "Apple M1 Firestorm",
+    (0x61, 0x032): "Apple M2 Blizzard",
+    (0x61, 0x033): "Apple M2 Avalanche",
+}
 # Bits of NVML's nvmlClocksEventReasons (until driver 535: nvmlClocksThrottleReasons). Left out: an idle
 # GPU (0x1), and the clocks that applications or displays asked for (0x2, 0x100).
 REASONS = {
@@ -42,8 +64,42 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
+class CpuTime:
+    """CPU time used until a moment, in seconds, and the moment itself."""
+
+    at_s: float
+    all_s: float  # on the cores that this process may use, by all processes and by the system
+    own_s: float  # by this process and its session, by other ranks, and by the process that started them
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """A GPU's state at one moment, as nvidia-smi reports it; None for each figure that the driver does not give."""
+
+    clock_mhz: float | None = None
+    fastest_mhz: float | None = None
+    celsius: float | None = None
+    watts: float | None = None
+    limit_watts: float | None = None
+    slowed_by: list[str] | None = None  # reasons for lower clocks; None if unknown
+
+    def __str__(self) -> str:
+        """Write the figures as "SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W", without those that are None."""
+        parts = []
+        if self.clock_mhz is not None:
+            fastest = f" of {self.fastest_mhz:.0f} MHz" if self.fastest_mhz is not None else " MHz"
+            parts.append(f"SM clock {self.clock_mhz:.0f}{fastest}")
+        if self.celsius is not None:
+            parts.append(f"{self.celsius:.0f} °C")
+        if self.watts is not None:
+            limit = f" of {self.limit_watts:.0f} W" if self.limit_watts is not None else " W"
+            parts.append(f"{self.watts:.0f}{limit}")
+        return ", ".join(parts) or "clock, temperature and power can't be read"
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
-    """A GPU as its driver lists it; what an older driver doesn't say is empty."""
+    """A GPU as its driver lists it; fields that an older driver does not report are empty."""
 
     driver: str  # "580.95.05"
     capability: str  # "9.0"
@@ -51,7 +107,7 @@ class Card:
 
 
 def cpu_name(root: Path = ROOT) -> str:
-    """Name the CPU's model; "CPU" when nothing on this system knows it."""
+    """Return the CPU's model name; "CPU" if the system does not report one."""
     for name in _cpu_names(root):
         name = " ".join(name.split())
         if name not in ("", "-", "unknown"):
@@ -60,16 +116,22 @@ def cpu_name(root: Path = ROOT) -> str:
 
 
 def _cpu_names(root: Path) -> Iterator[str]:
-    """Give the candidates for a name, best first, asking another program only when files don't tell."""
-    yield from re.findall(r"^model name\s*:\s*(.*)$", _read(root / "proc/cpuinfo"), re.MULTILINE)[:1]
-    yield from re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu"), re.MULTILINE)[:1]  # Arm: only lscpu knows
+    """Yield candidates for the CPU's name, best first; run another program only if the files have no name."""
+    cpuinfo = _read(root / "proc/cpuinfo")
+    yield from re.findall(r"^model name\s*:\s*(.*)$", cpuinfo, re.MULTILINE)[:1]
+    models = (name.strip() for name in re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu"), re.MULTILINE))
+    # Arm processors mix kinds of cores
+    yield " and ".join(dict.fromkeys(name for name in models if name not in ("", "-")))
+    numbers = [re.findall(rf"^CPU {of}\s*:\s*(0x[0-9a-f]+)$", cpuinfo, re.MULTILINE) for of in ("implementer", "part")]
+    kinds = dict.fromkeys((int(by, 16), int(part, 16)) for by, part in zip(*numbers, strict=False))
+    yield " and ".join(dict.fromkeys(ARM_CORES.get(kind, f"Arm core {kind[0]:#x}/{kind[1]:#x}") for kind in kinds))
     yield _output("sysctl", "-n", "machdep.cpu.brand_string") if platform.system() == "Darwin" else ""
     yield platform.processor()
     yield platform.machine()
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Count the cores this process may use: its affinity, cut to its control groups' quota."""
+    """Count the cores that this process may use: its affinity, limited by the quota of its control groups."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for folder in _control_groups(root, "cpu"):
         quota, _, period = (
@@ -81,7 +143,7 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def ram_bytes(root: Path = ROOT) -> int | None:
-    """Give the memory this process may use in bytes: the computer's, cut to its control groups' limit."""
+    """Return the bytes of memory that this process may use: the computer's, limited by its control groups."""
     limits = []
     if {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= os.sysconf_names.keys():
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -93,7 +155,7 @@ def ram_bytes(root: Path = ROOT) -> int | None:
 
 
 def cache_bytes(root: Path = ROOT) -> int | None:
-    """Return the size of the CPU's largest level of cache, all of its instances together, as Linux tells it."""
+    """Return the size of the CPU's largest cache level, summed over all of its instances, as Linux reports it."""
     sizes: dict[tuple[int, str], int] = {}  # by level and the cores that share an instance
     for folder in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index[0-9]*"):
         level, size = _read(folder / "level"), re.fullmatch(r"(\d+)([KMG])", _read(folder / "size"))
@@ -105,9 +167,9 @@ def cache_bytes(root: Path = ROOT) -> int | None:
 
 
 def available_bytes(root: Path = ROOT) -> int | None:
-    """Give the memory that processes can still be given, in bytes: the computer's, cut to what control groups leave."""
-    known = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
-    left = [1024 * int(known[1])] if known else []
+    """Return the bytes of memory that processes can still allocate: the computer's, limited by the control groups."""
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
+    left = [1024 * int(available[1])] if available else []
     for folder in _control_groups(root, "memory"):
         limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
         used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
@@ -118,16 +180,16 @@ def available_bytes(root: Path = ROOT) -> int | None:
 
 
 def peak_bytes(root: Path = ROOT) -> int | None:
-    """Give the most memory that this process has held at once, in bytes; None where the system doesn't say.
+    """Return this process's peak memory in bytes; None if the system does not report it.
 
-    Not by `getrusage`, for which a process begins with what the one that started it held.
+    Not from `getrusage`, because a process inherits the peak of its parent there.
     """
-    known = re.search(r"^VmHWM:\s+(\d+) kB", _read(root / "proc/self/status"), re.MULTILINE)
-    return 1024 * int(known[1]) if known else None
+    peak = re.search(r"^VmHWM:\s+(\d+) kB", _read(root / "proc/self/status"), re.MULTILINE)
+    return 1024 * int(peak[1]) if peak else None
 
 
 def operating_system() -> str:
-    """Name the system and its kernel's version number, without a build's or a host's name."""
+    """Return the system's name and its kernel's version number, without the name of a build or host."""
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
@@ -137,15 +199,52 @@ def operating_system() -> str:
     return ", ".join(part for part in (name, kernel, platform.machine()) if part)
 
 
+def cpu_time(root: Path = ROOT) -> CpuTime | None:
+    """Read the CPU time used so far, by this run and by all processes; None if it can't be read.
+
+    A run consists of this process and the rest of its session, the process that started it, and the other children of
+    that process: with several ranks, the other ranks.
+
+    Returns None under the quota of a control group, because other groups share the cores, and the total CPU time does
+    not show the load on this group. Source: `man 5 proc`, /proc/stat (user, nice, system, idle, iowait, irq, softirq
+    and steal, in ticks) and /proc/PID/stat (fields 14 to 17: user and system time, of the process and of its children
+    that ended).
+    """
+    try:
+        mine, tick, session, parent = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK"), os.getsid(0), os.getppid()
+    except (AttributeError, OSError, ValueError):  # missing on some systems
+        return None
+    lines = re.findall(r"^cpu(\d+) (.*)$", _read(root / "proc/stat"), re.MULTILINE)
+    busy = [sum(map(int, [*ticks.split()[:3], *ticks.split()[5:8]])) for number, ticks in lines if int(number) in mine]
+    if len(busy) < len(mine) or usable_cores(root) < len(mine):
+        return None
+    own = 0
+    for file in (root / "proc").glob("[0-9]*/stat"):
+        fields = _read(file).rpartition(")")[2].split()  # empty for a process that has ended meanwhile
+        if len(fields) > 14 and (fields[3] == str(session) or fields[1] == str(parent)):
+            own += sum(map(int, fields[11:15]))
+        elif len(fields) > 14 and file.parent.name == str(parent):
+            own += sum(map(int, fields[11:13]))  # without its children, which are counted already
+    return CpuTime(time.monotonic(), sum(busy) / tick, own / tick)
+
+
+def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
+    """Return the average number of cores that other processes kept busy between two moments; None if unknown."""
+    if before is None or after is None or after.at_s <= before.at_s:
+        return None
+    others_s = (after.all_s - before.all_s) - (after.own_s - before.own_s)
+    return round(max(0.0, others_s) / (after.at_s - before.at_s), 2)
+
+
 def gpu_driver() -> str | None:
-    """Give the GPU driver's version: "580.159.04"; None where there is no driver."""
+    """Return the GPU driver's version: "580.159.04"; None without a driver."""
     asked = _nvidia_smi("--query-gpu=driver_version")
     files = [_read(ROOT / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
     return next(filter(None, [*asked[:1], *files]), None)
 
 
 def cards() -> list[Card]:
-    """List the GPUs that nvidia-smi answers for; none where it is missing, fails or hangs."""
+    """List the GPUs that nvidia-smi reports; empty if it is missing, fails or hangs."""
     lines = _nvidia_smi("--query-gpu=driver_version,compute_cap,name")
     lines = lines or [line.replace(",", ", ,", 1) for line in _nvidia_smi("--query-gpu=driver_version,name")]
     columns = [[*(part.strip() for part in line.split(",", 2)), "", ""] for line in lines]
@@ -157,19 +256,19 @@ def cards() -> list[Card]:
 
 
 def has_card(root: Path = ROOT) -> bool:
-    """Return whether the kernel has given this process a GPU of NVIDIA, though its driver may not work.
+    """Return whether the kernel gives this process an NVIDIA GPU, whether or not its driver works.
 
-    A container that was given none has no such file, whatever `/proc` says of the computer around it.
+    A container without a GPU has no such file, whatever `/proc` reports about the computer around it.
     """
     return any(re.fullmatch(r"nvidia\d+", file.name) for file in (root / "dev").glob("nvidia*"))
 
 
 def has_amd_card(root: Path = ROOT) -> bool:
-    """Return whether there is a GPU of AMD that ROCm's driver serves and that is no part of a processor.
+    """Return whether ROCm's driver serves an AMD GPU that is not part of a processor.
 
     Source: Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c: a node of the topology has compute units, cores, or both.
     """
-    if not (root / "dev/kfd").exists():  # this process was given none
+    if not (root / "dev/kfd").exists():  # this process has no access to a GPU
         return False
     nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")
     counts = [dict(line.split()[:2] for line in _read(node).splitlines() if " " in line.strip()) for node in nodes]
@@ -177,10 +276,10 @@ def has_amd_card(root: Path = ROOT) -> bool:
 
 
 def cpu_notes(root: Path = ROOT) -> list[str]:
-    """Note what may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
+    """List conditions that may slow the CPU now: load by others, a quota that throttles, a governor, heat."""
     notes = []
     cores = usable_cores(root)
-    with suppress(OSError, AttributeError):  # not on every system
+    with suppress(OSError, AttributeError):  # missing on some systems
         if (load := os.getloadavg()[0]) > cores:
             notes.append(f"load average {load:.1f} on {cores} cores: more was running than they hold")
     stats = [_read(folder / "cpu.stat") for folder in _control_groups(root, "cpu")]
@@ -198,51 +297,52 @@ def cpu_notes(root: Path = ROOT) -> list[str]:
 
 
 def gpu_notes() -> list[str]:
-    """Note the GPU's clock, temperature and power, what holds its clocks back, and who else uses it."""
-    gpu = _selected_gpu()
+    """List the GPU's clock, temperature and power, the reasons for lower clocks, and its other users."""
     notes = []
-    for state in _nvidia_smi("--query-gpu=clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit", *gpu)[:1]:
-        # "1980, 1980, 45, 312.05, 700.00", of which any may be "[N/A]"
-        clock, fastest, celsius, watts, limit = [*map(_number, state.split(",")), *[None] * 5][:5]
-        parts = []
-        if clock is not None:
-            parts.append(f"SM clock {clock:.0f}" + (f" of {fastest:.0f} MHz" if fastest is not None else " MHz"))
-        if celsius is not None:
-            parts.append(f"{celsius:.0f} °C")
-        if watts is not None:
-            parts.append(f"{watts:.0f}" + (f" of {limit:.0f} W" if limit is not None else " W"))
-        notes.append("GPU: " + (", ".join(parts) or "clock, temperature and power can't be read"))
-    if reasons := gpu_slowed_by():
-        notes.append(f"GPU clocks held back: {', '.join(reasons)}")
+    state = gpu_state()
+    if state is not None:
+        notes.append(f"GPU: {state}")
+        if state.slowed_by:
+            notes.append(f"GPU clocks held back: {', '.join(state.slowed_by)}")
     if used := processes_in_words(*gpu_processes()):
         notes.append(f"GPU in use by {used}")
     return notes
 
 
 def gpu_slowed_by() -> list[str] | None:
-    """Name what holds the GPU's clocks back now; None where nobody can tell."""
+    """Return the reasons for lower GPU clocks now; None if unknown."""
+    state = gpu_state()
+    return None if state is None else state.slowed_by
+
+
+def gpu_state() -> GpuState | None:
+    """Query nvidia-smi once for the figures in SENSORS and the reasons for lower clocks; None without an answer."""
     gpu = _selected_gpu()
-    bits = _nvidia_smi("--query-gpu=clocks_event_reasons.active", *gpu)
-    bits = bits or _nvidia_smi("--query-gpu=clocks_throttle_reasons.active", *gpu)
-    if not bits or not re.fullmatch("0x[0-9a-fA-F]+", bits[0]):  # "[N/A]"
+    asked = (_nvidia_smi(f"--query-gpu={SENSORS},{reasons}", *gpu) for reasons in HELD_BACK_BY)
+    lines = next(filter(None, asked), [""])
+    if not lines[0]:
         return None
-    return [reason for bit, reason in REASONS.items() if int(bits[0], 16) & bit]
+    *figures, bits = (part.strip() for part in lines[0].split(","))  # "1980", "45", "312.05", "0x04", or "[N/A]"
+    is_readable = re.fullmatch("0x[0-9a-fA-F]+", bits)
+    slowed_by = [reason for bit, reason in REASONS.items() if int(bits, 16) & bit] if is_readable else None
+    clock, fastest, celsius, watts, limit = [*map(_number, figures), *[None] * 5][:5]
+    return GpuState(clock, fastest, celsius, watts, limit, slowed_by)
 
 
 def gpu_processes() -> tuple[list[float], bool]:
-    """List what other processes hold on the GPU (MiB each), and whether this run was told from them.
+    """List the GPU memory of other processes (MiB each), and return whether this run could be excluded.
 
-    In a container the ids may be the host's, and then it is among them.
+    In a container the ids may be the host's, and then the list includes this run.
     """
     # "2624394, 164" (MiB, or "[N/A]") per process
     columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *_selected_gpu())]
     listed = {int(pid): _number(mib) or 0.0 for pid, _, mib in columns if pid.isdigit()}
-    own = {os.getpid(), os.getppid()}  # the parent measured the roof
+    own = {os.getpid(), os.getppid()}  # the parent measured the peaks
     return [mib for pid, mib in listed.items() if pid not in own], bool(own & listed.keys())
 
 
 def processes_in_words(held: list[float], own: bool) -> str | None:
-    """Say what `gpu_processes` found; None where there are none."""
+    """Describe the result of `gpu_processes`; None without other processes."""
     if not held:
         return None
     count = "1 process" if len(held) == 1 else f"{len(held)} processes"
@@ -250,19 +350,33 @@ def processes_in_words(held: list[float], own: bool) -> str | None:
 
 
 def _selected_gpu() -> list[str]:
-    """Name the GPU that PyTorch uses: its number is not nvidia-smi's under CUDA_VISIBLE_DEVICES."""
-    gpu = accelerators.in_use()  # asking torch would put another to use, and the lecture would begin with a warm one
+    """Return nvidia-smi's arguments that select PyTorch's GPU: under CUDA_VISIBLE_DEVICES their numbers differ."""
+    if hung():
+        return []
+    # torch would initialise a GPU to answer, and the lecture would then begin with a warm one
+    gpu = accelerators.in_use()
     try:
         identity = os.environ.get(IDENTITY) if gpu is None else gpu.properties().identity
-    except (RuntimeError, AssertionError):  # a card that is full, say, can't even be asked
+    except (RuntimeError, AssertionError):  # even a query fails if the card is full
         return []
     return [f"--id={identity}"] if identity else []
 
 
 def _nvidia_smi(*question: str) -> list[str]:
-    """Give nvidia-smi's lines of comma-separated figures; none where it refuses."""
-    answer = _output("nvidia-smi", *question, "--format=csv,noheader,nounits")
+    """Return nvidia-smi's lines of comma-separated figures; empty if it refuses, or has hung before."""
+    if hung():
+        return []
+    try:
+        answer = _answer("nvidia-smi", *question, "--format=csv,noheader,nounits")
+    except subprocess.TimeoutExpired:
+        os.environ[IDENTITY] = HUNG  # also for child processes
+        return []
     return [line.strip() for line in answer.splitlines()]
+
+
+def hung() -> bool:
+    """Return whether nvidia-smi has timed out, in this process or an earlier one of the run."""
+    return os.environ.get(IDENTITY) == HUNG
 
 
 def _number(text: str) -> float | None:
@@ -273,7 +387,7 @@ def _number(text: str) -> float | None:
 
 
 def _control_groups(root: Path, controller: str) -> Iterator[Path]:
-    """Give the folders of this process's control groups, of versions 1 and 2, and of all above them."""
+    """Yield the folders of this process's control groups, of versions 1 and 2, and of all groups above them."""
     mount = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -293,12 +407,23 @@ def _read(file: Path) -> str:
 
 
 def _output(*command: str) -> str:
-    """Give what a program prints; nothing where it is missing, fails ("Field … is not a valid field") or hangs."""
+    """Return a program's output; empty if the program is missing, fails or hangs."""
+    try:
+        return _answer(*command)
+    except subprocess.TimeoutExpired:
+        return ""
+
+
+def _answer(*command: str) -> str:
+    """Return a program's output; empty if the program is missing or fails ("Field … is not a valid field").
+
+    Raises subprocess.TimeoutExpired if it hangs.
+    """
     environment = {**os.environ, "LC_ALL": "C"}  # lscpu translates its labels
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, env=environment, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return ""
     return "" if done.returncode else done.stdout

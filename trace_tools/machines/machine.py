@@ -1,15 +1,16 @@
-"""This machine: what the lecture runs on, and the rates it can't exceed.
+"""Describe the machine that runs the lecture, and the highest rates that it can reach.
 
-Nothing goes in but the device; a `schema.Machine` comes out. A GPU's peaks are the table's, with what
-was measured beside them; a CPU has no datasheet, so its roof is measured and says so.
+`this_machine` takes a device and returns a `schema.Machine`. A GPU in the table has the peaks of the table, with
+measured rates next to them. CPUs have no datasheet: their peaks, and those of cards that the table lacks, are measured
+and marked so.
 
     >>> this_machine("cpu").slug
     'cpu'
-    >>> peak_flops("bfloat16")  # FLOP/s of the machine at hand, None where nobody knows
+    >>> peak_flops("bfloat16")  # FLOP/s of this machine, None if unknown
     989500000000000.0
 
-The tracer measures once and hands the result to its other processes: it writes `to_json(machine)` to a
-file whose path it puts in the environment as TRACE_TOOLS_MACHINE. No serial number, host or user name.
+The tracer measures once and passes the result to its other processes: it writes `to_json(machine)` to a file and puts
+the file's path into the environment as TRACE_TOOLS_MACHINE. The file has no serial number, host name or user name.
 """
 
 from __future__ import annotations
@@ -28,25 +29,27 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from trace_tools import accelerators
-from trace_tools.accelerators import BACKENDS
 from trace_tools.errors import UsageError
-from trace_tools.imports import is_installed
-from trace_tools.machines import host
+from trace_tools.machines import accelerators, devices, host
+from trace_tools.machines.accelerators import BACKENDS
 from trace_tools.machines.known_machines import known_machine, table_peaks
-from trace_tools.schema import Machine, Peak
+from trace_tools.machines.peaks import matrix_format, peak_of
+from trace_tools.source.imports import is_installed
+from trace_tools.trace.model import Machine, Peak
 
 if TYPE_CHECKING:
     import torch
 
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
+FREE = "TRACE_TOOLS_FREE_BYTES"  # environment variable: the result of `free_bytes` at the start of the trace
+FREE_FILE = "free_bytes.txt"  # in a run's folder: the value for that variable
 
 
 def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
-    """Describe this machine with its peaks; `device` is a type, "cpu" or "cuda", or None for the best there is.
+    """Describe this machine with its peaks; `device` is a type, "cpu" or "cuda", or None for the best device.
 
-    Measuring takes about a second, once per process; without, the peaks are those of the table. Raises UsageError for
-    a device that is not there and for a stored machine that can't be read.
+    Measuring takes about a second, once per process; without it, only the table gives peaks. Raises UsageError
+    for a device that does not exist and for a stored machine that can't be read.
     """
     if device not in (None, "cpu", *BACKENDS):
         raise UsageError(f"device {device!r}; expected one of cpu, {', '.join(BACKENDS)}")
@@ -61,49 +64,79 @@ def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
 
 
 def device() -> str:
-    """Name the type of device that a lecture's tensors go to: the one that is traced, else the best there is, or "cpu".
+    """Return the device type for a lecture's tensors: the device of the trace, else the best available, or "cpu".
 
-    As torch spells it: "cuda" (which AMD's GPUs are, too), "mps", "xpu".
+    In torch's spelling: "cuda" (also for AMD's GPUs), "mps", "xpu".
     """
     path = os.environ.get(STORED)
     return _stored(path).device if path else accelerators.best() if is_installed("torch") else "cpu"
 
 
-def peak_flops(dtype: torch.dtype | str) -> float | None:
-    """Give this machine's dense matmul peak in FLOP/s, or None where none is known.
+def free_bytes() -> int | None:
+    """Return how many bytes of the device one process could allocate when the trace began; None on a CPU.
 
-    From the table on a GPU, measured on a CPU. `dtype` is a `torch.dtype` or a name, among them "tf32",
-    "float8" and "float4"; float32 means without tf32, float64 the tensor cores' rate where there is one.
+    All processes of a trace get the same answer, because a lecture chooses sizes by it. Outside a trace, the answer is
+    the current value.
     """
-    name = re.sub(r"^(float[48])_.*", r"\1", str(dtype).removeprefix("torch."))
-    if name == "float64":
-        return _peak("float64_tensor") or _peak("float64")
-    return _peak(name)
+    at_start = os.environ.get(FREE, "")
+    if at_start.isdecimal():
+        return int(at_start)
+    gpu = accelerators.accelerator(device())
+    return None if gpu is None else devices.memory_info(gpu)[0] + gpu.reserved_bytes()
+
+
+def peak_flops(dtype: torch.dtype | str) -> float | None:
+    """Return this machine's dense matmul peak in FLOP/s, or None if unknown.
+
+    From the table if it has this GPU, else measured. `dtype` is a `torch.dtype` or a name, including "tf32", "float8"
+    and "float4"; float32 means without tf32, float64 the tensor cores' rate if they have one.
+    """
+    peak = _peak(dtype)
+    return None if peak is None else peak.per_second
 
 
 def peak_bandwidth() -> float | None:
-    """Give this machine's memory bandwidth in bytes/s: from the table on a GPU, measured on a CPU."""
-    return _peak("memory")
+    """Return this machine's memory bandwidth in bytes/s: from the table if it has this GPU, else measured."""
+    peak = _peak("memory")
+    return None if peak is None else peak.per_second
+
+
+def peak_is_promised(dtype: torch.dtype | str) -> bool:
+    """Return whether this machine's peak comes from a datasheet, rather than being measured or unknown.
+
+    `dtype` is as in `peak_flops`, or "memory".
+    """
+    peak = _peak(dtype)
+    return peak is not None and peak.per_second is not None and not peak.measured
+
+
+def fast_format() -> str:
+    """Return the format of fast matrix products on this machine: "bfloat16", or "float16" on a GPU that lacks it.
+
+    "float32" on a CPU, which widens bfloat16 for most operations. Also on GPUs of Apple and Intel, which are untested.
+    """
+    machine = this_machine(measure=False)
+    return matrix_format(machine) if machine.device == "cuda" else "float32"
 
 
 def slug(name: str) -> str:
-    """Turn a device's name into a folder's: "NVIDIA H200" → "nvidia-h200"; only a-z, 0-9 and hyphens."""
+    """Turn a device's name into a folder name: "NVIDIA H200" → "nvidia-h200"; only a-z, 0-9 and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80].rstrip("-") or "machine"
 
 
 def to_json(machine: Machine) -> str:
-    """Write a machine as JSON, for `from_json`."""
+    """Return a machine as JSON, for `from_json`."""
     return json.dumps(asdict(machine))
 
 
 def from_json(text: str) -> Machine:
-    """Read what `to_json` wrote. Raises ValueError, TypeError or KeyError for anything else."""
+    """Parse the output of `to_json`. Raises ValueError, TypeError or KeyError for other text."""
     fields = json.loads(text)
     return Machine(**{**fields, "peaks": [Peak(**peak) for peak in fields["peaks"]]})
 
 
 def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, list[tuple[str, str]]]:
-    """Describe the computer for a lecture without torch, and the versions of what it uses: nothing is measured."""
+    """Describe the computer for a lecture without torch, and the versions of its packages, without measuring peaks."""
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
         name=name,
@@ -119,38 +152,39 @@ def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, list[tuple[
 
 
 def with_best_peaks(measured: Sequence[Machine]) -> Machine:
-    """Give the first machine with the best of each peak that they measured: none can be faster than its roof."""
+    """Return the first machine with the best of each measured peak, because no machine can exceed its peak."""
     every = [{peak.name: peak for peak in machine.peaks if peak.measured} for machine in measured]
     best = {name: max((of[name] for of in every if name in of), key=lambda p: p.per_second or 0) for name in every[0]}
     return replace(measured[0], peaks=[best[p.name] if p.measured else p for p in measured[0].peaks])
 
 
 def conditions(device: str | None = None) -> list[str]:
-    """Note what may have slowed this pass, one short line each: clocks, heat, throttling, other users.
+    """List conditions that may have slowed this pass, one short line each: clocks, heat, throttling, other users.
 
-    `device` as in `this_machine`. What can't be read on this machine is left out.
+    `device` is as in `this_machine`. Conditions that can't be read on this machine are left out.
     """
     gpu = host.gpu_notes() if (device or this_machine().device) != "cpu" else []
     return [*gpu, *host.cpu_notes()]
 
 
 def versions() -> list[tuple[str, str]]:
-    """List the versions a trace depends on, of what is installed: ("torch", "2.13.0+cpu")."""
+    """List the installed versions that a trace depends on: ("torch", "2.13.0+cpu")."""
     torch, cuda = _torch_build()
-    found = [
+    rows = [
         ("python", platform.python_version()),
         ("torch", torch),
         ("cuda", cuda),
-        ("cudnn", _cudnn_version(_cudnn()) if cuda else None),
+        ("cudnn", _cudnn() if cuda else None),
         *((name, _version(name)) for name in ("numpy", "einops", "jaxtyping", "triton")),
     ]
-    return [(name, str(version)) for name, version in found if version]
+    return [(name, str(version)) for name, version in rows if version]
 
 
-def _peak(name: str) -> float | None:
+def _peak(dtype: torch.dtype | str) -> Peak | None:
     machine = this_machine()
-    measured = machine.device == "cpu"
-    return next((p.per_second for p in machine.peaks if p.name == name and p.measured == measured), None)
+    name = re.sub(r"^(float[48])_.*", r"\1", str(dtype).removeprefix("torch."))
+    tensor_cores = peak_of(machine, "float64_tensor") if name == "float64" else None
+    return tensor_cores if tensor_cores is not None and tensor_cores.per_second else peak_of(machine, name)
 
 
 @cache
@@ -163,15 +197,15 @@ def _stored(path: str) -> Machine:
 
 @cache
 def _described(device: str, *, measure: bool) -> Machine:
-    """Measure the device, or not, and describe the computer around it; of a GPU, add what driver and table say."""
+    """Describe the device and its computer, with measured peaks if asked; for a GPU, add driver and table values."""
     import torch
 
     from trace_tools.machines import float32_precision  # these import torch
-    from trace_tools.machines.roof import measured_peaks
+    from trace_tools.machines.peak_benchmark import measured_peaks
 
     gpu = accelerators.accelerator(device)
     if gpu is not None and not gpu.is_available():
-        raise UsageError(f"device {device!r}: PyTorch finds no {device.upper()} device; expected one, or 'cpu'")
+        raise UsageError(f"device {device!r}: PyTorch finds no {device.upper()} device; use --device cpu")
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
         name=name,
@@ -213,9 +247,9 @@ def _version(distribution: str) -> str | None:
 
 
 def _torch_build() -> tuple[str, str | None]:
-    """Return torch's version and that of the CUDA it was built for; loads no torch, which takes seconds."""
-    found = None if "torch" in sys.modules else PathFinder.find_spec("torch")
-    for folder in (found and found.submodule_search_locations) or ():
+    """Return the versions of torch and of the CUDA it was built for, without importing torch, which takes seconds."""
+    spec = None if "torch" in sys.modules else PathFinder.find_spec("torch")
+    for folder in (spec and spec.submodule_search_locations) or ():
         built = runpy.run_path(str(Path(folder) / "version.py"))
         return built["__version__"], built["cuda"]
     import torch
@@ -223,14 +257,11 @@ def _torch_build() -> tuple[str, str | None]:
     return torch.__version__, torch.version.cuda
 
 
-def _cudnn() -> int | None:
+def _cudnn() -> str | None:
+    """Return cuDNN's version from its number: 8902 → 8.9.2, 91002 → 9.10.2 (the scheme changed with version 9)."""
     import torch
 
-    return cast(Any, torch.backends.cudnn).version()  # type: ignore[no-any-return]
-
-
-def _cudnn_version(number: int | None) -> str | None:
-    """Spell cuDNN's number out: 8902 → 8.9.2, 91002 → 9.10.2 (the scheme changed with version 9)."""
+    number = cast(Any, torch.backends.cudnn).version()
     if number is None:
         return None
     major, rest = divmod(number, 10_000 if number >= 90_000 else 1_000)

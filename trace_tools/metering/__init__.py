@@ -1,1 +1,1 @@
-"""What operators do: FLOPs, bytes moved, bytes alive; `measure` and `count` for the lecture."""
+"""Count the work of operators (FLOPs, bytes moved, live bytes), and provide `measure` and `count` for lectures."""

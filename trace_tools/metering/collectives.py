@@ -1,15 +1,15 @@
-"""What goes between ranks: operations of torch.distributed, their payload, and the traffic that they make of it.
+"""Measure communication between ranks: operations of torch.distributed, their payloads and the resulting traffic.
 
-    collective(func, args, kwargs)         Exchange("all_reduce", group, bytes=4096), of an operator a mode was handed
+    collective(func, args, kwargs)         Exchange("all_reduce", group, bytes=4096), for an operator seen by a mode
     factor("all_reduce", ranks=4)          1.5: a ring moves 2(n-1)/n of the payload through each rank's link
 
 The payload S and the factor are those of NVIDIA's nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md): the
-*bus bandwidth*, S × factor over the time, can be compared with what a link can do, whatever the operation and however
-many ranks there are. S is what one rank holds of the data: of an all-gather all that is gathered, of a
-reduce-scatter all that is reduced, of an all-reduce or a broadcast the tensor. Backends may send more, or less often.
+*bus bandwidth*, S × factor over the time, can be compared with the peak of a link, for any operation and number of
+ranks. S is the data that one rank holds: for an all-gather all gathered data, for a reduce-scatter all data to reduce,
+for an all-reduce or a broadcast the tensor. Backends may send more, or less often.
 
-Whoever waits for a slower rank spends that time inside the operation. Under a meter that is `apart`, a barrier stands
-before each operation of a whole group: what it takes was waiting, what the operation takes then was moving.
+A rank that waits for a slower rank spends that time inside the operation. Under a meter that is `apart`, a barrier
+precedes each operation of a whole group: the barrier's time is waiting, the operation's time is moving.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from trace_tools import accelerators
+from trace_tools.machines import accelerators
 from trace_tools.metering.operators import EagerMode, tensors_in
-from trace_tools.schema import Collective
+from trace_tools.trace.model import Collective
 
 NAMESPACES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
-BETWEEN_TWO = frozenset({"send", "recv"})  # no other rank of the group takes part in them
+BETWEEN_TWO = frozenset({"send", "recv"})  # without the other ranks of the group
 BARRIER = "barrier"
 
 Counted = Counter[tuple[str, int, str]]  # by operation, size of the group and field of `schema.Collective`
 
-# The operator's name, less marks of a variant → the operation, which argument is its payload, and whether that is one
-# rank's part of it. In `c10d` results are arguments, and come first; in `_c10d_functional` the first one is the input.
+# The operator's name without marks of a variant → the operation, the index of its payload argument, and whether that is
+# one rank's part of it. In `c10d` results are arguments, and come first; in `_c10d_functional` the first argument is
+# the input.
 _OPERATIONS: dict[str, dict[str, tuple[str, int | None, bool]]] = {
     "c10d": {
         "allreduce": ("all_reduce", 0, False),
@@ -72,7 +73,7 @@ class Exchange:
 
 
 def factor(operation: str, ranks: int) -> float | None:
-    """Return by what nccl-tests multiply the payload's bandwidth, of so many ranks; None where there is no payload.
+    """Return nccl-tests' factor for the payload's bandwidth with this number of ranks; None without a payload.
 
     Source: nccl-tests, doc/PERFORMANCE.md, and the `GetBw` functions of src/*.cu for gather, scatter and send.
     """
@@ -87,18 +88,18 @@ def factor(operation: str, ranks: int) -> float | None:
 
 
 def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exchange | None:
-    """Return the operation between ranks that an operator is; None for any other."""
+    """Return the operation between ranks that an operator performs; None for other operators."""
     namespace = getattr(func, "namespace", None)
     if namespace not in NAMESPACES:
         return None
-    known = _OPERATIONS["c10d" if namespace == "c10d" else "functional"]
+    operations = _OPERATIONS["c10d" if namespace == "c10d" else "functional"]
     name = func._schema.name.partition("::")[2].strip("_")
-    while name not in known:
+    while name not in operations:
         shorter = next((name.removesuffix(mark) for mark in _MARKS if name.endswith(mark)), None)
         if shorter is None:
-            return None  # it waits, or wraps
+            return None  # an operator that waits or wraps
         name = shorter
-    operation, payload, is_part = known[name]
+    operation, payload, is_part = operations[name]
     group = _group(args, kwargs)
     if group is None:
         return None
@@ -106,14 +107,16 @@ def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exc
     return Exchange(operation, group, held * group.size() if is_part else held)
 
 
-def _tensors(found: Any) -> Iterable[torch.Tensor]:
-    if isinstance(found, torch.Tensor):
-        return [found]
-    return [tensor for part in found for tensor in _tensors(part)] if isinstance(found, (list, tuple)) else []
+def _tensors(argument: Any) -> Iterable[torch.Tensor]:
+    if isinstance(argument, torch.Tensor):
+        return [argument]
+    return [tensor for part in argument for tensor in _tensors(part)] if isinstance(argument, (list, tuple)) else []
 
 
 def _group(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the process group among an operator's arguments: an object of `c10d`, else the last one's name."""
+    """Return the process group among an operator's arguments: an object of `c10d`, else the last argument that names
+    one.
+    """
     from torch.distributed import distributed_c10d
 
     resolved: Any = distributed_c10d._resolve_process_group  # type: ignore[attr-defined]
@@ -126,19 +129,19 @@ def _group(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
             if isinstance(argument, str):
                 return resolved(argument)
         except (RuntimeError, ValueError, TypeError, LookupError):
-            continue  # how to reduce is such an object, or such a text, too
+            continue  # the reduction is also such an object, or such a text
     return None
 
 
 def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, apart: bool) -> Any:
-    """Call the operator, and count it; where times are told `apart`, with a barrier before it.
+    """Call and count the operator; with `apart`, separate waiting from moving by a barrier before it.
 
-    Sends and receives have none: the others of their group do something else. A group that is not real has no times.
+    Sends and receives get no barrier, because other ranks of the group do something else. A fake group has no times.
     """
     ranks = call.group.size()
     counted[call.operation, ranks, "calls"] += 1
     counted[call.operation, ranks, "bytes"] += call.bytes
-    if not apart or call.operation in BETWEEN_TWO or _backend(call.group) == "fake":
+    if not apart or call.operation in BETWEEN_TWO or str(torch.distributed.get_backend(call.group)) == "fake":
         return func()
     began = _moment()
     with _disable_current_modes():
@@ -146,45 +149,37 @@ def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, apart: boo
     met = _moment()
     out = func()
     with _disable_current_modes():
-        _wait(out)
+        # `c10d` returns works to wait for, a functional operation its results
+        works = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, torch.ScriptObject)]
+        for work in works:
+            torch.distributed.Work.unbox(work).wait()
+        if not works:
+            for tensor in tensors_in([out]):
+                torch.ops._c10d_functional.wait_tensor(tensor)
     counted[call.operation, ranks, "waited_ns"] += met - began
     counted[call.operation, ranks, "moved_ns"] += _moment() - met
     return out
 
 
-def _backend(group: Any) -> str:
-    return str(torch.distributed.get_backend(group))
-
-
 def _moment() -> int:
-    """Return the time once all that was launched is done."""
+    """Return the time when all launched work is done."""
     if (gpu := accelerators.in_use()) is not None and gpu.can_wait():
         gpu.wait()
     return perf_counter_ns()
 
 
-def _wait(out: Any) -> None:
-    """Wait until an operation has ended: of `c10d` for its work, of the functional ones for their results."""
-    works = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, torch.ScriptObject)]
-    for work in works:
-        torch.distributed.Work.unbox(work).wait()
-    if not works:
-        for tensor in tensors_in([out]):
-            torch.ops._c10d_functional.wait_tensor(tensor)
-
-
 def in_plain(counted: Counted) -> list[dict[str, Any]]:
-    """Return the fields of `schema.Collective` for each operation and size of group that was counted."""
-    found = []
+    """Return the fields of `schema.Collective` for each counted operation and size of group."""
+    rows = []
     for operation, ranks in sorted({key[:2] for key in counted}):
         figures = {name: counted.get((operation, ranks, name)) for name in ("calls", "bytes", "waited_ns", "moved_ns")}
         plain = {"operation": operation, "ranks": ranks, "factor": factor(operation, ranks), **figures}
-        found.append({"bytes": 0} | {name: figure for name, figure in plain.items() if figure is not None})
-    return found
+        rows.append({"bytes": 0} | {name: figure for name, figure in plain.items() if figure is not None})
+    return rows
 
 
 def as_collectives(counted: Counted) -> tuple[Collective, ...]:
-    """Return what was counted, an operation and a size of group each."""
+    """Return the counts as one object for each operation and size of group."""
     return tuple(Collective(**plain) for plain in in_plain(counted))
 
 
@@ -192,9 +187,10 @@ def as_collectives(counted: Counted) -> tuple[Collective, ...]:
 
 
 def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
-    """Call `f`; return what makes of a number the largest that any rank has that `f` speaks to.
+    """Call `f`; return a function that gives the maximum of a number over the ranks that `f` communicates with.
 
-    That is the number itself where `f` speaks to none. All ranks of the group have to come by, as often as this one.
+    The function returns the number itself if `f` communicates with no other rank. All ranks of the group must call it
+    equally often.
     """
     groups: list[Any] = []
 
@@ -210,8 +206,9 @@ def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
     if not groups:
         return float
     group = max(groups, key=lambda group: group.size())
-    groups.clear()  # the class above is in a cycle: what it held would outlive the group's end, and abort the process
-    types = [device.type for device in group._device_types]  # that its backends were made for
+    # the class above is in a reference cycle: its groups would outlive the group's end, and abort the process
+    groups.clear()
+    types = [device.type for device in group._device_types]  # types that its backends serve
     where = "cpu" if "cpu" in types else types[0]
 
     def largest(number: float) -> float:

@@ -1,7 +1,7 @@
-"""`measure` and `count`: how long a call takes, and what it does, as numbers a lecture can reason with.
+"""Provide `measure` and `count`: the time and the operations of a call, as numbers for calculations in a lecture.
 
-A function goes in, its calls happen, a frozen record of plain numbers comes out; the function's results
-are dropped. Both work in a plain `python lecture.py` as in a trace.
+Both call a function and return a frozen record of plain numbers; they drop the function's results. Both work in a plain
+`python lecture.py` and in a trace.
 
     matmul = lambda: x @ w
     count(matmul).flops / measure(matmul).seconds  # FLOP/s
@@ -13,17 +13,32 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, overload
 
-from trace_tools import accelerators
-from trace_tools.garbage import collector_paused
-from trace_tools.schema import Collective
+from trace_tools.machines import accelerators
+from trace_tools.metering.threads import OtherThreads, in_words
+from trace_tools.trace.model import Collective
+from trace_tools.util.garbage import collector_paused
 
-Batch = Callable[[int], float]  # how many calls → the seconds they took together
+
+class Lasted(NamedTuple):
+    """The total time of some calls, by each clock; the host's includes its wait for the device."""
+
+    host_s: float
+    device_s: float | None = None  # None without a device in use
+
+
+Batch = Callable[[int], Lasted]  # number of calls → their duration
+
+# If the device's clock shows less than this share of the host's time, it does not see the host's own work.
+SEEN = 0.5
+LONG_S = 2e-3  # from here on, the wait itself (some µs) is negligible
+# An idle GPU lowers its clocks. After a pause of IDLE_S, `measure` makes calls for WARM_S before the first sample.
+IDLE_S, WARM_S = 0.5, 0.05
 
 NOTHING_COUNTED = "no torch operator ran in it: NumPy and plain Python are not counted"
 TOO_LATE = "torch was first imported in it: nothing was counted; import it before"
@@ -35,7 +50,7 @@ class Measurement:
 
     samples_s: tuple[float, ...]
     calls_per_sample: int
-    device: str  # whose clock it was: "cpu", "cuda:0"
+    device: str  # the device of the clock: "cpu", "cuda:0"
 
     @property
     def seconds(self) -> float:
@@ -66,42 +81,44 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What the operators of one call did.
+    """The operations of one call.
 
-    FLOPs follow the convention in `flops`, and are a lower bound when `uncounted` names operators.
-    Bytes are the least an operator must move (`operators`); None when compiled code ran, which fuses operators.
-    All are None when no operator of torch ran: what NumPy or plain Python did is not known. `why` says so.
+    FLOPs follow the convention in `flops`. If `uncounted` names operators, FLOPs are a lower bound, or None if no other
+    operator has any, and the intensity is None. Bytes are the least that an operator must move (`operators`); None when
+    compiled code ran, which fuses operators. All are None when no torch operator ran in this thread: work in NumPy,
+    plain Python or another thread is unknown. `why` gives the reason, also if another thread worked at the same time.
     """
 
     flops: int | None
     bytes_read: int | None
     bytes_written: int | None
-    peak_bytes: int | None  # most tensor bytes alive at once, those of the inputs from when they are first used
+    peak_bytes: int | None  # most tensor bytes alive at once; inputs count from their first use
     flops_by_operator: dict[str, int]  # most first
     bytes_by_operator: dict[str, int]  # read and written; most first
-    operators: dict[str, int]  # how often each ran
+    operators: dict[str, int]  # number of calls
     uncounted: tuple[str, ...]  # operators without a FLOP formula
-    collectives: tuple[Collective, ...] = ()  # what went between ranks
-    why: str | None = None  # why a figure is None
+    collectives: tuple[Collective, ...] = ()  # communication between ranks
+    why: str | None = None  # why a figure is None, or what all figures lack
 
     @property
     def bytes_moved(self) -> int | None:
-        """Bytes read and written together."""
+        """Sum of bytes read and written."""
         if self.bytes_read is None or self.bytes_written is None:
             return None
         return self.bytes_read + self.bytes_written
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte moved; None where no byte was, or nothing was counted."""
-        return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
+        """FLOPs per byte moved; None without bytes, or if some operators were not counted."""
+        is_known = self.flops is not None and self.bytes_moved and not self.uncounted
+        return self.flops / self.bytes_moved if is_known else None  # type: ignore[operator]
 
 
 def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
-    """Call `f(*args, **kwargs)` once and count what its operators do.
+    """Call `f(*args, **kwargs)` once and count the work of its operators.
 
-    Operators in other threads than this one are not seen, but for autograd's own. Raises TypeError for what can't be
-    called.
+    Operators in other threads are not counted, except autograd's own threads; if another thread worked, `why` names it.
+    Raises TypeError if `f` is not callable.
     """
     _refuse_uncallable("count", f)
     for witness in _witnesses:
@@ -113,12 +130,15 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     from trace_tools.metering.collectives import as_collectives
     from trace_tools.metering.meters import Meter
 
-    with Meter() as meter:
+    with OtherThreads() as others, Meter() as meter:
         f(*args, **kwargs)
-    unseen = NOTHING_COUNTED if not meter.operators else None
+    worked = others.worked(much=bool(meter.operators))
+    elsewhere = in_words(worked) if worked else None
+    unseen = (elsewhere or NOTHING_COUNTED) if not meter.operators else None
     hidden = unseen or ("fused" if meter.fused else None)
+    missing = f"not counted: {', '.join(sorted(meter.uncounted))}" if meter.uncounted else None
     return Count(
-        flops=None if unseen else meter.flops,
+        flops=None if unseen or (missing and not meter.flops) else meter.flops,
         bytes_read=None if hidden else meter.bytes_read,
         bytes_written=None if hidden else meter.bytes_written,
         peak_bytes=None if unseen else meter.take_peak(),
@@ -127,88 +147,209 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
         operators=_most_first(meter.operators),
         uncounted=tuple(sorted(meter.uncounted)),
         collectives=as_collectives(meter.collectives),
-        why=hidden,
+        why=hidden or elsewhere or missing,
     )
 
 
+@overload
 def measure(
-    f: Callable[[], Any], *, warmup: int = 2, repeats: int = 20, min_seconds: float = 0.2, max_seconds: float = 2.0
-) -> Measurement:
-    """Call `f()` many times and return how long one call takes.
+    f: Callable[[], Any],
+    /,
+    *,
+    warmup: int = ...,
+    repeats: int = ...,
+    min_seconds: float = ...,
+    max_seconds: float = ...,
+) -> Measurement: ...
 
-    First at least `warmup` calls, then `repeats` samples that last `min_seconds` together: a short function is
-    called many times a sample. After `max_seconds` no other call begins but for the first sample's, so a long
-    function makes fewer samples. Python's garbage collector is off meanwhile. Caches stay as the calls before
-    left them; the loop itself costs about 20 ns a call.
 
-    Once a GPU is in use, the clock is the device's: a sample begins when it has nothing left to do, and lasts until
-    the kernels of its calls are done, on any stream (`accelerators`). Kernels shorter than their launch are
-    measured at the rate they can be launched.
+@overload
+def measure(
+    f: Callable[[], Any],
+    g: Callable[[], Any],
+    /,
+    *more: Callable[[], Any],
+    warmup: int = ...,
+    repeats: int = ...,
+    min_seconds: float = ...,
+    max_seconds: float = ...,
+) -> list[Measurement]: ...
 
-    Where `f` speaks to other ranks (torch.distributed), all of its group measure together: each makes as many calls as
-    the slowest asks for.
 
-    Raises ValueError when `repeats` is less than 1, TypeError for what can't be called. What a tracer does about it is
-    its `Witness`'s.
+def measure(
+    *functions: Callable[[], Any],
+    warmup: int = 2,
+    repeats: int = 20,
+    min_seconds: float = 0.2,
+    max_seconds: float = 2.0,
+) -> Measurement | list[Measurement]:
+    """Call `f()` many times and return the time of one call; for several functions, return a list.
+
+    `measure` makes at least `warmup` calls, then `repeats` samples that last `min_seconds` together: a short function
+    is called many times per sample. After `max_seconds` no further sample begins, so a long function gets fewer
+    samples, but at least one. Python's garbage collector is off meanwhile. Caches stay as the calls before left them;
+    the loop itself costs about 20 ns per call.
+
+    Several functions are sampled in turn, forwards and then backwards: `measure(f, g)` samples f, g, g, f, f, g …
+    Each gets the same number of samples, and the n-th samples of all are taken one after another. So a clock that rises
+    or falls meanwhile, or another program, affects both. To compare two functions, measure them in one call.
+
+    Once a GPU is in use, the device's clock counts: a sample begins when the device is idle, and lasts until the
+    kernels of its calls are done, on any stream (`accelerators`). A device that was idle for half a second is first
+    kept busy with more calls for 50 ms, because an idle GPU lowers its clocks. Kernels shorter than their launch are
+    measured at the rate of launches. If the driver's clock shows less than half of the host's time (Windows' drivers
+    exclude the host's own work), the host's clock counts; `device` names the clock.
+
+    If `f` communicates with other ranks (torch.distributed), all ranks of its group measure together: each makes as
+    many calls as the slowest requires.
+
+    Raises ValueError if `repeats` is less than 1, TypeError if an argument is not callable. Tracers observe these calls
+    through a `Witness`.
     """
+    if not functions:
+        raise TypeError("measure: found no function; expected one or more, as in measure(lambda: f(x))")
     if repeats < 1:
         raise ValueError(f"measure: repeats is {repeats}; expected at least 1")
-    _refuse_uncallable("measure", f)
+    for f in functions:
+        _refuse_uncallable("measure", f)
     for witness in _witnesses:
         witness.began("measure")
-    if any(witness.single for witness in _witnesses):
-        measurement = Measurement((_batch(f)(1),), 1, _device())
-    else:
-        measurement = _sampled(f, warmup, repeats, min_seconds, max_seconds)
+    try:
+        if any(witness.single for witness in _witnesses):
+            measurements = [_once(f) for f in functions]
+        else:
+            measurements = _sampled(functions, warmup, repeats, min_seconds, max_seconds)
+        for witness in _witnesses:
+            measurements = [witness.measured(measurement) for measurement in measurements]
+    finally:
+        for witness in _witnesses:
+            witness.ended()
+    return measurements if len(measurements) > 1 else measurements[0]
+
+
+def _once(f: Callable[[], Any]) -> Measurement:
+    lasted = _batch(f)(1)
+    _called_once()
+    return _measurement([lasted], 1, by_host=not lasted.device_s)
+
+
+def _called_once() -> None:
     for witness in _witnesses:
-        measurement = witness.measured(measurement)
-    return measurement
+        witness.called_once()
 
 
 def _refuse_uncallable(word: str, f: object) -> None:
-    """Raise TypeError where the result of a call was handed over, and not the call."""
+    """Raise TypeError if `f` is the result of a call instead of a function."""
     if not callable(f):
         hint = f"expected a function that makes the call, as in {word}(lambda: f(x))"
         raise TypeError(f"{word}: found {'an' if type(f).__name__[0] in 'aeiou' else 'a'} {type(f).__name__}; {hint}")
 
 
-def _sampled(f: Callable[[], Any], warmup: int, repeats: int, min_seconds: float, max_seconds: float) -> Measurement:
+def _sampled(
+    functions: Sequence[Callable[[], Any]], warmup: int, repeats: int, min_seconds: float, max_seconds: float
+) -> list[Measurement]:
+    gpu = accelerators.in_use()
+    idle_s = gpu.idle_s() if gpu is not None else math.inf
+    started = perf_counter()
+    calls = [_first_call(f) for f in functions]
+    for witness in _witnesses:
+        witness.repeating()
+    least_s, most_s = min_seconds / 10, max_seconds / 2
+    warmed_s = [_warm_up(f, call, warmup, least_s, most_s) for f, call in zip(functions, calls, strict=True)]
+    batches = [_batch(f) for f in functions]  # after these calls, a GPU that the functions use is in use
+
+    def agreed(seconds: float) -> float:
+        for call in calls:
+            seconds = call.agreed(seconds)
+        return seconds
+
+    if accelerators.in_use() is not None and agreed(idle_s) > IDLE_S and agreed(sum(warmed_s)) < WARM_S:
+        started += _kept_busy(batches, agreed)
+    with collector_paused():
+        plans = [
+            _calls_lasting(min_seconds / repeats, max_seconds, batch, call.agreed)
+            for batch, call in zip(batches, calls, strict=True)
+        ]
+        samples = [[lasted] for _, lasted, _ in plans]
+        order = range(len(functions))
+        while len(samples[0]) < repeats and agreed(perf_counter() - started) < max_seconds * len(functions):
+            order = order[::-1]
+            for one in order:
+                samples[one].append(batches[one](plans[one][0]))
+    return [
+        _measurement(of_one, count, by_host=by_host or not all(sample.device_s for sample in of_one))
+        for of_one, (count, _, by_host) in zip(samples, plans, strict=True)
+    ]
+
+
+class _FirstCall(NamedTuple):
+    seconds: float
+    agreed: Callable[[float], float]  # maximum over all ranks that the function communicates with
+
+
+def _first_call(f: Callable[[], Any]) -> _FirstCall:
     started = perf_counter()
     agreed: Callable[[float], float] = float
-    for call in itertools.count(1):
-        if call == 1 and _several():
-            from trace_tools.metering.collectives import agreement
+    if _several():
+        from trace_tools.metering.collectives import agreement
 
-            agreed = agreement(f)
-        else:
-            _batch(f)(1)
+        agreed = agreement(f)
+    else:
+        _batch(f)(1)
+    _called_once()
+    return _FirstCall(perf_counter() - started, agreed)
+
+
+def _warm_up(f: Callable[[], Any], first: _FirstCall, calls: int, least_s: float, most_s: float) -> float:
+    """Call `f` at least `calls` times and `least_s` in all, including its first call; return the others' time.
+
+    Infinity if the first call alone exceeded `most_s`.
+    """
+    started, call = perf_counter(), 1
+    while True:
+        later_s = perf_counter() - started
+        elapsed = first.agreed(first.seconds + later_s)
+        if elapsed > most_s or (call >= calls and elapsed > least_s):
+            return math.inf if call == 1 and elapsed > most_s else later_s
+        _batch(f)(1)
+        call += 1
+
+
+def _kept_busy(batches: Sequence[Batch], agreed: Callable[[float], float]) -> float:
+    """Call all functions in turn, more often each time, until the calls have lasted WARM_S; return their duration."""
+    started, calls, elapsed = perf_counter(), 1, 0.0
+    while elapsed < WARM_S:
+        for batch in batches:
+            batch(calls)
+        calls *= 2
         elapsed = agreed(perf_counter() - started)
-        if elapsed > max_seconds / 2 or (call >= warmup and elapsed > min_seconds / 10):
-            break
-    batch = _batch(f)  # by now f has put a GPU to use if it ever will
-    with collector_paused():
-        calls, seconds = _calls_lasting(min_seconds / repeats, batch, agreed)
-        samples = [seconds / calls]
-        while len(samples) < repeats and agreed(perf_counter() - started) < max_seconds:
-            samples.append(batch(calls) / calls)
-    return Measurement(tuple(samples), calls, _device())
+    return elapsed
 
 
 class Witness:
-    """Is told of `measure` and `count` while a trace is made; this one lets them be.
+    """Observer of `measure` and `count` during a trace; this base class leaves them unchanged.
 
-    `single` makes `measure` call its function exactly once, as its only sample: for a process that counts
-    operators. There a call is a call, and its time means nothing.
+    `single` makes `measure` call its function exactly once, as its only sample: for a process that counts operators.
+    Its time has no meaning there.
     """
 
     single = False
 
     def began(self, word: Literal["measure", "count"]) -> None:
-        """One of them has been called: until it returns, what runs is many calls, or a counted one."""
+        """Note that `measure` or `count` was called: until it returns, the running code is repeated or counted."""
+
+    def called_once(self) -> None:
+        """Note that `measure` has called one of its functions for the first time."""
+
+    def repeating(self) -> None:
+        """Note that `measure` has called each of its functions once, and begins to repeat the calls."""
 
     def measured(self, measurement: Measurement) -> Measurement:
-        """Return what `measure` is to return."""
+        """Return the result of `measure` for one of its functions; called for each of them in order."""
         return measurement
+
+    def ended(self) -> None:
+        """Note that `measure` is about to return, or to raise its function's error."""
 
 
 _witnesses: list[Witness] = []
@@ -216,7 +357,7 @@ _witnesses: list[Witness] = []
 
 @contextmanager
 def witnessed(witness: Witness) -> Iterator[None]:
-    """Tell `witness` of every `measure` and `count` inside the `with` block, in any thread."""
+    """Notify `witness` of every `measure` and `count` inside the `with` block, in any thread."""
     _witnesses.append(witness)
     try:
         yield
@@ -224,44 +365,55 @@ def witnessed(witness: Witness) -> Iterator[None]:
         _witnesses.remove(witness)
 
 
-def _calls_lasting(seconds: float, batch: Batch, agreed: Callable[[float], float] = float) -> tuple[int, float]:
-    """Return how many calls last at least `seconds` together, of several ranks on the slowest, and how long here."""
-    calls = 1
-    while (longest := agreed(took := batch(calls))) < seconds:
+def _calls_lasting(
+    seconds: float, most_s: float, batch: Batch, agreed: Callable[[float], float] = float
+) -> tuple[int, Lasted, bool]:
+    """Return how many calls last at least `seconds` together (with several ranks, on the slowest), and their time here.
+
+    The third value is whether the host's clock counts, because the device's does not see all of the host's time. The
+    search ends at the latest when the host has spent `most_s` on it.
+    """
+    calls, spent_s = 1, 0.0
+    while True:
+        lasted = batch(calls)
+        by_host = not lasted.device_s or (lasted.host_s > LONG_S and lasted.device_s < SEEN * lasted.host_s)
+        longest = agreed(_seconds(lasted, by_host=by_host))
+        spent_s += agreed(lasted.host_s)
+        if longest >= seconds or spent_s >= most_s:
+            return calls, lasted, by_host
         calls = math.ceil(calls * min(100.0, max(2.0, 1.2 * seconds / max(longest, 1e-9))))
-    return calls, took
+
+
+def _seconds(lasted: Lasted, *, by_host: bool) -> float:
+    return lasted.host_s if by_host or lasted.device_s is None else lasted.device_s
 
 
 def _several() -> bool:
-    """Whether this process is one of several ranks at the moment; torch is not loaded to find out."""
+    """Return whether this process is currently one of several ranks, without importing torch."""
     distributed = sys.modules.get("torch.distributed")
     there = distributed is not None and distributed.is_available() and distributed.is_initialized()
     return there and distributed.get_world_size() > 1  # type: ignore[union-attr]
 
 
 def _batch(f: Callable[[], Any]) -> Batch:
-    """Return what calls `f` a number of times and says how many seconds that took on the device in use."""
+    """Return a function that makes a number of calls and returns their time, also on the device in use."""
     gpu = accelerators.in_use()
 
-    def on_host(calls: int) -> float:
+    def run(calls: int) -> Lasted:
+        mark = gpu.start() if gpu is not None else None
         started = perf_counter()
         for _ in itertools.repeat(None, calls):
             f()
-        return perf_counter() - started
+        device_s = gpu.stop(mark) if gpu is not None and mark is not None else None
+        return Lasted(perf_counter() - started, device_s)
 
-    def on_device(calls: int) -> float:
-        assert gpu is not None
-        mark = gpu.start()
-        for _ in itertools.repeat(None, calls):
-            f()
-        return gpu.stop(mark)
-
-    return on_host if gpu is None else on_device
+    return run
 
 
-def _device() -> str:
+def _measurement(samples: list[Lasted], calls: int, *, by_host: bool) -> Measurement:
     gpu = accelerators.in_use()
-    return "cpu" if gpu is None else f"{gpu.type}:{gpu.index()}"
+    clock = "cpu" if gpu is None or by_host else f"{gpu.type}:{gpu.index()}"
+    return Measurement(tuple(_seconds(sample, by_host=by_host) / calls for sample in samples), calls, clock)
 
 
 def _most_first(counts: Mapping[str, int]) -> dict[str, int]:

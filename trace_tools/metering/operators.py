@@ -1,18 +1,18 @@
-"""Operators as torch's dispatcher shows them: their names, the tensors they are handed, the bytes they must move.
+"""Read operators from torch's dispatcher: their names, their tensors, and the bytes that they must move.
 
 base_name(torch.ops.aten.add_.Tensor)  # "add"
 traffic = Traffic(torch.ops.aten.add_.Tensor)
 traffic.moved(traffic.uses((x, y), {}), [x], (x, y))  # (bytes of x and y, bytes of x)
 
-Bytes read and written are the least traffic that does the work: what a kernel must move when nothing is in a
-cache and nothing is read twice. An input counts once per operator, with the distinct bytes its elements occupy
-(an expanded dimension occupies one element), even if it is passed twice; an output counts when it is new memory.
+Bytes read and written are the least traffic that does the work: what a kernel must move if no data is in a cache and
+none is read twice. An input counts once per operator, even if it is passed twice, with the distinct bytes that its
+elements occupy (an expanded dimension occupies one element); an output counts if it is new memory.
 Views, `empty` and changes of metadata move 0 bytes. An in-place operator reads and writes its target, unless it
 only overwrites it (`zero_`, `copy_`, `out=`). Gathering (`embedding`, indexing) reads the rows it takes, not the
 whole table, and scattering writes the rows it changes; a row taken twice counts twice, up to the size of the table.
-Making an image smaller, cropping, pooling with gaps and searching gather, too; a triangle is the part that is kept.
-Beside a sparse tensor only what meets its specified elements is touched, and `equal` that is False may have ended at
-the first element: it moves nothing. Meta tensors have no bytes.
+Shrinking an image, cropping, pooling with gaps and searching also gather; a triangle counts as the part that is kept.
+With a sparse tensor, only the elements that meet its specified elements count. `equal` that is False may have ended at
+the first element, so it moves 0 bytes. Meta tensors have no bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from math import prod
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
 
 
 def base_name(operator: Any) -> str | None:
-    """Return the name the tables use: "add" for aten.add_.Tensor and aten._foreach_add.List; None outside aten."""
+    """Return the operator's name in the tables: "add" for aten.add_.Tensor and aten._foreach_add.List; None outside
+    aten.
+    """
     schema = getattr(operator, "_schema", None)
     if schema is None or not schema.name.startswith("aten::"):
         return None
@@ -39,7 +41,7 @@ def base_name(operator: Any) -> str | None:
 
 
 def is_view(operator: Any) -> bool:
-    """Return whether the operator, by its schema, only makes new views of what it is given or changes its shape."""
+    """Return whether the operator, by its schema, only makes new views of its arguments or changes their shape."""
     if torch.Tag.inplace_view in getattr(operator, "tags", ()):
         return True
     returns = operator._schema.returns if hasattr(operator, "_schema") else []
@@ -56,7 +58,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def memory_of(value: Any) -> list[torch.Tensor]:
-    """Return the strided tensors an argument or result is made of: of a sparse one, its indices and values."""
+    """Return the strided tensors that an argument or result consists of (indices and values if it is sparse)."""
     if isinstance(value, torch.Tensor):
         return [value] if torch._C._has_storage(value) else list(components(value))
     if isinstance(value, (list, tuple)):
@@ -65,65 +67,86 @@ def memory_of(value: Any) -> list[torch.Tensor]:
 
 
 def floating(tensor: torch.Tensor) -> bool:
-    """Return whether its elements are floating-point or complex numbers."""
+    """Return whether a tensor's elements are floating-point or complex numbers."""
     return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def components(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the strided tensors that a sparse tensor is made of; none for an opaque layout."""
-    if tensor.layout is torch.sparse_coo:
-        return (tensor._indices(), tensor._values())
-    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        return (tensor.crow_indices(), tensor.col_indices(), tensor.values())
-    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-        return (tensor.ccol_indices(), tensor.row_indices(), tensor.values())
+    """Return the strided tensors that a sparse tensor consists of; empty for an opaque layout."""
+    if tensor.layout is torch.strided:
+        return ()
+    with _disable_current_modes():
+        if tensor.layout is torch.sparse_coo:
+            return (tensor._indices(), tensor._values())
+        if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+            return (tensor.crow_indices(), tensor.col_indices(), tensor.values())
+        if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+            return (tensor.ccol_indices(), tensor.row_indices(), tensor.values())
     return ()
 
 
 def elements(tensor: torch.Tensor) -> int:
-    """Return how many elements are stored: all of a strided tensor's, a sparse one's specified ones."""
+    """Return the number of stored elements: all of a strided tensor, the specified elements of a sparse tensor."""
     parts = () if tensor.layout is torch.strided else components(tensor)
     return parts[-1].numel() if parts else tensor.numel()
 
 
+def stored_along(matrix: torch.Tensor, dim: int) -> list[int]:
+    """Return the number of elements that a sparse matrix stores in each of its rows (`dim` 0) or columns (1).
+
+    A block stores all its elements; an element that an uncoalesced matrix stores twice counts once.
+    """
+    with _disable_current_modes():  # another meter may be on, and this is not the program's work
+        if matrix.layout is torch.sparse_coo:
+            return torch.bincount(matrix.coalesce().indices()[dim], minlength=matrix.shape[dim]).tolist()
+        pointers, indices, values = components(matrix)
+        block = values.shape[1:] if matrix.layout in (torch.sparse_bsr, torch.sparse_bsc) else (1, 1)
+        if (dim == 0) == (matrix.layout in (torch.sparse_csr, torch.sparse_bsr)):
+            blocks = pointers.diff()
+        else:
+            blocks = torch.bincount(indices, minlength=matrix.shape[dim] // block[dim])
+        return (blocks.repeat_interleave(block[dim]) * block[1 - dim]).tolist()
+
+
 class Use(Enum):
-    """What an operator does with the memory of one argument."""
+    """An operator's use of the memory of one argument."""
 
     READ = auto()
     OVERWRITE = auto()
     UPDATE = auto()  # reads and writes
-    SHAPE = auto()  # looks at metadata only
+    SHAPE = auto()  # reads metadata only
     GATHER = auto()  # reads as many elements as the result has
-    SCATTER = auto()  # writes as many elements as are handed in
+    SCATTER = auto()  # writes as many elements as it receives
 
 
 _NOTHING = {
     *("_unsafe_view", "_has_same_storage_numel", "is_same_size", "is_pinned", "record_stream", "set"),
     *("from_file", "_efficientzerotensor"),
-    "embedding_renorm",  # which rows are too long, and changed, is the table's secret
+    "embedding_renorm",  # which rows are too long, and changed, is known only from the table
 }
 _FILLS = {
     *("zero", "fill", "copy", "normal", "uniform", "random", "bernoulli", "exponential", "geometric", "log_normal"),
     "cauchy",
 }
-_TAPS = {  # elements of the input that one of the result is made from, where that is fewer than all
+_TAPS = {  # input elements per result element, if fewer than all
     **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), 1),
     **dict.fromkeys(("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), 1),
     **{"upsample_linear1d": 2, "upsample_bilinear2d": 4, "upsample_trilinear3d": 8, "upsample_bicubic2d": 16},
-    **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d", "constant_pad_nd"), 1),  # 1 at least
+    **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d", "constant_pad_nd"), 1),  # at least 1
 }
+_BAGS = {"_embedding_bag": 1, "_embedding_bag_forward_only": 1, "_embedding_bag_per_sample_weights_backward": 2}
 _POOLS = {"max_pool2d_with_indices", "avg_pool2d", "max_pool3d_with_indices", "avg_pool3d"}
 _GATHERS = {
-    *("index", "_unsafe_index", "index_select", "gather", "take", "embedding", "_embedding_bag", "trace"),
-    *(*_TAPS, *_POOLS),
+    *("index", "_unsafe_index", "index_select", "gather", "take", "embedding", "trace"),
+    *(*_TAPS, *_POOLS, *_BAGS),
 }
 _PUTS = {"index_put", "_index_put_impl", "put"}
 _ADDS = {"index_add", "scatter_add", "scatter_reduce", "index_reduce"}
 _SCATTERS = {*_PUTS, *_ADDS, "index_copy", "index_fill", "scatter"}
 _TRIANGLES = {"tril", "triu"}
 _ADDING = {"addmm", "addmv", "addr", "baddbmm", "addbmm"}
-_PRODUCTS = {"mm": 0, "_sparse_mm": 0, "addmm": 1, "_sparse_addmm": 1}  # where the first factor is
-_SPECIAL = {  # (operator, argument) → its use, where the schema does not tell
+_PRODUCTS = {"mm": 0, "_sparse_mm": 0, "addmm": 1, "_sparse_addmm": 1}  # index of the first factor
+_SPECIAL = {  # (operator, argument) → its use, if the schema does not show it
     ("nll_loss_forward", "self"): Use.GATHER,
     ("masked_select", "self"): Use.GATHER,
     ("searchsorted", "sorted_sequence"): Use.GATHER,
@@ -139,9 +162,10 @@ Uses = list[tuple[Use, torch.Tensor]]
 
 
 class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode to be used under a meter, where the compiler stands aside.
+    """A mode for use under a meter, with the compiler off.
 
-    So nothing compiles its `__torch_dispatch__`, and torch need not wrap it against that: the wrapper would load it.
+    So no compiler compiles its `__torch_dispatch__`, and torch need not wrap it against that: the wrapper would load
+    it.
     """
 
     @classmethod
@@ -150,17 +174,17 @@ class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Traffic:
-    """How one operator uses the memory of its arguments, read off its schema once."""
+    """One operator's use of the memory of its arguments, read from its schema once."""
 
-    __slots__ = ("_by_name", "_by_place", "_name", "_nothing")
+    __slots__ = ("_by_index", "_by_name", "_name", "_nothing")
 
     def __init__(self, operator: Any) -> None:
         schema = getattr(operator, "_schema", None)
         self._name = base_name(operator) or ""
         self._nothing = schema is not None and (self._name in _NOTHING or "empty" in self._name or is_view(operator))
         arguments = [] if schema is None else schema.arguments
-        self._by_place = [self._use(argument) for argument in arguments]
-        self._by_name = {a.name: use for a, use in zip(arguments, self._by_place, strict=True)}
+        self._by_index = [self._use(argument) for argument in arguments]
+        self._by_name = {a.name: use for a, use in zip(arguments, self._by_index, strict=True)}
 
     def _use(self, argument: Any) -> Use:
         name: str = argument.name
@@ -180,25 +204,25 @@ class Traffic:
         return Use.READ
 
     def uses(self, args: Arguments, kwargs: Keywords) -> Uses:
-        """Return the tensors among the arguments, each with what happens to its memory."""
-        known = self._by_place
-        if kwargs.get("beta") == 0 and self._name in _ADDING:  # what a product would be added to is not looked at
-            unread = Use.OVERWRITE if known[0] is Use.UPDATE else Use.SHAPE
-            known = [unread, *known[1:]]
-        found = [
-            (known[place] if place < len(known) else Use.READ, tensor)
-            for place, value in enumerate(args)
+        """Return the tensors among the arguments, each with the operator's use of its memory."""
+        uses_by_index = self._by_index
+        if kwargs.get("beta") == 0 and self._name in _ADDING:  # the addend of the product is not read
+            unread = Use.OVERWRITE if uses_by_index[0] is Use.UPDATE else Use.SHAPE
+            uses_by_index = [unread, *uses_by_index[1:]]
+        used = [
+            (uses_by_index[index] if index < len(uses_by_index) else Use.READ, tensor)
+            for index, value in enumerate(args)
             for tensor in memory_of(value)
         ]
         if kwargs:
             get = self._by_name.get
-            found += [(get(name, Use.READ), tensor) for name, value in kwargs.items() for tensor in memory_of(value)]
-        return found
+            used += [(get(name, Use.READ), tensor) for name, value in kwargs.items() for tensor in memory_of(value)]
+        return used
 
     def moved(self, uses: Uses, results: list[torch.Tensor], args: Arguments) -> tuple[int, int]:
-        """Return the bytes one call read and wrote; to be asked after it returned `results`.
+        """Return the bytes that one call read and wrote; call it after the operator has returned `results`.
 
-        A copy to the meta device reads nothing.
+        A copy to the meta device reads 0 bytes.
         """
         if self._nothing or (results and all(tensor.is_meta for tensor in results)):
             return 0, 0
@@ -234,7 +258,7 @@ class Traffic:
                 read += rows if adds else 0
         new = [tensor for tensor in results if tensor.untyped_storage()._cdata not in storages]
         if results and not new and not written:
-            return 0, 0  # all it returned is memory it was given: a view, whatever its schema says
+            return 0, 0  # it returned only its arguments' memory: a view, whatever its schema declares
         return read, written + sum(map(touched_bytes, new))
 
 
@@ -249,11 +273,11 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 
 def _gathered(name: str, args: Arguments, results: list[torch.Tensor]) -> int:
-    """Return how many elements were taken out of the table."""
+    """Return the number of elements read from the table."""
     if name == "nll_loss_forward":
         return int(args[1].numel())
-    if name == "_embedding_bag":
-        return int(args[1].numel() * args[0].shape[-1])
+    if name in _BAGS:  # the argument with the indices
+        return int(args[_BAGS[name]].numel() * args[0].shape[-1])
     if name == "trace":
         return int(min(args[0].shape))
     if name in _POOLS:
@@ -269,12 +293,12 @@ def _gathered(name: str, args: Arguments, results: list[torch.Tensor]) -> int:
 
 
 def _scattered(name: str, args: Arguments) -> int:
-    """Return how many elements of the target were written."""
+    """Return the number of elements written to the target."""
     target = args[0]
     if name in ("index_put", "_index_put_impl"):
         indices = [index for index in args[1] if index is not None]
         if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
-            return int(args[2].numel())  # how many are true is the mask's secret: at least these
+            return int(args[2].numel())  # the number of true elements is known only from the mask: at least these
         kept = prod(target.shape[i] for i in range(target.dim()) if i >= len(args[1]) or args[1][i] is None)
         shape = torch.broadcast_shapes(*(index.shape for index in indices))  # type: ignore[no-untyped-call]
         return int(prod(shape) * kept)
@@ -287,7 +311,7 @@ def _scattered(name: str, args: Arguments) -> int:
 
 
 def _cells_kept(name: str, args: Arguments) -> int:
-    """Return how many cells of a matrix `tril` or `triu` keeps."""
+    """Return the number of matrix elements that `tril` or `triu` keeps."""
     rows, columns = args[0].shape[-2:]
     diagonal = args[1] if len(args) > 1 else 0
     below = sum(min(max(row + 1 + diagonal - (name == "triu"), 0), columns) for row in range(rows))
@@ -295,7 +319,7 @@ def _cells_kept(name: str, args: Arguments) -> int:
 
 
 def _met_by_sparse(name: str, args: Arguments) -> dict[int, int] | None:
-    """Return, by id of each strided tensor, the bytes that an operator's sparse arguments meet; None without any.
+    """Return, by id of each strided tensor, the bytes that sparse arguments meet; None without sparse arguments.
 
     In a product each specified element meets a row, or a column, of the other factor; else an element.
     """

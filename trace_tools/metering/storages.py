@@ -1,31 +1,34 @@
-"""Tensors as operators show them → how many bytes of storage are alive, now and at most.
+"""Follow the storages of the tensors that operators use, and sum their live and peak bytes.
 
-A storage counts once, however many views it has, from the operator that allocates it (or the first that
-is handed it, when it was made before or outside) until Python or autograd lets go of the last tensor on
-it. Memory that torch only borrows counts 0: NumPy arrays, buffers, memory maps, files being loaded. So
-the sums are a lower bound of what the process or the device holds, workspaces inside operators left out.
+A storage counts once, however many views it has, from the operator that allocates it (or the first operator that
+receives it, if it was made before or outside) until Python or autograd releases its last tensor. Memory that torch only
+borrows counts 0: NumPy arrays, buffers, memory maps, files being loaded. So the sums are a lower bound of the memory of
+the process or the device, without workspaces inside operators.
 
     storages = Storages()
-    storages.see_result(torch.empty(1000))  # live_bytes: 4000 for as long as something holds the tensor
+    storages.see_result(torch.empty(1000))  # live_bytes: 4000 for as long as the tensor is referenced
 """
 
 from __future__ import annotations
 
+import functools
 import weakref
+from typing import Any
 
 import torch
 
 
 class _Alive(weakref.ref[torch.UntypedStorage]):
-    """A storage that has not died; torch keeps its Python object for as long as the C++ one lives."""
+    """A live storage; torch keeps its Python object for as long as the C++ one lives."""
 
-    __slots__ = ("address", "nbytes")
+    __slots__ = ("address", "followed", "nbytes")
     address: int
+    followed: bool  # its bytes count: it is on the requested device, and torch has not borrowed them
     nbytes: int
 
 
 class Storages:
-    """The storages alive on one type of device ("cpu", "cuda"), or on all, and the bytes they hold."""
+    """The live storages on one type of device ("cpu", "cuda"), or on all, and their bytes."""
 
     def __init__(self, device: str | None = None) -> None:
         self.live_bytes = 0
@@ -33,37 +36,52 @@ class Storages:
         self._device = device
         self._alive: dict[int, _Alive] = {}  # by address in C++
 
+    def begin(self) -> None:
+        """From now on, detect direct resizes of a storage, as in FSDP, which no operator shows."""
+        if not _following:
+            torch.UntypedStorage.resize_ = _resize_and_see  # type: ignore[method-assign, assignment]
+        _following.append(self)
+
     def see_argument(self, tensor: torch.Tensor) -> None:
-        """Take note of a strided tensor that an operator was handed."""
+        """Record a strided tensor that an operator received."""
         storage = tensor.untyped_storage()
         if storage._cdata not in self._alive:
-            self._watch(storage, storage.nbytes() if storage.resizable() else 0)
+            self._watch(storage, borrowed=not storage.resizable())
 
     def see_result(self, tensor: torch.Tensor) -> None:
-        """Take note of a strided tensor that an operator returned: memory it allocated, or resized, or was given."""
+        """Record a strided tensor that an operator returned: memory that it allocated, resized or received."""
         storage = tensor.untyped_storage()
-        known = self._alive.get(storage._cdata)
-        if known is None:
-            self._watch(storage, storage.nbytes())
-        elif known.nbytes and storage.nbytes() != known.nbytes:
-            self._count(storage.nbytes() - known.nbytes)
-            known.nbytes = storage.nbytes()
+        if storage._cdata in self._alive:
+            self.see_size(storage)
+        else:
+            self._watch(storage, borrowed=False)
+
+    def see_size(self, storage: torch.UntypedStorage) -> None:
+        """Record the current size of a storage, if it is followed."""
+        alive = self._alive.get(storage._cdata)
+        if alive is not None and alive.followed and storage.nbytes() != alive.nbytes:
+            self._count(storage.nbytes() - alive.nbytes)
+            alive.nbytes = storage.nbytes()
 
     def take_peak(self) -> int:
-        """Return the most bytes alive at once since this was last asked."""
+        """Return the peak of live bytes since the previous call."""
         peak, self.peak_bytes = self.peak_bytes, self.live_bytes
         return peak
 
     def forget(self) -> None:
         """Stop following; the figures stay as they are."""
         self._alive.clear()
+        if self in _following:
+            _following.remove(self)
+        if not _following and "resize_" in vars(torch.UntypedStorage):
+            del torch.UntypedStorage.resize_  # uncovers the inherited method again
 
-    def _watch(self, storage: torch.UntypedStorage, nbytes: int) -> None:
+    def _watch(self, storage: torch.UntypedStorage, *, borrowed: bool) -> None:
         device = storage.device.type
-        followed = device == self._device if self._device else device != "meta"
         alive = _Alive(storage, self._died)
         alive.address = storage._cdata
-        alive.nbytes = nbytes if followed else 0
+        alive.followed = not borrowed and (device == self._device if self._device else device != "meta")
+        alive.nbytes = storage.nbytes() if alive.followed else 0
         self._alive[alive.address] = alive
         self._count(alive.nbytes)
 
@@ -75,3 +93,15 @@ class Storages:
         assert isinstance(alive, _Alive)
         if self._alive.pop(alive.address, None) is not None:
             self.live_bytes -= alive.nbytes
+
+
+_following: list[Storages] = []
+_resize: Any = torch.UntypedStorage.resize_  # inherited from a class of C++
+
+
+@functools.wraps(_resize)
+def _resize_and_see(self: torch.UntypedStorage, size: Any) -> Any:
+    resized = _resize(self, size)
+    for storages in _following:
+        storages.see_size(self)
+    return resized

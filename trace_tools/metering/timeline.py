@@ -1,6 +1,6 @@
-"""Functions called one after another → the tensor bytes alive after each operator of each.
+"""Record the live tensor bytes after each operator of several functions.
 
-For a figure of memory over time: what `count(f).peak_bytes` says of a whole call, operator by operator.
+For a figure of memory over time: `count(f).peak_bytes` of a whole call, but operator by operator.
 
     forward, backward = bytes_alive([x, *model.parameters()], lambda: losses.append(model(x)), run_backward)
 """
@@ -17,21 +17,20 @@ from trace_tools.metering.operators import EagerMode
 
 
 def bytes_alive(held: Iterable[torch.Tensor], *phases: Callable[[], object]) -> list[list[int]]:
-    """Call each phase once, in order, and return for each the bytes alive after each of its operators.
+    """Call each phase once, in order, and return for each the live bytes after each of its operators.
 
-    The tensors in `held` count from the start, others from when an operator makes or is first handed them.
-    What an operator frees shows after the next one. Each list begins with what was alive before its phase.
+    The tensors in `held` count from the start, others from when an operator first makes or receives them. Memory that
+    an operator frees shows after the next operator. Each list begins with the live bytes before its phase.
     """
     with Meter() as meter:
         for tensor in held:
             tensor.detach()  # an operator that shows the meter its memory
-        return [_phase(meter, phase) for phase in phases]
-
-
-def _phase(meter: Meter, phase: Callable[[], object]) -> list[int]:
-    with _Readings(meter) as readings:
-        phase()
-    return [*readings.live_bytes, meter.live_bytes]
+        alive = []
+        for phase in phases:
+            with _Readings(meter) as readings:
+                phase()
+            alive.append([*readings.live_bytes, meter.live_bytes])
+        return alive
 
 
 class _Readings(EagerMode):

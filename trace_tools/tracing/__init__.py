@@ -1,1 +1,1 @@
-"""A lecture → a trace: probes, processes, journals, and what they say together."""
+"""Trace a lecture: insert probes, run processes, and merge their journals into a trace."""

@@ -1,15 +1,20 @@
-"""The process that others are forked from: it has imported what they need, so that each begins in milliseconds.
+"""Fork processes from a server that has imported their modules, so that each starts in milliseconds.
 
-    python -P -m trace_tools.tracing.fork_server N torch|plain    (`processes.ForkServer` starts it, and asks)
+    python -P -m trace_tools.tracing.fork_server N torch|plain    (`processes.ForkServer` starts it and sends requests)
 
-A request on the socket N is one byte with three descriptors: a socket of the new process's own, its output, and a pipe
-on which it tells where it is. On its own socket comes what it shall do, a line of JSON: {"module": …, "arguments": […],
-"telling": the descriptor as which it has the pipe, "environment": {…}}. What goes back there is its process id, and its
-status once it has ended: a line each. It ends when nobody listens on N any more; so does a process whose parent ends.
+A request on the socket N is one byte with three descriptors: a socket for the new process, its output, and its progress
+pipe. The task follows on the process's own socket, as a line of JSON: {"module": …, "arguments": […], "telling": the
+descriptor number for the pipe, "environment": {…}}. The answers on that socket are two lines: its process id, and its
+status once it has ended. The server ends when N is closed; so does a process when its parent ends.
+
+The forkserver of `multiprocessing` can't do this. Its processes share the environment, output and session of its first
+user. Their leftover processes keep running. They import `__main__` again. An error while importing torch is not
+reported. `_become` and the client would still be needed.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -21,17 +26,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from trace_tools.describing.threads import unsignalled
+from trace_tools.util.garbage import collector_paused
 
-LOOK_S = 0.01  # how often it looks whether a process has ended, while there are any
-PLAIN = ("trace_tools.tracing.child", "trace_tools.describing.values")
+LOOK_S = 0.01  # interval of checks for ended processes, while any run
+PLAIN = ("trace_tools.tracing.worker", "trace_tools.describing.values")
 TORCH = ("torch", *PLAIN, "trace_tools.describing.tensors", "trace_tools.metering.meters")
 
 
 def serve(asking: socket.socket, imported: Sequence[str]) -> None:
-    """Fork a process for each request, and tell how it ended, until nobody asks any more."""
-    with unsignalled():  # torch's threads are none of a lecture's
+    """Fork a process for each request and report its status, until the socket is closed."""
+    with unsignalled(), collector_paused():  # torch's threads must not handle a lecture's signals
         for name in imported:
             importlib.import_module(name)
+    if imported is TORCH:  # else garbage collections in each process would scan torch's objects and copy their pages
+        gc.freeze()
     running: dict[int, socket.socket] = {}
     while True:
         ready, _, _ = select.select([asking], [], [], LOOK_S if running else None)
@@ -53,17 +61,17 @@ def serve(asking: socket.socket, imported: Sequence[str]) -> None:
             if os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 continue
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(number, signal.SIGKILL)  # what it started and left, while its number is not another's
+                os.killpg(number, signal.SIGKILL)  # its leftovers, before its process id is reused
             _tell(running.pop(number), os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 
 
 def _tell(own: socket.socket, number: int) -> None:
-    with suppress(OSError):  # nobody waits for it any more
+    with suppress(OSError):  # the client no longer waits
         own.sendall(b"%d\n" % number)
 
 
 def _become(own: socket.socket, output: int, told: int) -> None:
-    """Do what the request says as a process that was started for it alone would; does not return."""
+    """Become the requested process, as if started on its own; does not return."""
     status = os.EX_SOFTWARE
     try:
         os.setsid()
@@ -82,15 +90,12 @@ def _become(own: socket.socket, output: int, told: int) -> None:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        with suppress(OSError, ValueError):
-            sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):  # as Python does on exit
+            with suppress(AttributeError, OSError, ValueError):
+                stream.flush()
         os._exit(status)
 
 
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv[1])), TORCH if sys.argv[2] == "torch" else PLAIN)
-    os._exit(0)  # Python would take torch's modules apart first
-elif __name__ == "__mp_main__":  # as in `child`, which it was in the place of
-    from trace_tools.tracing.adopted import adopt_in_spawned
-
-    adopt_in_spawned()
+    os._exit(0)  # a normal exit would first destroy torch's modules

@@ -1,12 +1,12 @@
-"""Modules that are traced with a lecture: found by path or name, numbered on from the lecture, loaded with probes.
+"""Trace modules with a lecture: find them by path or name, number their statements, load them with probes.
 
     modules = found(["shapes.py", "layers"], lecture)       # [Module("shapes", "shapes.py", …), Module("layers", …), …]
-    instrumented([lecture, *sources])                       # the latter with probes: numbers go on from one to the next
-    joined([lecture, *sources]).statements[number]          # the statement of any of them
+    instrumented([lecture, *sources])                       # the sources with probes, numbered after the lecture
+    joined([lecture, *sources]).statements[number]          # a statement of any of them
     sys.meta_path.insert(0, Loading(modules, programs))     # from now on they are loaded with probes
 
-What a module does when it is imported is the step that imports it; the functions in it have frames and steps as the
-lecture's do. Their steps name their source in `Frame.source`.
+Code that a module runs on import belongs to the step that imports it. Its functions have frames and steps like those of
+the lecture; `Frame.source` gives their source.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from trace_tools.directives import parse_directives
 from trace_tools.errors import UsageError
-from trace_tools.file_format.validation import MOST_SOURCES
-from trace_tools.imports import OURS
-from trace_tools.statements import ParsedSource, parse_source, read_text
+from trace_tools.source.directives import parse_directives
+from trace_tools.source.imports import OURS
+from trace_tools.source.statements import ParsedSource, parse_source, read_text
+from trace_tools.trace.validation import MOST_SOURCES
 from trace_tools.tracing.instrument import Instrumented, instrument
 
-STORED = "included.json"  # in a run's folder
+STORED = "included.json"  # file in a run's folder
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One module: its name where it is imported, its path in the trace, and its source."""
+    """A traced module: its import name, its path in the trace, and its source."""
 
     name: str
     path: str
@@ -44,15 +44,15 @@ class Module:
 
     @property
     def source(self) -> ParsedSource:
-        """The module, parsed."""
+        """The parsed source of the module."""
         return parse_source(self.text, self.path)
 
 
 def found(asked: Iterable[str], lecture: Path) -> list[Module]:
-    """Return the modules that are asked for, by path or by name, each once; of a package or a folder, all.
+    """Return the requested modules, by path or name, each once; for a package or folder, all its modules.
 
-    Raises UsageError for what is not there, is no Python or is the lecture itself, and LectureError, at its line, for a
-    module that can't be parsed or has a mistake in its directives.
+    Raises UsageError for a name that is missing, not Python or the lecture itself. Raises LectureError, with its line,
+    for a module that can't be parsed or has a mistake in its directives.
     """
     modules: dict[str, Module] = {}
     folder = lecture.resolve().parent
@@ -60,12 +60,12 @@ def found(asked: Iterable[str], lecture: Path) -> list[Module]:
         files = [*_by_path(name, folder)] or [*_by_name(name, folder)]
         if not files:
             raise UsageError(
-                f"--include {name}: no such module; expected a file or a folder of Python beside or below "
-                f"{folder.name}/, or the name of a module that can be imported there"
+                f"--include {name}: no such module; expected a Python file or folder in "
+                f"{folder.name}/, or the name of a module that the lecture can import"
             )
         for path, root in files:
             if path == lecture.resolve():
-                raise UsageError(f"--include {name}: that is the lecture itself")
+                raise UsageError(f"--include {name}: this is the lecture, which is always traced")
             inside = path.relative_to(root)
             parts = inside.with_suffix("").parts
             dotted = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
@@ -73,14 +73,14 @@ def found(asked: Iterable[str], lecture: Path) -> list[Module]:
             parse_directives(replace(module.source, path=str(path)))
             modules.setdefault(dotted, module)
             if dotted.partition(".")[0] == OURS:
-                raise UsageError(f"--include {name}: these are the tools that trace")
+                raise UsageError(f"--include {name}: trace-tools itself can't be traced")
     if len(modules) >= MOST_SOURCES:
-        raise UsageError(f"--include: {len(modules):,} modules; expected less than {MOST_SOURCES:,}")
+        raise UsageError(f"--include: {len(modules):,} modules; expected fewer than {MOST_SOURCES:,}")
     return list(modules.values())
 
 
 def _by_path(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
-    """Yield the files that a path means, with the folder from which they are imported: the lecture's."""
+    """Yield the files at a path, each with the lecture's folder, from where they are imported."""
     for base in (Path.cwd(), folder):
         path = (base / name).resolve()
         if path.is_relative_to(folder) and (path.suffix == ".py" or path.is_dir()) and path.exists():
@@ -89,7 +89,7 @@ def _by_path(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
 
 
 def _by_name(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
-    """Yield the files of a module by its name, as the lecture would import it; nothing of it is executed."""
+    """Yield the files of a module by name, as the lecture would import it, without executing it."""
     places: Sequence[str] | None = [str(folder), *sys.path]
     spec = None
     for part in name.split("."):
@@ -112,19 +112,19 @@ def _by_name(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
 
 
 def store(modules: Sequence[Module], folder: Path) -> None:
-    """Write modules into a run's folder, for its processes and for who merges it."""
+    """Write modules into a run's folder, for its processes and for merging."""
     if modules:
         (folder / STORED).write_text(json.dumps([asdict(module) for module in modules]), encoding="utf-8")
 
 
 def stored(folder: Path) -> list[Module]:
-    """Return the modules that a run traces besides its lecture."""
+    """Return the modules that a run traces with its lecture."""
     path = folder / STORED
     return [Module(**plain) for plain in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
 
 
 def joined(sources: Sequence[ParsedSource]) -> ParsedSource:
-    """Return the first source with the statements of all: the numbers of each go on where the one before ended."""
+    """Return the first source with the statements of all, numbered consecutively."""
     firsts = first_numbers(sources)
     shifted = tuple(
         replace(s, number=s.number + first, parent=None if s.parent is None else s.parent + first)
@@ -135,18 +135,18 @@ def joined(sources: Sequence[ParsedSource]) -> ParsedSource:
 
 
 def first_numbers(sources: Sequence[ParsedSource]) -> list[int]:
-    """Return the number of each source's first statement among those of all."""
+    """Return the number of each source's first statement in the joined numbering."""
     return [0, *itertools.accumulate(len(source.statements) for source in sources[:-1])]
 
 
 def place(number: int, firsts: Sequence[int]) -> tuple[int, int]:
-    """Return which source a number among those of all is in, and its number there."""
+    """Return the source of a joined number, and the statement's number in that source."""
     source = max(0, bisect.bisect_right(firsts, number) - 1)
     return source, number - firsts[source] if number >= 0 else number
 
 
 def together(programs: Sequence[Instrumented]) -> Instrumented:
-    """Return what the recorder must know of several programs, with the first one's tree."""
+    """Combine the facts that the recorder needs from several programs, with the tree of the first."""
     first = programs[0]
     for other in programs[1:]:
         first = replace(
@@ -157,12 +157,13 @@ def together(programs: Sequence[Instrumented]) -> Instrumented:
             claims=first.claims | other.claims,
             catching=first.catching | other.catching,
             annotated=first.annotated | other.annotated,
+            inspected=first.inspected | other.inspected,
         )
     return first
 
 
 def instrumented(sources: Sequence[ParsedSource]) -> list[Instrumented]:
-    """Return all sources but the first, the lecture's, with probes whose numbers go on."""
+    """Return all sources except the first, the lecture, with probes in the joined numbering."""
     return [
         instrument(source, parse_directives(source), first=first, imported=True)
         for source, first in zip(sources[1:], first_numbers(sources)[1:], strict=True)
@@ -170,7 +171,7 @@ def instrumented(sources: Sequence[ParsedSource]) -> list[Instrumented]:
 
 
 class Loading(importlib.abc.MetaPathFinder):
-    """Has modules loaded with probes in them, by whatever finds and loads them otherwise."""
+    """Inserts probes into modules when their usual finder and loader load them."""
 
     def __init__(self, modules: Sequence[Module], programs: Sequence[Instrumented]) -> None:
         self.trees = {module.name: program.tree for module, program in zip(modules, programs, strict=True)}
@@ -178,7 +179,7 @@ class Loading(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return how one of the modules is loaded; None for all others."""
+        """Return the spec of an included module, or None for other modules."""
         if name not in self.trees:
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
@@ -189,5 +190,5 @@ class Loading(importlib.abc.MetaPathFinder):
         return spec
 
     def _code(self, name: str, origin: str, fullname: str) -> types.CodeType:
-        # Compiled anew for each run: dynamo keeps what it made of a code object, with the old module's globals.
+        # Compiled again for each run: dynamo caches by code object, together with the globals of the old module.
         return compile(self.trees[name], origin, "exec", dont_inherit=True)

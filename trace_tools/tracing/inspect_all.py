@@ -1,12 +1,12 @@
-"""`--inspect-all`: an @inspect for every name that a statement binds, as if the author had written it."""
+"""Implement `--inspect-all`: add an @inspect for every name that a statement binds."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from trace_tools.directives import Directive, Inspected, Place
-from trace_tools.statements import ParsedSource, Statement
+from trace_tools.source.directives import Directive, Inspected, Place
+from trace_tools.source.statements import ParsedSource, Statement
 
 
 def inspect_all(source: ParsedSource) -> list[Directive]:

@@ -1,10 +1,10 @@
-"""Syntax tree → the same program with probes in it.
+"""Insert probes into a syntax tree; the program stays the same.
 
-The lecture runs as ordinary Python; before each statement stands one call that closes the step
-before it and opens the next. Nothing else is intercepted, so library code runs untouched.
+The lecture runs as ordinary Python. Before each statement, one call closes the previous step and opens the next.
+Nothing else is intercepted, so library code runs unchanged.
 
     def f(x):                      def f(x):
-        y = g(x)  # @inspect y         if _@is_compiling(): <the body as written>
+        y = g(x)  # @inspect y         if _@is_compiling() or _@in_graph(): <the body as written>
         return y                       else:
                                            _@frame = _@open(0)
                                            try:
@@ -19,9 +19,9 @@ before it and opens the next. Nothing else is intercepted, so library code runs 
                                            except BaseException: _@frame.raised(); raise
                                            finally: _@frame.close()
 
-Two whole bodies behind one test, because dynamo then sees exactly the plain function. The generated
-names can't be written in Python, and start with an underscore so that star-imports leave them alone.
-No probe keeps a value: temporaries are cleared before the next statement runs.
+The body is emitted twice because dynamo and torch's other tracers, which record the code that runs, must get the body
+as written. Generated names can't be written in Python, and start with an underscore so that star-imports skip them. No
+probe keeps a value: temporaries are cleared before the next statement runs.
 """
 
 from __future__ import annotations
@@ -30,19 +30,13 @@ import ast
 import copy
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from trace_tools.directives import Directive, Inspected
-from trace_tools.statements import (
-    FUNCTIONS,
-    MAIN,
-    MODULE,
-    ParsedSource,
-    bare_call,
-    parse_source,
-    qualified_name,
-    sections,
-)
+from trace_tools.source.directives import RETURN, Directive, Inspected
+from trace_tools.source.statements import FUNCTIONS, ParsedSource, bare_call, parse_source, qualified_name, sections
+from trace_tools.source.vocabularies import narrative_calls
+from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.tracing.syntax import (
     FRAME,
     assign,
@@ -61,10 +55,10 @@ from trace_tools.tracing.syntax import (
     probe,
     suspends,
 )
-from trace_tools.vocabularies import narrative_calls
 
 OPEN = "_@open"
 IS_COMPILING = "_@is_compiling"
+IN_GRAPH = "_@in_graph"
 UNSET = "_@unset"
 SKIPPED = "_@skipped"
 SHOWN = "_@shown"
@@ -73,25 +67,26 @@ MODULE_FRAME = -1
 
 LEAVING = (ast.Raise, ast.Continue, ast.Break)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
-SILENT = (ast.Pass, ast.Break, ast.Continue)  # behind a probe there is no instruction left that is theirs
+SILENT = (ast.Pass, ast.Break, ast.Continue)  # these compile to no instruction of their own after a probe
 SELF_PROBED = (ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar)
 
 
 @dataclass(frozen=True, slots=True)
 class Instrumented:
-    """A tree with probes, and what the recorder must know of its statements."""
+    """A tree with probes, and the facts about its statements that the recorder needs."""
 
     tree: ast.Module
     functions: dict[int, str]  # number of each `def` (MODULE_FRAME for the module) → qualified name
     suspending: frozenset[int]  # statements that yield or await
     covered: frozenset[int]  # statements and functions under @stepover
-    claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → its test, and its sides, as written
-    catching: frozenset[int]  # statements whose AssertionError is caught around them in the same function
-    annotated: frozenset[int]  # functions in which something is inspected, asserted or said
+    claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → source of its test, and of the sides of the test
+    catching: frozenset[int]  # statements inside a `try` or `with` of the same function that catches AssertionError
+    annotated: frozenset[int]  # functions with an inspected value, a claim or narrative
+    inspected: frozenset[int]  # statements with inspected expressions
 
 
 def is_generated(name: object) -> bool:
-    """Whether a name is the instrumenter's: none that can be written in Python begins like this."""
+    """Return whether a name was generated: no name that can be written in Python starts with `_@`."""
     return isinstance(name, str) and name.startswith("_@")
 
 
@@ -103,20 +98,21 @@ def instrument(
     keep_going: bool = False,
     first: int = 0,
     imported: bool = False,
+    main: str = MAIN,
 ) -> Instrumented:
-    """Return `source` with probes; in `main`, the functions named in `skipped` do nothing and return None.
+    """Return `source` with probes; in the function `main`, functions named in `skipped` have no effect and return None.
 
-    `keep_going`: what a section raises does not leave `main`, where a statement of its body calls the section, and
-    does nothing else. `first` is the number of the first statement. Of a source that the lecture imports, only the
-    functions have probes.
+    With `keep_going`, an exception from a section does not leave `main`, provided that the call is a whole statement of
+    its body. `first` is the number of the first statement. In an `imported` source, only functions have probes.
     """
-    private = parse_source(source.text, source.path)  # the visitors change the tree in place
-    return _Instrumenter(private, directives, skipped, keep_going=keep_going, first=first, imported=imported).run()
+    private = parse_source(source.text, source.path)  # the visitors modify the tree
+    made = _Instrumenter(private, directives, skipped, keep_going=keep_going, first=first, imported=imported, main=main)
+    return made.run()
 
 
 @dataclass
 class _Notes:
-    """The directives of one statement, by where their values are read."""
+    """The directives of one statement, by the position where their values are read."""
 
     header: list[Inspected] = field(default_factory=list)
     after: list[Inspected] = field(default_factory=list)
@@ -141,20 +137,30 @@ class _Instrumenter:
         keep_going: bool,
         first: int,
         imported: bool,
+        main: str,
     ) -> None:
         self.source = source
         self.skipped = skipped
         self.first = first
         self.imported = imported
-        main, named = source.function(MAIN), set(sections(source)) if keep_going else set()
-        body: list[ast.stmt] = main.node.body if main is not None else []  # type: ignore[attr-defined]
+        self.main = main
+        definition, named = source.function(main), set(sections(source, main)) if keep_going else set()
+        body: list[ast.stmt] = definition.node.body if definition is not None else []  # type: ignore[attr-defined]
         self.survived = frozenset(node for node in body if bare_call(node) in named)
         self.number_of = {s.node: s.number for s in source.statements}
         self.notes = {s.number: _Notes() for s in source.statements}
+        self.inspected = frozenset(
+            first + directive.statement for directive in directives if directive.name == "inspect"
+        )
         for directive in directives:
             node = source.statements[directive.statement].node
             self.notes[directive.statement].add(directive, leaves=isinstance(node, LEAVING))
-        self.functions = {} if imported else {MODULE_FRAME: MODULE}  # these and all below by the numbers that are told
+        self.returned: dict[ast.stmt, Inspected] = {}  # functions with `@inspect return` on the `def` line
+        for statement in source.statements:
+            if isinstance(statement.node, FUNCTIONS):
+                self._inspect_returns(statement.node)
+        # by the recorder's numbers, as in all attributes below
+        self.functions = {} if imported else {MODULE_FRAME: MODULE}
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.names = itertools.count()
         self.catching = frozenset(
@@ -168,10 +174,12 @@ class _Instrumenter:
 
     def run(self) -> Instrumented:
         body = self.source.tree.body
+        if not self.imported:
+            body = [_Guards(Path(self.source.path).stem).visit(node) for node in body]
         start = len(body) if self.imported else preamble_length(body)
         if self.imported:
             body = [_Functions(self).visit(node) for node in body]
-        # What `vars()` returns here is the module's own dictionary: only a list can be shown without generated names.
+        # `vars()` of a module returns its own dictionary, so only a list (`dir()`) can omit generated names.
         framed = [_Names(frozenset({"dir"})).visit(node) for node in self._framed(MODULE_FRAME, body[start:])]
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
         return Instrumented(
@@ -182,6 +190,7 @@ class _Instrumenter:
             claims=self.claims,
             catching=self.catching,
             annotated=self._annotated(),
+            inspected=self.inspected,
         )
 
     def _annotated(self) -> frozenset[int]:
@@ -195,19 +204,52 @@ class _Instrumenter:
                 found.add(statement.function)
         return frozenset(number for number, name in self.functions.items() if name in found)
 
+    def _inspect_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Copy a function's directives to its `return` statements.
+
+        `def f(x):  # @inspect return` applies to each `return` in it, `# @inspect x` to each `return` of a name.
+        """
+        header = self.notes[self.number_of[node]].header
+        asked = next((item for item in header if item.is_return), None)
+        if asked is not None:
+            header[:] = [item for item in header if not item.is_return]
+            self.returned[node] = asked
+        inner = (part for child in node.body for part in own_nodes(child))
+        for found in inner if asked or header else ():
+            if isinstance(found, ast.Return) and (asked or isinstance(found.value, ast.Name)):
+                self._inspect_return(found, asked or Inspected(RETURN, load(RETURN)))
+
+    def _inspect_return(self, node: ast.Return, item: Inspected) -> None:
+        """Add `@inspect return` to a statement unless its returned value is already inspected there."""
+        after = self.notes[self.number_of[node]].after
+        name = node.value.id if isinstance(node.value, ast.Name) else RETURN
+        if not any(other.source in (RETURN, name) for other in after):
+            after.append(item)
+
     # ------------------------------------------------------------------ frames
 
-    def _framed(self, number: int, body: list[ast.stmt], arguments: Sequence[Inspected] = ()) -> list[ast.stmt]:
-        """body → open a frame; try: probed body; except: say so, raise; finally: close the frame."""
+    def _framed(
+        self,
+        number: int,
+        body: list[ast.stmt],
+        arguments: Sequence[Inspected] = (),
+        returned: Inspected | None = None,
+    ) -> list[ast.stmt]:
+        """body → open a frame; try: probed body; except: record the exception, raise; finally: close the frame.
+
+        `returned`: a call that reaches the end of its body returned None, which is shown on the line of its `def`.
+        """
         if not body:
             return []
         inner = [*at(body[0], ended(arguments, "argument")), *self._block(body)]
+        if returned is not None:
+            inner += at(body[-1], ended([replace(returned, node=ast.Constant(None))], "argument"))
         told = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
         opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
         return at(body[0], [opened, ast.Try(inner, [told], [], [probe("close")])])
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
-        """def: body → def: docstring; global …; if compiling: body as written; else: framed body."""
+        """def: body → def: docstring; global …; if in a graph: body as written; else: framed body."""
         number = self.number_of[node]
         self.functions[self.told(node)] = qualified_name(self.source.statements[number])
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
@@ -216,8 +258,11 @@ class _Instrumenter:
             return node
         declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
         plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
-        framed = [_Names().visit(child) for child in self._framed(self.told(node), body, self.notes[number].header)]
-        choice = ast.If(ast.Call(load(IS_COMPILING), [], []), plain, framed)
+        probed = self._framed(self.told(node), body, self.notes[number].header, self.returned.get(node))
+        framed = [_Names().visit(child) for child in probed]
+        # Dynamo folds the first call to True and never reaches the second.
+        asked: list[ast.expr] = [ast.Call(load(name), [], []) for name in (IS_COMPILING, IN_GRAPH)]
+        choice = ast.If(ast.BoolOp(ast.Or(), asked), plain, framed)
         return changed(node, body=[*node.body[:start], *declared, *at(body[0], [choice])])
 
     # ------------------------------------------------------------------ statements
@@ -226,16 +271,16 @@ class _Instrumenter:
         return [new for child in body for new in at(child, self._survived(child, self._statement(child)))]
 
     def _survived(self, node: ast.stmt, probed: list[ast.stmt]) -> list[ast.stmt]:
-        """section() → try: section(); except: say so, go on."""
+        """section() → try: section(); except: record the exception, continue."""
         if node not in self.survived:
             return probed
         return [ast.Try(probed, [ast.ExceptHandler(load("Exception"), None, [probe("survived")])], [], [])]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        """statement → its probe; the statement; the values its directives ask for."""
+        """statement → its probe; the statement; the values that its directives inspect."""
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return [ast.Pass()]
-        if self.skipped and self.source.statements[self.number_of[node]].function == MAIN:
+        if self.skipped and self.source.statements[self.number_of[node]].function == self.main:
             if bare_call(node) in self.skipped:
                 return [ast.Pass()]
             _Skipping(self.skipped).visit(node)
@@ -252,15 +297,24 @@ class _Instrumenter:
         return [*self._opening(node, notes), *rewrite(node, notes), *ended(notes.after)]
 
     def _spread(self, node: ast.stmt, inspected: list[Inspected]) -> None:
-        """if x: return y  # @inspect y → read y before `return` too, since what comes after won't be reached."""
+        """if x: return y  # @inspect y → read y before the `return` as well, because the code after it is not reached.
+
+        `@inspect return` is moved to the `return` statement; y is then read where the returned value is read.
+        """
         inner = getattr(node, "body", ()) if inspected else ()
         leaving = (ast.Return, ast.Raise) if isinstance(node, LOOPS) else (ast.Return, *LEAVING)
+        moved = [item for item in inspected if item.is_return] if inner else []
+        inspected[:] = [item for item in inspected if item not in moved]
         for child in inner:
+            notes = self.notes[self.number_of[child]]
+            if isinstance(child, ast.Return):
+                for item in moved:
+                    self._inspect_return(child, item)
             if isinstance(child, leaving):
-                self.notes[self.number_of[child]].before.extend(inspected)
+                (notes.after if isinstance(child, ast.Return) and notes.after else notes.before).extend(inspected)
 
     def _opening(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
-        """→ the probe; values read before the statement runs get a step that is left and resumed."""
+        """statement → its probe. Values read before the statement runs belong to a step that is left and resumed."""
         if notes.before:
             token = self._name()
             entered = [assign(token, self._enter(node)), *ended(notes.before)]
@@ -289,7 +343,7 @@ class _Instrumenter:
         return [changed(node, body=[*read, *self._block(node.body)], orelse=orelse)]
 
     def _for(self, node: ast.For | ast.AsyncFor, notes: _Notes) -> list[ast.stmt]:
-        """for: body → for: values; body; probe (before `continue` too), so each evaluation is a step."""
+        """for: body → for: values; body; probe (also before `continue`), so that each evaluation is a step."""
         body = [*ended(notes.header), *self._loop_body(node, notes)]
         return [changed(node, body=body, orelse=self._block(node.orelse))]
 
@@ -317,7 +371,7 @@ class _Instrumenter:
     _asyncwith = _with
 
     def _try(self, node: ast.Try | ast.TryStar, notes: _Notes) -> list[ast.stmt]:
-        """except: body → except: say that the step raised; body."""
+        """except: body → except: record that the step raised; body."""
         handlers = [changed(h, body=[*at(h, [probe("caught")]), *self._block(h.body)]) for h in node.handlers]
         orelse, finalbody = self._block(node.orelse), self._block(node.finalbody)
         return [changed(node, body=self._block(node.body), handlers=handlers, orelse=orelse, finalbody=finalbody)]
@@ -325,7 +379,7 @@ class _Instrumenter:
     _trystar = _try
 
     def _match(self, node: ast.Match, notes: _Notes) -> list[ast.stmt]:
-        """match x: case: body → match x: case: values; body; where no case fits: values."""
+        """match x: case: body → match x: case: values; body; if no case matches: values."""
         read = ended(notes.header)
         cases = [changed(case, body=[*copy.deepcopy(read), *self._block(case.body)]) for case in node.cases]
         if read and not is_irrefutable(node.cases[-1]):
@@ -333,15 +387,19 @@ class _Instrumenter:
         return [changed(node, cases=cases)]
 
     def _return(self, node: ast.Return, notes: _Notes) -> list[ast.stmt]:
-        """return x  # @inspect y → v = x; values; resume; return v, with v cleared before any `finally`."""
+        """return x  # @inspect y → v = x; values; resume; return v, with v cleared before any `finally`.
+
+        `@inspect return` reads v.
+        """
         read, notes.after = notes.after, []
         if not read:
             return [node]
-        token = self._name()
+        token, name = self._name(), self._name()
         entered, resumed = assign(token, self._enter(node)), probe("resume", load(token))
-        if node.value is None:  # in an asynchronous generator the only form there is
+        result = ast.Constant(None) if node.value is None else load(name)
+        read = [replace(item, node=result) if item.is_return else item for item in read]
+        if node.value is None:  # an asynchronous generator allows no other form
             return [entered, *ended(read), resumed, node]
-        name = self._name()
         cleared = ast.NamedExpr(ast.Name(name, ast.Store()), ast.Constant(None))
         taken = ast.Subscript(ast.Tuple([load(name), cleared], ast.Load()), ast.Constant(0), ast.Load())
         return [entered, assign(name, node.value), *ended(read), resumed, changed(node, value=taken)]
@@ -363,10 +421,10 @@ class _Instrumenter:
         def set_all(value: ast.expr) -> list[ast.stmt]:
             return [ast.Assign([ast.Name(n, ast.Store()) for n in names], value)] if names else []
 
-        forgotten = set_all(ast.Constant(None))  # before the message is made, as the values of a test are
+        forgotten = set_all(ast.Constant(None))  # before the message is built, as Python drops the values of a test
         broken = ast.If(frame_call("broken", *values), [*forgotten, failed], [])
         held = probe("held", *copy.deepcopy(values))
-        # An error of a side's `__bool__` is at the statement, from its beginning to its end.
+        # An error in a side's `__bool__` has the position of the whole statement.
         judged = ast.copy_location(ast.If(test, at(node, [held]), at(node, [broken])), node)
         if not names:
             return [judged]
@@ -397,7 +455,7 @@ class _Instrumenter:
     # ------------------------------------------------------------------ small pieces
 
     def told(self, node: ast.AST) -> int:
-        """Return the number that the recorder is told of a statement."""
+        """Return a statement's number in the records."""
         return self.first + self.number_of[node]  # type: ignore[index]
 
     def step(self, kind: str, node: ast.stmt) -> ast.Expr:
@@ -411,7 +469,7 @@ class _Instrumenter:
 
 
 class _Functions(ast.NodeTransformer):
-    """A class body is one step; the functions in it get frames."""
+    """Gives frames to the functions in a class; the class body itself is one step."""
 
     def __init__(self, instrumenter: _Instrumenter) -> None:
         self.instrumenter = instrumenter
@@ -423,9 +481,9 @@ class _Functions(ast.NodeTransformer):
 
 
 class _Names(ast.NodeTransformer):
-    """locals() → shown(locals()); eval(x) → eval(x, *scope(eval)): without the generated names among its own.
+    """locals() → shown(locals()); eval(x) → eval(x, *scope(eval)): hide the generated names.
 
-    The functions in a function have been seen to already.
+    Nested functions have been visited already.
     """
 
     def __init__(self, showing: frozenset[str] = frozenset({"locals", "vars", "dir", "eval", "exec"})) -> None:
@@ -452,13 +510,13 @@ class _Names(ast.NodeTransformer):
 
 
 class _Covered(_Functions):
-    """Under @stepover nothing is a step; asserts are claims all the same."""
+    """Gives no steps to statements under @stepover; their asserts are still claims."""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
         return node
 
     def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
-        return ast.copy_location(ast.Pass(), node)  # it stands at the top of the function
+        return ast.copy_location(ast.Pass(), node)  # now declared at the top of the function
 
     visit_Nonlocal = visit_Global
 
@@ -467,7 +525,7 @@ class _Covered(_Functions):
 
 
 class _Continues(ast.NodeTransformer):
-    """continue → the loop's probe; continue (in this loop, not in those inside it)."""
+    """continue → the loop's probe; continue (in this loop, not in inner ones)."""
 
     def __init__(self, probe: ast.stmt) -> None:
         self.probe = probe
@@ -488,7 +546,7 @@ class _Continues(ast.NodeTransformer):
 
 
 class _Undeclared(ast.NodeTransformer):
-    """global x → pass: the declaration stands at the top of the function instead."""
+    """global x → pass: the declaration is moved to the top of the function."""
 
     def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:
         return ast.copy_location(ast.Pass(), node)
@@ -501,8 +559,34 @@ class _Undeclared(ast.NodeTransformer):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _other_scope
 
 
+class _Guards(ast.NodeTransformer):
+    """__name__ == "__main__" → "lecture" == "__main__" in the module's own code, because the tracer calls `main`.
+
+    An assert is left unchanged: it states that the file runs as a script, which is true.
+    """
+
+    def __init__(self, imported_as: str) -> None:
+        self.imported_as = imported_as
+
+    def visit_Compare(self, node: ast.Compare) -> ast.Compare:
+        sides = [node.left, *node.comparators]
+        if any(isinstance(side, ast.Constant) and side.value == "__main__" for side in sides):
+            node.left, *node.comparators = [
+                ast.copy_location(ast.Constant(self.imported_as), side)
+                if isinstance(side, ast.Name) and side.id == "__name__"
+                else side
+                for side in sides
+            ]
+        return node
+
+    def _another_matter(self, node: ast.AST) -> ast.AST:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_Assert = _another_matter
+
+
 class _Skipping(ast.NodeTransformer):
-    """second → nothing: what the module has in place of a section that is not to run."""
+    """second → a function without effect, if `second` is a section that must not run."""
 
     def __init__(self, skipped: frozenset[str]) -> None:
         self.skipped = skipped

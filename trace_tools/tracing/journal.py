@@ -1,9 +1,9 @@
-"""Records → a process's journal on disk, which survives the process.
+"""Write records to a process's journal on disk, which survives the process, and read them.
 
-A journal is a file of JSON lines, one record each; what has been written stays there whatever kills
-the process. Beside it stands a tail: records that the limit may yet discard (the last executions in
-loops still running) and the steps now open. The tail is started anew when it has grown, so that a
-loop of any length leaves a journal of bounded size, and is removed when the run completes.
+A journal is a file of JSON lines, one record each; written records stay, whatever kills the process. A second file, the
+tail, holds records that the limit may still discard (the last executions in running loops) and the open steps. The tail
+is replaced when it has grown, so that a loop of any length leaves a journal of bounded size. It is removed when the run
+completes.
 
     journal = Journal(folder / "pass-1.journal")
     journal.write([(StepTime, 0, 0, 3, 1, 1200)])  # the line ["S",0,0,3,1,1200]
@@ -14,30 +14,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from os import fstat, ftruncate, replace, write  # now: a lecture may put others in `os`
+from os import fstat, ftruncate, replace, write  # imported now, because a lecture may replace them in `os`
 from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from trace_tools.tracing.own_file import OwnFile
+from trace_tools.tracing.isolation.own_file import OwnFile
 
-FAILED = ".failed"  # of a file beside the journal of a rank, made when an exception ended it
+FAILED = ".failed"  # suffix of a file next to a rank's journal, created when an exception ended the rank
 TAIL_LIMIT_BYTES = 8 << 20
 
 # --- the records --------------------------------------------------------------------------------------------------
 
-Row = tuple[Any, ...]  # a record as the probes note it: its class, then its fields
-# An object would take four times as long to make as the tuple, and most are left out before they are ever written.
+Row = tuple[Any, ...]  # a record as the probes make it: its class, then its fields
+# A tuple, because an object takes four times as long to create, and most records are dropped before they are written.
 
 
 class RunStart(NamedTuple):
-    """The records after it are of this run: "cold"."""
+    """The following records belong to this run: "cold"."""
 
     name: str
 
 
 class RunEnd(NamedTuple):
-    """A run is over; `refused` are functions called more often than calls are kept, each with how often that was."""
+    """A run has ended. `refused`: functions with more calls than are kept, each with the number left out."""
 
     status: str
     ns: int
@@ -45,23 +45,23 @@ class RunEnd(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """How often a run evaluated an assert, and which evaluations raised: ranges; see `claims.Evaluations`."""
+    """How often a run evaluated an assert, and the ranges of evaluations that raised; see `claims.Evaluations`."""
 
     statement: int
     evaluations: int
     raised: list[tuple[int, int]]
-    measured: bool | None  # whether it raised under `measure`; None where it was not evaluated there
+    measured: bool | None  # whether it raised under `measure`, None if not evaluated there
 
 
 class ProcessNote(NamedTuple):
-    """What a process has to say beside its runs, for a field of `runs.ProcessRecord`."""
+    """A fact about a process rather than a run, for a field of `reader.ProcessRecord`."""
 
     field: str
     content: Any
 
 
 class FrameStart(NamedTuple):
-    """A call of a lecture function: `of` is the step that made it, `thread` the name where that is in another one."""
+    """A call of a lecture function. `of`: the calling step; `thread`: the name of its thread, if that differs."""
 
     frame: int
     function: int
@@ -70,13 +70,13 @@ class FrameStart(NamedTuple):
 
 
 class FrameEnd(NamedTuple):
-    """A call is over that had executions in the tail: what it kept of them is certain now, and stands elsewhere."""
+    """A call with executions in the tail has ended; the executions that it keeps are now in the journal."""
 
     frame: int
 
 
 class Argument(NamedTuple):
-    """An argument that the `def` line asks for."""
+    """An argument that a directive on the `def` line inspects."""
 
     frame: int
     source: str
@@ -85,7 +85,7 @@ class Argument(NamedTuple):
 
 
 class StepTime(NamedTuple):
-    """A step is over, or a part of it: a `with` has two, entering and leaving."""
+    """A step, or a part of it, has ended; a `with` has two parts, entering and leaving."""
 
     step: int
     frame: int
@@ -95,7 +95,7 @@ class StepTime(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What was observed of a step, for a field of `runs.Draft`; it may stand before the step's `StepTime` or after."""
+    """An observation of a step, for a field of `RecordedStep`; it may precede or follow the step's `StepTime`."""
 
     step: int
     field: str
@@ -103,7 +103,7 @@ class Observation(NamedTuple):
 
 
 class StepError(NamedTuple):
-    """An exception left a statement of a frame whose last step is `step`."""
+    """An exception left a statement of a frame; `step` is the frame's last step."""
 
     frame: int
     step: int
@@ -112,7 +112,7 @@ class StepError(NamedTuple):
 
 
 class Omission(NamedTuple):
-    """What the limit left out of one statement's executions in one frame, and the first one kept after it."""
+    """The number of a statement's executions in one frame that the limit omitted, and the first one kept after them."""
 
     frame: int
     statement: int
@@ -122,15 +122,15 @@ class Omission(NamedTuple):
 
 
 class LastExecutions(NamedTuple):
-    """In the tail: what executions beyond the head have recorded since it was last written."""
+    """In the tail: records of executions beyond the head, since the tail was last written."""
 
     frame: int
     statement: int
-    executions: list[tuple[int, list[Any]]]  # which one, and its records
+    executions: list[tuple[int, list[Any]]]  # execution, and its records
 
 
 class OpenStep(NamedTuple):
-    """In the tail: a step that is not over."""
+    """In the tail: a step that has not ended."""
 
     step: int
     frame: int
@@ -139,15 +139,15 @@ class OpenStep(NamedTuple):
 
 
 class Unsettled(NamedTuple):
-    """In the tail: what was said last in a step that may say more, each time as it is then, and what was left out."""
+    """In the tail: the latest observations of a step that may emit more, and the number omitted so far."""
 
     step: int
     kind: str
-    observations: list[list[Any]]  # field and content of each
+    observations: list[list[Any]]  # field and content of each one
 
 
 class Refused(NamedTuple):
-    """In the tail: `RunEnd.refused`, as it is then."""
+    """In the tail: the present value of `RunEnd.refused`."""
 
     refused: list[tuple[int, int]]
 
@@ -157,32 +157,32 @@ Record = (
     | Omission | LastExecutions | OpenStep | Unsettled | Refused
 )  # fmt: skip
 
-KINDS: dict[str, Any] = {  # the first member of a record's line → its class
+KINDS: dict[str, Any] = {  # first item of a line → class of the record
     "run": RunStart, "end": RunEnd, "claim": Evaluated, "process": ProcessNote, "F": FrameStart, "E": FrameEnd,
     "G": Argument, "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "R": LastExecutions, "Q": OpenStep,
     "U": Unsettled, "N": Refused,
 }  # fmt: skip
 _LETTERS = {kind: letter for letter, kind in KINDS.items()}
 
-_as_json = json.JSONEncoder(  # `dumps` would make one for each record
+_as_json = json.JSONEncoder(  # `dumps` would create one for each record
     separators=(",", ":"), default=_LETTERS.__getitem__, check_circular=False
 ).encode
 
 
 def _types(hint: Any) -> frozenset[type] | None:
-    """Return the types that a field of this hint may have in a file; None for any."""
+    """Return the types that a field with this hint may have in a file, or None for any type."""
     members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     return None if Any in members else frozenset(get_origin(member) or member for member in members)
 
 
 _FORMS = {kind: [_types(hint) for hint in get_type_hints(kind).values()] for kind in _LETTERS}
 
-# What reading a damaged line may raise.
+# Errors that reading a damaged line may raise.
 NO_RECORD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 def _record(plain: Any) -> Record:
-    """Return the record that a line holds. Raises one of `NO_RECORD` where that is none."""
+    """Return the record in a parsed line. Raises one of `NO_RECORD` if the line is damaged."""
     kind, fields = KINDS[plain[0]], plain[1:]
     for value, types in zip(fields, _FORMS[kind], strict=True):
         if types is not None and type(value) not in types:
@@ -197,20 +197,20 @@ def _record(plain: Any) -> Record:
 
 
 class Journal:
-    """Appends records; a full disk is noted in `trouble`, and the records wait for the next write."""
+    """Appends records. A full disk is noted in `trouble`, and the records wait for the next write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.tail_path = self.path.with_suffix(".tail")
         self.trouble: str | None = None
-        self._started_bytes = 0  # of the tail, when it was last started anew
+        self._started_bytes = 0  # size of the tail when it was last replaced
         self._waiting = b""
         self._writes = True
         self.tail_path.unlink(missing_ok=True)
         self._file, self._tail = OwnFile(self.path), OwnFile(self.tail_path)
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Append records for good."""
+        """Append final records."""
         if not self._writes:
             return
         self._waiting += _lines(rows)
@@ -219,7 +219,7 @@ class Journal:
         self._waiting = self._waiting[self._append(self._file, self._waiting) :]
 
     def write_tail(self, rows: Iterable[Row]) -> bool:
-        """Append records that may yet be discarded; return whether the tail has grown too long."""
+        """Append records that may still be discarded; return whether the tail has grown too long."""
         if not self._writes:
             return False
         self._append(self._tail, _lines(rows))
@@ -250,9 +250,9 @@ class Journal:
         self._tail = fresh
 
     def _append(self, file: OwnFile, content: bytes) -> int:
-        """Append all of it, or as many whole lines as there is room for; return how many bytes that was.
+        """Append as many whole lines as fit on the disk; return the number of bytes written.
 
-        What ended it is noted. Half a line would spoil the next one.
+        An error is noted in `trouble`. Part of a line is removed again, because it would damage the next one.
         """
         written = 0
         try:
@@ -268,7 +268,7 @@ class Journal:
         return written
 
     def close(self, *, complete: bool) -> None:
-        """Close the files; the tail of a complete run is of no more use."""
+        """Close the files; remove the tail if the run was complete."""
         for file in (self._file, self._tail):
             file.close()
         self._writes = False
@@ -276,32 +276,32 @@ class Journal:
             self.tail_path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Write nothing more: in the child of a fork, the journal is its parent's."""
+        """Stop writing, in the child of a fork: the journal belongs to its parent."""
         self._writes = False
         self._waiting = b""
 
 
 def rank_folder(folder: Path, rank: int) -> Path:
-    """Return where the journals of one rank lie in a run's folder."""
+    """Return the folder of one rank's journals in a run's folder."""
     return folder / f"rank-{rank}"
 
 
 def journals(folder: Path, pattern: str = "*.journal") -> list[Path]:
-    """Return the journals in a run's folder, those of all ranks."""
+    """Return the journals in a run's folder and in its ranks' folders."""
     return [*folder.glob(pattern), *folder.glob(f"rank-*/{pattern}")]
 
 
-Said = dict[bytes, Observation]  # what is observed, as the journal has it → the first record that did
-_SAID = 1 << 18  # of which so many are remembered
+Said = dict[bytes, Observation]  # text of an observation in a journal → its first record
+_SAID = 1 << 18  # most observations remembered
 
 
 def read_journal(path: Path, unreadable: list[int] | None = None, said: Said | None = None) -> Iterator[Record]:
-    """Yield the records of a journal or tail; the numbers of lines that hold none are added to `unreadable`.
+    """Yield the records of a journal or tail; add the numbers of damaged lines to `unreadable`.
 
-    A last line without its end is none of these: the process was killed in the middle of a write.
+    A last line without a newline is skipped: the process was killed during a write.
 
-    All runs of a lecture observe nearly the same. With `said`, one for all of their journals, what was observed before
-    is neither parsed again nor there twice: both records hold one object, which nobody may change.
+    All runs of a lecture observe nearly the same. With `said`, shared by all their journals, an observation that was
+    read before is neither parsed nor stored again: both records share one object, which must not be modified.
     """
     if not path.exists():
         return
@@ -327,7 +327,7 @@ def read_journal(path: Path, unreadable: list[int] | None = None, said: Said | N
 
 
 def read_evaluated(path: Path) -> Iterator[Evaluated]:
-    """Yield what a journal says of asserts; no other line is parsed, of which there may be a million."""
+    """Yield a journal's records about asserts without parsing other lines, because a journal may have a million."""
     with path.open("rb") as lines:
         yield from (Evaluated(*json.loads(line)[1:]) for line in lines if line.startswith(b'["claim",'))
 

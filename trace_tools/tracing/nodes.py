@@ -1,16 +1,21 @@
-"""Several nodes trace one lecture: node 0 leads; the others run their ranks as it says and send home what these write.
+"""Trace one lecture on several nodes: node 0 directs the others, which run their ranks and send back the files.
 
     nodes = placed(2, node=1, endpoint="head:29500")     or, under Slurm's srun, placed()
     with Leading(nodes, …) as others:                    on node 0
-        machines = others.gather(folder, facts, timeout_s)   once all have come, of the same lecture and request
-        others.begin("pass 1", port)                     all begin; the files of their ranks come into `folder`
-        process = OnAllNodes(own, others)                what has ended when it has on all nodes
+        machines = others.gather(folder, facts, timeout_s)   returns when all are connected, with equal lecture, options
+        others.begin("pass 1", port)                     starts it on all; the files of their ranks arrive in `folder`
+        process = OnAllNodes(own, others)                ends when it has ended on all nodes
     with Following(nodes, …) as leader:                  on each of the others
-        for name, port in leader.orders(): …             until there are no more
+        for name, port in leader.orders(): …             one for each process
 
-The ranks themselves meet through torchrun, whose words `nodes` and `endpoint` are; beside that, each node has one
-connection to node 0. It trusts the network as torchrun does, but nothing that comes by it is run: each node has the
-lecture itself, and node 0 compares their digests. A line of JSON is a message, and a file follows its line.
+The ranks meet through torchrun, which defines the terms `nodes` and `endpoint`. In addition, each node has one
+connection to node 0. This connection trusts the network as torchrun does, but no received data is executed: each node
+has its own copy of the lecture, and node 0 compares their digests. A message is a line of JSON, and a file follows its
+line.
+
+`torch.distributed.TCPStore` can't do this (torch 2.13). It does not report a client that was killed. It listens on all
+interfaces and refuses no client. While it connects, Ctrl-C has no effect until its timeout, which it exceeds (17 s
+instead of 8). A failed call prints C++ frames. The parent process would have to import torch (218 MB).
 """
 
 from __future__ import annotations
@@ -25,35 +30,37 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
 from trace_tools.errors import UsageError
-from trace_tools.formats import one_line
+from trace_tools.trace.identities import ProcessId
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.processes import Running
+from trace_tools.tracing.progress import Progress
+from trace_tools.util.formats import one_line
 
-LINE_BYTES = 1 << 16  # of a message
-FILE_BYTES = 1 << 30  # of a file: a journal is bounded far below that
-FILES = 1000  # of a node, in one process's run
+LINE_BYTES = 1 << 16  # most bytes of a message
+FILE_BYTES = 1 << 30  # most bytes of a file; journals are far smaller
+FILES = 1000  # most files of a node for one process
 PIECE_BYTES = 1 << 20
-SIGN_BYTES = 2048  # of a sign of life; a pipe takes that whole
-HELLO_S = 20.0  # for one who has connected to say who it is
+PROGRESS_BYTES = 2048  # most bytes of a progress message; a pipe writes so few atomically
+HELLO_S = 20.0  # limit for a new connection to identify itself
 LOOK_S = 0.2
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
-PORTS = (20_000, 10_000)  # the first, and how many, of those that jobs of Slurm's take
-LECTURE, TEXT = "lecture", "another text of the lecture than node 0"
-LOST = "lost with its node"  # how a rank ended whose node no longer answers
+PORTS = (20_000, 10_000)  # first port and number of ports for Slurm jobs
+LECTURE, TEXT = "lecture", "a different text of the lecture than node 0"
+LOST = "lost with its node"  # status of a rank if its node no longer answers
 
 _ENDPOINT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]]+)):(\d{1,5})")
-_FILE = re.compile(r"[a-z0-9-]+(\.[a-z]+)+")  # as journals and what lies beside them are called
+_FILE = re.compile(r"[a-z0-9-]+(\.[a-z]+)+")  # name of a journal or a file next to one
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """How many nodes there are, which one this is, and where node 0 listens."""
+    """The number of nodes, the index of this node, and the address of node 0."""
 
     count: int
     node: int
@@ -61,13 +68,13 @@ class Nodes:
     port: int
 
     def ranks_of(self, node: int, ranks: int) -> range:
-        """Return which of all ranks run on a node, as torchrun counts them."""
+        """Return the ranks that run on a node, as torchrun numbers them."""
         each = ranks // self.count
         return range(node * each, (node + 1) * each)
 
 
 class LeaderError(UsageError):
-    """Node 0 has refused, or is no more: it says why, or whoever ended it knows."""
+    """Node 0 refused or has ended; the message gives its reason if it sent one."""
 
 
 def placed(
@@ -76,15 +83,15 @@ def placed(
     endpoint: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Nodes | None:
-    """Return where this process stands among several nodes, or None for one; a step of Slurm's tells what is not given.
+    """Return this process's position among several nodes, or None for one node.
 
-    Raises UsageError where that is not enough, or no such place.
+    Missing arguments are taken from a Slurm step. Raises UsageError if arguments are missing or out of range.
     """
     in_step = "SLURM_STEP_ID" in environ and environ.get("SLURM_STEP_NUM_NODES") == environ.get("SLURM_STEP_NUM_TASKS")
     if count is None and in_step and node is None and endpoint is None:
         count = int(environ["SLURM_STEP_NUM_NODES"])
     if count is None and (node is not None or endpoint is not None):
-        raise UsageError("--node-rank, --rdzv-endpoint: expected --nodes with them")
+        raise UsageError("--node-rank, --rdzv-endpoint: expected --nodes as well")
     if count is None or count == 1:
         return None
     if count < 1:
@@ -94,8 +101,8 @@ def placed(
         endpoint = endpoint or _slurms_endpoint(environ)
     if node is None or endpoint is None:
         raise UsageError(
-            f"--nodes {count}: expected --node-rank and --rdzv-endpoint HOST:PORT, as torchrun has them; "
-            "Slurm's srun, with one task a node, tells them by itself"
+            f"--nodes {count}: expected --node-rank and --rdzv-endpoint HOST:PORT as well, as for torchrun "
+            "(srun with one task per node sets both)"
         )
     if not 0 <= node < count:
         raise UsageError(f"--node-rank {node}: expected 0 to {count - 1}")
@@ -106,14 +113,17 @@ def placed(
 
 
 def _slurms_endpoint(environ: Mapping[str, str]) -> str:
-    """Return where the first node of a step listens: the address by which Slurm knows it, and a port of the step's."""
+    """Return the endpoint on the first node of a step: its address in Slurm, and a port chosen from the step's number.
+
+    Raises UsageError if Slurm gives no node.
+    """
     try:
         names = _scontrol("show", "hostnames", environ["SLURM_STEP_NODELIST"])
         shown = _scontrol("-o", "show", "node", names.split()[0])
         address = re.search(r"\bNodeAddr=(\S+)", shown)
         number = int(environ["SLURM_JOB_ID"]) * 16 + int(environ["SLURM_STEP_ID"])
     except (KeyError, IndexError, ValueError, OSError, subprocess.SubprocessError) as error:
-        raise UsageError(f"Slurm does not tell its first node ({error}): give --rdzv-endpoint HOST:PORT") from None
+        raise UsageError(f"Slurm does not name its first node ({error}); add --rdzv-endpoint HOST:PORT") from None
     first, ports = PORTS
     host = address[1] if address else names.split()[0]
     return f"{f'[{host}]' if ':' in host else host}:{first + number % ports}"
@@ -124,39 +134,39 @@ def _scontrol(*words: str) -> str:
 
 
 class _Link:
-    """A connection, by which lines of JSON and files go both ways."""
+    """A connection that carries lines of JSON and files both ways."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(None)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, seconds in KEEPALIVE.items():  # a node that is gone without a word is noticed
+        for name, seconds in KEEPALIVE.items():  # detects a node that vanished without closing
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
         self._connection = connection
         self._reading = connection.makefile("rb")
         self._lock = threading.Lock()
 
-    def say(self, **what: Any) -> None:
-        """Send a message. Raises OSError where nobody listens any more."""
+    def send(self, **what: Any) -> None:
+        """Send a message. Raises OSError if the other end no longer listens."""
         with self._lock:
             self._connection.sendall(json.dumps(what).encode() + b"\n")
 
-    def hear(self) -> dict[str, Any] | None:
-        """Return the next message, or None when the other end has hung up. Raises ValueError for what is none."""
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next message, None if the connection is closed. Raises ValueError for an invalid message."""
         line = self._reading.readline(LINE_BYTES)
         if not line:
             return None
-        said = json.loads(line)
-        if not isinstance(said, dict) or not line.endswith(b"\n"):
+        message = json.loads(line)
+        if not isinstance(message, dict) or not line.endswith(b"\n"):
             raise ValueError("no message")
-        return said
+        return message
 
     def send_file(self, path: Path, **what: Any) -> None:
-        """Send a message, and a file with it, with the time at which it was last written."""
+        """Send a message followed by a file, with the file's modification time."""
         with path.open("rb") as file, self._lock:
             stat = os.fstat(file.fileno())
-            said = {**what, "bytes": stat.st_size, "written_ns": stat.st_mtime_ns}
-            self._connection.sendall(json.dumps(said).encode() + b"\n")
+            message = {**what, "bytes": stat.st_size, "written_ns": stat.st_mtime_ns}
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
             left = stat.st_size
             while left:
                 if not (piece := file.read(min(left, PIECE_BYTES))):
@@ -164,9 +174,9 @@ class _Link:
                 self._connection.sendall(piece)
                 left -= len(piece)
 
-    def take_file(self, said: Mapping[str, Any], path: Path) -> None:
-        """Write the file that follows a message. Raises ValueError where it is too large, or not all of it comes."""
-        size, written = said["bytes"], said["written_ns"]
+    def receive_file(self, message: Mapping[str, Any], path: Path) -> None:
+        """Write the file that follows a message. Raises ValueError if it is too large or incomplete."""
+        size, written = message["bytes"], message["written_ns"]
         if not (isinstance(size, int) and 0 <= size <= FILE_BYTES and isinstance(written, int)):
             raise ValueError("no file")
         with path.open("wb") as file:
@@ -175,7 +185,7 @@ class _Link:
                     raise ValueError("half a file")
                 file.write(piece)
                 size -= len(piece)
-        os.utime(path, ns=(written, written))  # which rank failed first, their files tell
+        os.utime(path, ns=(written, written))  # modification times show which rank failed first
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -189,21 +199,21 @@ class _Link:
 
 
 class Leading:
-    """Node 0's side: it listens from the beginning. `stopped` ends waiting for the others.
+    """Node 0's side, which listens from the start. When `stopped` returns True, it stops waiting for the others.
 
-    Raises UsageError where it can't listen there.
+    Raises UsageError if it can't listen at the endpoint.
     """
 
     def __init__(self, nodes: Nodes, ranks: int, stopped: Callable[[], bool]) -> None:
         self._nodes, self._ranks, self._stopped = nodes, ranks, stopped
         self._links: dict[int, _Link] = {}
         self._listening: list[threading.Thread] = []
-        self._ended: dict[int, int] = {}  # of the process that runs, how it ended on which node
+        self._ended: dict[int, int] = {}  # node → status of the current process there
         self._lost: set[int] = set()
         self._name, self._folder = "", Path()
-        self._telling: FileIO | None = None  # the pipe by which node 0's own ranks tell how far they are
+        self._progress: FileIO | None = None  # progress pipe of node 0's own ranks
         self._killed = False
-        self.how = "it was ended there"  # how all of it ended, for the others to know
+        self.how = "the run was stopped"  # how the whole run ended, for the other nodes
         family = socket.AF_INET6 if ":" in nodes.host else socket.AF_INET
         try:
             self._server = socket.create_server((nodes.host, nodes.port), family=family, backlog=nodes.count)
@@ -216,16 +226,17 @@ class Leading:
 
     def __exit__(self, *_: object) -> None:
         self._server.close()
-        self._tell_all(end=self.how)
+        self._send_all(end=self.how)
         for link in self._links.values():
             link.close()
         for thread in self._listening:
             thread.join()
 
     def gather(self, folder: Path, facts: Mapping[str, Any], timeout_s: float) -> list[str]:
-        """Wait until all others have come; return the machines they are, in order. What they send comes into `folder`.
+        """Wait until all other nodes are connected; return their machines, in order.
 
-        Raises UsageError when they don't, or when one of the `facts` is another there.
+        Their files will arrive in `folder`. Raises UsageError if a node does not connect in time, or differs in one of
+        the `facts`.
         """
         self._folder = folder
         machines: dict[int, str] = {}
@@ -236,13 +247,13 @@ class Leading:
                 which = f"node{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
                 where = f"{self._nodes.host}:{self._nodes.port}"
                 raise UsageError(
-                    f"{which} did not come to {where} within {timeout_s:g} s; start the same command there"
+                    f"{which} did not connect to {where} within {timeout_s:g} s; start the same command there"
                 )
             with contextlib.suppress(TimeoutError):
                 connection, _ = self._server.accept()
                 self._welcome(connection, missing, facts, machines)
         for node, link in self._links.items():
-            thread = threading.Thread(target=self._hear, args=(node, link), daemon=True)
+            thread = threading.Thread(target=self._receive, args=(node, link), daemon=True)
             thread.start()
             self._listening.append(thread)
         return [machines[node] for node in sorted(machines)]
@@ -250,17 +261,20 @@ class Leading:
     def _welcome(
         self, connection: socket.socket, missing: Sequence[int], facts: Mapping[str, Any], machines: dict[int, str]
     ) -> None:
-        """Take in one who has connected; whoever is no node of a trace is sent away, and not spoken of."""
+        """Accept a connection from a missing node; close any other connection, without an error here.
+
+        Raises UsageError if the node differs in one of the `facts`.
+        """
         link = _Link(connection)
         connection.settimeout(HELLO_S)
         try:
-            said = link.hear() or {}
-            node, found, machine = said["node"], said["facts"], said["machine"]
+            message = link.receive() or {}
+            node, found, machine = message["node"], message["facts"], message["machine"]
             if not isinstance(node, int) or not isinstance(found, dict) or not isinstance(machine, str):
                 raise ValueError("no node")
             if node not in missing:
                 expected = " or ".join(map(str, missing))
-                link.say(refused=f"--node-rank {node}: expected {expected}, which still has to come")
+                link.send(refused=f"--node-rank {node}: expected {expected} (not connected yet)")
                 link.close()
                 return
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -272,86 +286,85 @@ class Leading:
                 both = f"{name} {one_line(str(theirs), 80)}, node 0 has {one_line(str(ours), 80)}"
                 self.how = f"node {node} has {TEXT if name == LECTURE else both}"
                 with contextlib.suppress(OSError):
-                    link.say(refused=self.how)
+                    link.send(refused=self.how)
                 link.close()
                 raise UsageError(self.how)
         self._links[node] = link
         machines[node] = one_line(machine, 200)
 
-    def tell(self, machine: str, versions: str, device: str) -> None:
-        """Tell the others as what machine they run."""
-        self._tell_all(machine=machine, versions=versions, device=device)
+    def send_machine(self, device: str, files: Mapping[str, str]) -> None:
+        """Send the others the device type, and the files on the machine that they are to report as theirs."""
+        self._send_all(device=device, files=files)
 
-    def begin(self, name: str, port: int, telling: Path) -> None:
-        """Have the others begin a process whose torchrun meets at a port; what they tell goes into a pipe."""
+    def begin(self, name: str, port: int, pipe: Path) -> None:
+        """Start a process on the others, with torchrun meeting at `port`; `pipe` takes their progress."""
         self._ended = dict.fromkeys(self._lost, 1)
         self._name, self._killed = name, False
-        self._telling = FileIO(os.open(telling, os.O_WRONLY | os.O_NONBLOCK), "wb")
-        self._tell_all(begin=name, port=port)
+        self._progress = FileIO(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
+        self._send_all(begin=name, port=port)
 
     def ended(self) -> list[int | None]:
-        """Return how the process ended on each of the others, None where it has not."""
+        """Return the process's status on each of the others, None while it runs."""
         return [self._ended.get(node) for node in self._links]
 
     def done(self) -> None:
-        """Listen no more to what they tell: the process has ended on all nodes."""
-        if self._telling is not None:
-            self._telling.close()
+        """Close the progress pipe after the process ended on all nodes."""
+        if self._progress is not None:
+            self._progress.close()
 
     def interrupt(self) -> None:
-        """Have Ctrl-C sent to the process of each."""
-        self._tell_all(interrupt=True)
+        """Send Ctrl-C to the process on each node."""
+        self._send_all(interrupt=True)
 
     def kill(self) -> None:
-        """Have the process of each killed. They are to begin no other."""
+        """Kill the process on each node. No other process is started on them afterwards."""
         if not self._killed:
             self._killed = True
-            self._tell_all(kill=True)
+            self._send_all(kill=True)
 
-    def _tell_all(self, **what: Any) -> None:
+    def _send_all(self, **what: Any) -> None:
         for link in self._links.values():
-            with contextlib.suppress(OSError):  # who hears no more is known to be lost
-                link.say(**what)
+            with contextlib.suppress(OSError):  # a closed connection is noticed elsewhere
+                link.send(**what)
 
-    def _hear(self, node: int, link: _Link) -> None:
+    def _receive(self, node: int, link: _Link) -> None:
         own = self._nodes.ranks_of(node, self._ranks)
         files = 0
         try:
-            while (said := link.hear()) is not None:
-                if "at" in said:
-                    self._pass_on(said["at"], own)
-                elif "file" in said:
+            while (message := link.receive()) is not None:
+                if "at" in message:
+                    self._pass_on(Progress.read(message["at"]), own)
+                elif "file" in message:
                     files += 1
-                    link.take_file(said, self._place(said, node, own, files))
-                elif "ended" in said:
+                    link.receive_file(message, self._place(message, node, own, files))
+                elif "ended" in message:
                     files = 0
-                    self._ended[node] = 0 if said["ended"] == 0 else 1
+                    self._ended[node] = 0 if message["ended"] == 0 else 1
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            pass  # what it says is nothing that a node says: it is as good as lost
+            pass  # an invalid message: treat the node as lost
         link.close()
         self._lost.add(node)
         if self._name and node not in self._ended:
             for rank in own:
-                status = rank_folder(self._folder, rank) / f"{self._name.replace(' ', '-')}.status"
+                status = rank_folder(self._folder, rank) / f"{ProcessId.parse(self._name).file_stem}.status"
                 with contextlib.suppress(OSError):
                     status.write_text(LOST, encoding="utf-8")
         self._ended[node] = self._ended.get(node, 1)
 
-    def _pass_on(self, sign: Any, own: range) -> None:
-        """Hand a rank's sign of life to who listens to those of this node."""
-        kinds = (str, str | None, int | None, int, int, str | None)
-        plain = isinstance(sign, list) and len(sign) in (2, 6) and all(map(isinstance, sign, kinds))
-        line = json.dumps(sign).encode() + b"\n"
-        if self._telling and plain and len(line) <= SIGN_BYTES and (len(sign) == 2 or sign[4] in own):
-            with contextlib.suppress(OSError, ValueError):  # it is full, or closed
-                self._telling.write(line)
+    def _pass_on(self, message: Progress | None, own: range) -> None:
+        """Forward a rank's progress message to the pipe of node 0's ranks, if it is valid."""
+        if self._progress and message is not None and (message.rank is None or message.rank in own):
+            line = message.to_json()
+            with contextlib.suppress(OSError, ValueError):  # the pipe is full or closed
+                if len(line) <= PROGRESS_BYTES:
+                    self._progress.write(line)
 
-    def _place(self, said: Mapping[str, Any], node: int, own: range, files: int) -> Path:
-        """Return where a file of a node goes. Raises ValueError where it is none that a node has to send."""
-        name, rank = said["file"], said["rank"]
+    def _place(self, message: Mapping[str, Any], node: int, own: range, files: int) -> Path:
+        """Return the path for a file from a node. Raises ValueError if the node may not send it."""
+        name, rank = message["file"], message["rank"]
         if not isinstance(name, str) or not _FILE.fullmatch(name) or len(name) > 100 or files > FILES:
-            raise ValueError("no file of ours")
-        if rank is None and name.endswith(".out"):  # what torchrun said there
+            raise ValueError("an unknown file")
+        if rank is None and name.endswith(".out"):  # output of its torchrun
             return self._folder / f"{name.removesuffix('.out')}-node-{node}.out"
         if rank not in own:
             raise ValueError("no rank of that node")
@@ -359,7 +372,7 @@ class Leading:
 
 
 class OnAllNodes(Running):
-    """One process of a trace on all nodes: where it fails on one, it is ended on the others, as torchrun does."""
+    """One process of a trace on all nodes. If it fails on one, it is killed on all, as torchrun does with ranks."""
 
     def __init__(self, own: Running, others: Leading) -> None:
         self._own, self._others = own, others
@@ -387,9 +400,10 @@ class OnAllNodes(Running):
 
 
 class Following:
-    """The side of another node. `interrupt` and `kill` are called, in a thread, when node 0 says so, or is no more.
+    """The side of another node.
 
-    Raises LeaderError where node 0 can't be found within `timeout_s`, or refuses.
+    `interrupt` and `kill` are called in a thread when node 0 requests them; `kill` also if node 0 is lost. Raises
+    LeaderError if node 0 can't be reached within `timeout_s`, or refuses.
     """
 
     def __init__(
@@ -403,19 +417,19 @@ class Following:
     ) -> None:
         self._interrupt, self._kill = interrupt, kill
         self._orders: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
-        self.how: str | None = None  # how it ended, as node 0 says
+        self.how: str | None = None  # how the whole run ended, from node 0
         self._link = _Link(_connected(nodes, timeout_s))
         try:
-            self._link.say(node=nodes.node, facts=facts, machine=machine)
-            said = self._link.hear()
+            self._link.send(node=nodes.node, facts=facts, machine=machine)
+            message = self._link.receive()
         except (OSError, ValueError):
-            said = None
-        if said is None or "machine" not in said:
+            message = None
+        if message is None or "files" not in message:
             self._link.close()
-            why = None if said is None else said.get("refused", said.get("end"))
-            raise LeaderError(f"node 0: {one_line(str(why), 500)}" if why else "node 0 has hung up")
-        self.machine, self.versions, self.device = (str(said[name]) for name in ("machine", "versions", "device"))
-        self._listening = threading.Thread(target=self._hear, daemon=True)
+            why = None if message is None else message.get("refused", message.get("end"))
+            raise LeaderError(f"node 0: {one_line(str(why), 500)}" if why else "node 0 closed the connection")
+        self.device, self.files = str(message["device"]), dict(message["files"])
+        self._listening = threading.Thread(target=self._receive, daemon=True)
         self._listening.start()
 
     def __enter__(self) -> Self:
@@ -426,36 +440,36 @@ class Following:
         self._listening.join()
 
     def orders(self) -> Iterator[tuple[str, int]]:
-        """Yield each process that node 0 has begun, and the port at which its torchrun meets."""
+        """Yield the name of each process that node 0 starts, and the port for its torchrun."""
         while (order := self._orders.get()) is not None:
             yield order
 
-    def relay(self, sign: Sequence[Any]) -> None:
-        """Pass on what a rank tells of itself."""
+    def relay(self, message: Progress) -> None:
+        """Forward a rank's progress message to node 0."""
         with contextlib.suppress(OSError):
-            self._link.say(at=sign)
+            self._link.send(at=asdict(message))
 
     def hand_in(self, folder: Path, ranks: range, output: Path, status: int) -> None:
-        """Send what the ranks of this node wrote, and the output of torchrun, and say how it ended."""
+        """Send the files of this node's ranks, the output of torchrun, and its status."""
         with contextlib.suppress(OSError):
             for rank in ranks:
                 for path in sorted(rank_folder(folder, rank).iterdir()):
                     if path.is_file() and _FILE.fullmatch(path.name):
                         self._link.send_file(path, file=path.name, rank=rank)
             self._link.send_file(output, file=output.name, rank=None)
-            self._link.say(ended=status)
+            self._link.send(ended=status)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
-            while (said := self._link.hear()) is not None:
-                if "begin" in said:
-                    self._orders.put((str(said["begin"]), int(said["port"])))
-                elif "interrupt" in said:
+            while (message := self._link.receive()) is not None:
+                if "begin" in message:
+                    self._orders.put((str(message["begin"]), int(message["port"])))
+                elif "interrupt" in message:
                     self._interrupt()
-                elif "kill" in said:
+                elif "kill" in message:
                     self._kill()
-                elif "end" in said:
-                    self.how = one_line(str(said["end"]), 500)
+                elif "end" in message:
+                    self.how = one_line(str(message["end"]), 500)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         if self.how is None:
@@ -464,7 +478,7 @@ class Following:
 
 
 def _connected(nodes: Nodes, timeout_s: float) -> socket.socket:
-    """Connect to node 0, which may begin later than the others."""
+    """Connect to node 0, which may start later than the others. Raises LeaderError after `timeout_s`."""
     ends = time.monotonic() + timeout_s
     while True:
         try:

@@ -1,7 +1,7 @@
-"""The processes of a trace, each the first of a session of its own: started by themselves, or forked from one that is.
+"""Start the processes of a trace, each first in its own session: as new processes, or forked from a server.
 
-with Spawner() as starter:              # or ForkServer(environment): imports torch, while one does other things
-    process = starter.start("trace_tools.tracing.child", [path], output, telling, environment)
+with Spawner() as starter:              # or ForkServer(environment, torch=True): imports torch in the meantime
+    process = starter.start("trace_tools.tracing.worker", [path], output, telling, environment)
     process.ended()                     # its status, negative for a signal; None while it runs
     process.interrupt(); process.kill()
 """
@@ -22,48 +22,57 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from trace_tools.errors import UsageError
+from trace_tools.errors import FailedError, UsageError
 from trace_tools.machines import devices, host, torch_build
-from trace_tools.machines.machine import STORED
+from trace_tools.machines.machine import FREE, FREE_FILE, STORED
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
 TORCHRUN = "trace_tools.tracing.torchrun"
+OURS = str(Path(__file__).parents[1])
 LEADING_S = 40.0  # torchrun waits 30 s for its ranks before it kills them
-FORKS = sys.platform == "linux"  # elsewhere the system's own libraries don't survive a fork
-# Of the interpreter's settings, those that take asserts away, which are claims; that keep a process from ending; and
-# that write where a process says in its last line what went wrong.
+FORKS = sys.platform == "linux"  # on other systems, the system's libraries don't survive a fork
+# Interpreter settings that would remove asserts (claims), keep a process from ending, or write after the last line, in
+# which a process reports its error.
 UNFIT = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONPROFILEIMPORTTIME")
-# Threads that wait do so asleep: those of two processes at once, on as many cores, would else wait for each other.
+# Waiting threads sleep. Otherwise the threads of two processes on as many cores would wait for each other.
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
+class NotStartedError(FailedError):
+    """A process of the tools ended before its work began; `output` is its printed text, usually a traceback."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__(f"trace-tools failed: {output.strip().splitlines()[-1]}")
+        self.output = output
+
+
 class Running:
-    """A process at work."""
+    """A running process."""
 
     pid: int
 
     def ended(self) -> int | None:
-        """Return its status once it has ended, and what it left in its session has been killed; else None."""
+        """Return the status of the process, or None while it runs. The rest of its session is killed when it ends."""
         raise NotImplementedError
 
     def interrupt(self) -> None:
-        """Send it what Ctrl-C sends."""
+        """Send the signal of Ctrl-C."""
         if self.ended() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill it and those that it started."""
+        """Kill the process and its children."""
         if self.ended() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
 
 class Spawner:
-    """Starts each process by itself."""
+    """Starts each process as a new one."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()  # the parent of what it starts
+        self.pid = os.getpid()  # parent of the started processes
 
     def __enter__(self) -> Self:
         return self
@@ -74,11 +83,12 @@ class Spawner:
     def start(
         self, module: str, arguments: Sequence[str], output: int, telling: int | None, environment: Mapping[str, str]
     ) -> Running:
-        """Run `main` of a module; its output goes to a descriptor, and it has another one if it has something to tell.
+        """Run `main` of a module, with its output going to a descriptor.
 
-        What starts others in sessions of their own (torchrun) is first asked to end when it is killed, to end these.
+        `telling` is the descriptor for its progress, if it reports any. A process that starts others in sessions of
+        their own (torchrun) is asked to end before it is killed, so that it ends them.
 
-        Raises OSError where no process can be started, UsageError where what it needs can't be imported.
+        Raises OSError if no process can be started, UsageError if an import that it needs fails.
         """
         started = _Leading if module == TORCHRUN else _Spawned
         return started(
@@ -89,7 +99,7 @@ class Spawner:
                 stderr=output,
                 env=environment,
                 pass_fds=[] if telling is None else [telling],
-                start_new_session=True,  # so that Ctrl-C comes to us, and we pass it on
+                start_new_session=True,  # Ctrl-C then reaches only this process, which forwards it
             )
         )
 
@@ -104,12 +114,12 @@ class _Spawned(Running):
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return None
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)  # what it left, while its number is not given to another
+                os.killpg(self.pid, signal.SIGKILL)  # its leftovers, before its process id is reused
         return self._started.wait()
 
 
 class _Leading(_Spawned):
-    """A process whose children are in sessions of their own: killed by itself, it would leave them."""
+    """A process with children in sessions of their own, which would survive if it were just killed."""
 
     def __init__(self, started: subprocess.Popen[bytes]) -> None:
         super().__init__(started)
@@ -125,8 +135,14 @@ class _Leading(_Spawned):
             super().kill()
 
 
+ENDING_S = 5.0  # limit for a process to end after it closed its socket
+
+
 class ForkServer(Spawner):
-    """Forks each process from one that has imported what they need. It ends when it is left, or this process ends."""
+    """Forks each process from a server that has imported the needed modules.
+
+    The server ends when the `with` block is left, or with this process.
+    """
 
     def __init__(self, environment: Mapping[str, str], *, torch: bool) -> None:
         self._asking, theirs = socket.socketpair()
@@ -146,14 +162,14 @@ class ForkServer(Spawner):
 
     @property
     def alive(self) -> bool:
-        """Whether it can still fork."""
+        """Return whether the server can still fork."""
         return self._server.poll() is None
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """End it, even while it still imports. What it has forked sees that its parent has ended."""
+        """End the server, even during its imports. Forked processes notice that their parent has ended."""
         self._asking.close()
         self._server.kill()
         self._server.wait()
@@ -170,17 +186,27 @@ class ForkServer(Spawner):
                 socket.send_fds(self._asking, [b"f"], [theirs.fileno(), output, told])
             own.sendall(json.dumps(asked).encode() + b"\n")
             return _Forked(own)
-        except OSError:
+        except OSError as error:
             own.close()
+            if isinstance(error, ConnectionError):  # the server is about to end; afterwards its output is complete
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._server.wait(ENDING_S)
             self._refuse_if_ended()
             raise
 
     def _refuse_if_ended(self) -> None:
-        """Raise UsageError with what it said last, if it has ended: most likely it could not import torch."""
+        """Raise the last error of the server if it has ended.
+
+        Raises UsageError if torch can't be imported, else NotStartedError.
+        """
         if not self.alive and not self._errors.closed:
             self._errors.seek(0)
-            if lines := self._errors.read().decode(errors="replace").strip().splitlines():
-                raise UsageError(f"{lines[-1]}; {torch_build.INSTALL}" if self._imports == "torch" else lines[-1])
+            said = self._errors.read().decode(errors="replace")
+            if lines := said.strip().splitlines():
+                places = [line for line in lines if line.startswith("  File ")]
+                if self._imports == "torch" and not (places and OURS in places[-1]):
+                    raise UsageError(f"{lines[-1]}; {torch_build.INSTALL}")
+                raise NotStartedError(said)
 
 
 class _Forked(Running):
@@ -190,7 +216,7 @@ class _Forked(Running):
         self._status: int | None = None
         while b"\n" not in self._said:
             if not (said := own.recv(64)):
-                raise OSError("the process that forks others has ended")
+                raise ConnectionError("the fork server has ended")
             self._said += said
         first, self._said = self._said.split(b"\n", 1)
         self.pid = int(first)
@@ -201,7 +227,7 @@ class _Forked(Running):
             self._said += said
             if b"\n" in self._said or not said:
                 self._own.close()
-                if not said:  # the server has ended, and nobody else would see to this process
+                if not said:  # the server has ended, so this process must be ended here
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.killpg(self.pid, signal.SIGKILL)
                 self._status = int(self._said or -signal.SIGKILL)
@@ -209,7 +235,7 @@ class _Forked(Running):
 
 
 def environment(stored: Path | None = None, device: str | None = None) -> dict[str, str]:
-    """Return the children's environment: fixed hashing, this package on the path, the machine as measured."""
+    """Return the environment of child processes: fixed hashing, this package on the path, the measured machine."""
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     given = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
@@ -217,6 +243,8 @@ def environment(stored: Path | None = None, device: str | None = None) -> dict[s
         given.pop(name, None)
     if stored is not None:
         given[STORED] = str(stored)
-        with contextlib.suppress(OSError):  # of a run that is like another, nobody asked
+        with contextlib.suppress(OSError):  # absent in a run that copies another one's machine
             given[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
+        with contextlib.suppress(OSError):  # absent on a CPU
+            given[FREE] = stored.with_name(FREE_FILE).read_text(encoding="utf-8")
     return given | devices.environment(device)

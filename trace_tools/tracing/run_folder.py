@@ -1,12 +1,13 @@
-"""A run's folder below OUT: made and locked, merged into a trace, recovered where its tracer was killed.
+"""Create and lock a run's folder in OUT, merge it into a trace, and recover it if its tracer was killed.
 
     with run_folder(out) as folder:               OUT/.run-…, locked while this process lives
         traced = merge_folder(folder, out)        OUT/<machine>/trace.yaml, or OUT/<machine>/partial/trace.yaml
         remove(folder)                            once its trace is on the disk
-    recovered, kept = recover(out)                what tracers left that are no more
+    recovered, kept = recover(out)                runs of tracers that were killed
 
-Journals are deleted in one case only: their trace was checked and written. Those that make none are set aside, in
-OUT/.unmerged-…, and stand in no next run's way. What begins with `.new-` is being made, with `.done-` being removed.
+Journals with records are deleted only after their trace was checked and written. Journals that make no trace are moved
+to OUT/.unmerged-…, where they don't block later runs. Folders named `.new-` are being created, those named `.done-` are
+being removed.
 """
 
 from __future__ import annotations
@@ -19,45 +20,54 @@ import shutil
 import tempfile
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError
-from trace_tools.file_format.trace_file import dump, load_head, write
-from trace_tools.file_format.validation import validate
-from trace_tools.files import sweep
-from trace_tools.schema import Run, Trace
-from trace_tools.statements import ParsedSource, parse_source
-from trace_tools.tracing import private_folder
+from trace_tools.errors import (
+    FailedError,
+    LectureError,
+    NothingRecordedError,
+    TraceFileError,
+    TraceToolsError,
+    UsageError,
+)
+from trace_tools.source.statements import ParsedSource, parse_source
+from trace_tools.trace.model import Run, Trace
+from trace_tools.trace.trace_file import dump, load_head, validate, write
+from trace_tools.tracing.failures import in_words, keep, tracebacks
+from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.journal import FrameEnd, FrameStart, ProcessNote, RunEnd, RunStart, journals, read_journal
-from trace_tools.tracing.merge import merge, stored
+from trace_tools.tracing.merge.merging import merge
+from trace_tools.tracing.merge.reader import stored
+from trace_tools.util.files import sweep
 
 NEW, RUN, DONE, UNMERGED = ".new-", ".run-", ".done-", ".unmerged-"
-MERGING = "merging"  # a file that lies in a folder while it is being recovered
+MERGING = "merging"  # file in a folder during its recovery
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A trace, and where it was written."""
+    """A trace and its files."""
 
     trace: Trace
     path: Path
     folder: Path  # OUT/<machine>
     source: ParsedSource
     seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
+    failed: Kept | None = None  # journals and traceback, if the tools failed in a process
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Journals of a dead tracer of which no trace was made: where they lie, and why."""
+    """Journals that were kept: their folder, and the reason."""
 
     folder: Path
     why: str
-    again: bool = False  # nothing is wrong with them: the next recovery may do it
+    again: bool = False  # the journals are intact, and the next recovery may succeed
 
 
 class SupersededError(TraceToolsError):
-    """A trace would take the place of one that it may not replace."""
+    """The trace would replace another one that must stay."""
 
 
 # --- making one ---------------------------------------------------------------------------------------------------
@@ -65,7 +75,10 @@ class SupersededError(TraceToolsError):
 
 @contextlib.contextmanager
 def run_folder(out: Path) -> Iterator[Path]:
-    """Make a folder for journals below `out`, locked while this process lives; remove it if nothing is recorded."""
+    """Make a folder for journals in `out`, locked while this process lives; remove it after an error without records.
+
+    Raises UsageError if `out` is not writable.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         folder, lock = _made(out)
@@ -74,7 +87,7 @@ def run_folder(out: Path) -> Iterator[Path]:
     try:
         yield folder
     except BaseException:
-        if not has_records(folder):
+        if not has_records(folder) and not tracebacks(folder):
             remove(folder)
         raise
     finally:
@@ -82,15 +95,16 @@ def run_folder(out: Path) -> Iterator[Path]:
 
 
 def _made(out: Path) -> tuple[Path, int]:
-    """Make a folder and lock it, before it has the name by which others look for those of dead tracers."""
+    """Lock a new folder before it gets a name that `recover` looks for."""
     while True:
-        fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))  # processes run in folders of their own
+        # absolute, because processes run in other folders
+        fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))
         lock = -1
         try:
             lock = os.open(fresh / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return _renamed(fresh, RUN), lock
-        except (FileNotFoundError, BlockingIOError):  # another tracer swept it, just before it was locked
+        except (FileNotFoundError, BlockingIOError):  # another tracer removed it just before it was locked
             if lock >= 0:
                 os.close(lock)
         except BaseException:
@@ -104,7 +118,7 @@ def _renamed(folder: Path, prefix: str) -> Path:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Hold a folder's lock; yield whether it was free, and the folder is still there."""
+    """Hold a folder's lock; yield whether the lock was free and the folder still exists."""
     lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,14 +130,14 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run's folder; whatever kills this process meanwhile, half a run's journals are never merged."""
+    """Remove a run's folder. It is renamed first, so that a partly removed run is never merged."""
     with contextlib.suppress(OSError):
         folder = _renamed(folder, DONE)
     private_folder.remove(folder)
 
 
 def has_records(folder: Path) -> bool:
-    """Whether anything of the lecture was recorded there, or can't be told from that."""
+    """Return whether the folder holds a record of the lecture, or a damaged line that may be one."""
     for path in (path for pattern in ("*.journal", "*.tail") for path in journals(folder, pattern)):
         unreadable: list[int] = []
         for record in read_journal(path, unreadable):
@@ -138,11 +152,11 @@ def has_records(folder: Path) -> bool:
 
 
 def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
-    """Merge the journals in `folder`, check the trace, and write it below `out`: the whole lecture's, or to `partial/`.
+    """Merge the journals in `folder`, check the trace, and write it in `out`; a partial trace goes to `partial/`.
 
-    Of a `dead` tracer, damaged records are looked for where the trace is not valid, and a run that started later is
-    not replaced. Raises NothingRecordedError when there is nothing to merge, UsageError when `out` can't be written,
-    SupersededError when what lies there stays, and LectureError or whatever else merging comes upon.
+    If the tracer is `dead`, an invalid trace is merged again without damaged records, and a trace of a later run is not
+    replaced. Raises NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError
+    if an existing trace must stay, LectureError if the trace is invalid, and any error of merging.
     """
     asked = stored(folder / "run.json")
     source = parse_source(_text(folder / "lecture.py"), str(asked["lecture"]))
@@ -181,18 +195,18 @@ def _merged(folder: Path, source: ParsedSource, *, dead: bool) -> Trace:
 
 
 def _checked(trace: Trace) -> Trace:
-    """Return a trace that is valid. Raises LectureError with the line where it is not."""
+    """Return the trace if it is valid. Raises LectureError with the lecture's line if not."""
     try:
         validate(trace, Path("trace"))
     except TraceFileError as error:
         at = re.match(r"steps\[(\d+)\]", error.where or "")
         line = getattr(trace.steps[int(at[1])], "line", None) if at else None
-        raise LectureError(trace.run.lecture, line, f"what was recorded makes no valid trace: {error}") from None
+        raise LectureError(trace.run.lecture, line, f"the record of this run is damaged: {error}") from None
     return trace
 
 
 def _is_later(path: Path, run: Run) -> bool:
-    """Whether a trace that lies there is of a later run, as far as can be told."""
+    """Return whether the trace at `path` is of a later run; an unreadable trace counts as later."""
     try:
         return path.exists() and load_head(path).run.started > run.started
     except TraceFileError:
@@ -200,17 +214,28 @@ def _is_later(path: Path, run: Run) -> bool:
 
 
 def refuse_other_lecture(path: Path, lecture: str) -> None:
-    """Raise SupersededError when the trace at `path` is another lecture's."""
+    """Raise SupersededError if the trace at `path` is of another lecture."""
     there = load_head(path).run.lecture if path.exists() else lecture
     if there != lecture:
         raise SupersededError(
-            f"{path}: is a trace of {there}, not of {lecture}; choose another folder with -o, or --force to replace it"
+            f"{path} is a trace of {there}, not of {lecture}; choose another folder with -o, or use --force"
         )
 
 
-def set_aside(folder: Path, error: Exception) -> Kept:
-    """Keep journals that can't be merged under a name that nobody looks for, and say why they can't be."""
+def dispose(folder: Path) -> Kept | None:
+    """Remove the folder of a run after its trace was written; keep it if the tools failed in any process."""
+    found = tracebacks(folder)
+    if not found:
+        remove(folder)
+        return None
+    return set_aside(folder, FailedError(in_words(found[0]) or "trace-tools failed"))
+
+
+def set_aside(folder: Path, error: BaseException) -> Kept:
+    """Rename a folder so that no recovery finds it, and return the reason; a failure's traceback is kept in it."""
     why = str(error)
+    if not isinstance(error, TraceToolsError):
+        keep(folder / "merging", error)
     if isinstance(error, OSError) and error.filename:
         why = f"{Path(error.filename).name}: {error.strerror}"
     elif not isinstance(error, TraceToolsError):
@@ -232,10 +257,10 @@ def _text(path: Path) -> str:
 
 
 def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]]:
-    """Merge the journals below `out` whose tracer is no more, the latest run first; return traces, and what was kept.
+    """Merge the journals in `out` of tracers that have died, the latest run first; return traces and kept journals.
 
-    One whose recovery was killed is tried `again` only where that is asked for: it may have taken all memory, and
-    would do so before every run.
+    If an earlier recovery of a run was killed, the run is tried `again` only on request: merging may have used all
+    memory, and would do so before every run.
     """
     recovered: list[Traced] = []
     kept: list[Kept] = []
@@ -253,29 +278,28 @@ def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]
                         kept.append(found)
                     elif found is not None:
                         recovered.append(found)
-        except (UsageError, OSError, MemoryError) as error:  # a full disk, say
+        except (UsageError, OSError, MemoryError) as error:  # such as a full disk
             kept.append(Kept(folder, str(error) or "not enough memory to merge it", again=True))
     return recovered, kept
 
 
 def _recovered(folder: Path, out: Path, *, again: bool) -> Traced | Kept | None:
-    """Make the trace of a dead tracer's run; None where nothing was recorded."""
+    """Make the trace of a dead tracer's run; return None if no step was recorded."""
     mark = folder / MERGING
     if mark.exists() and not again:
-        return set_aside(folder, UsageError("a recovery of it was killed"))
+        return set_aside(folder, UsageError("an earlier recovery of this run was killed"))
     with contextlib.suppress(OSError):
         mark.touch()
     try:
         traced = merge_folder(folder, out, dead=True)
     except (UsageError, MemoryError):
         raise
-    except Exception as error:  # whatever a damaged disk, or another version, makes of journals
+    except Exception as error:  # journals damaged by the disk, or of another version
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
             raise
         failed = error
     else:
-        remove(folder)
-        return traced
+        return replace(traced, failed=dispose(folder))
     finally:
         mark.unlink(missing_ok=True)
     if has_records(folder) or not isinstance(failed, (NothingRecordedError, FileNotFoundError)):

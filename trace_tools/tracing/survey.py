@@ -1,10 +1,10 @@
-"""A process before the passes: measures the machine, so that no pass has to, and none is warmer for it.
+"""Measure the machine in a process before the passes, so that no pass measures or starts with warm caches.
 
     python -m trace_tools.tracing.survey RUN/machine-1.json cpu|cuda|cuda:N|…|"" measure|recall|describe
 
-Writes the machine there, and beside it `versions.json` and by which identity the driver's tools know the GPU.
-`recall` measures only what is not known from earlier, `describe` measures nothing. Without such a device, where a CPU's
-trace would be an accident, and on a full disk: one line, exit code 2.
+Writes the machine to that file, and next to it `versions.json` and the GPU's identity for the driver's tools. `recall`
+measures only if no earlier measurement is valid; `describe` does not measure. Prints one line and returns 2 if the
+device is missing, if torch can't use a GPU that is present (a CPU trace would be an accident), or if the disk is full.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import sys
 from dataclasses import replace as with_fields
 from pathlib import Path
 
-from trace_tools import accelerators
 from trace_tools.errors import UsageError
-from trace_tools.files import replace
-from trace_tools.machines import devices, host, surveys
-from trace_tools.machines.machine import STORED, this_machine, to_json, versions
+from trace_tools.machines import accelerators, devices, host, surveys
+from trace_tools.machines.machine import FREE_FILE, STORED, this_machine, to_json, versions
+from trace_tools.util.files import replace
 
 MEASURE, RECALL, DESCRIBE = "measure", "recall", "describe"
 
 
 def main(out: str, device: str, how: str) -> int:
-    """Write what this machine is to a file; return the exit code."""
+    """Write the description of this machine to a file; return the exit code."""
     path = Path(out)
     try:
         kind = devices.kind(device) if device else None
@@ -37,11 +36,15 @@ def main(out: str, device: str, how: str) -> int:
             if known is not None:
                 machine = with_fields(machine, peaks=[*machine.peaks, *known])
             elif how != DESCRIBE:
-                machine = this_machine(chosen)
+                began = host.cpu_time()
+                machine = surveys.under_load(this_machine(chosen), host.other_cores(began, host.cpu_time()))
         gpu = accelerators.in_use()
         replace(path, to_json(machine))
         replace(path.with_name("versions.json"), json.dumps(found))
-        replace(path.with_name(host.IDENTITY_FILE), (gpu.properties().identity if gpu else None) or "")
+        identity = host.HUNG if host.hung() else (gpu.properties().identity if gpu else None) or ""
+        replace(path.with_name(host.IDENTITY_FILE), identity)
+        if gpu is not None:
+            replace(path.with_name(FREE_FILE), str(devices.memory_info(gpu)[0] + gpu.reserved_bytes()))
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -1,4 +1,4 @@
-"""Small builders of syntax trees, and questions about them, for `instrument`.
+"""Build and inspect syntax trees for `instrument`.
 
 probe("step", ast.Constant(3))  # the statement `_@frame.step(3)`
 """
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from trace_tools.directives import Inspected
-from trace_tools.statements import FUNCTIONS
+from trace_tools.source.directives import Inspected
+from trace_tools.source.statements import FUNCTIONS
 
 FRAME = "_@frame"
 
@@ -31,7 +31,10 @@ def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
 
 
 def value(method: str, item: Inspected) -> ast.stmt:
-    """Reading a name runs no code of the lecture. Anything else may, and is watched, see `describing.gate.Watch`:
+    """Return the statement that records one value.
+
+    Reading a name or a constant runs no code of the lecture. Other expressions may, so a `Deadline` guards
+    them:
 
     @inspect x.y → try: watch("x.y"); value("x.y", unit, x.y)
                    except BaseException: watched.armed = False; watched.calm(); value_failed("x.y", unit)
@@ -39,7 +42,7 @@ def value(method: str, item: Inspected) -> ast.stmt:
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
     read: list[ast.stmt] = [probe(method, *names, placeless(copy.deepcopy(item.node)))]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
-    if not isinstance(item.node, ast.Name):
+    if not isinstance(item.node, (ast.Name, ast.Constant)):
         watched = ast.Attribute(load(FRAME), "watched", ast.Load())
         disarmed = ast.Assign([ast.Attribute(watched, "armed", ast.Store())], ast.Constant(False))
         calm = ast.Expr(ast.Call(ast.Attribute(copy.deepcopy(watched), "calm", ast.Load()), [], []))
@@ -49,10 +52,10 @@ def value(method: str, item: Inspected) -> ast.stmt:
 
 
 def placeless(expression: ast.expr) -> ast.expr:
-    """Take an expression's place away, so that it gets that of a probe: what it does is no part of the lecture."""
+    """Remove an expression's position, so that it gets its probe's: its effects are not part of the lecture."""
     for node in ast.walk(expression):
         for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-            vars(node).pop(name, None)  # a node that no parser made has none
+            vars(node).pop(name, None)  # generated nodes have no position
     return expression
 
 
@@ -77,18 +80,19 @@ def probe(method: str, *arguments: ast.expr) -> ast.Expr:
 
 
 def at(place: Any, nodes: Sequence[Node]) -> list[Node]:
-    """Put generated nodes where `place` begins; those that have a place keep it."""
+    """Give generated nodes the position where `place` begins; nodes with a position keep it."""
     start = ast.Pass(lineno=place.lineno, col_offset=place.col_offset)
-    start.end_lineno, start.end_col_offset = start.lineno, start.col_offset  # else a call counts to its last line
+    start.end_lineno, start.end_col_offset = start.lineno, start.col_offset  # else a call extends to its last line
     for node in nodes:
         _put(node, start)
     return list(nodes)
 
 
 def _put(node: ast.AST, start: ast.AST) -> None:
-    """Give generated nodes a place; below one that has a place, `fill_places` finds it in the end.
+    """Give a position to a generated node and the nodes below it, down to nodes that have one.
 
-    Called for every block on the way up: to go down into what has its place would take a second for a long lecture.
+    Called for every block on the way up: descending further would take a second for a long lecture, so `fill_places`
+    fills in the rest once.
     """
     if "lineno" in node._attributes:
         if hasattr(node, "lineno"):
@@ -99,7 +103,7 @@ def _put(node: ast.AST, start: ast.AST) -> None:
 
 
 def fill_places(tree: ast.Module) -> ast.Module:
-    """Give what is left without a place the beginning of what it is in: no width shows that it was generated."""
+    """Give remaining nodes the start position of the node around them; zero width marks them as generated."""
 
     def fill(node: ast.AST, line: int, column: int) -> None:
         if hasattr(node, "lineno"):
@@ -119,7 +123,7 @@ def listed(visited: Any) -> list[ast.stmt]:
 
 
 def changed(node: Node, **fields: Any) -> Node:
-    """Return a copy of `node` with some fields replaced, where it stood."""
+    """Return a copy of `node` with some fields replaced, at the same position."""
     changed = copy.copy(node)
     for name, value in fields.items():
         setattr(changed, name, value)
@@ -127,7 +131,7 @@ def changed(node: Node, **fields: Any) -> Node:
 
 
 def own_nodes(node: ast.AST, scopes: tuple[type[ast.AST], ...] = (*FUNCTIONS, ast.ClassDef)) -> Iterator[ast.AST]:
-    """Yield `node` and what is in it, leaving out the scopes inside it."""
+    """Yield `node` and the nodes in it, except the contents of inner scopes."""
     yield node
     if not isinstance(node, scopes):
         for child in ast.iter_child_nodes(node):
@@ -135,7 +139,7 @@ def own_nodes(node: ast.AST, scopes: tuple[type[ast.AST], ...] = (*FUNCTIONS, as
 
 
 def suspends(node: ast.stmt) -> bool:
-    """Return whether the statement itself (not the statements in it) may yield or await."""
+    """Return whether the statement itself, without the statements in it, may yield or await."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return False
     if isinstance(node, (ast.AsyncFor, ast.AsyncWith)):
@@ -146,7 +150,7 @@ def suspends(node: ast.stmt) -> bool:
 
 
 def catches_assertions(node: ast.stmt) -> bool:
-    """Return whether an AssertionError in the body of `try` or `with` ends there, as far as the code says."""
+    """Return whether the body of a `try` or `with` stops an AssertionError, as far as the source shows."""
     match node:
         case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
             kinds = [h.type.elts if isinstance(h.type, ast.Tuple) else [h.type] for h in handlers]
@@ -164,9 +168,9 @@ def _is_assertion_error(expression: ast.expr) -> bool:
 
 
 def place_of_failure(node: ast.Assert) -> ast.AST:
-    """Return what has the AssertionError's position: since Python 3.13 the test, before that the statement.
+    """Return the node with the AssertionError's position: the test since Python 3.13, before that the statement.
 
-    In 3.11 it is the last comparison, where there is one.
+    In Python 3.11 it is the last comparison, if the test has any.
     """
 
     def compared(test: ast.expr) -> Iterator[ast.expr]:
@@ -188,7 +192,7 @@ def place_of_failure(node: ast.Assert) -> ast.AST:
 
 
 def is_irrefutable(case: ast.match_case) -> bool:
-    """Return whether the case takes whatever comes, so that Python allows none after it."""
+    """Return whether the case matches every value, so that Python allows no case after it."""
 
     def takes_all(pattern: ast.pattern) -> bool:
         match pattern:
@@ -202,7 +206,7 @@ def is_irrefutable(case: ast.match_case) -> bool:
 
 
 def preamble_length(body: Sequence[ast.stmt]) -> int:
-    """Return how many statements must stay first: the docstring and the __future__ imports."""
+    """Return the number of statements that must stay first: the docstring and the __future__ imports."""
     length = 0
     for node in body:
         is_docstring = length == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

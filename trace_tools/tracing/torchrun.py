@@ -1,12 +1,12 @@
-"""A process that starts the ranks of a pass, under torchrun, and ends with the tracer.
+"""Start the ranks of a pass under torchrun, in a process that ends with the tracer.
 
     python -m trace_tools.tracing.torchrun job.json 4                     four ranks, on this machine
-    python -m trace_tools.tracing.torchrun job.json 4 2 0 head 29501      four on each of two nodes, here on the first
+    python -m trace_tools.tracing.torchrun job.json 4 2 0 head 29501      four on each of two nodes; this is the first
 
-torchrun (`torch.distributed.run`) gives each rank its environment and a place to meet, watches all of them, and stops
-the others once one has failed. How each rank that failed had ended is written beside its journal, as the tracer does
-for a process of its own: torchrun's own exit status is 1 whatever happened, and what it calls the root cause may be a
-rank that only heard of it.
+torchrun (`torch.distributed.run`) gives each rank its environment and a meeting address, watches all of them, and stops
+the others once one has failed. The status of each failed rank is written next to its journal, as the tracer does for
+its own processes. torchrun does not give it: its exit status is 1 for every failure, and its "root cause" may be a rank
+that only noticed the failure of another.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ import threading
 import time
 from pathlib import Path
 
-from trace_tools import accelerators
+from trace_tools.machines import accelerators, devices
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.processes import PYTHON
 
-CHILD = "trace_tools.tracing.child"
-LOOK_S = 0.2  # between two looks at whether the tracer still lives
-UNSHARED = (
-    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # would leave the ranks no store of torchrun's, in which they meet again
-)
+CHILD = "trace_tools.tracing.worker"
+LOOK_S = 0.2  # interval of checks that the tracer lives
+UNSHARED = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # with it, torchrun gives ranks no store for their second meeting
 
 
 def main(job_path: str, ranks: int, *place: str) -> int:
-    """Run the job on so many ranks of this machine; return 0 when each ended with that.
+    """Run the job on `ranks` ranks of this machine.
 
-    `place` is, of several nodes, how many there are, which one this is, and where the ranks of all of them meet.
+    Returns 0 if each rank returned 0, 1 if not, 2 if the ranks can't be started. For several nodes, `place` gives the
+    number of nodes, the index of this one, and the host and port at which ranks meet.
     """
     if wrong := _why_not(ranks, json.loads(Path(job_path).read_text(encoding="utf-8"))["device"]):
         print(f"--ranks {ranks}: {wrong}", file=sys.stderr)
@@ -54,30 +53,34 @@ def main(job_path: str, ranks: int, *place: str) -> int:
     except ChildFailedError as failed:
         job, codes = Path(job_path), {failure.exitcode for failure in failed.failures.values()}
         for rank, failure in failed.failures.items():
-            if failure.exitcode == -signal.SIGTERM and len(codes) > 1:  # it was stopped with one that had failed
+            if failure.exitcode == -signal.SIGTERM and len(codes) > 1:  # stopped because another rank had failed
                 continue
             status = rank_folder(job.parent, rank) / job.with_suffix(".status").name
             status.write_text(str(failure.exitcode), encoding="utf-8")
         return 1
-    except SignalException:  # the tracer's
+    except SignalException:  # sent by the tracer
         return 1
     return 0
 
 
 def _why_not(ranks: int, device: str) -> str | None:
-    """Return what keeps this machine's torch from running so many ranks on this type of device; None for nothing."""
+    """Return why torch can't run this number of ranks on this machine and device type, or None if it can."""
     import torch
 
     if not torch.distributed.is_available():
         return f"torch {torch.__version__} is built without torch.distributed"
     gpu = accelerators.accelerator(device)
     if gpu is not None and gpu.count() < ranks:
-        return f"each rank needs a GPU of its own, and there is {gpu.count()}; expected fewer, or --device cpu"
+        hidden = "".join(f", with {name}={os.environ[name]}" for name in devices.VISIBLE if name in os.environ)
+        return (
+            f"each rank needs its own GPU, and torch finds {gpu.count()} on this machine{hidden}; use --ranks "
+            f"{gpu.count()}, or --device cpu"
+        )
     return None
 
 
 def _end_with(parent: int) -> None:
-    """Have torchrun stop the ranks when the tracer is no more."""
+    """Make torchrun stop the ranks when the tracer has ended."""
     while os.getppid() == parent:
         time.sleep(LOOK_S)
     os.kill(os.getpid(), signal.SIGTERM)

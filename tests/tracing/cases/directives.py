@@ -98,6 +98,28 @@ async def coroutine(n):  # @inspect n
     return await rest() + x  # @inspect n
 
 
+def returning(n):  # @inspect n, return
+    if n > 3: return n  # @inspect n
+    try:
+        if n == 3: return note(n) + 1  # @stepover
+        if n == 2: return
+        if n == 1: return 1 / 0
+    except ZeroDivisionError:
+        n = 7
+    finally:
+        if n == 7: return n  # @inspect return [FLOP]
+
+
+def returned_name(n):  # @inspect n
+    if n: return n, n
+    return n
+
+
+async def produced():  # @inspect return
+    yield 1
+    return
+
+
 def run(coroutine):
     try:
         coroutine.send(None)
@@ -109,5 +131,7 @@ def main():
     log = [everything(n) for n in (2, 1, 3)]
     log.append(list(generator(2)))
     log.append(run(coroutine(5)))
+    log.append([returning(n) for n in range(5)] + [returned_name(0), returned_name(1)])
+    log.append(run(anext(produced())))
     log.append([Settings().double(), constant, math.floor(2.5), seen])
     return log  # @inspect log

@@ -1,0 +1,213 @@
+"""Floors worked out by hand from the datasheets' figures, which `known_machines.yaml` prints.
+
+H100 SXM: 67 TFLOP/s in float32, 494.7 in tf32, 989.5 in bfloat16, 67 in float64 on tensor cores, 3,350 GB/s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from torch.utils.flop_counter import flop_registry
+
+from tests.cases_in_one import each
+from tests.messages import says
+from tests.traces import example_trace
+from trace_tools.analysis.floors import (
+    Ceiling,
+    ceiling_named,
+    ceilings,
+    fit_in_words,
+    floor_of,
+    has_work,
+    kind_of,
+    measured_ceiling,
+    most_live_bytes,
+    why_no_floors,
+)
+from trace_tools.errors import UsageError
+from trace_tools.metering.flops import ELEMENTWISE, FREE, REDUCTIONS
+from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Work
+
+H100 = ceiling_named("NVIDIA H100 80GB HBM3")
+T4 = ceiling_named("Tesla T4")
+
+
+def step(*work: Work, **changes: object) -> Step:
+    meters = Meters(
+        flops=sum(done[2] for done in work), operators=[(done[0], 1) for done in work], work=list(work) or None
+    )
+    return replace(Step(0, 0, 0, 1, meters=meters), **changes)  # type: ignore[arg-type]
+
+
+def test_a_matmul_is_bound_by_arithmetic() -> None:
+    """4096³ in bfloat16: 2·4096³ = 137,438,953,472 FLOPs ÷ 989.5e12 = 138.9 µs; 3·4096²·2 bytes ÷ 3.35e12 = 30 µs."""
+    floor = floor_of(step(("aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2)), H100)
+    assert floor.seconds == pytest.approx(138.8973e-6, rel=1e-5)
+    assert (floor.binds, list(floor.kinds)) == ("bfloat16", ["matmul"])
+
+
+def test_an_addition_is_bound_by_memory() -> None:
+    """2²⁰ numbers of float32 added: 3·4·2²⁰ = 12,582,912 bytes ÷ 3.35e12 = 3.756 µs; 2²⁰ ÷ 67e12 = 16 ns."""
+    floor = floor_of(step(("aten.add", "float32", 2**20, 3 * 4 * 2**20)), H100)
+    assert floor.seconds == pytest.approx(3.75609e-6, rel=1e-5)
+    assert (floor.binds, list(floor.kinds)) == ("memory", ["elementwise"])
+
+
+def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
+    """Each under its own roof: 138.8973 + 3.75609 µs, where all FLOPs and bytes together would take 138.8973."""
+    matmul, add = ("aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2), ("aten.add", "float32", 2**20, 12 * 2**20)
+    floor = floor_of(step(matmul, add), H100)
+    assert floor.seconds == pytest.approx(142.65339e-6, rel=1e-5)
+    assert floor.binds == "bfloat16"
+    assert floor.kinds == {"matmul": pytest.approx(138.8973e-6), "elementwise": pytest.approx(3.75609e-6)}
+
+
+@each(
+    ("operator", "dtype", "tera"),
+    [
+        ("aten.mm", "float32", 67),
+        ("aten.mm", "tf32", 494.7),  # where the lecture asked for it
+        ("aten.convolution", "tf32", 494.7),  # cuDNN does by default
+        ("aten._cudnn_rnn", "float32", 494.7),  # likewise
+        ("aten._scaled_dot_product_efficient_attention", "float32", 494.7),  # on the units for it
+        ("aten.mul", "float32", 67),
+        ("aten.mm", "float64", 67),  # on tensor cores; 33.5 on ordinary ones
+        ("aten._scaled_mm", "float8_e4m3fn", 1979),
+        ("aten._int_mm", "int8", 1979),
+        ("aten._scaled_dot_product_flash_attention", "float16", 989.5),
+    ],
+)
+def test_the_peak_is_that_of_the_dtype_and_of_the_units_that_compute_it(operator: str, dtype: str, tera: float) -> None:
+    floor = floor_of(step((operator, dtype, 10**12, 0)), H100)
+    assert floor.seconds == pytest.approx(1 / tera)
+
+
+@pytest.mark.parametrize("operator", ["aten.mm", "aten.add", "aten._scaled_dot_product_flash_attention_for_cpu"])
+def test_a_narrow_dtype_may_be_widened(operator: str) -> None:
+    """A CPU whose products in float16 are slow is not so in attention, which computes in float32."""
+    ceiling = Ceiling("CPU", {"float32": 200e9, "float16": 40e9, "float64": 100e9}, 80e9, "measured")
+    assert floor_of(step((operator, "float16", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 200)
+    assert floor_of(step((operator, "float64", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 100)
+
+
+def test_what_may_be_computed_in_bfloat16_is_so_where_nothing_is_in_tf32() -> None:
+    """A CPU does so at the precision "medium", if it is faster; a GPU rounds to tf32."""
+    one = step(("aten.mm", "tf32_or_bfloat16", 10**12, 0))
+    assert floor_of(one, H100).seconds == pytest.approx(1 / 494.7)
+    assert floor_of(one, T4).seconds == pytest.approx(1 / 8.1)
+    for bfloat16, tera in ((0.9, 0.9), (0.05, 0.2)):
+        cpu = Ceiling("CPU", {"float32": 0.2e12, "bfloat16": bfloat16 * 1e12}, 80e9, "measured")
+        assert floor_of(one, cpu).seconds == pytest.approx(1 / tera)
+
+
+def test_a_dtype_without_a_peak_has_no_floor() -> None:
+    floor = floor_of(step(("aten.add", "float32", 1, 12), ("aten.mm", "bfloat16", 10, 10)), T4)
+    assert (floor.seconds, floor.why) == (None, "no bfloat16 peak of Tesla T4 is known")
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (step(meters=None), "nothing was counted"),
+        (step(meters=Meters(flops=10**12)), "its operators ran on the meta device: they were computed nowhere"),
+        (step(), "its operators computed nothing and moved no bytes of memory"),
+        (step(("aten.add", "float32", 1, 12), harness=True), "its operators are those of all the calls that"),
+        (step(measured=[Measured([1.0]), Measured([1.0])]), "several measurements ran in it"),
+        (step(measured=[Measured([1.0], why="no torch operator ran in it")]), "no torch operator ran in it"),
+    ],
+)
+def test_where_there_is_no_floor_it_says_why(one: Step, why: str) -> None:
+    floor = floor_of(one, H100)
+    assert floor.seconds is None and floor.why is not None and floor.why.startswith(why)
+
+
+def test_a_measured_call_has_the_floor_of_one_call() -> None:
+    many = Meters(flops=10**15, work=[("aten.mm", "float32", 10**15, 0)])
+    call = Measured([0.5], flops=67 * 10**9, work=[("aten.mm", "float32", 67 * 10**9, 0)])
+    assert floor_of(step(meters=many, measured=[call], harness=True), H100).seconds == pytest.approx(1e-3)
+
+
+def test_what_a_cache_may_serve_is_told_apart() -> None:
+    """Two calls that move 300 bytes each, of which a cache of 100 had 100 and keeps 100: at 1 byte/s, 600 s and 200 s.
+
+    What ran in two dtypes has that once.
+    """
+    ceiling = Ceiling("CPU", {"float32": 1.0}, 1.0, "measured", cache_bytes=100)
+    meters = Meters(operators=[("aten.clone", 2)], work=[("aten.clone", None, 0, 600)])
+    floor = floor_of(step(meters=meters), ceiling)
+    assert (floor.seconds, floor.beyond_caches) == (600, 200)
+    both = [("aten.add", "float32", 0, 400), ("aten.add", "float64", 0, 200)]
+    assert floor_of(step(meters=Meters(operators=[("aten.add", 2)], work=both)), ceiling).beyond_caches == 200
+    assert floor_of(step(("aten.clone", None, 0, 80)), ceiling).beyond_caches == 0
+
+
+def test_a_measured_roof_is_only_what_was_measured() -> None:
+    peaks = [Peak("bfloat16", 989e12, "a datasheet"), Peak("bfloat16", 790e12, "measured: …", measured=True)]
+    machine = Machine("NVIDIA H100", "h100", "cuda", l2_bytes=50, cache_bytes=7, peaks=peaks)
+    assert measured_ceiling(machine) is None, "nobody measured its memory"
+    found = measured_ceiling(replace(machine, peaks=[*peaks, Peak("memory", 3e12, "measured: …", measured=True)]))
+    assert found == Ceiling("NVIDIA H100", {"bfloat16": 790e12}, 3e12, "measured", None, 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("h100", "the nearest are NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe"),
+        ("RTX4090", "the nearest are NVIDIA GeForce RTX 4090"),
+        ("", "expected one of Tesla V100-SXM2-16GB, "),
+    ],
+)
+def test_a_machine_that_the_table_has_not(name: str, nearest: str) -> None:
+    with pytest.raises(UsageError, match=f"--floor {name}: unknown machine; ") as found:
+        ceiling_named(name)
+    assert nearest in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("live", "said"),
+    [
+        (None, "Unknown, because its memory was not metered"),
+        (20, "Its tensors do: at most 20 GB were alive at once, of 40 GB; workspaces are not counted"),
+        (42, "Hardly: 42 GB of tensors were alive at once; sold as 40 GB, it may have some per cent more or less"),
+        (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 · 2³⁰ are 42.9 · 10⁹
+    ],
+)
+def test_a_memory_that_is_sold_as_40_gb_may_have_40_gib(live: int | None, said: str) -> None:
+    """Torch finds 39.59 GiB on an A100 of 40 GB, which are 42.5 · 10⁹ bytes."""
+    a100 = ceiling_named("NVIDIA A100-SXM4-40GB")
+    assert fit_in_words(None if live is None else live * 10**9, a100) == said
+
+
+def test_every_machine_of_the_table_has_a_ceiling() -> None:
+    assert [ceiling.name for ceiling in ceilings()][:2] == ["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"]
+    assert all(ceiling.memory_bytes and ceiling.bytes_per_second for ceiling in ceilings())
+
+
+def test_kinds_are_those_of_the_meters_tables() -> None:
+    """What is elementwise, a reduction or free of arithmetic for FLOPs is so here: normalisations reduce."""
+    normalised = {name for name in ELEMENTWISE if any(word in name for word in ("softmax", "norm", "pool"))}
+    assert {kind_of(f"aten.{name}", 1) for name in ELEMENTWISE.keys() - normalised} == {"elementwise"}
+    assert {kind_of(f"aten.{name}", 1) for name in normalised} == {"reduction"}
+    assert {kind_of(f"aten.{name}", 1) for name in REDUCTIONS.keys() - {"embedding_dense_backward"}} == {"reduction"}
+    assert {kind_of(f"aten.{name}", 0) for name in FREE} <= {"copy", "fill", "indexing", "elementwise", "other"}
+    assert kind_of("c10d.allreduce_", 0) == kind_of("_c10d_functional.all_reduce", 0) == "collective"
+    assert [kind_of(name, 1) for name in ("aten.addmm", "aten._foreach_mul_", "aten.mkldnn_rnn_layer")] == [
+        "matmul",
+        "elementwise",
+        "matmul",
+    ]
+
+
+def test_what_torch_counts_are_products() -> None:
+    named = [getattr(packet, "_qualified_op_name", "") for packet in flop_registry]
+    assert {kind_of(name.replace("::", "."), 1) for name in named if name} == {"matmul"} and len(named) > 10
+
+
+def test_what_a_whole_trace_says() -> None:
+    trace = example_trace()
+    assert has_work(trace) and why_no_floors(trace) is None
+    assert most_live_bytes(trace) == 136
+    older = replace(trace, steps=[step(meters=Meters(operators=[("aten.mm", 1)]))])
+    assert says(why_no_floors(older), "operator", "trace it again")
+    assert most_live_bytes(older) is None

@@ -1,0 +1,222 @@
+"""No rate on any page contradicts what the lecture itself measured: the traces in `rendered/`, page by page.
+
+The oracle is the trace's YAML as any loader reads it: counts over seconds, worked out here once more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.pages.recording import Recording
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.document import CodeListing, CodeRow, Document, visible
+from trace_tools.pages.margin import margin_notes, timed
+from trace_tools.pages.section_charts import section_points
+from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace
+from trace_tools.trace.trace_file import dump, load
+
+TRACES = sorted((Path(__file__).resolve().parents[2] / "rendered").glob("*/trace.yaml"))
+FACTOR = 1.5  # between a rate that a page shows and what the lecture measured for the same operation
+SHOWN = re.compile(r"([\d.,e+-]+) ([kMGTPE]?)(FLOP/s|B/s)")
+PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+CALLS = re.compile(r"(?<![\w.])(measure|count)\(")
+
+Raw = dict[str, Any]
+Rates = dict[str, float]  # "FLOP/s", "B/s"
+
+
+def raw_of(text: str) -> Raw:
+    """Read a trace's YAML: a step is a line of it, and nearly every line is JSON as well, which is soon read."""
+    head, _, steps = text.partition("\nsteps:\n")
+    return {**yaml.safe_load(head), "steps": [one for line in steps.splitlines() for one in read(line)]}
+
+
+def read(line: str) -> list[Raw]:
+    try:
+        return [json.loads(line.removeprefix("- "))]
+    except ValueError:  # `.nan`, say
+        return list(yaml.safe_load(line))
+
+
+def rates(counts: Raw, seconds: float) -> Rates:
+    moved = (counts.get("bytes_read") or 0) + (counts.get("bytes_written") or 0)
+    found = {"FLOP/s": (counts.get("flops") or 0) / seconds, "B/s": moved / seconds}
+    return {name: rate for name, rate in found.items() if rate}
+
+
+def measured(step: Raw) -> list[tuple[Raw, Rates]]:
+    """What a step measured: each call's counts, and the rates they make over its seconds per call."""
+    return [(call, rates(call, statistics.median(call["seconds"]))) for call in step.get("measured") or ()]
+
+
+def own(step: Raw) -> Rates:
+    samples = step.get("device_ns") or step.get("host_ns") or step.get("cold_ns")
+    return rates(step.get("meters") or {}, statistics.median(samples) / 1e9) if samples else {}
+
+
+def operation(counts: Raw) -> tuple[object, ...]:
+    operators = tuple(map(tuple, counts.get("operators") or ()))
+    return (*(counts.get(name) for name in ("flops", "bytes_read", "bytes_written", "dtype")), operators)
+
+
+def close(one: float, other: float, within: float = 2e-3) -> bool:
+    """Whether two rates are the same, as far as four digits tell."""
+    return abs(one - other) <= within * max(abs(one), abs(other))
+
+
+def rows(document: Document) -> Iterator[CodeRow]:
+    """Every row of every page."""
+    for section in document.sections:
+        for block in visible(section.blocks):
+            yield from block.rows if isinstance(block, CodeListing) else ()
+
+
+def shown(row: CodeRow) -> Iterator[tuple[int, float, str]]:
+    """Every rate that a row's popup shows: of which of its measurements (0: none is named), how much, of what."""
+    for note in margin_notes(row):
+        for name, text in note.facts:
+            if name.endswith("achieved"):
+                number, prefix, unit = SHOWN.match(text).groups()  # type: ignore[union-attr]
+                call = int(name.partition(":")[0]) if ":" in name else 0
+                yield call, float(number.replace(",", "")) * PREFIXES[prefix], unit
+
+
+def section_of(raw: Raw) -> dict[int, str]:
+    """The function, called by `main`, in which each frame was opened."""
+    steps = {step["id"]: step for step in raw["steps"] if "id" in step}
+    frames = {frame["frame"]: frame for frame in raw["steps"] if "function" in frame}
+    found: dict[int, str] = {}
+    for number, frame in frames.items():
+        caller = steps[frame["of"]]["frame"] if frame.get("of") is not None else None
+        if caller is not None:
+            found[number] = frame["function"] if frames[caller]["function"] == "main" else found.get(caller, "")
+    return found
+
+
+def wrong_rates(document: Document, raw: Raw) -> Iterator[str]:
+    """Yield what a page says of a rate and the trace does not bear out."""
+    steps = {step["id"]: step for step in raw["steps"] if "id" in step}
+    lines = raw["sources"][0]["text"].splitlines()
+    sections = section_of(raw)
+    benchmarks: dict[tuple[object, ...], list[Rates]] = {}
+    for step in steps.values():
+        for call, found in measured(step):
+            benchmarks.setdefault((sections.get(step["frame"]), *operation(call)), []).append(found)
+    for row in rows(document):
+        spoken = timed(row)
+        for number, rate, unit in shown(row):
+            assert spoken is not None
+            step = steps[spoken.step.id]
+            where = f"line {step['line']}: {rate:.4g} {unit}"
+            calls = measured(step)
+            if step.get("harness") or calls:
+                told = calls[number - 1 if number else 0][1] if calls else {}
+                if number == 0 and len(calls) > 1:
+                    yield f"{where} of no one measurement"
+                elif not close(rate, told.get(unit, 0.0)):
+                    yield f"{where}, measured {told.get(unit)}"
+                continue
+            if CALLS.search(lines[step["line"] - 1]):
+                yield f"{where} of a step that measures or counts"
+            if not close(rate, own(step).get(unit, 0.0)):
+                yield f"{where}, own time makes {own(step).get(unit)}"
+            for benchmark in benchmarks.get((sections.get(step["frame"]), *operation(step.get("meters") or {})), []):
+                if unit in benchmark and not 1 / FACTOR <= rate / benchmark[unit] <= FACTOR:
+                    yield f"{where}, where the lecture measured {benchmark[unit]:.4g}"
+    true = [found for step in steps.values() for _, found in measured(step)]
+    true += [own(step) for step in steps.values() if not step.get("harness") and not step.get("measured")]
+    places = sorted((found["FLOP/s"], found["FLOP/s"] / found["B/s"]) for found in true if len(found) == 2)
+    for section in document.sections:
+        for point in section_points(section):
+            low, high = (point.flops_per_second * (1 + off) for off in (-1e-9, 1e-9))
+            near = places[bisect_left(places, (low, 0.0)) : bisect_right(places, (high, math.inf))]
+            if not any(close(point.intensity, intensity, 1e-9) for _, intensity in near):
+                yield f"{section.slug}: {point.name} at {point.flops_per_second:.4g} FLOP/s"
+
+
+def test_there_are_traces_to_look_at() -> None:
+    assert TRACES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TRACES, ids=[path.parent.name for path in TRACES])
+def test_no_page_contradicts_what_the_lecture_measured(path: Path) -> None:
+    trace = load(path).trace
+    if trace.run.story is None:
+        pytest.xfail("it was traced before a trace said what was measured in it")
+    raw = raw_of(path.read_text(encoding="utf-8"))
+    calls = [call for step in raw["steps"] for call in step.get("measured") or ()]
+    assert len(calls) > 20 and sum(bool(call.get("flops")) for call in calls) > 10  # there is something to contradict
+    document = make_document(trace)
+    assert any(True for row in rows(document) for _ in shown(row))
+    assert list(wrong_rates(document, raw)) == []
+
+
+# --- and the test itself would notice --------------------------------------------------------------
+
+LECTURE = """def main():
+    f()
+
+def f():
+    a = measure(lambda: x @ w)
+    b, c = measure(one), measure(other)
+    d = count(lambda: x @ w)
+    y = x @ w  # @inspect y
+"""
+MATMUL = Meters(2_000_000, 8_000, 4_000, dtype="float32")
+
+
+def planted(own_ns: int = 1_000_000) -> Trace:
+    """One matmul, measured at 1 ms, counted, and done once in its own time."""
+    call = Measured([0.001] * 3, 2_000_000, 8_000, 4_000, "float32")
+    fast = replace(call, seconds=[0.0001] * 3)
+    made = Recording(LECTURE)
+    f = made.call(made.frame("main"), "f()", "f")
+    long: Any = {"annotated": True, "host_ns": [300_000_000] * 3, "meters": MATMUL, "harness": True}
+    made.step(f, "a =", measured=[call], **long)
+    made.step(f, "b, c =", measured=[call, fast], **long)
+    made.step(f, "d =", **long)
+    made.step(f, "y =", annotated=True, host_ns=[own_ns] * 3, meters=MATMUL)
+    peaks = [Peak("float32", 2e11, "measured"), Peak("memory", 4e10, "measured")]
+    return made.trace(machine=Machine("A processor", "cpu", "cpu", peaks=peaks))
+
+
+def test_a_page_of_true_rates_passes() -> None:
+    trace = planted()
+    made = make_document(trace)
+    assert [(call, unit) for row in rows(made) for call, _, unit in shown(row)] == [
+        *((0, unit) for unit in ("FLOP/s", "B/s")),
+        *((call, unit) for call in (1, 2) for unit in ("FLOP/s", "B/s")),
+        *((0, unit) for unit in ("FLOP/s", "B/s")),
+    ]
+    assert len(list(section_points(made.sections[0]))) == 4
+    trace = replace(trace, steps=[s for s in trace.steps if not (isinstance(s, Step) and s.line == 6)])
+    assert list(wrong_rates(make_document(trace), raw_of(dump(trace)))) == []
+
+
+def test_rates_of_the_harness_are_noticed() -> None:
+    trace = planted()
+    stripped = [replace(s, harness=False, measured=None) if isinstance(s, Step) else s for s in trace.steps]
+    before = make_document(replace(trace, steps=stripped))
+    told = list(wrong_rates(before, raw_of(dump(trace))))
+    assert [sum(f"line {line}: " in one for one in told) for line in (5, 6, 7)] == [2, 2, 2]
+    assert any("x @ w" in one for one in told)  # and their points under the roof
+    blind = list(wrong_rates(before, raw_of(dump(replace(trace, steps=stripped)))))
+    assert sum("of a step that measures or counts" in one for one in blind) == 6
+
+
+def test_a_time_that_contradicts_a_measurement_is_noticed() -> None:
+    trace = planted(own_ns=2_000_000)
+    told = list(wrong_rates(make_document(trace), raw_of(dump(trace))))
+    assert sum("line 8: 1e+09 FLOP/s, where the lecture measured 2e+09" in one for one in told) == 2

@@ -1,0 +1,83 @@
+"""A program → a Trace of it, by `sys.settrace` and nothing of the project's tracer: for tests of alignment.
+
+One statement a line; every line event of the program is a step, every call of one of its functions a frame.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any
+
+from tests.traces import example_trace
+from trace_tools.diff.align.align import Aligned
+from trace_tools.diff.align.align import align as align_trees
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import Event, Frame, Run, SourceFile, Step, Trace
+from trace_tools.trace.tree import Tree
+
+PATH = "lecture.py"
+
+
+def traced(source: str, **changes: Any) -> Trace:
+    """Run a program and return its trace; each step's time is made up."""
+    recorder = _Recorder(source)
+    program = compile(source, PATH, "exec")
+    before = sys.gettrace()
+    sys.settrace(recorder.called)
+    try:
+        exec(program, {"__name__": "lecture"})
+    finally:
+        sys.settrace(before)
+    run = Run(PATH, "2025-01-31T12:00:00Z", seed=0, passes=3, limit=100, complete=True)
+    settings: dict[str, Any] = {"run": run, "sources": [SourceFile(PATH, source)], "steps": recorder.events} | changes
+    return example_trace(**settings)
+
+
+class _Recorder:
+    def __init__(self, source: str) -> None:
+        self.statements = {s.line: s.number for s in parse_source(source, PATH).statements}
+        self.events: list[Event] = []
+        self.frames: dict[FrameType, int] = {}
+        self.last: dict[FrameType, int] = {}  # step under way in each frame
+        self.executions: Counter[tuple[int, int]] = Counter()
+
+    def called(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != PATH:
+            return None
+        name = frame.f_code.co_qualname.replace(".<locals>", "")
+        if (name.endswith(">") and name != "<module>") or frame.f_code.co_name[0].isupper():
+            return None  # a comprehension, or the body of a class
+        number = self.frames[frame] = len(self.frames)
+        of = self.last.get(frame.f_back) if frame.f_back is not None else None
+        self.events.append(Frame(number, name, of=of))
+        return self.line
+
+    def line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_lineno in self.statements:
+            number, statement = self.frames[frame], self.statements[frame.f_lineno]
+            self.executions[number, statement] += 1
+            step = self.executions.total() - 1
+            execution = self.executions[number, statement]
+            self.events.append(Step(step, number, statement, frame.f_lineno, execution, [5000, 5100, 5050]))
+            self.last[frame] = step
+        return self.line
+
+
+def align(a: Trace, b: Trace) -> Aligned:
+    """Match two traces, each by its own call tree."""
+    return align_trees(Tree(a), Tree(b))
+
+
+def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
+    """Return every pair of lines that was matched at least once, and the lines that never were."""
+    rows = aligned.rows
+    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in rows if p.a and p.b}
+    matched_a, matched_b = {a for a, _ in both}, {b for _, b in both}
+    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in rows if p.a and not p.b}
+    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in rows if p.b and not p.a}
+    lonely = {pair for pair in only_a if pair[0] not in matched_a} | {
+        pair for pair in only_b if pair[1] not in matched_b
+    }
+    return both | lonely

@@ -1,0 +1,127 @@
+"""Differences for tests of the reports: one planted of each kind, a hostile one, a deep one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from tests.pages.hostile import PWNED, hostile_trace
+from tests.pages.recording import Recording, matrix
+from trace_tools.diff.difference import Difference, Side
+from trace_tools.diff.judge.between import Choices, difference_between
+from trace_tools.diff.report.difference_report import report_of
+from trace_tools.diff.report.html import html
+from trace_tools.diff.report.markdown import markdown
+from trace_tools.diff.report.terminal import terminal
+from trace_tools.trace.model import Claim, Machine, Meters, Peak, Step, Trace, Value
+
+LECTURE = '''\
+"""A lecture"""
+
+
+def main():
+    first()
+    second()
+
+
+def first():
+    """Tensors and their strides"""
+    x = make()  # @inspect x
+    y = x.t()  # @inspect y.stride()
+    assert y.shape == (2, 3)
+    total = 7  # @inspect total [FLOP]
+
+
+def make():
+    return torch.ones(3, 2)
+
+
+def second():
+    """A loop"""
+    for i in range(40):
+        z = i * 2  # @inspect z
+'''
+PEAKS = [Peak("float32", 1e11, "a datasheet"), Peak("memory", 1e10, "a datasheet")]
+
+
+def recorded(**planted: Any) -> Trace:
+    """Return a trace of the lecture; `planted` changes what its name says: strides, held, total, peak, z, text."""
+    made = Recording(planted.get("text", LECTURE))
+    main = made.frame("main", made.step(made.frame("<module>"), "def main"))
+    first = made.frame("first", made.step(main, "first()", host_ns=[10**7] * 3))
+    meters = Meters(flops=600, bytes_read=48, bytes_written=24, live_bytes=4_096, peak_bytes=planted.get("peak", 8_192))
+    times = [planted.get("ns", 10**6) + n for n in (0, 900, 500)]
+    call = made.step(first, "x = ", annotated=True, host_ns=times, values=[("x", matrix(3, 2))], meters=meters)
+    made.step(
+        made.frame("make", call), "return", host_ns=[2_000, 2_010, 2_020], meters=Meters(live_bytes=24, peak_bytes=24)
+    )
+    strides = Value("str", planted.get("strides", "(1, 2)"))
+    made.step(first, "y = ", annotated=True, host_ns=[3_000, 3_010, 3_020], values=[("y.stride()", strides)])
+    sides = [("y.shape", Value("str", "[2, 3]")), ("(2, 3)", Value("str", "[2, 3]"))]
+    made.step(first, "assert", claim=Claim("y.shape == (2, 3)", planted.get("held", True), sides))
+    made.step(first, "total", annotated=True, values=[("total", Value("int", planted.get("total", 7), unit="FLOP"))])
+    second = made.frame("second", made.step(main, "second()", host_ns=[10**6] * 3))
+    for i in range(40):
+        made.step(second, "z = ", annotated=True, values=[("z", Value("int", planted.get("z", {}).get(i, 2 * i)))])
+    machine = planted.get("machine", Machine("A processor", "cpu", "cpu", peaks=PEAKS))
+    return made.trace(machine=machine, title="A lecture")
+
+
+def between(a: Trace, b: Trace) -> Difference:
+    return difference_between(Side("a.yaml", a), Side("b.yaml", b), Choices(force=True))
+
+
+def planted() -> Difference:
+    """Return a difference with a flipped claim, two changed values, and more memory."""
+    return between(recorded(), recorded(strides="(3, 1)", held=False, peak=3 * 8_192, z={20: -1}))
+
+
+def hostile() -> Difference:
+    """Return the difference of two traces whose every text tries to get out, and that differ in every one."""
+    trace = hostile_trace()
+    other = replace(
+        trace,
+        title=PWNED + "2",
+        machine=replace(trace.machine, slug=PWNED, name=PWNED + "2"),
+        steps=[_altered(event) for event in trace.steps],
+    )
+    return difference_between(Side(PWNED, trace), Side(PWNED + "2", other), Choices(force=True))
+
+
+def _altered(event: Any) -> Any:
+    if not isinstance(event, Step):
+        return event
+    values = [(name, Value("str", f"{PWNED}{n}")) for n, (name, _) in enumerate(event.values or [])]
+    claim = None if event.claim is None else replace(event.claim, held=not event.claim.held)
+    return replace(event, values=values or None, claim=claim, stdout=PWNED, warnings=[PWNED])
+
+
+def deep(calls: int = 3_000) -> Difference:
+    """Return the difference of two traces that recurse further than Python itself would, changed at the bottom."""
+    return between(_recursion(calls, 1), _recursion(calls, 2))
+
+
+def _recursion(calls: int, last: int) -> Trace:
+    made = Recording("def main():\n    down(0)\n\n\ndef down(n):\n    down(n + 1)\n    x = n  # @inspect x\n")
+    frame = made.frame("down", made.step(made.frame("main"), "down(0)"))
+    for _ in range(calls):
+        frame = made.frame("down", made.step(frame, "down(n"))
+    made.step(frame, "x = ", values=[("x", Value("int", last))])
+    return made.trace()
+
+
+def markdown_of(difference: Difference) -> str:
+    return markdown(report_of(difference, "md"), comment=True)
+
+
+def html_of(difference: Difference) -> str:
+    return html(report_of(difference, "html"))
+
+
+def terminal_of(difference: Difference, width: int = 110, *, everything: bool = False) -> str:
+    text = StringIO()
+    Console(file=text, width=width).print(terminal(report_of(difference, "terminal", everything=everything)))
+    return text.getvalue()

@@ -1,0 +1,36 @@
+"""The sides of a difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.diff.plain_tracing import traced
+from tests.diff.planted import differ, made
+from trace_tools.diff.difference import Side
+
+
+def test_a_difference_without_counterparts_for_its_sides() -> None:
+    side = Side("a.yaml", made(0))
+    assert side.label == "cpu"
+
+
+def test_a_label_is_the_machines_folder_where_none_was_given() -> None:
+    assert Side("a.yaml", made(0), label="left").label == "left"
+
+
+def test_a_side_is_complete_when_its_run_is() -> None:
+    trace = made(0)
+    assert Side("a.yaml", trace).is_complete
+    assert not Side("a.yaml", replace(trace, run=replace(trace.run, complete=False))).is_complete
+
+
+def test_a_row_is_known_by_its_function_its_line_and_what_was_renamed_there() -> None:
+    a, b = traced("def f():\n    x = [1]\n    y = [x]\nf()\n"), traced("def g():\n    h = [1]\n    y = [h]\ng()\n")
+    difference = differ(a, b)
+    row = next(row for row in difference.rows if row.step.line == 3)
+    assert (difference.function_of(row), difference.source_line(row)) == ("g", "y = [h]")
+    assert difference.renamed(row) == {"x": "h"}
+    assert {(f.a, f.b, f.how) for f in difference.functions} == {
+        ("f", "g", "renamed"),
+        ("<module>", "<module>", "edited"),
+    }

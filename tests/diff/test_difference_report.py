@@ -1,0 +1,70 @@
+"""What the report of a difference says: what was planted leads, nothing that matters is lost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tests.diff.planted import differ, made
+from tests.diff.report_cases import LECTURE, between, html_of, markdown_of, planted, recorded
+from tests.pretend_gpu import pretend_gpu
+from trace_tools.diff.difference import Difference, SettingChange
+from trace_tools.diff.report.difference_report import charts_of, side_text
+
+
+def beside_gpu() -> Difference:
+    cpu = recorded()
+    return between(cpu, pretend_gpu(cpu))
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+
+
+def test_markdown_leads_with_what_matters_in_order() -> None:
+    text = markdown_of(planted())
+    assert headings(text)[1:] == ["Claims", "Values", "Memory"]
+    assert text.index("**Differences that matter: 1 claim") < text.index("#### Claims")
+    claim = next(line for line in text.splitlines() if "claim flipped" in line)
+    assert "lecture.py:13 first<br>`assert y.shape == (2, 3)`" in claim
+    assert "@inspect" not in text  # code is shown as the pages show it
+
+
+def test_markdown_of_the_same_trace_says_that_nothing_matters() -> None:
+    text = markdown_of(between(recorded(), recorded()))
+    assert "**No differences" in text
+    assert headings(text) == ["A cpu → B cpu"]
+
+
+def test_markdown_says_what_was_set_differently_and_which_functions_changed() -> None:
+    edited = LECTURE.replace("torch.ones(3, 2)", "torch.zeros(3, 2)")
+    difference = replace(
+        between(recorded(), recorded(text=edited)), settings=(SettingChange("version", "torch", "2.12|", None),)
+    )
+    text = markdown_of(difference)
+    assert "| version: torch | 2.12\\| | – |" in text
+    assert "| edited | `make` | `make` |" in text
+
+
+def test_a_cpu_beside_a_gpu_has_ratios_figures_and_no_verdicts() -> None:
+    difference = beside_gpu()
+    page = html_of(difference)
+    assert "Times of annotated steps, as ratios" in page
+    assert not difference.matters
+    titles = [chart.title for chart in charts_of(difference)]
+    assert len(titles) == 3 and "rooflines" in titles[1]
+    assert "Pretend GPU (made up for tests)" in side_text(difference.b)
+    assert html_of(difference) == page  # the same bytes again
+
+
+def test_a_difference_of_nothing_is_a_page_that_says_so() -> None:
+    same: Difference = between(recorded(), recorded())
+    page = html_of(same)
+    assert "No difference that matters" in page
+
+
+def test_a_report_says_when_a_slowdown_could_have_gone_unseen() -> None:
+    noisy, calm = (differ(made(0, noise=noise), made(1, noise=noise)) for noise in (0.3, 0.01))
+    for report in (markdown_of, html_of):
+        assert re.search(r"20% can go unnoticed with 3 passes; about \d+ would", report(noisy))
+        assert "can go unnoticed" not in report(calm)

@@ -1,0 +1,50 @@
+"""What reports list: one entry for a statement's executions, in words, the most important first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.diff.planted import at, differ, made, with_steps
+from trace_tools.diff.report.entries import ORDER, blocks, entries, entry_of, times_text
+from trace_tools.trace.model import Meters, Step, Trace, Value
+
+
+def counted(flops: int) -> Trace:
+    def observed(step: Step) -> Step:
+        values = [("y", Value("int", flops))] if step.line == 6 else step.values
+        return replace(step, values=values, meters=Meters(flops * step.line, 8, 8, 1, 1))
+
+    return with_steps(made(0), observed)
+
+
+def test_what_was_counted_is_ranked_by_size_and_values_stand_in_the_lectures_order() -> None:
+    found = entries(differ(counted(10), counted(20)), "flops")
+    beside = [e.size for e in found if e.after_line is None]
+    assert beside == sorted(beside, reverse=True) and all(e.level == 2 for e in found)
+    lines = [e.line for e in entries(differ(counted(10), counted(20)), "values")]
+    assert lines == sorted(lines)
+
+
+def test_nothing_is_listed_twice() -> None:
+    difference = differ(counted(10), counted(20))
+    listed = [(e.row.number, e.subject) for _, _, found in blocks(difference) for e in found]
+    assert len(listed) == len(set(listed)) > 0
+    assert {aspect for aspect, lead, _ in blocks(difference) if not lead} == set(ORDER)
+
+
+def test_an_entry_says_what_both_sides_were_and_how_far_it_may_ask_for_attention() -> None:
+    a, b = (with_steps(made(0), at(6, values=[("y", Value("int", n))])) for n in (1, 2))
+    [(row, finding)] = list(differ(a, b).findings("values"))
+    entry = entry_of(differ(a, b), row, finding)
+    assert (entry.line, entry.name, entry.a, entry.b, entry.verdict, entry.level) == (6, "y", "1", "2", "changed", 2)
+    assert entry_of(differ(a, b), row, replace(finding, matters=False)).level == 1
+    assert entry_of(differ(a, b), row, replace(finding, matters=False, setting=0)).level == 0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.214, "1.21× slower"), (0.5, "2× faster"), (1 / 3154, "3,150× faster"), (1.004, "as long")]
+)
+def test_ratios_of_times_in_words(ratio: float, text: str) -> None:
+    assert times_text(ratio) == text

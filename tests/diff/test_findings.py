@@ -1,0 +1,71 @@
+"""What an execution observed on both sides: claims, values by their expressions, which memory they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.diff.plain_tracing import traced
+from tests.diff.planted import at, differ, made, tensor, with_steps
+from tests.messages import says
+from tests.pages.explored import EXPLORED
+from trace_tools.trace.model import Answer, Ask, Claim, Step, Value
+
+
+def test_renamed_variables_keep_their_values() -> None:
+    a = with_steps(traced("x = [1]\ny = len(x)\n"), at(1, values=[("x", Value("int", 1)), ("x.y", Value("int", 2))]))
+    b = with_steps(traced("h = [1]\ny = len(h)\n"), at(1, values=[("h", Value("int", 1)), ("h.y", Value("int", 2))]))
+    counts = {(aspect, verdict): n for aspect, verdict, n in differ(a, b).counts}
+    assert counts["values", "same"] == 2 and ("values", "only in A") not in counts
+
+
+def test_aliasing_is_compared_without_the_labels() -> None:
+    def lying(first: str, second: str) -> Callable[[Step], Step]:
+        return at(6, values=[("y", tensor(storage=first)), ("z", tensor(storage=second))])
+
+    a = with_steps(made(0), lying("s1", "s1"))
+    assert not differ(a, with_steps(made(0), lying("s7", "s7"))).matters
+    found = [f for _, f in differ(a, with_steps(made(0), lying("s1", "s2"))).findings("values")]
+    assert [f.subject.expression for f in found] == ["z"]
+    assert says(found[0].detail, "shares memory", "in A", "not share in B")
+
+
+def test_a_copy_in_place_of_a_view_is_told_once() -> None:
+    def shared(*labels: str) -> Callable[[Step], Step]:
+        return at(6, values=[(f"v{n}", tensor(storage=label)) for n, label in enumerate(labels)])
+
+    a, b = with_steps(made(0), shared("s1", "s1", "s1", "s1")), with_steps(made(0), shared("t1", "t2", "t2", "t1"))
+    assert [f.subject.expression for _, f in differ(a, b).findings("values")] == ["v1"]
+    assert [f.subject.expression for _, f in differ(b, a).findings("values")] == ["v1"]
+
+
+def test_an_edited_claim_is_compared_with_what_it_was() -> None:
+    a, b = traced("y = 2\nassert y == 2\nz = 1\n"), traced("y = 2\nassert y != 3\nz = 1\n")
+    a = with_steps(a, at(2, claim=Claim("y == 2", True)))
+    found = [f for _, f in differ(a, with_steps(b, at(2, claim=Claim("y != 3", False)))).findings("claims")]
+    assert [(f.verdict, f.subject.expression) for f in found] == [("claim flipped", "y != 3")]
+
+
+def test_another_answer_to_a_question_is_told() -> None:
+    def asked(value: int) -> Callable[[Step], Step]:
+        return at(6, narrative=[Ask(text="How many bytes?", answer=Answer(value, "B"))])
+
+    a, same, b = (with_steps(made(0), asked(value)) for value in (4, 4, 8))
+    assert [f.verdict for _, f in differ(a, same).findings("output")] == []
+    assert [(f.a, f.b) for _, f in differ(a, b).findings("output")] == [
+        ("How many bytes? Answer: 4 B", "How many bytes? Answer: 8 B")
+    ]
+
+
+def test_another_result_of_a_figure_that_answers_back_is_told() -> None:
+    def explored(days: float) -> Callable[[Step], Step]:
+        told = EXPLORED[0].exploration
+        assert told is not None
+        results = [replace(told.results[0], value=days), *told.results[1:]]
+        return at(6, narrative=[replace(EXPLORED[0], text="{days}", exploration=replace(told, results=results))])
+
+    a, same, b = (with_steps(made(0), explored(days)) for days in (4.0, 4.0, 8.0))
+    assert [f.verdict for _, f in differ(a, same).findings("output")] == []
+    assert [(f.a, f.b) for _, f in differ(a, b).findings("output")] == [
+        ("{days} days: 4.0 days, quick: True", "{days} days: 8.0 days, quick: True")
+    ]

@@ -1,0 +1,22 @@
+"""A folder of reports: what links to what, and that the same traces give the same bytes."""
+
+from __future__ import annotations
+
+import re
+
+from tests.diff.test_compare import LONG, machine_trace, side_by_side
+from trace_tools.diff.report.folder import PAIR, report_files
+
+
+def test_every_machine_has_its_report_against_the_base_and_all_are_linked() -> None:
+    found = side_by_side(machine_trace("a b", LONG), machine_trace("c", LONG), machine_trace("d", LONG), base="c")
+    files = report_files(found, "../index.html")
+    pairs = {f"c-to-{name}.{form}" for name in ("a-b", "d") for form in ("html", "md")}
+    assert {name for name in files if PAIR.fullmatch(name)} == pairs
+    assert set(files) - pairs >= {"index.html", "index.md", "compare.csv", "figures/roofs.svg"}
+    for name, form in (("index.html", "html"), ("index.md", "md")):
+        linked = set(re.findall(r'(?:href="|\]\()([^"#)]+)', files[name].decode()))
+        assert {pair for pair in pairs if pair.endswith(form)} | {"compare.csv"} <= linked
+        assert {link for link in linked if not link.startswith(("../", "data:"))} <= set(files)
+    assert b'href="index.html"' in files["c-to-d.html"] and b'href="../index.html"' in files["c-to-d.html"]
+    assert report_files(found, "../index.html") == files

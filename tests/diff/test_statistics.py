@@ -1,0 +1,149 @@
+"""Which steps took longer: power, false alarms and intervals, in simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trace_tools.diff.judge.statistics import (
+    benjamini_hochberg,
+    fit_prior,
+    moderated,
+    processes_needed,
+    side_by_side,
+    t_quantile,
+    t_two_sided,
+    trigamma,
+    trigamma_inverse,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine draws slowly
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_benjamini_hochberg_rejects_as_its_definition_does(p: list[float]) -> None:
+    ordered = sorted(p)
+    largest = max((k for k in range(1, len(p) + 1) if ordered[k - 1] <= 0.05 * k / len(p)), default=0)
+    rejected = benjamini_hochberg(np.array(p)) <= 0.05
+    clear = [abs(v - 0.05 * k / len(p)) > 1e-12 for k, v in enumerate(ordered, 1)]
+    if all(clear):
+        assert rejected.sum() == (sum(v <= ordered[largest - 1] for v in p) if largest else 0)
+
+
+def test_the_prior_is_found_again() -> None:
+    rng = np.random.default_rng(0)
+    true = 0.01 * 8 / rng.chisquare(8, 20_000)
+    prior = fit_prior(true * rng.chisquare(4, 20_000) / 4, np.full(20_000, 4.0))
+    assert prior.variance == pytest.approx(0.01, rel=0.05) and prior.degrees_of_freedom == pytest.approx(8, rel=0.15)
+
+
+def simulated(
+    noise: float, processes: int, slow: float, seed: int, *, drift: float = 1.0, most: float = 1.0
+) -> tuple[float, float]:
+    """Return the share called of 20 slowed steps, and of 980 others; all of B took `drift` times as long."""
+    rng = np.random.default_rng(seed)
+    effects = [math.log(drift * (slow if step < 20 else 1.0)) for step in range(1000)]
+    samples = [(list(rng.normal(9, noise, processes)), list(rng.normal(9 + e, noise, processes))) for e in effects]
+    called = moderated(samples, math.log(most)).called
+    return float(called[:20].mean()), float(called[20:].mean())
+
+
+def test_20_percent_in_3_percent_noise_is_found_with_three_processes() -> None:
+    runs = [simulated(0.03, 3, 1.2, seed) for seed in range(5)]
+    assert np.mean([found for found, _ in runs]) > 0.9 and max(false for _, false in runs) < 0.005
+
+
+def test_noise_alone_is_hardly_ever_called() -> None:
+    assert all(simulated(noise, 3, 1.0, 7)[1] < 0.005 for noise in (0.01, 0.05, 0.16))
+
+
+def test_what_most_steps_share_is_the_machines_up_to_a_limit() -> None:
+    for drift, most in ((1.08, 1.1), (1.4, math.inf), (0.7, math.inf)):
+        found, false = simulated(0.01, 5, 1.3, 3, drift=drift, most=most)
+        assert found == (1.0 if drift >= 1 else 0.0) and false == 0.0  # 0.7 × 1.3 is below 1: nothing got slower
+    assert simulated(0.01, 5, 1.0, 3, drift=1.4, most=1.1)[1] > 0.99  # more than a machine does by itself
+    assert simulated(0.01, 5, 1.0, 3, drift=1.15)[1] > 0.9  # where the runs were set up differently
+
+
+def test_few_steps_say_nothing_about_the_machine() -> None:
+    rng = np.random.default_rng(4)
+    steps = [(list(rng.normal(9, 0.01, 5)), list(rng.normal(9.3, 0.01, 5))) for _ in range(10)]
+    judged = moderated(steps, math.inf)
+    assert judged.drift == 0 and judged.called.all()
+
+
+def test_what_is_said_to_be_detectable_is_detected() -> None:
+    rng = np.random.default_rng(1)
+    base = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(1000)]
+    ratio = float(np.median(moderated(base).detectable()))
+    found = [simulated(0.1, 3, ratio, seed)[0] for seed in range(5)]
+    assert 0.65 < np.mean(found) < 0.95  # 80% is meant
+    needed = processes_needed(1.2, moderated(base).typical, 0.05 / 1000)
+    assert needed and np.mean([simulated(0.1, needed, 1.2, seed)[0] for seed in range(5)]) > 0.7
+
+
+def test_what_is_detectable_and_how_many_passes_it_takes_agree() -> None:
+    rng = np.random.default_rng(5)
+    for noise in (0.02, 0.06, 0.2):
+        spread = noise * np.sqrt(3 / rng.chisquare(3, 300))
+        judged = moderated([(list(rng.normal(9, s, 4)), list(rng.normal(9, s, 4))) for s in spread])
+        needed = processes_needed(1.2, judged.typical, judged.threshold)
+        assert (needed is not None and needed <= 4) == (float(np.median(judged.detectable())) <= 1.2)
+
+
+def test_a_step_without_any_spread_is_no_certainty_by_itself() -> None:
+    rng = np.random.default_rng(2)
+    noisy = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(200)]
+    judged = moderated([*noisy, ([9.0] * 3, [9.12] * 3)])
+    assert not judged.called[-1]  # a clock that ticks coarsely gives equal samples
+
+
+def test_across_machines_the_interval_covers_the_ratio() -> None:
+    rng = np.random.default_rng(3)
+    steps = [(list(rng.normal(9, 0.02, 3)), list(rng.normal(9.5, 0.2, 3))) for _ in range(2000)]
+    factor = side_by_side(steps)
+    centre = np.array([np.mean(b) - np.mean(a) for a, b in steps])
+    covered = np.mean(np.abs(centre - 0.5) <= np.log(factor))
+    assert 0.92 < covered < 0.99
+
+
+def test_what_is_suspected_is_found_sooner_and_what_is_not_is_no_more_often_called() -> None:
+    """Half of the false discoveries are allowed to the few that something speaks against; else all is as ever."""
+    rng = np.random.default_rng(0)
+    steps = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(500)]
+    steps[7] = ([9.0, 9.1, 8.9], [9.28, 9.38, 9.18])
+    suspected = [place == 7 for place in range(500)]
+    assert not moderated(steps).called[7]
+    assert list(np.flatnonzero(moderated(steps, suspected=suspected).called)) == [7]
+    assert np.array_equal(moderated(steps, suspected=[False] * 500).p, moderated(steps).p)
+    nothing = moderated([step for place, step in enumerate(steps) if place != 7], suspected=[True] * 10 + [False] * 489)
+    assert np.isclose((nothing.p / nothing.weighted_p).mean(), 1)
+    assert not nothing.called.any()
+
+
+# --- Student's t, against tables and integrals ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "table"),  # NIST/SEMATECH e-Handbook, 1.3.6.7.2
+    [(0.975, 2, 4.303), (0.975, 4, 2.776), (0.95, 10, 1.812), (0.999, 5, 5.893), (0.975, math.inf, 1.960)],
+)
+def test_quantiles_are_those_of_the_tables(probability: float, degrees: float, table: float) -> None:
+    assert t_quantile(probability, degrees) == pytest.approx(table, abs=6e-4)
+
+
+def test_the_tails_integrate_the_density() -> None:
+    for degrees in (1.0, 2.5, 4.0, 40.0):
+        x = np.linspace(-6, 6, 400_001)
+        constant = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
+        density = constant * (1 + x * x / degrees) ** (-(degrees + 1) / 2)
+        inside = float(np.trapezoid(density, x)) if hasattr(np, "trapezoid") else float(np.trapz(density, x))
+        assert t_two_sided(np.array([6.0]), np.array([degrees]))[0] == pytest.approx(1 - inside, abs=1e-7)
+
+
+def test_trigamma() -> None:
+    assert trigamma(np.array([1.0, 0.5])) == pytest.approx([math.pi**2 / 6, math.pi**2 / 2], abs=1e-9)
+    assert trigamma_inverse(math.pi**2 / 6) == pytest.approx(1.0)

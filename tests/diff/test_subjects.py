@@ -1,0 +1,103 @@
+"""What a finding is about is told by its place, never by a text that was cut."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from tests.diff.planted import at, differ, made, with_steps
+from tests.diff.report_cases import html_of, markdown_of
+from trace_tools.diff.difference import Difference, Side, Subject
+from trace_tools.diff.report.difference_json import difference_json
+from trace_tools.diff.report.entries import entries
+from trace_tools.diff.report.listing import listing_of, observations
+from trace_tools.diff.wording import subject_text
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.machine_columns import Listed, beside
+from trace_tools.trace.model import Frame, Trace, Value
+
+LONG = "model.blocks[0].attention.projection.weight.detach().reshape(-1)[:128].double().abs()"
+FIRST, SECOND = f"{LONG}.min()", f"{LONG}.max()"  # alike in their first 80 characters
+
+
+def observed(first: int, second: int) -> Trace:
+    values = [(FIRST, Value("int", first)), (SECOND, Value("int", second))]
+    return with_steps(made(0), at(6, values=values))
+
+
+def changed() -> Difference:
+    assert FIRST[:80] == SECOND[:80]
+    return differ(observed(100, 200), observed(100, 300))
+
+
+def test_of_two_expressions_that_begin_alike_the_second_is_blamed_everywhere() -> None:
+    difference = changed()
+    [(row, finding)] = list(difference.findings("values"))
+    assert finding.subject == Subject("value", 1, SECOND)
+    assert (finding.a, finding.b) == (Value("int", 200), Value("int", 300))
+    seen = [o for o in observations(difference, row) if o.aspect == "values"]
+    assert [(o.a, o.b, o.verdict) for o in seen] == [("100", None, "same"), ("200", "300", "changed")]
+    assert seen[0].name != seen[1].name and len(seen[1].name) <= 80
+    [entry] = entries(difference, "values")
+    assert entry.name == seen[1].name and entry.name.endswith("#2")
+    for report in (markdown_of(difference), html_of(difference)):
+        assert report.count("#2") >= 1
+    assert listing_of(difference).rows >= {row.number}
+
+
+def test_json_says_it_in_full() -> None:
+    report = json.loads(difference_json(changed()))
+    [finding] = [f for f in report["findings"] if f["aspect"] == "values"]
+    assert finding["subject"] == {"kind": "value", "index": 1, "expression": SECOND, "function": ""}
+    assert (finding["a"], finding["b"]) == ("200", "300")
+
+
+def test_the_columns_of_pages_blame_the_second_from_both_sides() -> None:
+    here, there = observed(100, 200), observed(100, 300)
+    for one, other in ((here, there), (there, here)):
+        listed = [*map(Listed.of, make_document(one).sections)]
+        in_other, _ = beside(Side("here", one), Side("there", other), listed, [])
+        cells = [found.cells.get("L6") for found in in_other.columns.values()]
+        [cell] = [cell for cell in cells if cell is not None]
+        assert [(e.text is None, e.differs) for e in cell.entries if e.kind == "value"] == [
+            (True, False),
+            (False, True),
+        ]
+
+
+def test_the_same_expression_twice_on_a_line_is_two() -> None:
+    def twice(first: int, second: int) -> Trace:
+        return with_steps(made(0), at(6, values=[("x", Value("int", first)), ("x", Value("int", second))]))
+
+    [(_, finding)] = list(differ(twice(1, 2), twice(1, 3)).findings("values"))
+    assert finding.subject == Subject("value", 1, "x")
+
+
+def test_an_argument_names_its_call_and_differs_beside_the_def_line() -> None:
+    def called(n: int) -> Trace:
+        trace = made(0)
+        known = [("i", Value("int", 7)), ("k", Value("int", n))]
+        return replace(
+            trace,
+            steps=[
+                replace(e, arguments=known) if isinstance(e, Frame) and e.function == "work" else e for e in trace.steps
+            ],
+        )
+
+    difference = differ(called(1), called(2))
+    found = [f for _, f in difference.findings("values")]
+    assert {f.subject for f in found} == {Subject("argument", 1, "k", "work")}
+    assert subject_text(found[0].subject) == "work(k)"
+
+
+def test_names_that_were_cut_keep_their_place() -> None:
+    names = {subject_text(Subject("value", n, LONG * 3), 60) for n in range(3)}
+    assert len(names) == 3 and all(len(name) <= 60 for name in names)
+
+
+def test_nothing_is_read_back_out_of_a_text() -> None:
+    from pathlib import Path
+
+    sources = "\n".join(p.read_text("utf-8") for p in Path("trace_tools/comparing").glob("*.py"))
+    assert not re.search(r"int\(f\.[ab]\b|partition\(\" peak\"\)|split\(\" peak\"\)", sources)

@@ -1,0 +1,25 @@
+"""A trace as text for `git diff`: all that it holds but durations; what is no trace goes through as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.diff.planted import slower, with_steps
+from tests.traces import example_trace
+from trace_tools.diff.report.textconv import convert, text_of
+
+
+def test_text_of_a_trace_with_everything_in_it() -> None:
+    shown = text_of(example_trace())
+    assert "flops = 48 FLOP" in shown and "claim FAILED" in shown and "ns" not in shown.split()
+    slow = replace(example_trace(), steps=with_steps(example_trace(), slower(2.0, 19)).steps)
+    assert text_of(slow) == shown
+
+
+def test_what_is_no_trace_says_why_and_is_shown_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "trace.yaml"
+    path.write_text("broken: [", encoding="utf-8")
+    said, _, contents = convert(path).partition("\n")
+    assert said.startswith("not a trace: trace") and contents == "broken: ["
+    assert convert(tmp_path / "nowhere").startswith("not a trace: ")

@@ -1,0 +1,187 @@
+"""How long matched executions took: a statement is judged, over processes; of what measured, one call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.diff.plain_tracing import traced
+from tests.diff.planted import CPU, MANY, SLOW_LINE, differ, made, measuring, noisy, slower, with_steps
+from tests.diff.report_cases import terminal_of
+from trace_tools.diff.difference import Difference, Subject
+from trace_tools.diff.judge.times import HARNESS, LOADED, SMALL, UNLIKE
+from trace_tools.diff.judge.two_modes import LOAD
+from trace_tools.diff.report.entries import ReportEntry, entries
+from trace_tools.diff.report.listing import listing_of
+from trace_tools.trace.model import Peak, Process, Step, Trace
+
+
+def test_a_slowdown_in_a_loop_is_one_entry_with_its_factor() -> None:
+    difference = differ(made(0), with_steps(made(1), slower(1.5)))
+    (entry,) = entries(difference, "time")
+    assert (
+        entry.executions == 20
+        and difference.function_of(entry.row) == "work"
+        and 1.45 < float(entry.name.split("×")[0]) < 1.55
+    )
+    assert {row.step.line for row in difference.rows if row.time and row.time.matters} == {SLOW_LINE}
+
+
+def test_all_executions_of_a_statement_are_one_question() -> None:
+    difference = differ(made(0), with_steps(made(1), slower(1.5)))
+    slow = [row.time for row in difference.rows if row.time and row.time.matters]
+    assert len(slow) == 20 and {time.executions for time in slow} == {20} and len({time.p for time in slow}) == 1
+    assert len({time.ratio for time in slow}) == 20  # each has its own, and together they have one
+    assert difference.times.different == 20 and difference.times.statements < 20 < difference.times.judged
+    assert sum(o.level == 2 for row in difference.rows for o in observations_of(difference, row.number)) == 1
+
+
+def observations_of(difference: Difference, number: int) -> Sequence[ReportEntry]:
+    """Return what the page shows of a row."""
+    return listing_of(difference).entries.get(number, ())
+
+
+def test_a_statement_that_nobody_would_notice_is_not_judged() -> None:
+    def unlike(step: Step) -> Step:
+        factor = {3: 2000, 14: 0.2, 15: 0.2, 16: 0.2}.get(step.line, 1.0)
+        return slower(factor, step.line)(step)
+
+    a, b = with_steps(made(0), unlike), with_steps(with_steps(made(1), unlike), slower(3.0, 16))
+    base = differ(a, b)
+    assert [row.time.verdict for row in base.rows if row.step.line == 16 and row.time] == ["slower"] * 20
+    long = with_steps(a, slower(100.0, 3)), with_steps(b, slower(100.0, 3))
+    assert {row.time.why for row in differ(*long).rows if row.step.line == 16 and row.time} == {SMALL}
+    assert differ(*long).times.not_judged[0][0] == SMALL
+
+
+@pytest.mark.parametrize(
+    ("notes", "threads", "called"),
+    [(None, 2, False), (None, 1, True), (["load average 2.4 on 2 cores: much"], 2, False)],
+)
+def test_what_all_have_in_common_is_put_down_to_the_machine(
+    notes: list[str] | None, threads: int, called: bool
+) -> None:
+    factor = 1.6 if notes else 1.09
+    a, b = traced(MANY, machine=CPU), traced(MANY, machine=replace(CPU, threads=threads))
+    a, b = noisy(a, 0), with_steps(noisy(b, 1), lambda s: slower(factor if s.line != 9 else 1.3 * factor, s.line)(s))
+    b = replace(b, run=replace(b.run, processes=[Process("pass 1", "complete", notes=notes)]))
+    difference = differ(a, b)
+    found = {e.line for e in entries(difference, "time")}
+    if notes:  # load slows some steps more than others: what is slower only under it is not called
+        assert found == set() and LOAD in dict(difference.times.not_judged)
+    else:
+        assert (9 in found) and (difference.times.drift == 1 if called else found == {9})
+    if not called:
+        assert difference.times.drift == pytest.approx(factor, rel=0.01)
+        assert "attributed to the machine" in " ".join(terminal_of(difference).split())
+
+
+def test_times_of_a_machine_that_others_were_using_are_not_judged() -> None:
+    busy = [Process("pass 2", "complete", notes=["load average 3.9 on 2 cores: more was running than they hold"])]
+    b = with_steps(made(1), slower(1.5))
+    difference = differ(made(0), replace(b, run=replace(b.run, processes=busy)))
+    assert not difference.matters and difference.times.judged == 0
+    assert {why for why, _ in difference.times.not_judged} == {LOADED}
+    quiet = [Process(f"pass {n}", "complete") for n in (1, 3)]
+    for others in ([replace(busy[0], name="metering")], [*busy, *quiet]):  # what ran before, say
+        assert differ(made(0), replace(b, run=replace(b.run, processes=others))).matters
+
+
+def test_launch_times_and_compilation_are_never_judged() -> None:
+    gpu = replace(CPU, device="cuda")
+    a, b = made(0, passes=3), with_steps(made(1), slower(9.0))
+    difference = differ(replace(a, machine=gpu), replace(b, machine=gpu))
+    assert difference.times.judged == 1 and difference.times.different == 0  # the one annotated step
+    compiled = with_steps(b, lambda s: replace(s, compiled=True))
+    assert differ(a, compiled).times.judged == 0
+
+
+def test_fewer_than_three_processes_give_no_verdict() -> None:
+    difference = differ(made(0, passes=2), with_steps(made(1, passes=3), slower(5.0)))
+    assert difference.times.judged == 0 and not difference.matters
+    assert "fewer than 3 processes" in terminal_of(difference)
+
+
+def test_across_machines_times_are_ratios_with_an_interval() -> None:
+    other = replace(with_steps(made(1), slower(3.0)), machine=replace(CPU, name="Another processor"))
+    difference = differ(made(0), other)
+    rows = [row.time for row in difference.rows if row.step.line == SLOW_LINE and row.time]
+    assert not difference.matters and rows
+    for time in rows:
+        assert time.verdict == "ratio" and time.ratio and time.interval
+        assert time.interval[0] < time.ratio < time.interval[1] and 2.7 < time.ratio < 3.3
+    assert "Another processor" in terminal_of(difference)
+
+
+def times(difference: Difference, line: int) -> list[tuple[Subject, str, str | None]]:
+    return [(t.subject, t.verdict, t.why) for row in difference.rows if row.step.line == line for t in row.times]
+
+
+def test_a_measured_function_that_got_slower_is_found_though_its_step_took_as_long() -> None:
+    difference = differ(measuring(3e-6), measuring(4.5e-6))
+    assert times(difference, 6) == [(Subject("measured", 0), "slower", None)]
+    [entry] = entries(difference, "time")
+    assert (entry.line, entry.name, entry.a, entry.b) == (6, "1.5× slower", "3 µs", "4.5 µs")
+    seen = [o for said in listing_of(difference).entries.values() for o in said if o.aspect == "time" and o.level == 2]
+    assert [(o.name, o.verdict) for o in seen] == [("one call", "slower")] and "µs" in (seen[0].a or "")
+
+
+def test_the_time_of_the_harness_is_neither_judged_nor_shown() -> None:
+    difference = differ(measuring(3e-6), measuring(3e-6, whole=2.0))
+    assert not difference.matters
+    assert times(difference, 2) == [(Subject("time"), "not judged", HARNESS)]
+    everything = entries(difference, "time", everything=True)
+    assert [(e.a, e.b) for e in everything if e.detail == HARNESS] == [(None, None)] * 1
+    text = terminal_of(difference, everything=True)
+    assert "400 ms" not in text and "800 ms" not in text
+
+
+def test_of_several_measurements_each_has_its_own_verdict() -> None:
+    difference = differ(measuring(3e-6, 5e-5), measuring(3e-6, 1e-4))
+    assert [verdict for _, verdict, _ in times(difference, 6)] == ["no difference detected", "slower"]
+    [entry] = entries(difference, "time")
+    assert entry.subject == Subject("measured", 1) and "measurement 2" in (entry.detail or "")
+
+
+def test_another_number_of_measurements_is_not_judged() -> None:
+    assert times(differ(measuring(3e-6), measuring(3e-6, 3e-6)), 6) == [(Subject("time"), "not judged", UNLIKE)]
+
+
+def test_shares_of_the_roof_are_those_of_the_call() -> None:
+    machine = replace(CPU, peaks=[Peak("float32", 1e12, "a datasheet")])
+    a, b = (measuring(s, flops=1_000_000, machine=machine) for s in (4e-6, 8e-6))
+    [time] = [t for row in differ(a, b).rows if row.step.line == 6 for t in row.times]
+    assert time.roof == "float32"
+    assert (time.a_share, time.b_share) == pytest.approx((0.25, 0.125), rel=0.02)
+
+
+def test_what_the_host_takes_to_launch_a_step_is_judged_apart_from_the_device() -> None:
+    """More than the half of a step's time on a device may be its launch: which of the two changed is said."""
+
+    def on_device(trace: Trace, launch: float, device: float) -> Trace:
+        def timed(step: Step) -> Step:
+            ns = step.host_ns or []
+            launch_ns, device_ns = ([round(factor * n) for n in ns] for factor in (launch, 3 * device))
+            return replace(step, annotated=True, launch_ns=launch_ns, device_ns=device_ns)
+
+        found = with_steps(trace, lambda step: timed(step) if step.line in (SLOW_LINE, 10) else step)
+        return replace(found, machine=replace(CPU, device="cuda"))
+
+    def verdicts(launch: float, device: float, **machine: str) -> dict[str, str]:
+        a, b = on_device(made(0), 1, 1), on_device(made(1), launch, device)
+        difference = differ(a, replace(b, machine=replace(b.machine, **machine)))
+        said = " ".join(listing_text(difference))
+        assert ("launch time" in said) == (launch != 1 or bool(machine)) and "roof" not in said
+        return {subject.kind: verdict for subject, verdict, _ in times(difference, SLOW_LINE)}
+
+    same = "no difference detected"
+    assert verdicts(1.5, 1) == {"time": same, "launch": "slower"}
+    assert verdicts(1, 1.5) == {"time": "slower", "launch": same}
+    assert verdicts(1, 1, name="Another processor") == {"time": "ratio", "launch": "ratio"}
+
+
+def listing_text(difference: Difference) -> list[str]:
+    """Return the names of the times that the page leads with."""
+    return [o.name for said in listing_of(difference).entries.values() for o in said if o.aspect == "time" and o.level]

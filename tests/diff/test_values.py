@@ -1,0 +1,178 @@
+"""Two values: the same, rounding, random, varying or changed; torch.testing is the oracle."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.diff.planted import at, differ, made, tensor, with_steps
+from trace_tools.diff.judge.values import CLOCK, Context, judge
+from trace_tools.diff.report.entries import entries
+from trace_tools.trace.model import Statistics, Trace, Value
+
+
+@pytest.mark.parametrize("mark", ["varies", "device_random"])
+def test_varying_and_random_values_are_never_called_changed(mark: str) -> None:
+    marked = replace(tensor(elements=[9.0, 8.0, 7.0, 6.0]), **{mark: True})
+    difference = differ(made(0), with_steps(made(0), at(6, values=[("y", marked)])))
+    assert not difference.matters
+    assert [f.verdict for _, f in difference.findings("values")] == ["varies" if mark == "varies" else "random"]
+
+
+def test_the_layout_of_a_random_tensor_is_not_random() -> None:
+    a = with_steps(made(0), at(6, values=[("y", replace(tensor(), device_random=True))]))
+    b = with_steps(a, at(6, values=[("y", replace(tensor(strides=[1, 2], elements=[5.0] * 4), device_random=True))]))
+    assert [f.verdict for _, f in differ(a, b).findings("values")] == ["changed"]
+
+
+def test_what_follows_from_a_clock_is_never_called_changed_and_a_stable_number_beside_it_is() -> None:
+    def valued(side: int, share: float, **marks: bool) -> Trace:
+        values = [("side", Value("int", side, **marks)), ("share", Value("float", share))]
+        return with_steps(made(0), at(6, values=values))
+
+    quiet = differ(valued(209, 0.99, clock=True), valued(199, 0.99))
+    assert not quiet.matters
+    assert [(f.verdict, f.detail) for _, f in quiet.findings("values")] == [("varies", CLOCK)]
+    changed = differ(valued(209, 0.99, clock=True), valued(199, 0.25, clock=True))
+    assert [(e.name, e.a, e.b) for e in entries(changed, "values")] == [("share", "0.99", "0.25")]
+    assert changed.matters
+
+
+torch = pytest.importorskip("torch")
+
+
+def verdict(a: Value, b: Value, **options: Any) -> str:
+    return judge(a, b, Context(**options)).verdict
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])
+def test_elements_are_judged_as_torch_testing_judges_them(dtype: str) -> None:
+    rng = random.Random(dtype)
+    for _ in range(150):
+        size = 10.0 ** rng.uniform(-6, 3)
+        apart = 10.0 ** rng.uniform(-9, -1)
+        x = torch.tensor([rng.choice([size, -size, 0.0, math.inf, math.nan]) for _ in range(3)], dtype=torch.float64)
+        x = torch.nan_to_num(x).clamp(-1000, 1000) if dtype == "int64" else x
+        y = (x * (1 + apart)).to(getattr(torch, dtype))
+        x = x.to(getattr(torch, dtype))
+        try:
+            torch.testing.assert_close(y, x, equal_nan=True)
+            expected = {"same", "rounding"}
+        except AssertionError:
+            expected = {"changed"}
+        pair = [tensor(dtype=dtype, shape=[3], strides=[1], elements=t.tolist()) for t in (x, y)]
+        assert verdict(*pair) in expected
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (1.0, 1.0 + 1e-9, "rounding"),
+        (1.0, 1.001, "changed"),
+        (0.1, math.nan, "changed"),
+        (math.nan, math.nan, "same"),
+        (math.inf, math.inf, "same"),
+        (math.inf, -math.inf, "changed"),
+        (1e308, math.inf, "changed"),
+        (0.0, -0.0, "sign of zero"),
+        (0.3333333432674408, 0.3333333134651184, "rounding"),  # neighbours in float32, as .item() gives them
+        (0.3333333432674408, 0.33333333333, "rounding"),
+        (0.3333, 0.3333005, "changed"),  # no float32: float64's tolerance
+    ],
+)
+def test_floats(a: float, b: float, expected: str) -> None:
+    assert verdict(Value("float", a), Value("float", b)) == expected
+
+
+def test_zeros_of_another_sign_are_told_from_equal_numbers() -> None:
+    zero, minus = Value("float", 0.0), Value("float", -0.0)
+    assert verdict(Value("list", items=[zero], length=1), Value("list", items=[minus], length=1)) == "sign of zero"
+    assert verdict(Value("list", items=[minus], length=1), Value("list", items=[minus], length=1)) == "same"
+    assert verdict(Value("complex", text="0j"), Value("complex", text="(-0+0j)")) == "sign of zero"
+    for dtype, x, y, expected in (
+        ("float32", [0.0, 1.0], [-0.0, 1.0], "sign of zero"),
+        ("float32", [0.0, 1.0], [-0.0, 2.0], "changed"),
+        ("float32", [0.0, 1.0], [-0.0, 1.0000001], "rounding"),
+        ("float32", [0.0, math.nan], [-0.0, math.nan], "sign of zero"),
+        ("complex64", [[0.0, 1.0]], [[-0.0, 1.0]], "sign of zero"),
+        ("int64", [0, 1], [0, 1], "same"),
+    ):
+        sides = (tensor(dtype=dtype, shape=[len(e)], strides=[1], elements=e) for e in (x, y))
+        assert verdict(*sides) == expected, (dtype, x, y)
+
+
+def test_other_values_are_compared_exactly() -> None:
+    assert verdict(Value("int", 2**70), Value("int", 2**70 + 1)) == "changed"
+    assert verdict(Value("int", 1), Value("float", 1.0)) == "changed"
+    assert verdict(Value("bool", True), Value("int", 1)) == "changed"
+    assert verdict(Value("str", "a"), Value("str", "b")) == "changed"
+    assert verdict(Value("error", text="NameError: x"), Value("error", text="NameError: x")) == "same"
+    assert verdict(Value("float", 10**400), Value("float", 1.0)) == "changed"
+
+
+def test_containers_are_judged_by_their_gravest_part() -> None:
+    def pair(x: float, y: int) -> Value:
+        entries = [(Value("str", "loss"), Value("float", x)), (Value("str", "step"), Value("int", y))]
+        return Value("dict", length=2, entries=entries)
+
+    assert verdict(pair(1.0, 3), pair(1.0 + 1e-9, 3)) == "rounding"
+    assert judge(pair(1.0, 3), pair(1.0, 4), Context()).detail == "'step': 3 → 4 (33%)"
+    shorter = Value("list", length=1, items=[Value("int", 1)])
+    assert judge(shorter, Value("list", length=2, items=shorter.items), Context()).detail == "1 → 2 entries"
+    a, b = (Value("set", length=2, items=[Value("int", n) for n in order]) for order in ((1, 2), (2, 1)))
+    assert verdict(a, b) == "same"
+
+
+def test_a_large_tensor_is_judged_by_its_corner_and_statistics() -> None:
+    def large(**changes: Any) -> Value:
+        statistics = Statistics(**({"min": -4.0, "max": 4.0, "mean": 1e-4, "std": 1.0} | changes))
+        shape: Any = {"shape": [1024, 1024], "strides": [1024, 1], "elements": None}
+        return tensor(**shape, corner=[1.0], corner_shape=[1, 1], statistics=statistics)
+
+    assert verdict(large(), large(mean=1e-4 + 1e-7)) == "rounding"
+    assert verdict(large(), large(mean=0.1)) == "changed"
+    assert verdict(large(), large(nan=1)) == "changed"
+    assert verdict(large(), large(zero=5)) == "changed"
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"strides": [1, 2]}, "strides (2, 1) → (1, 2)"),
+        ({"shape": [4], "strides": [1]}, "shape [2, 2] → [4]"),
+        ({"dtype": "float64"}, "dtype float32 → float64"),
+        ({"requires_grad": True}, "requires_grad False → True"),
+        ({"offset": 4}, "storage offset 0 → 4"),
+        ({"device": "meta"}, "device cpu → meta"),
+        ({"elements": [1.0, 2.0, 3.0, 5.0]}, "1 of 4 elements differs, the most at [1, 1]: 4. → 5. (25%)"),
+    ],
+)
+def test_what_exactly_differs_is_said(change: dict[str, Any], detail: str) -> None:
+    assert judge(tensor(), tensor(**change), Context()).detail == detail
+
+
+def test_another_device_is_no_change_on_another_kind_of_machine() -> None:
+    assert verdict(tensor(), tensor(device="cuda:0"), devices=("cpu", "cuda")) == "same"
+
+
+def test_complex_elements() -> None:
+    a = tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, 2.0]])
+    assert verdict(a, tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, 2.0000001]])) == "rounding"
+    assert verdict(a, tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, -2.0]])) == "changed"
+
+
+def test_the_labels_of_rows_are_part_of_a_series() -> None:
+    def series(*labels: str, **more: Any) -> Value:
+        return Value(
+            "Series", length=2, items=[Value("int", 1)] * 2, labels=[*(Value("str", x) for x in labels)], **more
+        )
+
+    assert verdict(series("a", "b"), series("a", "b")) == "same"
+    assert judge(series("a", "b"), series("a", "c"), Context()).detail == "label of row 1: 'b' → 'c'"
+    assert verdict(series("a", "b"), replace(series(), labels=None)) == "changed"
+    older = replace(series(), labels=None, note="without its index")
+    assert verdict(older, series("a", "b")) == "same"

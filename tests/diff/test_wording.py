@@ -1,0 +1,49 @@
+"""Two sides that differ never read the same."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from trace_tools.diff.wording import numbers_apart, texts_apart, values_apart
+from trace_tools.trace.model import Value
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "unit", "texts"),
+    [
+        (2, 1, None, ("2", "1")),
+        (0.5, 0.25, None, ("0.5", "0.25")),
+        (2**31, 2**31 + 4096, "B", ("2 GiB", "2.000004 GiB")),
+        (1.0, 1.0000001, None, ("1.0", "1.0000001")),
+        (10**9, 10**9 + 1, "FLOP", ("1 GFLOP", "1.000000001 GFLOP")),
+    ],
+)
+def test_numbers_have_the_digits_in_which_they_differ(x: float, y: float, unit: str | None, texts: object) -> None:
+    assert numbers_apart(x, y, unit) == texts
+
+
+@given(st.one_of(st.integers(), st.floats(allow_nan=False)), st.one_of(st.integers(), st.floats(allow_nan=False)))
+def test_any_two_numbers_read_apart(x: float, y: float) -> None:
+    assume(x != y and abs(x) < 10**200 and abs(y) < 10**200 and math.isfinite(x) and math.isfinite(y))
+    for unit in (None, "B", "FLOP", "s", "token"):
+        first, second = numbers_apart(x, y, unit)
+        assert first != second
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_two_texts_read_apart_and_fit(start: str, x: str, y: str) -> None:
+    assume(x != y)
+    first, second = texts_apart(start * 9 + x, start * 9 + y, 60)
+    assert max(len(first), len(second)) <= 60 and first != second
+
+
+def test_values_that_were_summarised_alike_read_apart() -> None:
+    a, b = (Value("str", "x" * 300 + end) for end in "ab")
+    first, second = values_apart(a, b)
+    assert first.endswith("a'") and second.endswith("b'") and len(first) < 80
+    objects = [Value("Thing", text="<" + "y" * 300 + end + ">") for end in "ab"]
+    assert len(set(values_apart(*objects))) == 2

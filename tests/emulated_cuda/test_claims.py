@@ -1,0 +1,158 @@
+"""Both sides of the lecture's claims on each card, with a workspace that stays and with one that is freed at once.
+
+Slow: `make emulate` runs these; with `-s` they print the sides. See `claims.py` for what is computed here and what not.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.emulated_cuda.build import environment, run
+from tests.emulated_cuda.claims import LECTURE, LEFT_OUT, NOT_JUDGED, Drawn, Parts
+from tests.emulated_cuda.profiles import MIB, PROFILES
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif("EMULATED_CUDA" not in os.environ, reason="not on the emulated device"),
+]
+CARDS = ("t4", "v100", "a100", "h100", "mig", "4090", "mi300x")
+COMPUTED = MIB  # kernels on more bytes are launched only
+# What the allocator says is claimed in these; a workspace that is freed changes nothing else.
+OF_MEMORY = ("memory_accounting", "models", "optimizers", "memory_of_a_training_step", "using_less_memory")
+OTHER_MIB = {"mi300x": 80}  # of hipBLASLt, whose products have a workspace of their own
+MARGIN = 0.004  # of the larger side, for a strict comparison whose sides depend on the card
+Comparison = tuple[str, float, float]
+Runs = dict[str, list[Drawn]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Draw the claims on every card, two processes at a time."""
+    folder = tmp_path_factory.mktemp("claims")
+    wanted = {card: (card, {}) for card in CARDS}
+    wanted |= {f"{card}, freed": (card, {"transient_workspace": 1}) for card in CARDS}
+    for card, size in OTHER_MIB.items():
+        wanted[f"{card}, {size} MiB freed"] = card, {"transient_workspace": 1, "workspace": size * MIB}
+
+    def drawn(name: str) -> list[Drawn]:
+        card, settings = wanted[name]
+        out = folder / f"{name}.json"
+        given = environment(card, computed=COMPUTED, **settings) | {"OMP_NUM_THREADS": "1"}
+        sections = OF_MEMORY if settings else ()
+        done = run([sys.executable, "-m", "tests.emulated_cuda.claims", str(out), *sections], given)
+        assert done.returncode == 0, f"{name}: {done.stderr[-2000:]}"
+        claims, errors = json.loads(out.read_text(encoding="utf-8"))
+        assert not errors, f"{name}: {errors}"
+        return [Drawn(**claim) for claim in claims]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(wanted, pool.map(drawn, wanted), strict=True))
+    print_sides(found)
+    return found
+
+
+def by_source(claims: Iterable[Drawn]) -> dict[tuple[int, str, str], list[Drawn]]:
+    found: dict[tuple[int, str, str], list[Drawn]] = {}
+    for claim in claims:
+        found.setdefault((claim.line, claim.function, claim.source), []).append(claim)
+    return found
+
+
+def margin(comparison: Comparison) -> float:
+    _, left, right = comparison
+    return abs(right - left) / (max(abs(left), abs(right)) or 1)
+
+
+def narrowest(claims: Iterable[Drawn]) -> Comparison | None:
+    """Return the comparison of numbers whose sides are closest, among those that order them."""
+    ordered = (
+        (name, left, right)
+        for claim in claims
+        for name, left, right in claim.comparisons
+        if name[0] in "<>" and isinstance(left, int | float) and isinstance(right, int | float)
+    )
+    return min(ordered, key=margin, default=None)
+
+
+def that_depend_on_the_card(runs: Runs) -> Iterator[tuple[tuple[int, str, str], dict[str, Comparison]]]:
+    """Yield the judged claims whose sides are not the same in all runs, each with its narrowest comparisons."""
+    found: dict[tuple[int, str, str], dict[str, Comparison]] = {}
+    for name, claims in runs.items():
+        for known, evaluations in by_source(claims).items():
+            if known[2] not in NOT_JUDGED and (comparison := narrowest(evaluations)):
+                found.setdefault(known, {})[name] = comparison
+    yield from ((known, sides) for known, sides in found.items() if len({*sides.values()}) > 1)
+
+
+def print_sides(runs: Runs) -> None:
+    for (line, function, source), sides in that_depend_on_the_card(runs):
+        print(f"\nlecture.py:{line} {function}: {source}")
+        for comparison in dict.fromkeys(sides.values()):
+            name, left, right = comparison
+            cards = "; ".join(card for card, other in sides.items() if other == comparison)
+            print(f"    {left:>20,.7g} {name:2} {right:<20,.7g} {margin(comparison):6.2%} apart: {cards}")
+    print("\nNot judged:")
+    for source, reason in NOT_JUDGED.items():
+        print(f"    {reason}: {source}")
+    reasons = Parts(ast.parse(LECTURE.read_text(encoding="utf-8"))).left_out()
+    for line, name, source in not_drawn(runs):
+        print(f"    {reasons.get(name, 'never reached')}: lecture.py:{line} {name}: {source}")
+
+
+def not_drawn(runs: Runs) -> list[tuple[int, str, str]]:
+    """List the claims of functions on the device that no run evaluated: line, function, source."""
+    drawn = {(claim.line, claim.source) for claims in runs.values() for claim in claims}
+    parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
+    claimed = [(node.lineno, name, ast.unparse(node.test)) for name, node in parts.asserts()]
+    return sorted(claim for claim in claimed if (claim[0], claim[2]) not in drawn)
+
+
+def test_every_claim_holds_on_every_card(runs: Runs) -> None:
+    failed = [
+        (name, claim.line, claim.source, claim.comparisons)
+        for name, claims in runs.items()
+        for claim in claims
+        if not claim.held and claim.source not in NOT_JUDGED
+    ]
+    assert not failed
+
+
+def test_claims_that_depend_on_the_card_have_a_margin(runs: Runs) -> None:
+    """Equal sides are a claim of their own, `<=`: there the margin is none."""
+    found = list(that_depend_on_the_card(runs))
+    narrow = [
+        (known, name, comparison)
+        for known, sides in found
+        for name, comparison in sides.items()
+        if comparison[0] in "<>" and margin(comparison) < MARGIN
+    ]
+    assert not narrow
+    drawn = {function for (_, function, _), _ in found}
+    assert {"activations_against_the_peak", "what_the_strategies_cost", "what_accumulation_saves_and_costs"} <= drawn
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_workspace_that_is_freed_changes_no_figure_of_the_allocator(card: str, runs: Runs) -> None:
+    stays = {known: [claim.comparisons for claim in claims] for known, claims in by_source(runs[card]).items()}
+    other = [name for name in runs if name.startswith(f"{card}, ")]
+    assert other and PROFILES[card].workspace_kib > 0
+    for name in other:
+        for known, claims in by_source(runs[name]).items():
+            if known[1] in ("activations_against_the_peak", "what_the_strategies_cost"):
+                assert [claim.comparisons for claim in claims] == stays[known], name
+
+
+def test_only_parts_that_are_left_out_are_not_drawn(runs: Runs) -> None:
+    parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
+    assert LEFT_OUT.keys() <= parts.functions.keys()
+    drawn = {claim.source for claims in runs.values() for claim in claims}
+    assert drawn >= NOT_JUDGED.keys(), "a claim that is not judged is no longer there"
+    left = parts.left_out()
+    assert not [claim for claim in not_drawn(runs) if claim[1] not in left]

@@ -1,0 +1,105 @@
+"""The lecture's parts that only a GPU can run, on cards that differ in what their drivers answer.
+
+Bytes, clocks and losses are claimed; times are not the device's, so what follows from them is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from tests.emulated_cuda.build import ROOT, environment, run
+from tests.emulated_cuda.profiles import PROFILES
+
+PARTS = ("time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph", "memory_in_pieces")
+SMALL = {"streamed_bytes": 2**25, "matmul_side": 256}
+PIECE_MIB = SMALL["streamed_bytes"] // 16 // 2**20
+PEAK, TENSOR_CORES = 989.5e12, 4096  # of an H100: FLOP/s, and a multiprocessor's FLOPs in a cycle
+SCRIPT = f"""
+import json, sys
+sys.path.insert(0, {str(ROOT)!r})
+import lecture
+from trace_tools.lecture.vocabulary import listening
+lecture.sizes = lambda: lecture.Sizes(**{SMALL!r})
+lecture.peak_flops, lecture.peak_bandwidth, lecture.peak_is_promised = lambda _: {PEAK}, lambda: 3.35e12, lambda _: True
+refused = lecture.refused
+def refused_and_back(*bytes_):
+    try:
+        return refused(*bytes_)
+    finally:
+        fractions.append(lecture.torch.cuda.get_per_process_memory_fraction())
+lecture.refused, fractions = refused_and_back, []
+said = {{}}
+for part in {PARTS!r}:
+    heard = said[part] = []
+    with listening(lambda n: heard.append([n.kind, getattr(n, "text", None) or "", getattr(n, "rows", None)])):
+        getattr(lecture, part)()
+print(json.dumps([said, fractions]))
+"""
+
+
+@pytest.mark.parametrize("card", ["h100", "mig", "mi300x"])
+def test_every_claim_holds_whatever_the_driver_answers(card: str, emulated: None) -> None:
+    given = environment(card) | {"OMP_NUM_THREADS": "1"}
+    done = run([sys.executable, "-c", SCRIPT], given)
+    assert done.returncode == 0, done.stderr
+    said, fractions = json.loads(done.stdout.splitlines()[-1])
+    words = {part: "\n".join(text for _, text, _ in told) for part, told in said.items()}
+    assert all("nan" not in text and "None" not in text for text in words.values())
+    assert fractions == [1.0]  # the limit on this process's memory has been put back
+
+    [calls] = tables(said["time_on_a_gpu"])
+    assert [len(row) for row in calls] == [3] * 3 and all(first > 0 for _, first, _ in calls)
+    processors = PROFILES[card].multiprocessors
+    allowed = f"{processors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s"
+    assert (allowed in words["time_on_a_gpu"]) is (card == "h100")  # a slice's clock can't be read, nor AMD's
+
+    asked, unallocated = re.findall(r"(?:Tried to allocate|and) ([\d.]+) MiB", words["memory_in_pieces"])[:2]
+    assert 2 * PIECE_MIB <= float(asked) < float(unallocated)  # refused, with more than that in holes
+
+
+def tables(told: list[list[Any]]) -> list[list[list[Any]]]:
+    return [rows for kind, _, rows in told if kind == "table"]
+
+
+def test_a_second_process_that_fails_is_no_failed_claim(emulated: None) -> None:
+    """As on a card that only one process may use."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import lecture; lecture.FIRST_CALLS = "
+        "\"raise SystemExit('CUDA-capable device(s) is/are busy or unavailable')\"; "
+        "print(lecture.first_calls()); lecture.first_calls_of_a_process()"
+    )
+    done = run([sys.executable, "-c", code], environment("h100") | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0 and done.stdout.splitlines()[0].endswith("busy or unavailable"), done.stderr
+
+
+MISTAKES = (  # what is run, what is there, what is put in its place
+    ("memory_in_real_pieces", "    del pieces[::2]\n", "    del pieces[:5]\n"),  # one large hole is no fragmentation
+    ("eager_and_replayed", "            w.copy_(value)  #", "            pass  #"),  # the warm-up's steps stay
+    ("eager_and_replayed", "        x.copy_(new_x)\n", "        x = new_x\n"),  # a graph reads the old address
+    ("additions_in_the_cache", "        for _ in range(calls):\n            f()\n", "        pass\n"),
+)
+MISTAKEN = f"""
+import sys, types
+sys.path.insert(0, {str(ROOT)!r})
+source = open({str(ROOT / "lecture.py")!r}, encoding="utf-8").read()
+for function, right, wrong in {MISTAKES!r}:
+    assert source.count(right) == 1, right
+    module = sys.modules["mistaken"] = types.ModuleType("mistaken")
+    exec(compile(source.replace(right, wrong), "lecture.py", "exec"), module.__dict__)
+    module.sizes = lambda: module.Sizes(**{SMALL!r})
+    try:
+        getattr(module, function)()
+    except AssertionError:
+        print("failed")
+"""
+
+
+def test_their_claims_can_fail(emulated: None) -> None:
+    done = run([sys.executable, "-c", MISTAKEN], environment("h100") | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines().count("failed") == len(MISTAKES), done.stdout

@@ -1,0 +1,216 @@
+"""The whole lecture as one file: all that the pages say, in a browser that it asks for nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.notebooks.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
+from tests.pages.browsing import NARROW, WIDE, ask, forget, show, until
+from tests.pages.hostile import hostile_trace
+from tests.pages.recording import Recording
+from tests.pages.test_compose import failing
+from tests.pages.test_html import Page
+from trace_tools.export.html_file import one_file
+from trace_tools.pages.site import SiteTrace, placed, render_site
+from trace_tools.trace.model import Text, Trace
+from trace_tools.trace.trace_file import load
+
+
+def tiny() -> Trace:
+    made = Recording("def main():\n    f()\ndef f():\n    text('It.')\n")
+    made.step(made.call(made.frame("main"), "f()", "f"), "text(", narrative=[Text(text="It.")])
+    return made.trace()
+
+
+def nothing() -> Trace:
+    return Recording("def main():\n    pass\n").trace()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one file of each lecture, and the pages of the first."""
+    folder = tmp_path_factory.mktemp("whole")
+    path = written(folder)
+    known = placed(load(path), path, None, None)
+    render_site([known], folder / "pages")
+    (folder / "whole.html").write_text(one_file(known), encoding="utf-8")
+    traces = {"hostile": hostile_trace(), "failing": failing().trace(), "tiny": tiny(), "nothing": nothing()}
+    for name, trace in traces.items():
+        (folder / f"{name}.html").write_text(one_file(SiteTrace(trace, "cpu")), encoding="utf-8")
+    return folder
+
+
+FILES = ["whole", "hostile", "failing", "tiny", "nothing"]
+TARGETS = (
+    "[...document.querySelectorAll('a[href^=\"#\"]')].map((a) => decodeURIComponent(a.getAttribute('href').slice(1)))"
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_its_ids_are_unique_and_all_that_refers_to_them_is_there(folder: Path, name: str) -> None:
+    page = Page((folder / f"{name}.html").read_text(encoding="utf-8"))  # which fails where tags do not match
+    known = Counter(page.ids())
+    assert [one for one, count in known.items() if count > 1] == []
+    for tag, given in page.tags:
+        href = given.get("href") or ""
+        named = [*(given.get("aria-labelledby") or "").split(), *(given.get("aria-describedby") or "").split()]
+        named += re.findall(r"url\(#([^)]*)\)", " ".join(filter(None, given.values())))
+        assert {*named, *([href[1:]] if href.startswith("#") else [])} <= known.keys(), (tag, given)
+        if tag == "a":
+            assert not href or href.startswith(("#", "https://")), given
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_it_asks_for_nothing_and_says_nothing_on_the_console(browser: Any, folder: Path, name: str) -> None:
+    html = folder / f"{name}.html"
+    show(browser, html)
+    browser.execute_script("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
+    asked: list[str] = []
+
+    def told() -> bool:
+        messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+        urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        asked.extend(url for url in urls if not url.startswith("data:"))
+        return bool(asked)
+
+    until(told)
+    assert asked == [html.as_uri()]
+    assert browser.get_log("browser") == []
+    assert ask(browser, "window.pwned") is None and ask(browser, "document.scripts.length") == 1
+    policy = ask(browser, "document.querySelector('[http-equiv=Content-Security-Policy]').content")
+    assert "'self'" not in policy and "http" not in policy and policy.startswith("default-src 'none';")
+    found = ask(browser, f"{TARGETS}.filter((id) => !document.getElementById(id))")
+    assert found == []
+
+
+def test_it_has_what_the_pages_say(browser: Any, folder: Path) -> None:
+    def says(root: str) -> str:
+        text: str = ask(browser, f"document.querySelector({root!r}).textContent")
+        return re.sub(r"\s+", "", text)
+
+    pages = folder / "pages" / "cpu"
+    for number, slug in enumerate(["00-first", "01-second"]):
+        show(browser, pages / f"{slug}.html")
+        until(lambda: ask(browser, "!document.querySelector('.o.more')"))  # what is folded can be unfolded
+        browser.execute_script("document.querySelectorAll('.o').forEach((box) => { box.open = true; })")
+        until(lambda: ask(browser, "[...document.querySelectorAll('details.o')].every((it) => it.children.length > 1)"))
+        until(lambda: not ask(browser, "document.querySelector('.drawn svg:empty')"))
+        browser.execute_script(
+            "document.querySelectorAll('.turn, noscript, figure > .label').forEach((one) => one.remove())"
+        )
+        paged, links = says("main"), ask(browser, "[...document.querySelectorAll('main a[href]')].length")
+        ids = ask(
+            browser,
+            "[...document.querySelectorAll('main [id]')].map((it) => [it.id, it.tagName, it.getAttribute('class')])",
+        )
+        show(browser, folder / "whole.html")
+        browser.execute_script("document.querySelectorAll('.back, figure > .label').forEach((one) => one.remove())")
+        assert says(f"[id='{slug}']") == paged
+        here = (
+            "[...document.getElementById(arguments[0]).querySelectorAll('[id]')]"
+            ".map((it) => [it.id, it.tagName, it.getAttribute('class')])"
+        )
+        assert ask(browser, here, slug) == [[f"{number}--{name}", *more] for name, *more in ids]
+        # two of its links, to a file and to nowhere, are none here
+        assert (
+            len(ask(browser, "[...document.getElementById(arguments[0]).querySelectorAll('a[href]')]", slug))
+            == links - 2
+        )
+    show(browser, pages / "setup.html")
+    module = says(".listing")
+    show(browser, folder / "whole.html")
+    assert says("#setup .listing") == module
+    assert "Whatmainsays." in says("main") and "Itpromisesmuch." in says(".promise")
+
+
+def test_links_between_sections_lead_to_the_same_things(browser: Any, folder: Path) -> None:
+    show(browser, folder / "whole.html")
+    link = "document.querySelector(\"[id='00-first'] a[href='#1--same-heading']\")"
+    assert ask(browser, f"{link}.textContent") == "the second"
+    browser.execute_script(f"{link}.click()")
+    until(lambda: abs(ask(browser, "document.getElementById('1--same-heading').getBoundingClientRect().top") - 64) < 40)
+    current = "[...document.querySelectorAll('.contents [aria-current]')].map((it) => it.getAttribute('href'))"
+    until(lambda: ask(browser, current) == ["#01-second"])
+    shown = "[...document.querySelectorAll('.contents ul a')].filter((it) => it.checkVisibility()).map((it) => it.hash)"
+    assert ask(browser, shown) == ["#1--same-heading"]
+    folded = ask(browser, "document.querySelector('.called').id")
+    show(browser, folder / "whole.html", at=f"#{folded}")
+    assert ask(browser, "document.querySelector('.called').open")
+
+
+def test_what_can_be_used_works_and_nothing_else_is_there(browser: Any, folder: Path) -> None:
+    show(browser, folder / "whole.html")
+    for absent in ("#search-open", "#player", "#machines", "#again", "#panel", "dialog", ".turn", "noscript"):
+        assert not ask(browser, f"document.querySelector({absent!r})")
+    for number in range(2):  # the same questions in both sections, each judged by itself
+        box = f"document.querySelectorAll('.ask')[{4 * number}]"
+        browser.execute_script(f"{box}.querySelector('input').value = '4 MB'; {box}.querySelector('button').click()")
+        assert ask(browser, f"{box}.classList.contains('right')")
+        browser.execute_script(
+            f"document.querySelectorAll('.ask')[{4 * number + 1}].querySelectorAll('input')[0].click()"
+        )
+    assert ask(browser, "[...document.querySelectorAll('.ask [type=radio]')].filter((it) => it.checked).length") == 2
+    for number in range(2):
+        figure = f"document.querySelectorAll('.explore')[{2 * number}]"
+        before = ask(browser, f"{figure}.querySelector('.answer').textContent")
+        browser.execute_script(
+            f"const field = {figure}.querySelector('[id$=-gpus]'); field.value = '2'; "
+            "field.dispatchEvent(new Event('input'))"
+        )
+        assert ask(browser, f"{figure}.querySelector('.answer').textContent") != before
+    was = ask(browser, "getComputedStyle(document.body).backgroundColor")
+    browser.execute_script("document.getElementById('theme').click()")
+    assert ask(browser, "getComputedStyle(document.body).backgroundColor") != was
+    forget(browser)
+
+
+def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, folder: Path) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show_plainly(browser, folder / "whole.html")
+        shown = "[...document.querySelectorAll('button, input, select, textarea')].filter((it) => it.checkVisibility())"
+        assert ask(browser, f"{shown}.length") == 0
+        assert ask(browser, "document.querySelectorAll('.ask > .solution > summary').length") == 8
+        assert ask(browser, "document.querySelectorAll('details.o > :not(summary)').length") > 0
+        figures = (
+            "[...document.querySelectorAll('main svg')].map((it) => it.children.length > 0 && it.clientWidth > 100)"
+        )
+        found = ask(browser, figures)
+        assert len(found) >= 2 and all(found)
+        assert ask(browser, "[...document.querySelectorAll('.contents ul a')].every((it) => it.checkVisibility())")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def show_plainly(browser: Any, page: Path) -> None:
+    metrics = {"width": WIDE[0], "height": WIDE[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.as_uri())
+    until(lambda: ask(browser, "document.readyState == 'complete'"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_narrow_page_does_not_scroll_sideways(browser: Any, folder: Path, name: str) -> None:
+    show(browser, folder / f"{name}.html", NARROW)
+    assert ask(browser, "document.documentElement.scrollWidth") == NARROW[0]
+
+
+def test_pictures_are_in_it_and_those_on_the_web_are_links(folder: Path) -> None:
+    page = Page((folder / "whole.html").read_text(encoding="utf-8"))
+    sources = [given["src"] or "" for tag, given in page.tags if tag in ("img", "video")]
+    assert [source.partition(",")[0] for source in sources] == ["data:image/png;base64"] * 2 + [
+        "data:video/webm;base64"
+    ]
+    assert len(sources[1]) > 200_000 * 4 / 3 and PNG.hex()  # however large
+    assert [given.get("href") for tag, given in page.tags if tag == "a"].count(ON_THE_WEB) == 1
+    assert "Image on the web: An image" in page.text("label")
+
+
+def test_it_is_the_same_each_time() -> None:
+    assert one_file(SiteTrace(whole_lecture(), "cpu")) == one_file(SiteTrace(whole_lecture(), "cpu"))

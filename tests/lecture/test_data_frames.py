@@ -1,0 +1,80 @@
+"""Frames and series as `table` and `plot` take them; what their own libraries say of them is the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from trace_tools import plot, table
+from trace_tools.lecture.data_frames import MOST_ROWS, rows_of, series_of
+from trace_tools.lecture.vocabulary import listening
+from trace_tools.trace.model import Narrative
+
+COLUMNS = {"city": ["Ulm", "Bonn", "Kiel"], "people": [126, 336, 246], "area": [118.7, math.inf, 118.65]}
+
+
+def frames() -> list[Any]:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    return [pandas.DataFrame(COLUMNS), polars.DataFrame(COLUMNS)]
+
+
+def said(word: Callable[..., None], *arguments: object, **options: object) -> Narrative:
+    heard: list[Narrative] = []
+    with listening(heard.append):
+        word(*arguments, **options)
+    [narrative] = heard
+    return narrative
+
+
+def test_a_frame_is_a_table_and_the_numbers_of_a_plot() -> None:
+    for frame in frames():
+        told = said(table, frame)
+        assert told.columns == list(frame.columns)
+        assert told.rows == [list(row) for row in zip(*COLUMNS.values(), strict=True)]
+        assert said(table, frame, ["area", "city"]).columns == ["area", "city"]
+        assert said(table, frame["people"]).rows == [[n] for n in COLUMNS["people"]]
+        told = said(plot, frame)
+        assert {series.name: series.y for series in told.series or []} == {n: COLUMNS[n] for n in ("people", "area")}
+        [series] = said(plot, frame, x="people").series or []
+        assert (series.name, series.x) == ("area", COLUMNS["people"])
+        for wrong in (
+            lambda f=frame: table(f, ["town"]),
+            lambda f=frame: plot(f, x="town"),
+            lambda f=frame: plot(f["city"]),
+        ):
+            with pytest.raises(ValueError, match="found"):
+                wrong()
+
+
+def test_an_index_is_the_first_column_and_the_x_values() -> None:
+    frame = frames()[0].set_index("city")
+    assert said(table, frame).columns == ["city", "people", "area"]
+    told = said(plot, frame["people"], style="bars")
+    assert (told.x_label, told.y_label) == ("city", "people")
+    assert [(series.x, series.y) for series in told.series or []] == [(COLUMNS["city"], COLUMNS["people"])]
+    grouped = frames()[0].groupby("city")["people"].sum()
+    assert dict(rows_of(grouped)[1]) == dict(grouped)
+
+
+def test_odd_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.DataFrame([[1, 2.5]], columns=["a", "a"])
+    assert rows_of(twice) == (["a", "a (2)"], [[1, 2.5]], 0)
+    missing = pandas.DataFrame(
+        {"a": pandas.array([1, None], dtype="Int64"), "t": pandas.to_datetime(["2026-01-01", None])}
+    )
+    assert [row[0] for row in rows_of(missing)[1]] == [1, None] and rows_of(missing)[1][1][1] is None
+    assert series_of(missing, None)[1] == {"a": [1, None]}
+    days, hours = (
+        pandas.DataFrame({"t": pandas.to_datetime(["2026-01-01", end], format="ISO8601")})
+        for end in ("2026-01-02", "2026-01-02T09")
+    )
+    assert [str(row[0]) for row in rows_of(days)[1]] == ["2026-01-01", "2026-01-02"]
+    assert [str(row[0]) for row in rows_of(hours)[1]] == ["2026-01-01 00:00:00", "2026-01-02 09:00:00"]
+    assert rows_of(pandas.DataFrame()) == ([], [], 0)
+    _, rows, left_out = rows_of(pandas.DataFrame({"a": range(MOST_ROWS + 7)}))
+    assert (len(rows), left_out) == (MOST_ROWS, 7)
+    assert said(table, pandas.DataFrame({"a": range(MOST_ROWS + 7)})).left_out == 7

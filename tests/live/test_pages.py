@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.live.lectures import LECTURE, traced
+from trace_tools.live.pages import ServedTrace, Site, serve_trace
+from trace_tools.trace.model import Image, Text, Trace
+
+PATH = Path("trace.yaml")
+
+
+def served(trace: Trace, text: str = LECTURE) -> ServedTrace:
+    return serve_trace(trace, PATH, text, {})
+
+
+def only_second() -> Trace:
+    trace = traced()
+    said = Text(text="Said by the later trace.")
+    return replace(trace, steps=[*trace.steps[:-1], replace(trace.steps[-1], narrative=[said])])
+
+
+def test_a_page_is_made_once_and_only_at_an_address_of_its_own(tmp_path: Path) -> None:
+    site = Site(tmp_path, served(traced()))
+    names = ["index.html", "setup.html", "search-index.js", "hall.js", "section.js"]
+    names += ["00-first.html", "00-first.js", "01-second.html", "01-second.js"]
+    assert [*site.addresses] == [f"cpu/{name}" for name in names]
+    page = site.page("cpu/00-first.html")
+    assert page is not None and page is site.page("cpu/00-first.html") and b"Paragraph 3 says something" in page
+    assert site.page("cpu/../secret.html") is None and site.file("cpu/trace.yaml") == PATH
+
+
+def test_a_section_traced_alone_stands_in_its_place(tmp_path: Path) -> None:
+    later = served(only_second())
+    later = replace(later, document=replace(later.document, sections=later.document.sections[1:]))
+    site = Site(tmp_path, served(traced()), later)
+    second, first = site.page("cpu/01-second.html") or b"", site.page("cpu/00-first.html") or b""
+    assert b"Said by the later trace." in second and b"Said by" not in first and b"Paragraph 3" in first
+
+
+def test_what_failed_lies_apart(tmp_path: Path) -> None:
+    site = Site(tmp_path, served(traced()), failed=served(only_second()))
+    assert "cpu/partial/01-second.html" in site.addresses and "cpu/01-second.html" in site.addresses
+
+
+def test_a_picture_too_large_for_its_page_is_there_once_the_page_is_made(tmp_path: Path) -> None:
+    (tmp_path / "large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(200_000))
+    trace = traced()
+    shown = replace(trace.steps[-1], narrative=[Image(url="large.png", title="an image")])
+    site = Site(tmp_path, served(replace(trace, steps=[*trace.steps[:-1], shown])))
+    page = (site.page("cpu/01-second.html") or b"").decode()
+    address = page.partition('src="figures/')[2].partition('"')[0]
+    picture = site.picture(f"cpu/figures/{address}")
+    assert picture is not None and picture.media == "image/png"

@@ -1,0 +1,170 @@
+"""The server as any client sees it: what it answers, and to whom."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from jinja2 import FileSystemLoader
+
+from tests.cases_in_one import each
+from tests.live.lectures import LECTURE, traced
+from trace_tools.errors import UsageError
+from trace_tools.live.live_page import live_page
+from trace_tools.live.pages import Site, serve_trace
+from trace_tools.live.server import Server, application, listening
+from trace_tools.live.status import Board
+from trace_tools.pages import html
+from trace_tools.presentation import page_shell
+from trace_tools.trace.model import Image
+
+LARGE = b"\x89PNG\r\n\x1a\n" + bytes(200_000)
+
+
+class Client:
+    def __init__(self, board: Board, site: Site, server: Server) -> None:
+        self.board = board
+        self.site = site
+        self.port = urlsplit(server.address).port or 0
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection.putrequest(method, path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "secret.txt").write_text("secret")
+    (folder / "large.png").write_bytes(LARGE)
+    (folder / "trace.yaml").write_text("schema: 1\n")
+    trace = traced()
+    picture = Image(url="large.png", title="an image")
+    trace.steps[-1] = replace(trace.steps[-1], narrative=[picture])
+    board = Board()
+    site = Site(folder, serve_trace(trace, folder / "trace.yaml", LECTURE, {}))
+    server = Server(application(board, lambda: site), board, listening(0))
+    server.start()
+    yield Client(board, site, server)
+    server.stop()
+
+
+def test_a_page_is_sent_with_its_policy(client: Client) -> None:
+    answer, sent = client.ask("/cpu/00-first.html")
+    live = live_page(client.site.page("cpu/00-first.html") or b"")
+    assert (answer.status, sent, answer.headers["Content-Security-Policy"]) == (200, live.content, live.policy)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("search-index", b'searchIndex = "'),
+        ("hall", b'hallStyle = "'),
+        ("section", b'sectionStyle = "'),
+        ("00-first", b"const sectionData = {"),
+    ],
+)
+def test_what_pages_load_later_is_sent_as_a_script(client: Client, name: str, begins: bytes) -> None:
+    answer, sent = client.ask(f"/cpu/{name}.js")
+    assert answer.headers["Content-Type"].startswith("text/javascript") and sent.startswith(begins)
+
+
+def test_the_first_page_the_trace_and_large_pictures(client: Client) -> None:
+    answer, _ = client.ask("/")
+    assert (answer.status, answer.headers["Location"]) == (307, "/cpu/index.html")
+    assert client.ask("/cpu/trace.yaml")[1] == b"schema: 1\n"
+    page = client.ask("/cpu/01-second.html")[1].decode()
+    [address] = re.findall(r'src="(figures/[^"]+\.png)"', page)
+    answer, sent = client.ask(f"/cpu/{address}")
+    assert sent == LARGE and answer.headers["Content-Type"] == "image/png"
+
+
+@each(
+    "path",
+    [
+        "/secret.txt", "/cpu/secret.txt", "/../secret.txt", "/cpu/../secret.txt", "/cpu/%2e%2e/secret.txt",
+        "/..%2fsecret.txt", "//secret.txt", "/cpu/figures/../../secret.txt", "/etc/passwd", "//etc/passwd",
+        "/cpu/00-first.html/", "/cpu/00-first.html%00", "/cpu", "/lecture.py", "/static/live.js",
+    ],
+)  # fmt: skip
+def test_nothing_else_is_sent(client: Client, path: str) -> None:
+    answer, sent = client.ask(path)
+    assert answer.status == 404 and b"No such page" in sent and b"secret" not in sent
+
+
+@each("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil.example:80"])
+@each("path", ["/", "/cpu/00-first.html", "/-/notices"])
+def test_another_host_is_refused(client: Client, host: str, path: str) -> None:
+    answer, sent = client.ask(path, Host=host)
+    assert answer.status == 400 and b"Paragraph" not in sent
+
+
+def test_this_host_by_its_names(client: Client) -> None:
+    for host in (f"localhost:{client.port}", f"127.0.0.1:{client.port}", "localhost"):
+        assert client.ask("/cpu/00-first.html", Host=host)[0].status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_other_methods_are_refused(client: Client, method: str) -> None:
+    assert client.ask("/cpu/00-first.html", method)[0].status == 405
+
+
+def test_only_this_machine_can_connect(client: Client) -> None:
+    with socket.socket() as other:
+        other.settimeout(2)
+        try:
+            other.connect((socket.gethostbyname(socket.gethostname()), client.port))
+        except OSError:
+            return
+        assert other.getpeername()[0].startswith("127.")
+
+
+def test_notices_are_streamed_as_they_are_posted(client: Client) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=5)
+    connection.request("GET", "/-/notices")
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+
+    def told() -> dict[str, object]:
+        lines = iter(answer.readline, b"")
+        line = next(line for line in lines if line.startswith(b"data: "))
+        return json.loads(line.removeprefix(b"data: "))
+
+    before = told()
+    client.board.post(doing="Tracing", problems=("lecture.py:3: wrong\n</script>",))
+    assert told() == {**before, "doing": "Tracing", "problems": ["lecture.py:3: wrong\n</script>"]}
+    client.board.post(doing="", problems=())
+    connection.close()
+
+
+def test_a_page_that_can_not_be_made_says_why_and_is_no_page(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "section.html.j2").write_text("{% if %}")
+    environment = html._environment().overlay(cache_size=0)
+    environment.loader = FileSystemLoader([tmp_path, page_shell.HERE / "templates"])
+    monkeypatch.setattr(html, "_environment", lambda: environment)
+    site = Site(tmp_path, serve_trace(traced(), tmp_path, LECTURE, {}))
+    monkeypatch.setattr(client.site, "page", site.page)
+    answer, sent = client.ask("/cpu/01-second.html")
+    assert answer.status == 500 and b"can&#x27;t be rendered" in sent
+    assert "section.html.j2:1: Expected an expression" in client.board.notice.problems[0]
+
+
+def test_a_port_in_use_is_one_clear_error() -> None:
+    with listening(0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"port {port} of 127.0.0.1: address already in use; .* --port"):
+            listening(port)

@@ -1,0 +1,354 @@
+"""What the tools ask of an accelerator, against stand-ins whose queues and clocks are known, and on a real one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from trace_tools.machines import accelerators
+from trace_tools.machines.accelerators import AppleGpu, CudaGpu, IntelGpu, Properties
+from trace_tools.metering.measurement import measure
+
+
+class Module:
+    """Stands in for `torch.cuda`: streams with work until a moment of the host's clock, which is the device's, too."""
+
+    def __init__(self) -> None:
+        self.until: dict[tuple[int, str], float] = {}  # by device and stream
+        self.current = 0
+        self.log: list[str] = []
+        self.wait_s = 0.0  # what a wait takes when there is nothing to wait for
+        self.bytes = {0: 0}  # by device
+
+    def launch(self, seconds: float, stream: str = "current", device: int = 0) -> None:
+        key = (device, stream)
+        self.until[key] = max(self.until.get(key, 0.0), time.perf_counter()) + seconds
+
+    def current_device(self) -> int:
+        return self.current
+
+    def device_count(self) -> int:
+        return len(self.bytes)
+
+    def memory_reserved(self, device: int | None = None) -> int:
+        return self.bytes[self.current if device is None else device]
+
+    memory_allocated = max_memory_allocated = max_memory_reserved = memory_reserved
+
+    def synchronize(self, index: int | None = None) -> None:
+        index = self.current if index is None else index
+        last = max((end for (device, _), end in self.until.items() if device == index), default=0.0)
+        self._sleep(max(last, time.perf_counter() + self.wait_s))
+
+    def device(self, index: int) -> Any:
+        module = self
+
+        class Switched:
+            def __enter__(self) -> None:
+                self.before, module.current = module.current, index
+                module.log.append(f"on {index}")
+
+            def __exit__(self, *_: object) -> None:
+                module.current = self.before
+
+        return Switched()
+
+    def Event(self, *, enable_timing: bool) -> Any:
+        module = self
+
+        class Event:
+            def record(self) -> None:
+                self.device = module.current
+                self.at = max(time.perf_counter(), module.until.get((self.device, "current"), 0.0))
+
+            def synchronize(self) -> None:
+                module._sleep(self.at)
+
+            def elapsed_time(self, other: Event) -> float:
+                assert self.device == other.device, "as CUDA refuses it"
+                return 1e3 * (other.at - self.at)
+
+        return Event()
+
+    def _sleep(self, until: float) -> None:
+        while time.perf_counter() < until:
+            time.sleep(0)
+
+
+@pytest.fixture
+def module() -> Module:
+    return Module()
+
+
+def test_work_of_the_current_stream_is_timed_to_its_end(module: Module) -> None:
+    gpu = CudaGpu(module)
+    mark = gpu.start()
+    module.launch(0.02)
+    assert 0.02 <= gpu.stop(mark) < 1.0
+
+
+def test_work_of_another_stream_is_waited_for_and_timed(module: Module) -> None:
+    """50 ms on a side stream were a step of 719 µs."""
+    gpu = CudaGpu(module)
+    mark = gpu.start()
+    module.launch(0.001)
+    module.launch(0.05, "side")
+    assert gpu.stop(mark) >= 0.05
+    assert module.until[0, "side"] <= time.perf_counter()
+
+
+def test_what_was_queued_before_is_not_in_it(module: Module) -> None:
+    gpu = CudaGpu(module)
+    module.launch(0.05, "side")
+    gpu.start()
+    assert time.perf_counter() >= module.until[0, "side"]
+
+
+def test_a_step_that_makes_another_device_the_current_one(module: Module) -> None:
+    gpu = CudaGpu(module)
+    mark = gpu.start()
+    module.launch(0.02, device=1)
+    module.current = 1
+    assert gpu.stop(mark) >= 0.02
+    assert (module.current, module.log) == (1, ["on 0"])
+
+
+def test_a_step_on_several_devices_lasts_until_all_are_done_and_their_bytes_are_summed(module: Module) -> None:
+    """Only a device where this process has memory is asked: a wait would begin to use another one."""
+    gpu = CudaGpu(module)
+    module.bytes = {0: 512, 1: 1024, 2: 0}
+    mark = gpu.start()
+    module.launch(0.03, device=1)
+    assert gpu.stop(mark) >= 0.03
+    module.launch(0.03, device=2)
+    started = time.perf_counter()
+    gpu.wait()
+    assert time.perf_counter() - started < 0.03
+    assert (gpu.allocated_bytes(), gpu.allocated_bytes(1), gpu.peak_bytes()) == (1536, 1024, 1536)
+    assert (gpu.reserved_bytes(), gpu.peak_reserved_bytes()) == (1536, 1024), "the latter must fit on one"
+
+
+@pytest.mark.parametrize("wait_us", [0, 60, 150])
+def test_a_host_on_which_a_wait_takes_long(module: Module, wait_us: int) -> None:
+    """10 µs of work on the current stream are no 160 µs, and 20 ms on another one are seen all the same."""
+    module.wait_s = wait_us * 1e-6
+    gpu, samples = CudaGpu(module), []
+    for _ in range(9):
+        mark = gpu.start()
+        module.launch(10e-6)
+        samples.append(gpu.stop(mark))
+    assert 10e-6 <= sorted(samples)[2] < 60e-6
+    mark = gpu.start()
+    module.launch(0.02, "side")
+    assert gpu.stop(mark) >= 0.02
+
+
+class Batching(Module):
+    """A driver whose commands reach the device when someone waits or asks for one: Windows', and so WSL2's."""
+
+    def __init__(self, *, sends_when_asked: bool = True) -> None:
+        super().__init__()
+        self.queue: list[Any] = []
+        self.sends_when_asked = sends_when_asked
+
+    def send(self) -> None:
+        for event in self.queue:
+            event.at = time.perf_counter()
+        self.queue.clear()
+
+    def synchronize(self, index: int | None = None) -> None:
+        self.send()
+
+    def Event(self, *, enable_timing: bool) -> Any:
+        module = self
+
+        class Event:
+            def record(self) -> None:
+                module.queue.append(self)
+
+            def synchronize(self) -> None:
+                module.send()
+
+            def query(self) -> bool:
+                if module.sends_when_asked:
+                    module.send()
+                return True
+
+            def elapsed_time(self, other: Any) -> float:
+                return 1e3 * (other.at - self.at)
+
+        return Event()
+
+
+def test_the_hosts_own_work_counts_where_a_driver_batches_commands() -> None:
+    gpu = CudaGpu(Batching())
+    mark = gpu.start()
+    time.sleep(0.02)
+    assert 0.02 <= gpu.stop(mark) < 1.0
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_measure_ends_whatever_the_devices_clock_shows(seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that launches nothing was called 10**10 times, and more."""
+    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(Batching(sends_when_asked=seen)))
+    started = time.perf_counter()
+    found = measure(lambda: None, repeats=5, min_seconds=0.02, max_seconds=0.2)
+    assert time.perf_counter() - started < 5 and 0 < found.seconds < 1e-4
+    asleep = measure(lambda: time.sleep(0.005), repeats=3, min_seconds=0.015, max_seconds=1.0)
+    assert asleep.seconds >= 0.005
+    assert asleep.device == ("cuda:0" if seen else "cpu"), "whose clock it was"
+
+
+def test_a_graph_that_another_thread_captures_is_known(module: Module) -> None:
+    class CUDAGraph:
+        def capture_begin(self, pool: object = None, **_: object) -> None:
+            if pool == "none":
+                raise RuntimeError("CUDA error: operation not permitted")
+
+        def capture_end(self) -> None: ...
+
+    module.CUDAGraph = CUDAGraph  # type: ignore[attr-defined]
+    module.is_current_stream_capturing = lambda: False  # type: ignore[attr-defined]
+    module.is_initialized = lambda: True  # type: ignore[attr-defined]
+    gpu = CudaGpu(module)
+    for _ in range(2):  # to watch twice is to watch once
+        gpu.watch_captures()
+    first, second = CUDAGraph(), CUDAGraph()
+    thread = threading.Thread(target=first.capture_begin)
+    thread.start()
+    thread.join()
+    second.capture_begin("pool")
+    second.capture_end()
+    assert gpu.is_capturing() and not gpu.can_wait()
+    first.capture_end()
+    assert gpu.can_wait()
+    with pytest.raises(RuntimeError):
+        first.capture_begin(pool="none")
+    assert gpu.can_wait()
+
+
+def test_errors_of_the_device(module: Module) -> None:
+    gpu = CudaGpu(module)
+    assert gpu.is_its_error(torch.AcceleratorError("CUDA error: device-side assert triggered"))
+    assert not any(map(gpu.is_its_error, (None, RuntimeError("shapes"), ValueError(), torch.OutOfMemoryError())))
+
+
+def test_waiting_is_allowed_for_as_long_as_it_takes() -> None:
+    modes: list[int] = []
+    module = SimpleNamespace(get_sync_debug_mode=lambda: 2, set_sync_debug_mode=modes.append)
+    with pytest.raises(KeyError), CudaGpu(module).waiting_allowed():
+        assert modes == [0]
+        raise KeyError
+    assert modes == [0, 2]
+
+
+def test_nothing_is_loaded_to_ask_what_is_in_use() -> None:
+    code = "import sys; from trace_tools.machines import accelerators\nassert accelerators.in_use() is None\n"
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is one")
+def test_no_accelerator() -> None:
+    assert (accelerators.in_use(), accelerators.accelerator("cpu"), accelerators.best()) == (None, None, "cpu")
+    assert [backend().is_available() for backend in accelerators.BACKENDS.values()] == [False] * 3
+
+
+def test_each_backend_is_a_type_of_device() -> None:
+    for name, backend in accelerators.BACKENDS.items():
+        assert torch.device(name).type == backend().type == name
+        assert accelerators.accelerator(name).__class__ is backend
+
+
+def test_amds_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = SimpleNamespace(
+        name="AMD Instinct MI300X", total_memory=192 * 10**9, multi_processor_count=304, major=9, minor=4,
+        gcnArchName="gfx942:sramecc+:xnack-", uuid="1234",
+    )  # fmt: skip
+    monkeypatch.setattr(torch.version, "hip", "6.4.43482")
+    gpu = CudaGpu(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
+    found = gpu.properties()
+    assert (found.name, found.capability, found.multiprocessors) == ("AMD Instinct MI300X", "gfx942", 304)
+    assert found.identity is None, "nvidia-smi does not know it"
+    assert (gpu.built_for(), gpu.has_tf32()) == ("ROCm 6.4.43482", False)
+
+
+def test_intels_gpus() -> None:
+    card = SimpleNamespace(
+        name="Intel Data Center GPU Max 1550", total_memory=64 * 10**9, max_compute_units=448, driver_version="1.6"
+    )
+    gpu = IntelGpu(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
+    found = gpu.properties()
+    assert (found.multiprocessors, found.driver, found.capability) == (448, "1.6", None)
+    assert (gpu.has_tf32(), gpu.is_capturing()) == (False, False)
+    with gpu.waiting_allowed():
+        pass
+
+
+def test_apples_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the functions that `torch.mps` has, in any build."""
+    mps = SimpleNamespace(
+        recommended_max_memory=lambda: 40, driver_allocated_memory=lambda: 30, current_allocated_memory=lambda: 20,
+        empty_cache=lambda: None,
+    )  # fmt: skip
+    assert all(hasattr(torch.mps, name) for name in (*vars(mps), "Event", "synchronize", "_get_default_mps_generator"))
+    for name, answer in {"is_available": True, "get_name": "Apple M4 Max", "get_core_count": 40}.items():
+        monkeypatch.setattr(torch.backends.mps, name, lambda answer=answer: answer)
+    gpu = AppleGpu(mps)
+    assert (gpu.is_in_use(), gpu.can_wait(), gpu.count(), gpu.index()) == (True, True, 1, 0)
+    assert (gpu.memory_info(), gpu.allocated_bytes(), gpu.reserved_bytes(), gpu.peak_bytes()) == (
+        (10, 40),
+        20,
+        30,
+        None,
+    )
+    assert gpu.properties() == Properties("Apple M4 Max", 40, 40)
+    assert (gpu.built_for(), gpu.peak_reserved_bytes()) == (None, 30)
+    gpu.select(None)
+    gpu.reset_peaks()
+
+
+# ------------------------------------------------------------------ on a device, real or emulated
+
+
+@pytest.mark.cuda
+def test_a_side_stream_of_the_device() -> None:
+    """The oracle: the host, which waits for that stream."""
+    x = torch.ones(512, 512, device="cuda") / 512
+    side = torch.cuda.Stream()
+
+    def beside() -> None:
+        with torch.cuda.stream(side):
+            for _ in range(20):
+                x @ x
+
+    waited = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        beside()
+        side.synchronize()
+        waited.append(time.perf_counter() - started)
+    assert measure(beside, repeats=5, min_seconds=0).seconds > min(waited) / 2
+
+
+@pytest.mark.cuda
+def test_the_device_in_use() -> None:
+    torch.ones(1, device="cuda")
+    gpu = accelerators.in_use()
+    assert gpu is not None and gpu.type == "cuda"
+    before = gpu.allocated_bytes()
+    held = torch.ones(2**20, device="cuda")
+    assert gpu.allocated_bytes() - before == held.nbytes
+    assert (gpu.peak_bytes() or 0) >= gpu.allocated_bytes()
+    free, total = gpu.memory_info()
+    assert 0 < free <= total
+    assert len(gpu.generators()) == gpu.count()
+    assert gpu.properties().name == torch.cuda.get_device_name()

@@ -1,0 +1,109 @@
+"""The measured roof, against torch's own benchmark timer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch.utils.benchmark import Timer
+
+from trace_tools.machines import machine, peak_benchmark
+from trace_tools.machines.accelerators import Properties
+
+
+def test_the_roof_is_near_what_torchs_timer_sees() -> None:
+    a, b = torch.randn(2, 512, 512)
+    timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
+    seen = 2 * 512**3 / timer.timeit(20).median
+    peaks = {peak.name: peak.per_second for peak in machine.this_machine("cpu").peaks}
+    assert peaks["float32"] is not None
+    assert 1 / 50 < peaks["float32"] / seen < 50  # far off only if a unit is
+
+
+def test_no_way_to_compute_a_product_is_faster_than_the_roof() -> None:
+    """A convolution is computed by another library, which may be twice as fast: the best of some tries."""
+    image, weight, n = torch.randn(1, 512, 16, 32), torch.randn(512, 512, 1, 1), 512
+    convolve = Timer(
+        "F.conv2d(x, w)",
+        setup="import torch.nn.functional as F",
+        globals={"x": image.contiguous(memory_format=torch.channels_last), "w": weight},
+        num_threads=torch.get_num_threads(),
+    )
+    roofs = []
+    for _ in range(5):
+        seen = 2 * n**3 / convolve.timeit(20).median
+        roofs.append(peak_benchmark._matmul_peak("cpu", None, "float32").per_second or 0.0)
+        if max(roofs) > 0.8 * seen:
+            break
+    assert max(roofs) > 0.8 * seen
+
+
+def test_measuring_leaves_torch_as_it_was() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    torch.set_float32_matmul_precision("medium")
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    try:
+        peaks = peak_benchmark.measured_peaks("cpu")
+        state = torch.get_float32_matmul_precision(), torch.get_default_dtype(), torch.get_default_device().type
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+        torch.set_float32_matmul_precision("highest")
+    assert state == ("medium", torch.float64, "meta")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(peak.per_second for peak in peaks)
+
+
+@pytest.mark.parametrize("load_s", [0.0, 0.02, 0.5])
+def test_a_gpu_that_is_slow_to_load_its_kernels_has_the_same_roof(
+    load_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A card on a clock of its own: each kernel's first call takes `load_s` more, and a cold card is half as fast."""
+    now, loaded, work_s = [0.0], set[tuple[int, bool]](), [0.0]
+
+    class Card:
+        def properties(self) -> Properties:
+            return Properties("a card", 80 << 30)
+
+        def memory_info(self) -> tuple[int, int]:
+            return 80 << 30, 80 << 30
+
+        def start(self) -> float:
+            now[0] += 10e-6
+            return now[0]
+
+        def stop(self, mark: float) -> float:
+            now[0] += 5e-6
+            return now[0] - mark
+
+    def mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+        kernel = (len(a), b.is_contiguous())
+        now[0] += 0.0 if kernel in loaded else load_s
+        loaded.add(kernel)
+        seconds = 2 * len(a) ** 3 / 700e12 * (1 if work_s[0] > 0.2 else 2)
+        work_s[0] += seconds
+        now[0] += 10e-6 + seconds
+
+    monkeypatch.setattr(peak_benchmark, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(torch, "randn", lambda *shape, **_: torch.empty(*shape, device="meta"))
+    monkeypatch.setattr(torch, "mm", mm)
+    rate, side, _, _ = peak_benchmark._best_matmul("cpu", Card(), torch.bfloat16)  # type: ignore[arg-type]
+    assert side == 8192 and rate == pytest.approx(700e12, rel=0.02)
+
+
+def test_a_dtype_without_matmul_has_no_peak_and_a_reason() -> None:
+    peak = peak_benchmark._matmul_peak("cpu", None, "bool")  # torch has no bool matmul
+    assert peak.per_second is None
+    assert re.match(r"not measured: .*[Bb]ool", peak.source)
+
+
+def test_memory_without_room_for_a_copy_has_no_peak_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(peak_benchmark, "_best_seconds", full)
+    peak = peak_benchmark._copy_peak("cpu", None)
+    assert (peak.per_second, peak.source) == (None, "not measured: CUDA out of memory.")

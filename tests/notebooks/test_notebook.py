@@ -1,0 +1,133 @@
+"""Exported notebooks: valid, in order when a real kernel runs them, with what was observed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.diff.planted import with_steps
+from tests.notebooks.theirs import traced_by_us
+from tests.traces import example_trace
+from trace_tools.errors import UsageError
+from trace_tools.notebooks.notebook import needed, notebook, percent
+from trace_tools.trace.model import Image, Link, Text, Trace
+
+LECTURE = '''"""A talk"""
+
+from trace_tools import table, text
+
+
+def main():
+    begin()
+    go_on()
+
+
+def begin():
+    """How it begins"""
+    text("Prose with $x$.")
+    x = [1, 2]  # @inspect x
+    print("printed", len(x))
+
+
+def doubled(n):
+    text(f"doubling {n}")
+    return 2 * n
+
+
+def go_on():
+    y = doubled(len("ab"))  # @inspect y
+    assert y == 4
+    table([[y, 1]], ["a", "b"])
+'''
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Trace:
+    lecture = tmp_path_factory.mktemp("talk") / "talk.py"
+    lecture.write_text(LECTURE)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = environment["PYTHONPATH"]
+    try:
+        return traced_by_us(lecture, environment)
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+def outputs(cell: Any) -> list[str]:
+    return [one.get("text") or one["data"].get("text/markdown") or one["data"]["text/plain"] for one in cell.outputs]
+
+
+def test_it_is_valid_and_has_what_was_observed(trace: Trace) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads and validates notebooks")
+    made = nbformat.reads(notebook(trace), as_version=4)
+    nbformat.validate(made)
+    code = [cell for cell in made.cells if cell.cell_type == "code"]
+    assert outputs(code[0]) == [], "what a function says stands where it was called, not where it is defined"
+    assert outputs(code[1]) == ["printed 2\n", "x = [1, 2]"]
+    assert outputs(code[2])[0] == "doubling 2" and outputs(code[2])[-1] == "y = 4\n✓ y == 4"
+    assert "| a | b |" in outputs(code[2])[1]
+    assert [cell.execution_count for cell in code] == [1, 2, 3]
+    assert notebook(trace) == notebook(trace)
+
+
+def test_a_kernel_runs_it_from_the_first_cell_to_the_last(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
+    nbclient = pytest.importorskip("nbclient", reason="executes notebooks")
+    pytest.importorskip("ipykernel", reason="the kernel that runs them")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path])))
+    made = nbformat.reads(notebook(trace), as_version=4)
+    for cell in made.cells:
+        cell.pop("outputs", None) if cell.cell_type != "code" else cell.update(outputs=[])
+    ran = nbclient.NotebookClient(made, timeout=120, kernel_name="python3").execute()
+    printed = [one.text for cell in ran.cells if cell.cell_type == "code" for one in cell.outputs if "text" in one]
+    assert printed == ["printed 2\n"]
+
+
+def test_percent_cells_are_those_of_the_notebook(trace: Trace) -> None:
+    jupytext = pytest.importorskip("jupytext", reason="reads percent scripts")
+    cells = [(cell.cell_type, cell.source) for cell in jupytext.reads(percent(trace), fmt="py:percent").cells]
+    assert cells == [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook(trace))["cells"]]
+
+
+def test_every_kind_of_narrative_is_an_output() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="validates notebooks")
+    made = nbformat.reads(notebook(example_trace()), as_version=4)
+    nbformat.validate(made)
+    kinds = {kind for cell in made.cells for one in cell.get("outputs", []) for kind in one.get("data", {})}
+    assert kinds == {"text/markdown", "text/plain", "image/svg+xml"}
+
+
+def test_what_one_line_tells_in_pieces_is_one_output_as_on_a_page() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
+    pieces = [
+        Text(text="- GPT-3 ", flows=True),
+        Link(url="https://example.org", title="A paper", label="Brown+ 2020", flows=True),
+        Text(text=" and ", flows=True),
+        Link(label="bisect", target="bisect", title="lecture.py, line 3", flows=True),
+    ]
+    trace = with_steps(example_trace(), lambda step: replace(step, narrative=pieces if step.id == 1 else None))
+    made = nbformat.reads(notebook(trace), as_version=4)
+    told = [text for cell in made.cells if cell.cell_type == "code" for text in outputs(cell) if "GPT-3" in text]
+    assert told == ['- GPT-3 [Brown+ 2020](<https://example.org> "A paper.") and `bisect`']
+
+
+def test_an_image_s_path_is_an_address_there() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
+    images = [Image(url=url, title="it") for url in ("a b/ü.png", "data:image/png;base64,iVBO+/=")]
+    trace = with_steps(example_trace(), lambda step: replace(step, narrative=images if step.id == 1 else None))
+    told = [text for cell in nbformat.reads(notebook(trace), 4).cells if "outputs" in cell for text in outputs(cell)]
+    assert "![it](a%20b/%C3%BC.png)\n" in told and "![it](data:image/png;base64,iVBO+/=)\n" in told
+
+
+def test_what_is_missing_is_one_line() -> None:
+    with pytest.raises(UsageError, match=r"no_such_module.* pip install 'trace-tools\[export\]'$"):
+        needed("no_such_module")
+    pytest.importorskip("nbformat", reason="asked for first")
+    with pytest.raises(UsageError, match="no source"):
+        notebook(example_trace(sources=[], steps=[]))

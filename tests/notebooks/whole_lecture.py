@@ -1,0 +1,85 @@
+"""A lecture whose sections have the same names, headings and questions, and lead to each other: for one file of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.pages.explored import EXPLORED
+from tests.pages.recording import Recording, matrix
+from tests.pages.test_exercises import QUESTIONS
+from trace_tools.trace.model import Ask, Claim, Image, Plot, Series, Text, Trace, Value, Video
+from trace_tools.trace.trace_file import write
+
+LECTURE = '''\
+"""A whole lecture"""
+from trace_tools import text
+
+K = 3
+
+
+def main():
+    """A whole lecture
+
+    It promises *much*.
+    """
+    text("What main says.")
+    first()
+    second()
+
+
+def first():
+    """The first part"""
+    text("# Same heading")
+    x = inner(2)  # @inspect x
+    assert x == 4
+
+
+def inner(n):
+    return n * 2
+
+
+def second():
+    """The second part"""
+    text('# Same heading')
+    y = inner(3)  # @inspect y
+    assert y == 6
+'''
+PNG = b"\x89PNG\r\n\x1a\n"
+BEFORE = (
+    "# Same heading\n\nMath: $\\frac{1}{2}$; [the second](01-second.html#same-heading), [a file](data.csv), [no](#no), "
+)
+BEFORE += "[the web](https://example.org/a?b=1&c=2)."
+ON_THE_WEB = "https://example.org/picture.png"
+
+
+def whole_lecture() -> Trace:
+    made = Recording(LECTURE)
+    module = made.frame("<module>")
+    made.step(module, "K = 3", values=[("K", Value("int", 3))])
+    main = made.frame("main")
+    made.step(main, 'text("What main', narrative=[Text(text="What main says.")])
+    plotted = Plot(title="A line", series=[Series("a", [1.0, 2.0, 3.0], [1.0, 4.0, 9.0], "line")])
+    shown = [Image(url=url, title="An image") for url in ("small.png", "large.png", ON_THE_WEB)]
+    shown.append(Video(url="film.webm", title="A film"))
+    asked = [Ask(text=question, answer=answer) for question, answer in QUESTIONS]
+    for section, says, name, value in (("first", 'text("# Same', "x", 4), ("second", "text('# Same", "y", 6)):
+        frame = made.call(main, f"{section}()", section)
+        said = [Text(text=BEFORE), *asked, *EXPLORED, plotted, *(shown if section == "first" else [])]
+        made.step(frame, says, narrative=said)
+        observed = [(name, matrix(2, 3)), (f"{name}.shape", Value("str", "(2, 3)"))]
+        calling = made.step(frame, f"{name} = inner", values=observed, annotated=True, host_ns=[10**8])
+        made.step(made.frame("inner", calling), "return n * 2")
+        sides = [(name, Value("int", value)), (f"{value}", Value("int", value))]
+        made.step(frame, f"assert {name}", claim=Claim(f"{name} == {value}", True, sides))
+    return made.trace(title="A whole lecture")
+
+
+def written(folder: Path) -> Path:
+    """Write its trace as that of a machine of a site, with the pictures beside the lecture; return the trace's path."""
+    (folder / "rendered" / "cpu").mkdir(parents=True)
+    (folder / "small.png").write_bytes(PNG + b"small")
+    (folder / "large.png").write_bytes(PNG + bytes(200_000))
+    (folder / "film.webm").write_bytes(b"\x1aE\xdf\xa3film")
+    path = folder / "rendered" / "cpu" / "trace.yaml"
+    write(whole_lecture(), path)
+    return path

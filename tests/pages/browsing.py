@@ -1,0 +1,69 @@
+"""A real browser for the tests of pages: how it is opened, and what a test asks of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.programs import BROWSER, require
+
+WIDE, NARROW = (1280, 900), (390, 844)
+
+
+def open_browser() -> Any:
+    """Open the browser that is installed; skip the test where there is none."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    (binary,) = require(BROWSER)
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = shutil.which("chromedriver")
+    os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
+    try:
+        return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
+    except Exception as error:  # whatever a browser that can't start raises
+        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
+
+
+def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light", at: str = "") -> None:
+    """Open a page in a window of that size."""
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get("about:blank")
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.get(page.as_uri() + at)
+    there = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
+    until(lambda: ask(browser, there, page.as_uri()))
+
+
+def forget(browser: Any) -> None:
+    """Drop what pages stored: a page's own `localStorage.clear` may come after what the next page stores."""
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds, ten seconds at most."""
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def ask(browser: Any, script: str, *arguments: Any) -> Any:
+    """Return what an expression is in the page."""
+    return browser.execute_script(f"return {script}", *arguments)
+
+
+def press(browser: Any, keys: str) -> None:
+    """Type keys at the page."""
+    browser.find_element("tag name", "body").send_keys(keys)

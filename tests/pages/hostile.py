@@ -1,0 +1,143 @@
+"""A trace whose every text tries to get out: of its fence, of its tag, of its line.
+
+`PWNED` is what a script of its would do; a page where `window.pwned` is set has let one through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.pages.recording import Recording, matrix
+from trace_tools.trace.model import (
+    Claim,
+    Collective,
+    Exploration,
+    Explore,
+    Image,
+    Input,
+    Link,
+    Machine,
+    Menu,
+    Meters,
+    Narrative,
+    Note,
+    Peak,
+    Plot,
+    Raised,
+    RankStep,
+    Result,
+    Run,
+    Series,
+    Table,
+    Text,
+    Trace,
+    Value,
+    Video,
+)
+
+PWNED = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
+FENCE = "```\n</code></pre></details></div></svg></style>" + PWNED + "\n~~~\n`"
+TRICKY = [
+    PWNED,
+    FENCE,
+    '" onmouseover="window.pwned=1" x="',
+    "' autofocus onfocus='window.pwned=1",
+    "javascript:window.pwned=1",
+    "{{ 7 * 7 }} {% raw %} {# x #}",
+    "a\u202egnp.exe\u2066\u0000\x1b[31m\u2028\ufeff",
+    "</script><script>window.pwned=1</script>",
+    "]]><script>window.pwned=1</script>",
+    "x" * 1_000_000,
+]
+
+KINDS = ("text", "note", "link", "image", "table", "plot", "explore", "flowing", "line", "video")
+
+LECTURE = '''\
+"""<script>window.pwned=1</script>"""
+
+
+def main():
+    evil()
+
+
+def evil():
+    """<img src=x onerror=window.pwned=1> [x](javascript:window.pwned=1) ``` | $x$
+
+    <script>window.pwned=1</script>
+    """
+    a = "</code><script>window.pwned=1</script>"  # </pre><script>window.pwned=1</script>
+    b = """
+```
+<script>window.pwned=1</script>
+"""
+    c = "\u202egnp"
+    assert a == b
+'''
+
+
+def hostile_trace() -> Trace:
+    """Return a trace that holds every trick wherever a text can stand."""
+    made = Recording(LECTURE)
+    evil = made.call(made.frame("main"), "evil()", "evil")
+    values = [(trick[:2000], Value("str", trick, length=len(trick))) for trick in TRICKY]
+    values += [(f"o{n}", Value(trick[:2000], text=trick, note=trick[:500])) for n, trick in enumerate(TRICKY)]
+    values.append(("error", Value("error", text=FENCE)))
+    values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
+    values.append(("unit", Value("float", 1.0, unit=PWNED)))
+    values.append(("tensor", matrix(2, 2, storage=PWNED)))
+    sent = [Collective(trick[:2000], 2, 1, 64, 1.0, 5, 5) for trick in TRICKY]
+    meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=sent, why=FENCE)
+    otherwise = [(name, Value("str", PWNED + FENCE)) for name, _ in values]
+    ranks = [RankStep(1, values=otherwise, stdout=FENCE + PWNED, host_ns=[10**8], warnings=TRICKY)]
+    said = [_said(kind, trick) for trick in TRICKY for kind in KINDS]
+    made.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=said, ranks=ranks)
+    raised = Raised(PWNED, FENCE)
+    made.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
+    made.step(evil, "c = ", raised=raised)
+    sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", TRICKY[-1]))]
+    made.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
+    machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=TRICKY[2], peaks=[Peak(PWNED, 1.0, FENCE)])
+    run = Run(
+        "lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE], ranks=2
+    )
+    return made.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
+
+
+def _said(kind: str, trick: str) -> Narrative:
+    if kind in ("text", "note"):
+        return Text(text=trick) if kind == "text" else Note(text=trick)
+    if kind == "link":
+        return Link(url=trick, title=trick, authors=trick, date=trick, text=trick)
+    if kind == "flowing":
+        told = Link(url=trick, title=trick, authors=trick, date=trick, text=trick, notes=trick, label=trick)
+        return replace(
+            told, flows=True, target=trick if len(trick) % 2 else None, style=[(trick, trick), ("color", "red")]
+        )
+    if kind == "line":
+        return Text(text=trick, flows=True)
+    if kind == "video":
+        return Video(url=trick, title=trick, width=10, flows=True)
+    if kind == "image":
+        return Image(url=trick, title=trick, width=10)
+    if kind == "table":
+        return Table(title=trick, columns=[trick], rows=[[trick], [None]])
+    if kind == "explore":
+        return Explore(text=trick.replace("{", "")[:1000], title=trick, exploration=_explored(trick[:190]))
+    drawn = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"><text>{trick}</text></svg>'
+    short = trick[:2000]
+    series = [Series(short, [short], [1.0], "bars")]
+    return Plot(title=trick, x_label=short, series=series, svg=drawn if len(trick) % 2 else None)
+
+
+def _explored(trick: str) -> Exploration:
+    numbers = (1.0, 0.5, 2.0, "linear", False, trick)
+    return Exploration(
+        name=trick,
+        formula="def f0(v0, v1):\n    return (v0 * v1, v0 > v1)",
+        parameters=[trick, f"{trick}2"],
+        inputs=[Input(trick, trick, *numbers)],
+        menus=[Menu(trick, [Input(f"{trick}2", trick, *numbers)], [(trick, [1.0]), (trick, [2.0])], own=True)],
+        results=[Result(trick, trick, 1.0, trick), Result("is", trick, value=True)],
+        curve=(trick, trick),
+        across=trick,
+    )

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.pages.test_compose import LECTURE, lecture
+from trace_tools.cli import main
+from trace_tools.errors import UsageError
+from trace_tools.pages.check import stale_files
+from trace_tools.trace import trace_file
+from trace_tools.trace.model import Machine
+
+TRACES = ["rendered/cpu/trace.yaml", "rendered/other/trace.yaml"]
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two machines with their pages and the reports between them, as `make render` makes them."""
+    monkeypatch.chdir(tmp_path)
+    other = replace(lecture().trace(), machine=Machine("Another", "other", "cpu"))
+    for path, trace in zip(TRACES, (lecture().trace(), other), strict=True):
+        Path(path).parent.mkdir(parents=True)
+        trace_file.write(trace, Path(path))
+    Path("lecture.py").write_text(LECTURE)
+    Path("rendered/picture.png").write_text("put there by hand")
+    assert CliRunner().invoke(main, ["render", *TRACES], catch_exceptions=False).exit_code == 0
+    return Path("rendered")
+
+
+def check() -> tuple[int, list[str]]:
+    ran = CliRunner().invoke(main, ["render", "--check", *TRACES])
+    return ran.exit_code, ran.stderr.splitlines()
+
+
+def test_pages_that_are_of_their_traces_pass_and_nothing_is_written(site: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
+    assert check() == (0, [])
+    assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == before
+
+
+def test_each_way_of_differing_is_named(site: Path) -> None:
+    (site / "cpu" / "00-first.md").write_text("by hand")
+    (site / "cpu" / "07-gone.html").write_text("of a section that is no more")
+    (site / "index.html").unlink()
+    (site / "diff" / "index.md").write_text("by hand")
+    (site / "extra.html").write_text("by hand")
+    code, lines = check()
+    assert code == 1
+    assert lines[:-1] == [
+        "rendered/cpu/00-first.md: differs",
+        "rendered/cpu/07-gone.html: made from no trace",
+        "rendered/diff/index.md: differs",
+        "rendered/extra.html: made from no trace",
+        "rendered/index.html: missing",
+    ]
+    assert "trace-tools render" in lines[-1]
+
+
+def test_changed_prose_makes_pages_stale(site: Path) -> None:
+    Path("lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    assert {line.split(": ")[0] for line in stale_files(site)} >= {"rendered/cpu/00-first.html"}
+
+
+def test_a_machine_more_changes_the_others_pages(site: Path) -> None:
+    os.rename(site / "other", site / "third")
+    stale = list(stale_files(site))
+    assert "rendered/index.html: differs" in stale and "rendered/cpu/00-first.html: differs" in stale
+
+
+def test_a_folder_without_traces_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no traces; expected \*/trace.yaml"):
+        list(stale_files(tmp_path / "nothing"))
+
+
+def test_a_trace_that_is_not_there_is_an_error() -> None:
+    ran = CliRunner().invoke(main, ["render", "--check", *TRACES, "rendered/cpu/typo.yaml"])
+    assert (ran.exit_code, ran.stderr) == (2, "error: rendered/cpu/typo.yaml: no such trace\n")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.pages.recording import Recording
+from tests.pages.test_compose import blocks_of, failing, lecture, number
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.document import (
+    Anchors,
+    Block,
+    Call,
+    CodeLine,
+    CodeListing,
+    CodeRow,
+    Narration,
+    execution,
+    first_trouble,
+    in_runs,
+    reading_minutes,
+    rows_shown,
+    said_in_runs,
+    salient,
+    stretches,
+    visible,
+)
+from trace_tools.trace.model import Claim, Machine, Note, Run, Step, Text, Value
+
+CPU = Machine("A processor", "cpu", "cpu")
+
+
+def judged(*held: bool) -> list[Step]:
+    return [Step(n, 0, 0, 1, n + 1, claim=Claim("x", one)) for n, one in enumerate(held)]
+
+
+def test_the_first_the_last_and_the_first_with_trouble_are_shown() -> None:
+    held = [True] * 20
+    for place in (3, 4, 5, 6, 7, 8):
+        held[place] = False
+    shown = salient([execution(step, CPU) for step in judged(*held)])
+    assert [one.step.id for one in shown] == [0, 3, 4, 5, 6, 19]
+    assert len(salient([execution(step, CPU) for step in judged(True, True)])) == 2
+
+
+def test_the_last_that_is_shown_is_one_with_something_to_see() -> None:
+    inspected = [Step(n, 0, 0, 1, n + 1, values=[("i", Value("int", n))] if n < 10 else None) for n in range(11)]
+    assert [one.step.id for one in salient([execution(step, CPU) for step in inspected])] == [0, 9]
+    assert [one.step.id for one in salient([execution(Step(n, 0, 0, 1, n + 1), CPU) for n in range(4)])] == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("runs", "clock", "words"),
+    [
+        (None, False, None),
+        (4, False, "ran in 4 of 6 runs"),
+        (4, True, "ran in 4 of 6 runs, depending on a clock"),
+        (None, True, "ran depending on a clock"),
+    ],
+)
+def test_in_how_many_runs(runs: int | None, clock: bool, words: str | None) -> None:
+    assert in_runs("ran", runs, 6, clock=clock) == words
+    assert execution(Step(0, 0, 0, 1, runs=runs, clock=clock), CPU, timed_runs=6).sometimes == words
+
+
+def test_what_other_runs_said_in_its_place_counts() -> None:
+    told = Text(text="Fast.", others=[("Slow.", 2)])
+    assert said_in_runs(told, Step(0, 0, 0, 1), 6) == "4 of 6 runs say this"
+    assert said_in_runs(told, Step(0, 0, 0, 1), None) == "most runs say this"
+    assert said_in_runs(Text(text=""), Step(0, 0, 0, 1), 6) is None
+
+
+def test_a_calls_definition_stands_at_its_head() -> None:
+    [section] = make_document(lecture().trace()).sections
+    [call] = [b for b in blocks_of(section.blocks) if isinstance(b, Call) and b.function == "helper"]
+    [listing] = call.with_header()
+    assert [row.lines[0].text.strip() for row in listing.rows][:2] == ["def helper(a):", "b = a + 1"]  # type: ignore[union-attr]
+    assert not call.speaks and any(b.speaks for b in section.blocks if isinstance(b, Call))
+
+
+def test_named_calls_are_not_on_the_page() -> None:
+    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n    g()\n\ndef g():\n    return 1\n")
+    f = made.call(made.frame("main"), "f()", "f")
+    for _ in range(2):
+        made.step(made.call(f, "g()", "g"), "return 1")
+    [section] = make_document(made.trace()).sections
+    assert [b.shown for b in blocks_of(section.blocks) if isinstance(b, Call)] == ["folded", "named"]
+    assert [row.line for row in rows_shown(section.blocks)].count(9) == 1
+    assert sum(isinstance(block, Call) for block in visible(section.blocks)) == 2
+
+
+def test_anchors_say_where_each_step_stands() -> None:
+    [section] = make_document(lecture().trace()).sections
+    anchors = Anchors(section.blocks)
+    rows = {row.anchor: row for row in rows_shown(section.blocks)}
+    for step, anchor in anchors.rows.items():
+        assert step in [one.step.id for one in rows[anchor].executions]
+    for (_, line), anchor in anchors.lines.items():
+        assert line in [shown.number for shown in rows[anchor].lines]
+    assert {anchors.others[step] for _, step in anchors.narrations} >= {"said-1", "said-2"}
+    assert set(anchors.said.values()) == {f"said-{n}" for n, _ in anchors.narrations}
+
+
+def test_the_first_trouble_is_where_it_began() -> None:
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError")
+    document = make_document(failing().trace(run=run))
+    assert first_trouble(document.sections[0].blocks) is None
+    anchor = first_trouble(document.sections[1].blocks)
+    [row] = [row for row in rows_shown(document.sections[1].blocks) if row.anchor == anchor]
+    assert row.lines[0].text.strip() == 'raise ValueError("no")'
+
+
+def test_values_of_a_step_without_any_are_none() -> None:
+    assert not execution(Step(0, 0, 0, 1), CPU).values
+    known: list[tuple[str, Value]] = [("x", number(1))]
+    assert execution(Step(0, 0, 0, 1, values=known), CPU).values == known
+
+
+def test_reading_takes_a_minute_for_238_words_of_prose_or_code_and_deeper_parts_are_counted_apart() -> None:
+    def said(words: int, kind: type[Text | Note] = Text) -> Narration:
+        return Narration(kind(text="word " * words), 1)
+
+    def part(*inner: Block, deeper: bool = False) -> Call:
+        return Call("f", 1, 1, 1, 1, "f", "F", None, inner, 2, shown="part", deeper=deeper)
+
+    rows = CodeListing(tuple(CodeRow((CodeLine(0, n, "x = y_1 @ w  # 3 µs"),), f"L{n}") for n in range(40)))
+    blocks = [said(188), part(said(48), rows), part(said(400), part(said(76)), deeper=True), said(999, Note)]
+    assert (reading_minutes(blocks), reading_minutes(blocks, deeper=True)) == (2, 2)
+    assert (reading_minutes([]), reading_minutes([said(1)])) == (0, 1)
+
+
+def test_three_rows_that_did_not_run_are_folded_with_the_comments_between_them() -> None:
+    def row(text: str, ran: bool) -> CodeRow:
+        return CodeRow((CodeLine(0, 1, text),), text, ran=ran)
+
+    rows = [row("x", True), row("a", False), row("# why", True), row("b", False), row("c", False), row("# y", True)]
+    found = [(unrun, [one.anchor for one in some]) for unrun, some in stretches(rows)]
+    assert found == [(False, ["x"]), (True, ["a", "# why", "b", "c"]), (False, ["# y"])]
+    assert stretches(rows[:4]) == [(False, rows[:4])]

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from tests.cases_in_one import each
+from trace_tools.pages.joined import Place, apart, ids, led
+
+PAGES = {"02-x.html": Place("02-x", "2"), "index.html": Place("index", "index")}
+
+
+@each(
+    ("given", "made"),
+    [
+        ('<h2 id="main">a <b>b</b></h2>', '<h2 id="3--main">a <b>b</b></h2>'),
+        ('<a class="permalink" href="#main">#</a>', '<a class="permalink" href="#3--main">#</a>'),
+        ('<a href="02-x.html#main">', '<a href="02-x.html#main">'),  # of another page: `led`
+        (
+            '<svg aria-labelledby="t d"><title id="t">T</title>',
+            '<svg aria-labelledby="3--t 3--d"><title id="3--t">T</title>',
+        ),
+        (
+            '<g clip-path="url(#c)"><use href="#m" x="1"/></g>',
+            '<g clip-path="url(#3--c)"><use href="#3--m" x="1"/></g>',
+        ),
+        (
+            '<input type="text" id="f" disabled><label for="f">',
+            '<input type="text" id="3--f" disabled><label for="3--f">',
+        ),
+        ('text id="main" href="#main" &lt;a id="x">', 'text id="main" href="#main" &lt;a id="x">'),
+        # what looks like an attribute stands inside one
+        ("""<div data-answer='{"right":"what for=","unit":"#"}' id="a">""",) * 2,
+        ('<img alt=" id=&quot;x&quot; " src="data:,url">',) * 2,
+    ],
+)
+def test_ids_and_what_refers_to_them_are_the_parts_own(given: str, made: str) -> None:
+    assert apart(given, "3") == made.replace('id="a"', 'id="3--a"')
+
+
+def test_ids_are_those_of_tags() -> None:
+    assert [*ids('<p id="a">id="b"<i title=\' id="c"\' id="d&amp;"></i><br>')] == ["a", "d&"]
+
+
+@each(
+    ("href", "leads"),
+    [
+        ("02-x.html", "#02-x"),
+        ("./02-x.html", "#02-x"),
+        ("02-x.html#L5", "#2--L5"),
+        ("02-x.html#gone", "#02-x"),  # the section at least
+        ("index.html#claims-02-x", "#index--claims-02-x"),
+        ("#2--L5", "#2--L5"),
+        ("#nowhere", None),
+        ("03-y.html", None),
+        ("../other/02-x.html", None),
+        ("trace.yaml", None),
+        ("https://example.org/02-x.html?a=1&amp;b=2#L5", "https://example.org/02-x.html?a=1&amp;b=2#L5"),
+        ("//example.org/x", "//example.org/x"),
+        ("mailto:a@example.org", "mailto:a@example.org"),
+    ],
+)
+def test_links_lead_into_the_file_or_to_the_web_or_are_none(href: str, leads: str | None) -> None:
+    known = {"02-x", "2--L5", "index", "index--claims-02-x"}
+    expected = f'<p><a rel="next" href="{leads}">x</a>' if leads else '<p><a rel="next">x</a>'
+    assert led(f'<p><a rel="next" href="{href}">x</a>', PAGES, known) == expected
+
+
+def test_only_links_are_turned() -> None:
+    told = '<use href="#gone"/> <link rel="icon" href="icon.svg"> if (a <b && href="#x") {}'
+    assert led(told, PAGES, set()) == told

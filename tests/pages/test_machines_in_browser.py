@@ -1,0 +1,165 @@
+"""Several machines on one page, in a real browser: what stands beside a line, what is marked, what place is kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.diff.planted import at, made, tensor, with_steps
+from tests.pages.browsing import NARROW, ask, press, show
+from tests.pretend_gpu import pretend_gpu
+from trace_tools.pages.site import SiteTrace, render_site
+from trace_tools.trace.model import Machine, Trace, Value
+from trace_tools.trace.ranks import joined
+
+
+def one_thread(trace: Trace) -> Trace:
+    return replace(trace, machine=replace(trace.machine, slug="one", threads=1))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Render three machines; on the second, y has another value; on the third, a GPU's rounding."""
+    out = tmp_path_factory.mktemp("machines")
+    other = with_steps(one_thread(made(1)), at(6, values=[("y", tensor(shape=[4], strides=[1]))]))
+    traces = {"cpu": made(0), "one": other, "pretend-gpu": pretend_gpu(made(0))}
+    render_site([SiteTrace(trace, name) for name, trace in traces.items()], out)
+    return out
+
+
+def test_a_rank_has_a_column_like_a_machine(browser: Any, tmp_path: Path) -> None:
+    other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
+    trace = joined({0: made(0), 1: other})
+    render_site([SiteTrace(replace(trace, run=replace(trace.run, ranks=2)), "cpu")], tmp_path)
+    show(browser, tmp_path / "cpu" / "00-first.html")
+    browser.execute_async_script(
+        "const done = arguments[0]; (function wait() {"
+        "document.getElementById('machines').hidden ? setTimeout(wait, 10) : done() })()"
+    )
+    assert "rank 0 no line differs" in ask(browser, "document.getElementById('machines').innerText")
+    choose(browser, 1)
+    assert ask(browser, "[...document.querySelectorAll('.row.differs')].map(row => row.id)") == ["L6"]
+    rows = ask(browser, "[...document.querySelectorAll('#L6 .ranks tr')].map(row => row.innerText)")
+    assert [row.split("\t") for row in rows] == [
+        ["rank 0", "f32[2, 2] · elements 1., 2., 3., 4."],
+        ["rank 1", "f32[2, 2] · elements 9., 2., 3., 4."],
+    ]
+    choose(browser)
+
+
+def choose(browser: Any, *places: int) -> None:
+    """Tick the boxes of some of the other machines, and no others."""
+    browser.execute_script(
+        "document.querySelectorAll('#machines input').forEach((box, n) => {"
+        "if (box.checked !== arguments[0].includes(n)) box.click(); })",
+        list(places),
+    )
+
+
+@pytest.fixture
+def page(browser: Any, site: Path) -> Path:
+    found = site / "cpu" / "00-first.html"
+    show(browser, found)
+    browser.execute_async_script(
+        "const done = arguments[0]; (function wait() {"
+        "document.getElementById('machines').hidden ? setTimeout(wait, 10) : done() })()"
+    )
+    choose(browser)
+    return found
+
+
+def test_only_the_line_that_differs_is_marked(browser: Any, page: Path) -> None:
+    assert ask(browser, "document.querySelectorAll('.other').length") == 0
+    choose(browser, 0, 1)
+    assert ask(browser, "[...document.querySelectorAll('.row.differs')].map(row => row.id)") == ["L6"]
+    cells = ask(browser, "[...document.querySelectorAll('#L6 > .other')].map(cell => cell.innerText)")
+    assert "≠ y f32[4] = [1., 2., 3., 4.]" in cells[0] and "=" in cells[1] and "≠" not in cells[1]
+    assert "1 line differs" in ask(browser, "document.getElementById('machines').innerText")
+    choose(browser, 1)
+    assert ask(browser, "document.querySelectorAll('.row.differs').length") == 0
+
+
+def test_columns_stand_beside_their_line_and_under_it_when_narrow(browser: Any, page: Path) -> None:
+    choose(browser, 0, 1)
+    boxes = "[...document.getElementById('L6').children].map(c => c.getBoundingClientRect().toJSON())"
+    wide = ask(browser, boxes)
+    assert all(abs(box["top"] - wide[0]["top"]) < 1 for box in wide)
+    assert [box["left"] for box in wide] == sorted({box["left"] for box in wide})
+    show(browser, page, NARROW)
+    browser.execute_async_script("setTimeout(arguments[0], 300)")
+    choose(browser, 0, 1)
+    narrow = [box for box in ask(browser, boxes) if box["height"]]
+    assert [box["top"] for box in narrow] == sorted({box["top"] for box in narrow})
+    assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
+
+
+def test_nothing_is_asked_of_the_network_and_nothing_goes_wrong(browser: Any, page: Path) -> None:
+    choose(browser, 0, 1)
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert {url for url in asked if not url.startswith("data:")} == {
+        path.as_uri() for path in (page, page.with_suffix(".js"), page.with_name("section.js"))
+    }
+    assert browser.get_log("browser") == []
+
+
+def test_the_choice_goes_along_to_the_next_page(browser: Any, page: Path) -> None:
+    choose(browser, 0)
+    browser.get((page.parent / "01-second.html").as_uri())
+    browser.execute_async_script("setTimeout(arguments[0], 300)")
+    assert ask(browser, "[...document.querySelectorAll('#machines input')].map(box => box.checked)") == [True, False]
+
+
+def test_another_machine_opens_at_the_same_step(browser: Any, page: Path) -> None:
+    press(browser, "jj")
+    browser.execute_script("document.querySelectorAll('.seg a')[1].click()")
+    browser.execute_async_script("setTimeout(arguments[0], 500)")
+    assert ask(browser, "location.href").endswith("one/00-first.html#step-2")
+    assert "step 2" in ask(browser, "document.getElementById('step-now').textContent")
+
+
+def test_another_machine_opens_at_the_same_line_while_reading(browser: Any, page: Path) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 900, "height": 200, "deviceScaleFactor": 1, "mobile": False}
+    )
+    browser.execute_script(
+        "document.documentElement.style.scrollBehavior = 'auto'; document.getElementById('L6').scrollIntoView()"
+    )
+    browser.execute_script("document.querySelectorAll('.seg a')[1].click()")
+    browser.execute_async_script("setTimeout(arguments[0], 500)")
+    assert ask(browser, "location.hash") in ("#L5", "#L6")
+
+
+def test_names_and_values_of_a_trace_are_text(browser: Any, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=window.pwned=1>"
+    bad = replace(made(1), machine=Machine(evil, "evil", "cuda"))
+    bad = with_steps(bad, at(6, values=[("y", Value("str", evil)), (evil, Value("str", "</template>"))]))
+    render_site([SiteTrace(made(0), "cpu"), SiteTrace(bad, "evil")], tmp_path)
+    show(browser, tmp_path / "cpu" / "00-first.html")
+    browser.execute_async_script("setTimeout(arguments[0], 300)")
+    choose(browser, 0)
+    assert evil in ask(browser, "document.querySelector('#L6 > .other').innerText")
+    assert ask(browser, "document.querySelectorAll('main img').length") == 0
+    assert ask(browser, "window.pwned") is None and browser.get_log("browser") == []
+
+
+@pytest.mark.slow
+def test_of_ten_machines_the_bar_shows_the_one_that_is_read_and_leads_to_all(browser: Any, tmp_path: Path) -> None:
+    names = [f"a-machine-with-a-name-{n}" for n in range(10)]
+    traces = [replace(made(0), machine=replace(made(0).machine, slug=name)) for name in names]
+    render_site([SiteTrace(trace, name) for trace, name in zip(traces, names, strict=True)], tmp_path)
+    for size in ((1280, 900), NARROW):
+        show(browser, tmp_path / names[8] / "00-first.html", size)
+        shown = (
+            "(() => { const a = document.querySelector('.seg [aria-current]'), box = a.parentElement;"
+            "const [inner, outer] = [a, box].map(e => e.getBoundingClientRect());"
+            "return inner.left >= outer.left - 1 && inner.left < outer.right; })()"
+        )
+        assert ask(browser, shown)
+        assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
+    browser.execute_script("document.querySelector('.seg a').focus()")
+    assert ask(browser, "document.querySelector('.seg').scrollLeft") == 0  # all of it can be reached by keyboard

@@ -1,0 +1,149 @@
+"""A page on paper, from the keyboard alone, without motion, and within its weight."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cases_in_one import each
+from tests.pages.browsing import ask, forget, press, show
+from tests.pages.hostile import hostile_trace
+from tests.pages.test_compose import LECTURE, failing, lecture
+from tests.pages.test_site import first_page
+from trace_tools.diff.compare import compare
+from trace_tools.diff.difference import Side
+from trace_tools.diff.report.folder import write_reports
+from trace_tools.pages.site import SiteTrace, render_site
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+REAL = sorted(p for p in (REPOSITORY / "rendered").glob("*/*.html") if p.parent.name not in ("diff", "compare"))
+SHEET = (720, 1000)  # about A4
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("reading")
+    traces = {"plain": lecture().trace(), "failing": failing().trace(), "hostile": hostile_trace()}
+    render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
+    sides = [Side(f"{name}/trace.yaml", traces[name], label=name) for name in ("plain", "failing")]
+    write_reports(out / "diff", compare(sides), "../index.html")
+    return out
+
+
+def stepping(browser: Any, page: Path, **how: Any) -> None:
+    """Open a page and step into it."""
+    show(browser, page, **how)
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "#player:not([hidden])")
+    browser.find_element("css selector", ".copy")
+    browser.implicitly_wait(0)
+    press(browser, "jj")
+
+
+def test_paper_has_the_text_and_its_notes_and_nothing_of_the_player(browser: Any, site: Path) -> None:
+    stepping(browser, site / "plain" / "00-first.html", size=SHEET, scheme="dark")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    chrome = ".bar, .panel, .player, .copy, #search-open, .permalink, nav, dialog, #step-done"
+    assert (
+        ask(browser, f"[...document.querySelectorAll('{chrome}')].filter(part => part.checkVisibility()).length") == 0
+    )
+    assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert ask(browser, "getComputedStyle(document.querySelector('.row.current')).boxShadow") == "none"
+    parts = "[...document.querySelectorAll('.code > code, .beside, .under pre')]"
+    cut = f"{parts}.filter(part => part.scrollWidth > part.clientWidth + 1)"
+    assert ask(browser, f"{cut}.length") == 0  # no line of code ends at the edge of the sheet
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_printing_makes_sheets(browser: Any, site: Path) -> None:
+    stepping(browser, site / "plain" / "00-first.html")
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pdf = base64.b64decode(printed["data"])
+    assert pdf.startswith(b"%PDF") and re.findall(rb"/Type\s*/Page\b", pdf)
+    assert ask(browser, "[...document.querySelectorAll('details.called')].every(box => box.open)")
+
+
+@pytest.mark.parametrize("page", ["index", "plain/index", "plain/setup", "plain/00-first", "hostile/00-evil"])
+def test_everything_that_can_be_used_can_be_reached_with_the_tab_key(browser: Any, site: Path, page: str) -> None:
+    show(browser, site / f"{page}.html")
+    usable = "a[href], button, input, select, textarea, summary, [onclick], [role=button], audio, video"
+    script = f"""[...document.querySelectorAll('{usable}')].filter(part =>
+        part.checkVisibility({{visibilityProperty: true}}) && part.tabIndex < 0).map(part => part.outerHTML)"""
+    assert ask(browser, script) == []
+    scrolled = """[...document.querySelectorAll('main *')].filter(part => part.checkVisibility()
+        && /auto|scroll/.test(getComputedStyle(part).overflowX) && part.scrollWidth > part.clientWidth
+        && part.tabIndex < 0 && !part.querySelector('a, button, [tabindex]')).map(part => part.outerHTML)"""
+    assert ask(browser, scrolled) == []
+
+
+def test_the_first_tab_leads_to_the_text(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    press(browser, "\ue004")
+    assert ask(browser, "document.activeElement.textContent") == "Skip to the text"
+    assert ask(browser, "document.activeElement.getBoundingClientRect().left") >= 0
+
+
+def test_who_wants_no_motion_gets_none(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    scroll = "getComputedStyle(document.documentElement).scrollBehavior"
+    for wanted, behaviour in (("no-preference", "smooth"), ("reduce", "auto")):
+        features = [{"name": "prefers-reduced-motion", "value": wanted}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+        assert ask(browser, scroll) == behaviour
+    moving = "[...document.querySelectorAll('*')].filter(part => getComputedStyle(part).transitionDuration !== '0s')"
+    assert ask(browser, f"{moving}.length") == 0
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@each("page", REAL, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_real_page_keeps_to_its_weight(page: Path) -> None:
+    is_section = re.match(r"\d\d-", page.name)
+    assert page.stat().st_size <= (200_000 if is_section else 400_000)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "index",
+        "plain/index",
+        "plain/setup",
+        "plain/00-first",
+        "failing/01-second",
+        "diff/index",
+        "diff/plain-to-failing",
+    ],
+)
+def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, site: Path, page: str) -> None:
+    controls = "button, input, select, textarea, dialog, form, fieldset, [role=button], [role=combobox], summary"
+    offered = f"[...document.querySelectorAll('{controls}')].filter(part => part.checkVisibility())"
+    show(browser, site / f"{page}.html")
+    assert ask(browser, f"{offered}.some(part => part.id === 'theme')")  # with them, there is something
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, site / f"{page}.html")
+        unfolds = "part.matches('summary') && part.parentElement.textContent.trim() !== part.textContent.trim()"
+        assert ask(browser, f"{offered}.filter(part => !({unfolds})).map(part => part.outerHTML)") == []
+        pictures = "[...document.querySelectorAll('.drawn .scroll')].map(box => box.innerText + box.innerHTML)"
+        assert all("figures/" in box or "<text" in box for box in ask(browser, pictures))
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Path) -> None:
+    render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
+    again = "document.getElementById('again')"
+    show(browser, tmp_path / "index.html")
+    forget(browser)
+    show(browser, tmp_path / "index.html")
+    assert ask(browser, f"{again}.hidden")
+    show(browser, tmp_path / "cpu" / "01-measuring.html")
+    show(browser, tmp_path / "index.html")
+    assert ask(browser, f"{again}.getAttribute('href')") == "cpu/01-measuring.html"
+    assert ask(browser, f"{again}.textContent") == "Continue with 1 Measuring"
+    assert not ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
+    browser.find_element("css selector", ".paths a:last-child").click()
+    assert ask(browser, "document.querySelector('.toc div.words').checkVisibility()")

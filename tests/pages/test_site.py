@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.pages.recording import Recording
+from tests.pages.test_compose import LECTURE, failing, lecture
+from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
+from trace_tools.trace import trace_file
+from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text
+from trace_tools.trace.ranks import joined
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
+    changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
+    pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
+    pages |= {
+        "cpu/setup.html",
+        "cpu/search-index.js",
+        "cpu/hall.js",
+        "cpu/section.js",
+        "cpu/00-first.js",
+        "cpu/figures/index-time.svg",
+        "cpu/figures/00-first-time.svg",
+    }
+    assert names(tmp_path) == pages | {".pages", "cpu/.pages"}
+    assert {str(path.relative_to(tmp_path)) for path in changed} == pages
+
+
+def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
+    site = [SiteTrace(lecture().trace(), "cpu"), SiteTrace(failing().trace(), "h200")]
+    render_site(site, tmp_path)
+    before = {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)}
+    assert render_site(site, tmp_path) == []
+    assert {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)} == before
+
+
+def test_pages_of_sections_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    render_site([SiteTrace(failing().trace(), "cpu")], tmp_path)
+    (tmp_path / "cpu" / "trace.yaml").write_text("kept")
+    (tmp_path / "cpu" / "02-my-own.html").write_text("kept")
+    (tmp_path / "kept.md").write_text("kept")
+    with (tmp_path / "cpu" / ".pages").open("a") as manifest:
+        manifest.write("../kept.md\n/etc/passwd\ntrace.yaml\nfigures/../trace.yaml\n")
+    render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
+    left = names(tmp_path)
+    assert "cpu/01-second.html" not in left and "cpu/01-second.md" not in left
+    assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= left
+
+
+def test_a_partial_trace_has_its_own_pages_and_a_line_on_the_complete_ones(tmp_path: Path) -> None:
+    run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
+    partial = failing().trace(run=run)
+    render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(partial, "cpu", partial=True)], tmp_path)
+    assert 'href="partial/index.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
+    for page in ("00-first", "01-second", "index"):
+        text = (tmp_path / "cpu" / "partial" / f"{page}.html").read_text()
+        assert "This trace is partial: killed by SIGKILL" in text
+        assert 'href="../../index.html"' in text
+    assert "cpu/partial/index.html" in (tmp_path / "index.html").read_text()
+
+
+def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -> None:
+    other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
+    render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(other, "nvidia-h200")], tmp_path)
+    assert 'href="../nvidia-h200/00-first.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
+    assert 'href="../cpu/index.html"' in (tmp_path / "nvidia-h200" / "01-second.html").read_text()
+    listed = (tmp_path / "index.md").read_text()
+    assert "[A processor](cpu/index.md)" in listed and "[NVIDIA H200](nvidia-h200/01-second.md)" in listed
+
+
+def test_links_between_pages_lead_somewhere(tmp_path: Path) -> None:
+    import re
+
+    made = [SiteTrace(failing().trace(), "cpu"), SiteTrace(lecture().trace(), "h200")]
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "trace.yaml").write_text("")
+    render_site(made, tmp_path)
+    for name in names(tmp_path):
+        text = (tmp_path / name).read_text()
+        pattern = r'href="([^"#]+)' if name.endswith(".html") else r"\]\(([^)#]+)"
+        for link in re.findall(pattern, text) if name.endswith((".html", ".md")) else ():
+            if not link.startswith(("http", "data:")):
+                assert (tmp_path / name).parent.joinpath(link).exists(), (name, link)
+
+
+def test_images_beside_the_lecture_are_copied_and_inlined(tmp_path: Path) -> None:
+    (tmp_path / "lecture").mkdir()
+    (tmp_path / "lecture" / "loss.png").write_bytes(PNG)
+    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    narrative = [Image(url=name, title=name) for name in ("loss.png", "../secret.png")]
+    made.step(made.call(made.frame("main"), "f()", "f"), "g()", narrative=narrative)
+    out = tmp_path / "out"
+    render_site([SiteTrace(made.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
+    [copied] = [name for name in names(out) if name.startswith("cpu/figures/")]
+    assert (out / copied).read_bytes() == PNG
+    assert f"]({copied.removeprefix('cpu/')})" in (out / "cpu" / "00-f.md").read_text()
+    assert 'src="data:image/png;base64,' in (out / "cpu" / "00-f.html").read_text()
+
+
+@pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b"])
+def test_a_folder_name_that_climbs_is_refused(tmp_path: Path, slug: str) -> None:
+    with pytest.raises(UsageError, match="can't be a folder's name"):
+        render_site([SiteTrace(lecture().trace(), slug)], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_can_not_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "cpu").write_text("a file in the way")
+    with pytest.raises(UsageError, match="can't be written"):
+        render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
+
+
+def test_a_folder_of_traces_is_rendered_with_the_lecture_beside_it(tmp_path: Path) -> None:
+    out = tmp_path / "rendered"
+    for slug in ("cpu", "h200", "h200/partial"):
+        (out / slug).mkdir(parents=True)
+        trace_file.write(lecture().trace(), out / slug / "trace.yaml")
+    (tmp_path / "lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    assert render_folder(out) == out / "index.html"
+    assert "Good day." in (out / "cpu" / "00-first.html").read_text()
+    assert (out / "h200" / "partial" / "00-first.html").exists()
+    assert "partial/index.html" in (out / "h200" / "index.html").read_text()
+    assert 'href="diff/index.html"' in (out / "index.html").read_text(), "the reports come first, the index last"
+    assert 'href="../index.html"' in (out / "diff" / "index.html").read_text()
+
+
+def test_machines_with_other_lectures_have_no_report(tmp_path: Path) -> None:
+    for slug, trace in (("cpu", lecture().trace()), ("h200", first_page().trace())):
+        (tmp_path / slug).mkdir()
+        trace_file.write(trace, tmp_path / slug / "trace.yaml")
+    index = render_folder(tmp_path).read_text()
+    assert "diff/index.html" not in index and not (tmp_path / "diff").exists()
+
+
+def test_files_are_rendered_where_they_lie_or_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "rendered" / "mine" / "trace.yaml"
+    path.parent.mkdir(parents=True)
+    trace_file.write(lecture().trace(), path)
+    assert list(render_files([path], None)) == [str(tmp_path / "rendered" / "index.html")]
+    assert (path.parent / "00-first.html").exists()
+    assert list(render_files([path], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]
+    assert (tmp_path / "out" / "cpu" / "00-first.html").exists()
+    bad = tmp_path / "rendered" / "bad.yaml"
+    bad.write_text("- [")
+    with pytest.raises(TraceFileError):
+        list(render_files([bad], None))
+
+
+def test_a_trace_is_found_from_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("rendered/cpu", "rendered/cpu/partial"):
+        (tmp_path / folder).mkdir(parents=True)
+        trace_file.write(lecture().trace(), tmp_path / folder / "trace.yaml")
+    (tmp_path / "lecture.py").write_text(LECTURE.replace('text("Hello.")', 'text("Good day.")'))
+    for folder, index in (("cpu", "../index.html"), ("cpu/partial", "../../index.html"), (".", "index.html")):
+        monkeypatch.chdir(tmp_path / "rendered" / folder)
+        trace = Path("cpu/trace.yaml") if folder == "." else Path("trace.yaml")
+        assert list(render_files([trace], None)) == [index]
+        assert "Good day." in (tmp_path / "rendered" / "cpu" / "00-first.html").read_text()
+        assert "cpu/index.html" in (tmp_path / "rendered" / "index.html").read_text()
+
+
+def test_a_trace_of_another_name_needs_a_place_for_its_pages(tmp_path: Path) -> None:
+    lone = tmp_path / "here" / "mine.yaml"
+    lone.parent.mkdir()
+    trace_file.write(lecture().trace(), lone)
+    with pytest.raises(UsageError, match=r"mine\.yaml: expected <machine>/trace\.yaml, or -o"):
+        list(render_files([lone], None))
+    assert names(tmp_path) == {"here/mine.yaml"}
+    assert list(render_files([lone], tmp_path / "out")) == [str(tmp_path / "out" / "index.html")]
+
+
+FIRST_PAGE = '''\
+def main():
+    """Title
+
+    What it *teaches*.
+    """
+    counting()
+    measuring()
+
+
+def counting():
+    """Counting"""
+    text("You can count: it is easy. And more.")
+    part()
+    text("**In short.** One.")
+
+
+def part():
+    """A part"""
+    text("Said.")
+    plot({"a": [1, 2]}, title="The best")  # @cover
+
+
+def measuring():
+    """Measuring"""
+    text("You can measure.")
+'''
+
+
+def first_page() -> Recording:
+    """A lecture with a promise, a figure for the first page, and a section that ends with its summary."""
+    made = Recording(FIRST_PAGE)
+    main = made.frame("main")
+    counting = made.call(main, "counting()", "counting")
+    made.step(counting, 'text("You can count', narrative=[Text(text="You can count: it is easy. And more.")])
+    part = made.call(counting, "part()", "part")
+    made.step(part, 'text("Said', narrative=[Text(text="Said.")])
+    series = [Series("a", [0, 1], [1, 2])]
+    made.step(part, "plot(", narrative=[Plot(title="The best", series=series)])
+    made.step(counting, 'text("**In short', narrative=[Text(text="**In short.** One.")])
+    measuring = made.call(main, "measuring()", "measuring")
+    made.step(measuring, 'text("You can measure', narrative=[Text(text="You can measure.")])
+    return made
+
+
+def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -> None:
+    render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
+    page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
+    assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
+    assert '<a class="go" href="cpu/00-counting.html">Start reading <small>1 min</small></a>' in page
+    assert "<title id=" in page and ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
+    for shown in (page, text):
+        assert "You can count: it is easy." in shown and "And more" not in shown and "You can measure." in shown
+    assert "<strong>In short.</strong> One." in page
+    assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')
+
+
+def test_a_trace_of_ranks_has_one_set_of_pages_and_those_by_rank_of_older_versions_go(tmp_path: Path) -> None:
+    several = joined(dict.fromkeys(range(10), lecture().trace()))
+    several = replace(several, run=replace(several.run, ranks=10))
+    render_site([SiteTrace(several, "cpu", LECTURE)], tmp_path)
+    made = names(tmp_path / "cpu")
+    assert [path.name for path in (tmp_path / "cpu").iterdir() if path.is_dir()] == ["figures"]
+    old = tmp_path / "cpu" / "rank1" / "00-first.html"
+    old.parent.mkdir()
+    old.write_text("as rank 1 had it", encoding="utf-8")
+    with (tmp_path / "cpu" / ".pages").open("a", encoding="utf-8") as listed:
+        listed.write("rank1/00-first.html\n")
+    assert render_site([SiteTrace(several, "cpu", LECTURE)], tmp_path) == [old]
+    assert names(tmp_path / "cpu") == made

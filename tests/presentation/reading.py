@@ -1,0 +1,42 @@
+"""A figure as a browser would read it: its elements, and where they lie. Used instead of what drew them."""
+
+from __future__ import annotations
+
+import re
+from xml.etree.ElementTree import Element, fromstring
+
+from trace_tools.presentation.charts.svg import clean
+
+
+def read(figure: str | None) -> Element:
+    """Parse a figure, and check that the cleaner of foreign drawings would let all of it pass, but for links."""
+    assert figure is not None
+    root = fromstring(figure)
+    plain = re.sub(r"<a [^>]*>|<g>", "<g>", figure).replace("</a>", "</g>")
+    cleaned = clean(plain.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" '), "x", "t", "d")
+    assert cleaned is not None
+    for tag in ("rect", "path", "circle", "line", "text"):
+        drawn = [e for e in root.iter(tag) if e.attrib or (e.text or "").strip()]
+        assert len(list(fromstring(cleaned).iter(tag))) == len(drawn), tag
+    assert "style" not in figure and "onload" not in figure
+    return root
+
+
+def words(root: Element) -> list[str]:
+    """Return every text of a figure."""
+    return [text.text or "" for text in root.iter("text")]
+
+
+def places(path: str) -> list[tuple[float, float]]:
+    """Return the corners of a path of M, L, H and V."""
+    found: list[tuple[float, float]] = []
+    for letter, numbers in re.findall(r"([MLHV])([-\d. ]+)", path):
+        values = [float(n) for n in numbers.split()]
+        x, y = found[-1] if found else (0.0, 0.0)
+        found.append((values[0], y) if letter == "H" else (x, values[0]) if letter == "V" else (values[0], values[1]))
+    return found
+
+
+def circles(root: Element) -> list[tuple[float, float]]:
+    """Return the centres of all discs of a figure."""
+    return [(float(c.get("cx", 0)), float(c.get("cy", 0))) for c in root.iter("circle")]

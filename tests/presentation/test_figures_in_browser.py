@@ -1,0 +1,125 @@
+"""Every figure of the lecture's pages in a browser: no words over data, over other words, out of the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages.browsing import ask, show
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.document import Document, Narration, Section, rows_shown, visible
+from trace_tools.pages.margin import margin_notes
+from trace_tools.pages.section_charts import index_figures, section_figures, section_points, views_of
+from trace_tools.presentation.charts import plot
+from trace_tools.presentation.charts.distributions import histogram, samples
+from trace_tools.presentation.charts.drawing import width_of
+from trace_tools.presentation.charts.roofline import roof_of
+from trace_tools.presentation.charts.storage import storage
+from trace_tools.trace.trace_file import load
+
+TRACE = Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "trace.yaml"
+SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"  # as the pages have it
+
+# Each figure's words with their boxes (as high as capitals and descenders are), and what they stand over: other words,
+# the edge of the figure, marks partly, lines of data. What has the grid's colour is no data.
+SWEEP = r"""
+const meet = (a, b, by = 0.5) =>
+  a.left < b.right - by && b.left < a.right - by && a.top < b.bottom - by && b.top < a.bottom - by;
+const holds = (a, b) =>
+  a.left < b.left + 1 && a.right > b.right - 1 && a.top < b.top + 2 && a.bottom > b.bottom - 2;
+const scaled = (text) => {
+  const { a, b } = text.getScreenCTM();
+  return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+};
+const found = [];
+document.querySelectorAll("svg").forEach((svg) => {
+  const frame = svg.getBoundingClientRect(), tell = (...what) => found.push([svg.parentElement.title, ...what]);
+  const shown = [...svg.querySelectorAll("text")].filter((text) => text.getBoundingClientRect().width);
+  const words = shown.map((text) => {
+    const { left, right, top, bottom } = text.getBoundingClientRect(), size = scaled(text);
+    const spare = Math.max(0, (bottom - top - 0.95 * size) / 2);
+    return { text: text.textContent.trim(), size, left, right, top: top + spare, bottom: bottom - spare };
+  });
+  words.forEach((one, place) => {
+    if (one.size < 10.95) tell("small", one.text, one.size);
+    if (!(one.left > frame.left - 0.5 && one.right < frame.right + 0.5)) tell("outside", one.text);
+    if (!(one.top > frame.top && one.bottom < frame.bottom)) tell("outside", one.text);
+    words.slice(place + 1).filter((other) => meet(one, other)).forEach((other) => tell("over", one.text, other.text));
+  });
+  svg.querySelectorAll("path, line, circle, rect").forEach((mark) => {
+    const { fill, stroke } = getComputedStyle(mark), box = mark.getBoundingClientRect();
+    if (mark.closest("defs, clipPath") || stroke === "rgb(1, 2, 3)") return;
+    const near = words.filter((one) => meet(one, box, -1));
+    if (fill !== "none" && ["circle", "rect"].includes(mark.tagName)) {
+      near.filter((one) => meet(one, box) && !holds(box, one)).forEach((one) => tell("over a mark", one.text));
+    } else if (stroke !== "none" && near.length) {
+      const matrix = mark.getScreenCTM();
+      for (let at = 0; at <= mark.getTotalLength(); at += 1) {
+        const { x, y } = mark.getPointAtLength(at).matrixTransform(matrix);
+        const hit = near.findIndex((one) => x > one.left && x < one.right && y > one.top && y < one.bottom);
+        if (hit >= 0) tell("over a line", near.splice(hit, 1)[0].text);
+      }
+    }
+  });
+});
+return found;
+"""
+
+
+def figures(document: Document) -> Iterator[tuple[str, str | None]]:
+    """Draw what a lecture's pages show, under the roofs of two machines, the second half as fast."""
+    for section in document.sections:
+        points = [replace(p, flops_per_second=p.flops_per_second / 2) for p in section_points(section)]
+        for drawn in section_figures(section, document, [roof_of("slower", document.machine, points)]):
+            yield f"{section.slug} {drawn.name}, two machines", drawn.svg
+        yield from of_section(section)
+        for drawn in section_figures(section, document):
+            yield f"{section.slug} {drawn.name}", drawn.svg
+    for drawn in index_figures(document):
+        yield f"index {drawn.name}", drawn.svg
+
+
+def of_section(section: Section) -> Iterator[tuple[str, str | None]]:
+    """Draw what its lecture plots, and what is folded beside its lines."""
+    for block in visible(section.blocks):
+        if isinstance(block, Narration) and block.narrative.kind == "plot":
+            yield f"{section.slug} {block.number}", plot.figure(block.narrative, f"fig{block.number}")
+    views = views_of(section.blocks)
+    for row in rows_shown(section.blocks):
+        for note in margin_notes(row):
+            name = f"{section.slug} {note.name} {row.anchor}"
+            tensor = note.value.tensor if note.value is not None else None
+            if note.timing is not None:
+                yield name, samples(note.timing)
+            if tensor is not None and tensor.storage is not None:
+                yield name, storage(note.name, tensor, views.get(tensor.storage, ()))
+            if tensor is not None and tensor.statistics is not None:
+                yield name, histogram(tensor.statistics)
+
+
+@pytest.fixture(scope="module")
+def drawn(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Open all of them on one page, where the grid has a colour of its own."""
+    style = f":root {{ --soft: rgb(1, 2, 3) }} svg {{ display: block; font-family: {SANS} }}"
+    found = [(name, svg) for name, svg in figures(make_document(load(TRACE).trace)) if svg]
+    assert len(found) > 100
+    page = tmp_path_factory.mktemp("figures") / "all.html"
+    boxes = "".join(f'<div title="{name.replace(chr(34), "")}">{svg}</div>' for name, svg in found)
+    page.write_text(f"<!doctype html><meta charset=utf-8><style>{style}</style>{boxes}", encoding="utf-8")
+    show(browser, page)
+    return browser
+
+
+def test_no_words_of_a_figure_lie_over_data_or_other_words_or_are_too_small(drawn: Any) -> None:
+    assert drawn.execute_script(SWEEP) == []
+
+
+def test_words_are_no_broader_than_is_reckoned_with(drawn: Any) -> None:
+    script = """[...document.querySelectorAll("text:not([transform], [transform] text)")].map(
+        (text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize), text.getComputedTextLength()])"""
+    for words, size, wide in ask(drawn, script):
+        assert wide <= 1.06 * width_of(words, size) + 1, words

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from jinja2 import UndefinedError
+
+from trace_tools.presentation.page_shell import (
+    HALL,
+    HERE,
+    SECTION,
+    allowed,
+    assets,
+    environment,
+    shared_script,
+    source_hash,
+)
+
+
+def test_the_policy_names_the_style_and_the_script_and_nothing_else() -> None:
+    css, js = "p { color: red }", "run()"
+    for text in (css, js):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert source_hash(text) == f"sha256-{digest}" and f"'sha256-{digest}'" in allowed(css, js).policy
+    assert allowed(css, js).policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in allowed(css, js).policy
+
+
+def test_a_page_carries_what_it_asks_for_without_comments_and_indentation() -> None:
+    page, both = assets("page"), assets("page", "search")
+    assert both.css.startswith(page.css) and both.js.startswith(page.js) and len(both.js) > len(page.js)
+    for line in (*both.css.split("\n"), *both.js.split("\n")):
+        assert line == line.strip() and not line.startswith("// ")
+    assert len(page.css) < len((HERE / "static" / "page.css").read_text(encoding="utf-8"))
+
+
+def test_what_is_quoted_in_a_style_keeps_its_blanks() -> None:
+    assert 'content:"Answer the question above first";' in assets("player").css
+    assert ";}" not in assets("page").css
+
+
+def test_a_script_beside_the_pages_brings_its_style() -> None:
+    style, script = shared_script(HALL).split(";\n", 1)
+    assert json.loads(style.removeprefix("hallStyle = ")).startswith("@media screen{.hall{")
+    assert script.startswith("const lectureHall = ") and len(shared_script(HALL)) < 24_000
+    style, _ = shared_script(SECTION).split(";\n", 1)
+    assert ".panel{" in json.loads(style.removeprefix("sectionStyle = "))
+
+
+def test_templates_escape_everything_and_miss_nothing_silently(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("{{ text }} {{ text | inline }} {{ text | plain }} {{ 2 | plural('line') }}")
+    template = environment(tmp_path).get_template("page.html")
+    assert template.render(text="*a* <b>") == "*a* &lt;b&gt; <em>a</em> &lt;b&gt; a &lt;b&gt; 2 lines"
+    with pytest.raises(UndefinedError):
+        template.render()

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import base64
+import io
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+from tests.cases_in_one import each
+from tests.pages.browsing import show
+from trace_tools.presentation.charts import svg
+from trace_tools.presentation.charts.drawing import Drawing, colour
+from trace_tools.presentation.charts.plot import figure
+from trace_tools.presentation.charts.svg import clean, embedded, standalone
+from trace_tools.trace.model import Narrative
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '<rect onload="alert(1)" onclick="alert(1)"/>',
+    '<a href="javascript:alert(1)"><text>x</text></a>',
+    '<use href="https://example.org/a.svg#x"/>',
+    '<use xlink:href="data:image/svg+xml,x"/>',
+    '<image href="https://example.org/a.png"/>',
+    '<image href="data:image/svg+xml;base64,AAAA"/>',
+    '<image href="javascript:alert(1)"/>',
+    "<style>rect{fill:url(https://example.org)}</style>",
+    '<rect style="fill:url(https://example.org/#a)"/>',
+    '<rect style="background:url(x);-moz-binding:url(x)"/>',
+    '<rect fill="url(&quot;//example.org&quot;)"/>',
+    '<rect fill="\\75rl(//example.org)"/>',
+    '<rect fill="u/**/rl(//example.org)"/>',
+    '<rect filter="url(//example.org#f)" mask="url(//example.org#m)"/>',
+    '<foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x" onerror="alert(1)"/></foreignObject>',
+    '<set attributeName="href" to="javascript:alert(1)"/><animate attributeName="x" values="1"/>',
+    "<text>&lt;script&gt;alert(1)&lt;/script&gt;</text>",
+    '<text style="font: 10px url(x)">a</text>',
+    '<rect id="&quot;&gt;&lt;script&gt;"/>',
+    "<metadata><x/></metadata><iframe/><object/><video/>",
+    "<?php x ?><!-- <script> -->",
+]
+
+
+def within(inner: str) -> str:
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return f'<svg {names} width="100pt" height="50pt" viewBox="0 0 100 50">{inner}</svg>'
+
+
+@each("inner", HOSTILE)
+def test_nothing_in_a_figure_runs_or_loads(inner: str) -> None:
+    cleaned = clean(within(inner), "fig1", 'A "title" </title><script>', "x")
+    assert cleaned is not None
+    for element in fromstring(cleaned).iter():
+        assert element.tag in {"svg", "title", "desc", "rect", "text", "use", "image", "g", "defs", "path"}
+        for name, value in element.attrib.items():
+            assert not name.startswith("on") and name not in ("style", "filter", "mask")
+            assert "example.org" not in value and "javascript" not in value and "data:" not in value
+    assert "<script" not in cleaned
+
+
+@each(
+    "source",
+    [
+        "",
+        "not xml",
+        "<html/>",
+        "<svg",
+        '<!DOCTYPE svg [<!ENTITY a "b">]><svg>&a;</svg>',
+        '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg>&a;</svg>',
+        "<svg>" + "x" * 3_000_000 + "</svg>",
+        "<svg>" + '<g fill="red">' * 5_000 + "</g>" * 5_000 + "</svg>",
+    ],
+)
+def test_what_is_no_plain_svg_is_refused(source: str) -> None:
+    assert clean(source, "fig1", "", "") is None
+
+
+def test_styles_become_attributes_and_ids_get_a_prefix() -> None:
+    inner = '<defs><clipPath id="c"><rect/></clipPath></defs>'
+    inner += '<g style="fill: #000000; stroke: #2f6fdd; clip-path: url(#c)"><rect/></g>'
+    cleaned = clean(within(inner), "fig7", "t", "d") or ""
+    assert 'id="fig7-c"' in cleaned and 'clip-path="url(#fig7-c)"' in cleaned
+    assert 'fill="currentColor"' in cleaned and "var(--s1, #2f6fdd)" in cleaned
+    assert 'width="133" height="67"' in cleaned  # points are 4/3 of a pixel
+
+
+def test_a_lectures_own_matplotlib_figure_survives() -> None:
+    from matplotlib.figure import Figure
+
+    from trace_tools.lecture import vocabulary
+
+    drawn = Figure()
+    axes = drawn.subplots()
+    axes.plot([1, 2], [3, 4], label="line")
+    axes.imshow([[1, 2], [3, 4]])
+    axes.legend()
+    heard: list[Narrative] = []
+    with vocabulary.listening(heard.append):
+        vocabulary.plot(drawn, title="Mine")
+    cleaned = figure(heard[0], "fig1") or ""
+    assert "<title" in cleaned and "Mine" in cleaned and "data:image/png" in cleaned
+    assert "style=" not in cleaned and "<style" not in cleaned
+    assert len(re.findall("<path", cleaned)) > 10
+
+
+def test_a_figure_in_a_file_has_its_colours_and_no_links() -> None:
+    drawing = Drawing(100, 50)
+    with drawing.linked("#L1", "a tip"):
+        drawing.circle((1, 2), 3, fill=colour(0))
+    written = standalone(drawing.svg("f", "T", "d"))
+    root = fromstring(written)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme:dark" in written
+    assert "<a " not in written and "</a>" not in written and "<title>a tip</title>" in written
+
+
+# --- what a drawing library writes for every case is left out -------------------------------------
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, str]:
+    """A figure as matplotlib writes it (bars, marks, a legend, turned text, clipping), cleaned, and on a page."""
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "a", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
+        drawing = Figure(figsize=(5, 3))
+        drawing.patch.set_alpha(0)
+        axes, bits = drawing.subplots(1, 2)
+        axes.plot([1, 2, 3], [3.3333333, 1, 2], "o-", color=svg.PALETTE[0], label="loss")
+        axes.plot([1, 2, 9], [1, 2, 30], "--", color=svg.PALETTE[1])
+        axes.set_xlim(1, 3)
+        axes.set_ylabel("nat")
+        axes.legend()
+        for place in range(12):
+            bits.bar(place, 1, color=svg.PALETTE[place % 2], edgecolor=svg.SOFT, alpha=0.4)
+        written = io.StringIO()
+        drawing.savefig(written, format="svg", metadata={"Date": None})
+    source = written.getvalue()
+    cleaned = clean(source, "fig1", "A title", "What it shows") or ""
+    return {"source": source[source.index("<svg") :], "cleaned": cleaned, "embedded": embedded(cleaned)}
+
+
+def pixels(browser: Any, folder: Path, figure: str) -> Any:
+    image = pytest.importorskip("PIL.Image")
+    colours = ";".join(f"--s{n}:{colour}" for n, colour in enumerate(svg.PALETTE, start=1))
+    colours += f";--soft:{svg.SOFT};--paper:#fff"
+    style = f"body{{margin:0;background:#fff;color:#000;font-family:'DejaVu Sans'}} svg{{{colours}}}"
+    text = f"<!doctype html><style>{style}</style>{figure}"
+    (folder / "figure.html").write_text(text, encoding="utf-8")
+    show(browser, folder / "figure.html", (700, 450))
+    return image.open(io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))).convert("L")
+
+
+def test_it_looks_as_it_was_drawn(browser: Any, tmp_path: Path, figures: dict[str, str]) -> None:
+    chops = pytest.importorskip("PIL.ImageChops")
+    source, cleaned, embedded = (pixels(browser, tmp_path, figure) for figure in figures.values())
+    assert source.getextrema()[0] < 100  # something was drawn
+    assert chops.difference(source, cleaned).getextrema()[1] < 64  # a hundredth of a pixel, at an edge
+    assert chops.difference(cleaned, embedded).getextrema()[1] == 0
+
+
+def test_it_is_much_shorter_and_says_the_same(figures: dict[str, str]) -> None:
+    sizes = {name: len(text) for name, text in figures.items()}
+    assert sizes["cleaned"] < 0.65 * sizes["source"] and sizes["embedded"] < 0.55 * sizes["source"]
+    words = [[t.text for t in fromstring(text).iter() if t.tag.endswith("text")] for text in figures.values()]
+    assert words[0] == words[1] == words[2] and "loss" in words[0]
+
+
+def test_what_is_referred_to_keeps_its_name(figures: dict[str, str]) -> None:
+    for name in ("cleaned", "embedded"):
+        referred = re.findall(r'(?:url\(|href=")#([^")]+)', figures[name])
+        assert referred and all(f'id="{it}"' in figures[name] for it in referred)
+
+
+def test_what_is_no_drawing_is_left_alone() -> None:
+    assert embedded("<svg><p></svg>") == "<svg><p></svg>"
+    assert embedded('<svg><g opacity="0.5"><rect/><rect/><rect/></g></svg>').count("<g") == 1
+    tips = '<svg><g><title>a</title><path d="M0 0"/></g></svg>'
+    assert embedded(tips) == tips

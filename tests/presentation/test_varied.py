@@ -1,0 +1,166 @@
+"""Numbers and sentences that were not the same in all runs: what the pages say of them, and that nothing else moves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.cases_in_one import each
+from tests.messages import says
+from tests.pages.recording import Recording
+from tests.pages.test_html import Page, place, whole
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.html import HtmlWriter
+from trace_tools.pages.markdown import MarkdownWriter
+from trace_tools.pages.overview import run_facts
+from trace_tools.presentation.markdown_text import to_markdown
+from trace_tools.presentation.prose import to_html
+from trace_tools.trace.model import Narrative, Process, Run, Scalar, Table, Text, Trace, Value, Varied
+
+NUMBER = re.compile(r"\d[\d,.]*\d|\d")
+RUN = Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6, story="pass 2, warm")
+TIP = re.compile(r'<span role="tooltip".*?</span>')
+
+
+def varied(text: str) -> list[Varied]:
+    """Every number of a text, said as 1 by another run."""
+    return [Varied([m[0], "1"], ["2", "3"], m.start(), m.end()) for m in NUMBER.finditer(text)]
+
+
+def bare(html: str) -> str:
+    """A text without what is told of its numbers."""
+    html = re.sub(r'<p><span class="ranges">.*?</span></p>\n| <span class="ranges">.*?</span>', "", TIP.sub("", html))
+    return re.sub(r'<span class="varied".*?>(.*?)</span>', r"\1", html)
+
+
+def told(*said: Narrative, code: str = "text(f'{x}')", **step: object) -> Trace:
+    made = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
+    made.step(made.call(made.frame("main"), "f()", "f"), code, narrative=list(said), **step)
+    return made.trace(run=RUN)
+
+
+def html(trace: Trace) -> str:
+    document = make_document(trace)
+    return HtmlWriter(document, place()).section(document.sections[0])
+
+
+def markdown(trace: Trace) -> str:
+    document = make_document(trace)
+    return MarkdownWriter(document, place()).section(document.sections[0])
+
+
+def test_a_number_has_its_range_for_pointer_keyboard_and_screen_reader() -> None:
+    text = "Falls by a factor of **9.7**."
+    shown = to_html(text, varied=[Varied(["9.7", "3.49", "4.22"], ["9.9", "8.0"], 23, 26)], prefix="range-7")
+    tip = '<span role="tooltip" id="range-7-0">3.49 … 9.7 in 3 warm runs; first runs: 8.0 … 9.9</span>'
+    assert f'<strong><span class="varied" tabindex="0" aria-describedby="range-7-0">9.7{tip}</span></strong>' in shown
+    assert to_markdown(text, varied=[Varied(["9.7", "3.49"], None, 23, 26)]).strip() == (
+        r"Falls by a factor of **9.7 \[3.49 … 9.7\]**."
+    )
+
+
+@each(
+    "text",
+    [
+        "1. a list item of 2.5\n2. another",
+        "3.5 % at the beginning, 4*2*3 and 5_6_7, $10 and 5$ and \\$3",
+        "| a | 4.5 |\n|---|---:|\n| 5.5 | b |",
+        "    7 in indented code\n\n```8\n9\n```",
+        "`12.5 ms`, $x = 3.25$, $$y = 1$$ and [7.5](http://a.b/7.5), ![6](7.png)",
+        "## Heading 6.5\n\n> quoted 3\n> 4\n\n- 5\n  - 6\n",
+        "a &#52; entity, a\\\n8 break, <b>9</b> https://a.b/10",
+        "11\n===\n\n[12]\n\n[12]: http://a.b/",
+        "\n    an indented text of 14\n    and 15\n\tand 16 ~~17~~ *18*19",
+    ],
+)
+def test_marking_every_number_leaves_a_text_as_it_is(text: str) -> None:
+    shown = to_html(text, varied=varied(text))
+    assert bare(shown) == to_html(text)
+    written = to_markdown(text, varied=varied(text))
+    assert not re.search("[\U000f0000-\U000ffffd]", shown + written)
+    for number in NUMBER.findall(text):  # each is told of, where it stands or at the end
+        assert re.search(rf">{re.escape(number)}<span role|[ >;]{re.escape(number)}: ", shown), number
+
+
+def test_what_is_not_where_the_trace_says_is_left_out() -> None:
+    wrong = [
+        Varied(["1"], start=5, end=99),
+        Varied(["1"], start=3, end=2),
+        Varied(["1"]),
+        Varied(["1"], start=-4, end=2),
+    ]
+    assert to_html("Just 1.", varied=wrong) == to_html("Just 1.")
+    over = [Varied(["1"], start=0, end=3), Varied(["2"], start=2, end=4)]
+    assert to_html("1234", varied=over).count("tooltip") == 1
+
+
+@pytest.mark.parametrize(
+    ("samples", "cold", "behind"),
+    [
+        (["1,200", "900"], None, "900 … 1,200"),
+        (["12%", "9%"], None, "9% … 12%"),
+        (["fast", "slow", "fast"], None, "fast, slow"),
+        (["4.2", "4.2"], ["9.7", "8.1"], "first runs: 8.1 … 9.7"),
+        ([1.5, None], None, "1.5, –"),
+    ],
+)
+def test_a_range_is_written_as_the_runs_wrote_it(samples: list[Scalar], cold: list[Scalar] | None, behind: str) -> None:
+    assert to_markdown("4", varied=[Varied(samples, cold, 0, 1)]).strip() == f"4 \\[{behind}\\]"
+
+
+def test_a_cell_of_a_table_has_its_range() -> None:
+    rows: list[list[Scalar]] = [["copy", 3.5], ["**add**", 4.25]]
+    cells = [Varied([4.25, 5.5], [9.0], row=1, column=1), Varied(["a", "b"], row=0, column=0)]
+    table = Table(columns=["what", "ms"], rows=rows, varied=cells)
+    text = html(told(table, code="table(rows)"))
+    tip = '<span role="tooltip" id="range-1-0">4.25 … 5.5 in 2 warm runs; first runs: 9</span>'
+    assert (
+        f'<td class="right"><span class="varied" tabindex="0" aria-describedby="range-1-0">4.25{tip}</span></td>'
+        in text
+    )
+    assert "<td><strong>add</strong></td>" in text
+    assert r"| **add** | 4.25 \[4.25 … 5.5\] |" in markdown(told(table, code="table(rows)"))
+
+
+def test_a_page_says_in_how_many_runs_it_was_said_and_what_the_others_say() -> None:
+    trace = told(Text(text="It is *faster*.", others=[("It is **slower** <b>.", 1), ("Undecided.", 1)]))
+    page = Page(html(trace))
+    assert page.text("summary").endswith("4 of 6 runs say this. Other runs:")
+    assert "It is slower <b>." in page.text("others") and "In 1 run:" in page.text("others")
+    assert "*4 of 6 runs say this; in 1: “It is slower \\<b\\>.”; in 1: “Undecided.”*" in markdown(trace)
+
+
+def test_what_was_only_said_in_some_runs_says_so() -> None:
+    trace = told(Text(text="It is faster."), runs=4, clock=True)
+    assert "Said in 4 of 6 runs, depending on a clock." in Page(html(trace)).text("label")
+    assert "4 of 6 runs" in markdown(trace)
+    both = told(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
+    assert "3 of 6 runs say this" in html(both)
+    assert "runs say" not in html(told(Text(text="It is."))) + markdown(told(Text(text="It is.")))
+
+
+def test_a_text_that_was_edited_since_has_no_ranges() -> None:
+    code = 'text("It takes 9 ms.")'
+    trace = told(Text(text="It takes 9 ms.", varied=[Varied(["9", "8"], start=9, end=10)]), code=code)
+    assert "tooltip" in html(trace).partition("<main")[2]
+    document = make_document(trace, trace.sources[0].text.replace("9 ms", "about 9 ms"))
+    assert "tooltip" not in HtmlWriter(document, place()).section(document.sections[0]).partition("<main")[2]
+
+
+def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
+    value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
+    clock = Value("int", 3, clock=True)
+    text = Page(whole(told(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
+    assert "x = 2.5 … 3.5 · varies" in text.text("beside") and "n = 3 · follows from a clock" in text.text("beside")
+    assert "first runs9.5, 9.75" in text.text("facts")
+
+
+def test_the_machines_page_says_which_run_is_told() -> None:
+    facts = dict(run_facts(make_document(told())))
+    assert says(facts["story"], "pass 2, warm", "6 runs")
+    trace = told()
+    for warm, said in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
+        run = replace(trace.run, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])
+        assert dict(run_facts(make_document(replace(trace, run=run))))["passes"].endswith(said)

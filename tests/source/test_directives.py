@@ -1,0 +1,259 @@
+"""Directives: the cases under cases/directives/, odd encodings of lines, and random programs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cases_in_one import each
+from trace_tools.errors import LectureError
+from trace_tools.source.directives import Directive, parse_directives
+from trace_tools.source.statements import ParsedSource, parse_source, read_source
+
+CASES = Path(__file__).parent / "cases" / "directives"
+CASE = re.compile(r"^## ([^\n]*)\n\n```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.M | re.S)
+
+
+def cases() -> list[tuple[str, str, str]]:
+    """Return (title, source, expected) of every case."""
+    found = []
+    for path in sorted(CASES.glob("*.md")):
+        content = path.read_text(encoding="utf-8")
+        here = [(f"{path.stem}: {title}", *rest) for title, *rest in CASE.findall(content)]
+        assert len(here) == content.count("```python"), f"{path}: a case is not in the expected form"
+        found += here
+    return found
+
+
+def describe(directive: Directive, source: ParsedSource) -> str:
+    statement = source.statements[directive.statement]
+    inspected = [i.source + (f" [{i.unit}]" if i.unit else "") for i in directive.inspected]
+    what = f"@{directive.name} {', '.join([*inspected, *directive.names])}".rstrip()
+    where = f"statement {directive.statement} ({type(statement.node).__name__}, line {statement.line})"
+    return f"{directive.line} {what} → {where}, {directive.place}\n"
+
+
+def outcome(text: str) -> str:
+    source = parse_source(text, "lecture.py")
+    try:
+        directives = parse_directives(source)
+    except LectureError as error:
+        return f"{error}\n"
+    return "".join(describe(directive, source) for directive in directives)
+
+
+def placed(text: str) -> list[tuple[int, str, int, str]]:
+    directives = parse_directives(parse_source(text, "lecture.py"))
+    return [(d.line, d.name, d.statement, d.place) for d in directives]
+
+
+@each(("source", "expected"), [pytest.param(s, e, id=title) for title, s, e in cases()])
+def test_case(source: str, expected: str) -> None:
+    assert outcome(source) == expected
+
+
+ODD = "x = f(  # @inspect x\n\t1)\nif x:  # @inspect x\n\ty = '# @hide'  # @inspect y\n"
+ODD_PLACED = [(1, "inspect", 0, "after"), (3, "inspect", 1, "header"), (4, "inspect", 2, "after")]
+
+
+@each(
+    "change",
+    [
+        pytest.param(lambda text: text, id="tabs"),
+        pytest.param(lambda text: text.replace("\n", "\r\n"), id="CRLF"),
+        pytest.param(lambda text: text.replace("\n", "\r"), id="CR"),
+        pytest.param(lambda text: "\ufeff" + text, id="BOM"),
+        pytest.param(lambda text: "\ufeff" + text.replace("\n", "\r\n"), id="BOM and CRLF"),
+        pytest.param(lambda text: text.removesuffix("\n"), id="no last newline"),
+        pytest.param(lambda text: text.replace("\nif", "\n\fif"), id="form feed"),
+        pytest.param(lambda text: text.replace("x = f", "é = 'ÀÉ', f"), id="non-ASCII before the comment"),
+    ],
+)
+def test_odd_lines(change: Callable[[str], str]) -> None:
+    text = change(ODD)
+    ast.parse(text.removeprefix("\ufeff"))  # it is Python
+    assert placed(text) == ODD_PLACED
+
+
+def test_declared_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "lecture.py"
+    path.write_bytes("# -*- coding: latin-1 -*-\nx = d['é']  # @inspect d['é'] [µs]\n".encode("latin-1"))
+    [directive] = parse_directives(read_source(path))
+    assert (directive.inspected[0].source, directive.inspected[0].unit) == ("d['é']", "µs")
+
+
+def test_no_comment_at_all() -> None:
+    assert placed("") == []
+    assert placed("x = 1") == []
+
+
+def test_expressions_keep_their_text_and_evaluate_like_it() -> None:
+    text = '\nx = 1  # @inspect f( 1,2 )  d["a"][0]\n'
+    [directive] = parse_directives(parse_source(text, "lecture.py"))
+    names = {"f": lambda *a: a, "d": {"a": [7]}}
+    assert [i.source for i in directive.inspected] == ["f( 1,2 )", 'd["a"][0]']
+    for inspected in directive.inspected:
+        assert inspected.node.lineno == 2
+        compiled = compile(ast.Expression(inspected.node), "lecture.py", "eval")
+        assert eval(compiled, names) == eval(inspected.source, names)
+
+
+def test_five_thousand_lines() -> None:
+    lines = ["if x:  # @inspect x"] + ["    y = f(a, 'b', 3.0)[0] + g.h  # the sum @inspect y"] * 4_999
+    source = parse_source("\n".join(lines), "lecture.py")
+    start = time.perf_counter()
+    assert len(parse_directives(source)) == 5_000
+    assert time.perf_counter() - start < 5  # about 0.2 s on an idle machine; never quadratic
+
+
+DIRECTIVES = {
+    "inspect": ("@inspect x", "@inspect x[0, 1] [B]", "@inspect f(a, b), y.z"),
+    "clear": ("@clear x", "@clear x, y"),
+    "stepover": ("@stepover",),
+    "hide": ("@hide",),
+    "animate": ("@animate",),
+}
+NOISE = ("", "", "  # (B, D)", "  # a @ b", "  # me@example.org", "  # the @jit one")
+BETWEEN = ("# x = 1  # @inspect x", "# plain", "", "# mail me@example.org")
+SIMPLE = (["x = 1"], ["x = f(", "    '# @hide',", ")"], ["x = 1 + \\", "    2"], ['x = """', "# @inspect x", '"""'])
+HEADERS = (
+    ["if x:"],
+    ["for x in y:"],
+    ["while (x", "        and y):"],
+    ["with x as y:"],
+    ["async def f(", "    x", "):"],
+)
+SILENT = ("x = 1 + \\", 'x = """', "# @inspect x")  # lines that can't bear a comment
+KINDS = ("simple", "two", "one_line", "header", "elif_else", "try_except", "match", "decorated", "class_")
+
+
+class Writer:
+    """Writes a random program line by line, and beside it what its directives must come out as."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+        self.lines: list[str] = []
+        self.expected: list[tuple[int, str, int, str]] = []
+        self.statements = 0
+        self.in_class = False  # where only @hide may stand
+
+    def number(self) -> int:
+        self.statements += 1
+        return self.statements - 1
+
+    def put(self, indent: str, text: str, statement: int, place: str = "after") -> None:
+        """Write a line with any directives on it, which belong to `statement`."""
+        if text not in SILENT:
+            text += self.draw(st.sampled_from(NOISE))
+            names = ["hide"] if self.in_class and "def " not in text else sorted(DIRECTIVES)
+            for name in self.draw(st.lists(st.sampled_from(names), max_size=2)):
+                gap = self.draw(st.sampled_from(("  # ", " ", ", "))) if "  # " in text else "  # "
+                text += gap + self.draw(st.sampled_from(DIRECTIVES[name]))
+                self.expected.append((len(self.lines) + 1, name, statement, place))
+        self.lines.append(indent + text if not text.startswith(SILENT[2]) else text)
+
+    def block(self, indent: str, depth: int) -> None:
+        for _ in range(self.draw(st.integers(1, 3))):
+            self.lines.append(indent + self.draw(st.sampled_from(BETWEEN)))
+            kind = self.draw(st.sampled_from(KINDS if depth < 3 else KINDS[:3]))
+            getattr(self, kind)(indent, depth + 1)
+
+    def simple(self, indent: str, depth: int) -> None:
+        number = self.number()
+        for text in self.draw(st.sampled_from(SIMPLE)):
+            self.put(indent, text, number)
+
+    def two(self, indent: str, depth: int) -> None:
+        self.number()
+        self.put(indent, "a = '# @hide'; x = 2", self.number())
+
+    def one_line(self, indent: str, depth: int) -> None:
+        number = self.number()
+        self.number()
+        self.put(indent, self.draw(st.sampled_from(("if x: y = 1", "for x in y: pass", "class A: pass"))), number)
+
+    def header(self, indent: str, depth: int) -> None:
+        number, was = self.number(), self.in_class
+        lines = self.draw(st.sampled_from(HEADERS))
+        for text in lines:
+            self.in_class = was and "def " not in lines[0]
+            self.put(indent, text, number, "header")
+        self.block(indent + "    ", depth)
+        self.in_class = was
+
+    def elif_else(self, indent: str, depth: int) -> None:
+        for text in ("if x:", "elif y:"):
+            self.put(indent, text, self.number(), "header")
+            self.block(indent + "\t", depth)
+        self.lines.append(indent + "else:  # otherwise")
+        self.block(indent + "\t", depth)
+
+    def try_except(self, indent: str, depth: int) -> None:
+        self.number()
+        self.lines.append(indent + "try:  # a @ b")
+        self.block(indent + " ", depth)
+        self.clause(indent, "except E as e:", depth)
+        self.lines.append(indent + "finally:")
+        self.block(indent + " ", depth)
+
+    def match(self, indent: str, depth: int) -> None:
+        self.put(indent, "match x:", self.number(), "header")
+        self.clause(indent + "  ", "case [a, b]:", depth)
+        self.clause(indent + "  ", "case _:", depth)
+
+    def clause(self, indent: str, text: str, depth: int) -> None:
+        was, self.in_class = self.in_class, True  # @hide alone: what follows may be a class
+        self.put(indent, text, self.statements, "before")
+        self.in_class = was
+        self.block(indent + "    ", depth)
+
+    def decorated(self, indent: str, depth: int) -> None:
+        number, was = self.number(), self.in_class
+        self.in_class = False
+        for text in ("@cached", "def f(x):"):
+            self.put(indent, text, number, "header")
+        self.block(indent + "    ", depth)
+        self.in_class = was
+
+    def class_(self, indent: str, depth: int) -> None:
+        number, was = self.number(), self.in_class
+        for text in ("@dataclass", "class A(B):"):
+            self.put(indent, text, number)
+        self.in_class = True
+        self.block(indent + "    ", depth)
+        self.in_class = was
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data())
+def test_random_programs_lose_no_directive(data: st.DataObject) -> None:
+    writer = Writer(data.draw)
+    writer.block("", 0)
+    assert placed("\n".join(writer.lines)) == writer.expected
+
+
+def test_in_another_tools_words_an_unknown_directive_is_text_and_a_misspelt_one_is_skipped() -> None:
+    text = "from edtrace import text\n# @todo later\nx = 1  # @author\ny = 2  # @inpsect y\nz = 3  # @inspect z\n"
+    borrowed = parse_source(text, "lecture.py")
+    wrong: list[LectureError] = []
+    assert [d.line for d in parse_directives(borrowed)] == [d.line for d in parse_directives(borrowed, wrong)] == [5]
+    assert [error.line for error in wrong] == [4]
+    own: list[LectureError] = []
+    parse_directives(parse_source(text.replace("edtrace", "trace_tools"), "lecture.py"), own)
+    assert [error.line for error in own] == [2, 3, 4]
+
+
+def test_a_space_after_the_at_sign_makes_a_comment_of_a_line_of_its_own() -> None:
+    for words in ("trace_tools", "edtrace"):
+        text = f"from {words} import text\nfor dim in (1, 2):\n    # @ inspect dim\n    x = dim  # @inspect x\n"
+        wrong: list[LectureError] = []
+        assert [d.line for d in parse_directives(parse_source(text, "lecture.py"), wrong)] == [4]
+        assert wrong == []

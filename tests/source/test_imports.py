@@ -1,0 +1,100 @@
+"""What a lecture imports, read from its source; Python's own `import` is the judge of what that loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_tools.source.imports import imported, mentions, modules, versions
+from trace_tools.source.statements import parse_source
+
+NEEDS_TORCH = [
+    "import torch",
+    "import torch.nn as nn",
+    "from torch import nn",
+    "def f():\n    from torch.nn import functional",
+    "from trace_tools import *",
+    "import trace_tools\ntrace_tools.peak_flops('float32')",
+    "import trace_tools as tools",
+    "from trace_tools.metering.measurement import Count",
+    "from beside import helper",
+    "import package.inner",
+]
+NEEDS_NONE = [
+    "import numpy, math",
+    "from trace_tools import ask, table, text",
+    "from trace_tools import count",
+    "from trace_tools import measure, text",
+    "import trace_tools\ntrace_tools.text('torch')",
+    "from trace_tools.lecture.drawings import draw_bits",
+    "torch = 'import torch'",
+    "from . import sibling",
+    "from broken import anything",
+    "import deep",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "beside.py").write_text("import further\n")
+    (tmp_path / "further.py").write_text("import torch, beside\n")
+    (tmp_path / "broken.py").write_text("import torch (\n")
+    (tmp_path / "deep.py").write_text(f"x = {'(' * 5000}1{')' * 5000}\n")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "inner.py").write_text("import torch\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "needs"), [*((t, True) for t in NEEDS_TORCH), *((t, False) for t in NEEDS_NONE)])
+def test_whether_a_lecture_needs_torch(text: str, needs: bool, folder: Path) -> None:
+    assert ("torch" in imported(parse_source(text, "lecture.py"), folder)) is needs
+
+
+def test_what_is_imported_is_told_without_pythons_own_and_what_lies_beside(folder: Path) -> None:
+    text = "import os, numpy.linalg, beside\nfrom yaml import safe_load\nimport trace_tools"
+    found = imported(parse_source(text, "lecture.py"), folder)
+    assert found == {"numpy", "yaml", "torch"}  # torch by way of what lies beside
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("import time", True),
+        ("from time import sleep", True),
+        ("import torch.utils.benchmark as b", True),
+        ("import beside.time", True),
+        ("f = torch.compile(f)", True),
+        ("measure(f)", True),
+        ("import beside", True),  # and that, `further`, which imports torch
+        ("import package.inner", True),
+        ("import torch, json\nx = 'time'  # measure", False),
+        ("compiled = timely = 1\nimport timeless", False),
+    ],
+)
+def test_what_a_lecture_or_what_lies_beside_it_names(text: str, named: bool, folder: Path) -> None:
+    (folder / "further.py").write_text("import beside\nx = torch.cuda.Event()\n")
+    (folder / "package" / "inner.py").write_text("from timeit import timeit\n")
+    words = {"time", "timeit", "benchmark", "compile", "measure", "Event"}
+    assert mentions(parse_source(text, "lecture.py"), folder, words) is named
+
+
+def test_versions_are_those_that_the_packages_say() -> None:
+    import numpy
+
+    assert versions(frozenset({"numpy", "nobody-distributes-this"})) == [("numpy", numpy.__version__)]
+
+
+def test_the_words_that_need_no_torch_load_none() -> None:
+    said = "from trace_tools import *; from trace_tools import text, table; import trace_tools.source.imports, sys"
+    script = f"{said}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_full_names_of_modules_tell_of_a_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("import execute_util\nfrom .near import x\n", encoding="utf-8")
+    source = parse_source("import helper\nfrom edtrace.reference import Reference\n", "lecture.py")
+    assert modules(source, tmp_path) == {"helper", "execute_util", "edtrace.reference"}

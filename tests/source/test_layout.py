@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+
+from trace_tools.source.layout import CutSource, cut_source, split_lines, with_narrative
+from trace_tools.source.statements import parse_source
+from trace_tools.source.vocabularies import narrative_calls
+
+LECTURE = '''\
+from trace_tools import note, text as say
+
+
+def f(x):
+    """What it does."""
+    say("a")
+    # a comment of its own
+    y = (x +
+         1)  # the sum @inspect y
+
+    a = 1; b = 2
+    if x:
+        say("b")
+    else:
+        note("c")
+    for i in x:  # @hide
+        y += i
+    with y:  # @stepover
+        z = y
+    class C:
+        k = 1
+    return y
+'''
+
+
+def cut(text: str = LECTURE) -> CutSource:
+    return cut_source(text, "lecture.py")
+
+
+def test_a_body_is_cut_into_rows_and_narrative_and_hidden_parts() -> None:
+    source = cut()
+    segments = source.body(source.parsed.function("f"))
+    kinds = {(True, False): "narrative", (False, True): "hidden", (False, False): "code"}
+    assert [(s.first, s.last, len(s.statements), kinds[s.narrative, s.hidden]) for s in segments] == [
+        (5, 5, 1, "hidden"),  # the docstring
+        (6, 6, 1, "narrative"),
+        (7, 7, 0, "code"),
+        (8, 9, 1, "code"),
+        (10, 10, 0, "code"),
+        (11, 11, 2, "code"),
+        (12, 12, 1, "narrative"),  # an `if` of prose and nothing else; its `else:` goes with it
+        (13, 13, 1, "narrative"),
+        (15, 15, 1, "narrative"),
+        (16, 16, 1, "hidden"),
+        (17, 17, 1, "hidden"),
+        (18, 18, 1, "code"),
+        (19, 19, 1, "code"),
+        (20, 21, 1, "code"),  # a class is one step
+        (22, 22, 1, "code"),
+    ]
+    assert {source.parsed.statements[n].line for n in source.stepped_over} == {19}
+
+
+def test_each_line_of_a_function_is_in_at_most_one_segment_and_code_in_exactly_one() -> None:
+    source = cut()
+    lines = [n for s in source.body(source.parsed.function("f")) for n in range(s.first, s.last + 1)]
+    assert len(lines) == len(set(lines)) and set(range(5, 23)) - set(lines) == {14}
+
+
+def test_lines_are_without_directives_and_a_line_of_nothing_else_is_gone() -> None:
+    source = cut("x = 1  # the one @inspect x # and more\ny = f(\n    # @clear x\n    x)\nz = 2  # @hide\n")
+    assert source.lines == ("x = 1  # the one # and more", "y = f(", None, "    x)", "z = 2")
+
+
+@pytest.mark.parametrize(
+    ("imports", "call", "word"),
+    [
+        ("from trace_tools import text", "text('a')", "text"),
+        ("from trace_tools import *", "plot({})", "plot"),
+        ("from trace_tools import note as n", "n('a')", "note"),
+        ("import trace_tools as t", "t.table([], [])", "table"),
+        ("from other import text", "text('a')", None),
+        ("import trace_tools", "x = trace_tools.text('a')", None),
+        ("import trace_tools", "trace_tools.measure(f)", None),
+    ],
+)
+def test_what_speaks_is_what_the_lecture_imported_from_the_tools(imports: str, call: str, word: str | None) -> None:
+    found = narrative_calls(parse_source(f"{imports}\n{call}\n", "lecture.py"))
+    assert found == ({1: word} if word else {})
+
+
+def test_the_function_in_whose_frame_a_statement_is_executed() -> None:
+    source = cut("def f():\n    if 1:\n        def g():\n            x = 1\n        y = 2\nz = 3\n")
+    of = {source.parsed.statements[s.number].line: source.enclosing(s.number) for s in source.parsed.statements}
+    assert {line: found.line if found else None for line, found in of.items()} == {
+        1: None, 2: 1, 3: 1, 4: 3, 5: 1, 6: None,
+    }  # fmt: skip
+
+
+def test_lines_end_where_pythons_own_numbers_count() -> None:
+    assert split_lines("a\r\nb\rc\nd\x0ce\u2028f\n") == ["a", "b", "c", "d\x0ce\u2028f"]
+    assert split_lines("\ufeffa") == ["a"] and split_lines("") == []
+
+
+def test_a_return_behind_what_was_said_goes_with_it() -> None:
+    source = cut_source(
+        "from trace_tools import text\n"
+        "def f(x):\n    if x is None:\n        text('none')\n        return\n    y = x\n    if y:\n        return\n"
+        "    if x:\n        text('some')\n        return y\n",
+        "l.py",
+    )
+    body = source.body(source.parsed.function("f"))
+    shown = [source.lines[line - 1] for s in body if not s.narrative for line in range(s.first, s.last + 1)]
+    assert shown == ["    y = x", "    if y:", "        return", "    if x:", "        return y"]
+
+
+def test_what_the_run_says_of_a_statement_can_make_it_narrative_and_what_is_around_it() -> None:
+    source = cut("def f(x):\n    for one in x:\n        helper(one)\n    y = 1\n")
+    assert not source.narrative
+    known = with_narrative(source, {2})
+    assert known.narrative == {1, 2}
+    assert [s.narrative for s in known.body(known.parsed.function("f"))] == [True, True, False]
+    assert with_narrative(source, ()) is source

@@ -1,0 +1,55 @@
+"""Identities and endings are read as they were written; the texts are those of trace files."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_tools.trace.identities import Ending, ProcessId, RunId
+
+
+@pytest.mark.parametrize(
+    ("text", "process"),
+    [
+        ("pass 12", ProcessId("pass", 12)),
+        ("metering", ProcessId("metering")),
+        ("shaken", ProcessId("shaken")),
+        *(
+            (text, ProcessId(text))
+            for text in ("pass", "pass 0", "pass 01", "pass ²", "passes 1", "another tool's", "")
+        ),
+    ],
+)
+def test_a_process_is_read_as_it_is_written(text: str, process: ProcessId) -> None:
+    assert ProcessId.parse(text) == process and str(process) == text
+    assert RunId.parse(f"{text}, warm") == RunId(process, "warm") and str(RunId(process, "warm")) == f"{text}, warm"
+    if process.pass_ is not None:
+        assert ProcessId.parse(process.file_stem) == process
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        ("complete", Ending("complete")),
+        ("ValueError at line 12", Ending("raised", "ValueError", 12)),
+        ("re.error at line 1", Ending("raised", "re.error", 1)),
+        ("KeyboardInterrupt", Ending("raised", "KeyboardInterrupt")),
+        ("killed by SIGKILL", Ending("killed", "SIGKILL")),
+        ("killed by SIGSEGV at line 3", Ending("killed", "SIGSEGV", 3)),
+        ("exited with status 3 at line 4", Ending("exited", "3", 4)),
+        ("stopped when the tracer was killed", Ending("stopped", "when the tracer was killed")),
+        ("waited for the others in barrier for 15 s, ended", Ending("waited", "in barrier for 15 s, ended")),
+        ("the device failed at line 9", Ending("failed", "the device failed", 9)),
+        ("trace-tools failed: KeyError: 1 (a.py:3)", Ending("failed", "trace-tools failed: KeyError: 1 (a.py:3)")),
+        ("", Ending("failed")),
+    ],
+)
+def test_an_ending_is_read_as_it_is_written(text: str, ending: Ending) -> None:
+    assert Ending.parse(text) == ending and str(ending) == text
+    assert ending.is_complete == (text == "complete")
+    assert ending.follows_another == text.startswith(("stopped", "waited"))
+    for where in ("", " (pass 2)", " (shaken)", " on ranks 0, 2, then killed by SIGKILL on rank 1 (metering)", "; cut"):
+        assert Ending.of_trace(text + where) == ending
+
+
+def test_an_exception_outside_the_lecture_once_had_the_line_none() -> None:
+    assert Ending.parse("ImportError at line None") == Ending("raised", "ImportError")

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.cases_in_one import each
+from trace_tools.trace import shapes
+from trace_tools.trace.model import Tensor
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [([], 1), ([4, 4], 16), ([0, 10**30], 0), ([10**30, 0], 0), ([257], 257), ([10**6, 10**6], 257), ([16, 16], 256)],
+)
+def test_elements_are_counted_as_far_as_they_matter(sizes: list[int], expected: int) -> None:
+    assert shapes.count(sizes, most=256) == expected
+
+
+def test_a_shape_of_a_million_dimensions_is_counted_at_once() -> None:
+    assert shapes.count([2**63] * 1_000_000, most=10**40) == 10**40 + 1
+
+
+@each("seed", range(10))
+def test_places_are_those_that_numpy_finds(seed: int) -> None:
+    draw = random.Random(seed)
+    base = np.arange(48)
+    view = base.reshape(draw.choice([(48,), (6, 8), (2, 3, 8), (1, 48), (48, 1, 1)]))
+    view = view[draw.randrange(view.shape[0]) :: draw.choice([1, 2])]
+    view = np.broadcast_to(view.T, (draw.choice([1, 2]), *view.T.shape))
+    strides = [stride // base.itemsize for stride in view.strides]
+    offset = int(view.flatten()[0]) if view.size else 0
+    tensor = Tensor("int64", list(view.shape), "cpu", strides=strides, offset=offset)
+    assert shapes.places(tensor, 100) == view.flatten().tolist()
+    assert shapes.places(tensor, view.size - 1) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ([1 << 28], [1]),
+        ([10**6, 10**6], [0, 0]),
+        ([0, 10**12], [1, 1]),
+        ([10**30], [10**30]),
+        ([2], None),
+        ([2], [1, 1]),
+    ],
+)
+def test_places_that_nobody_can_list_are_none(shape: list[int], strides: list[int] | None) -> None:
+    assert shapes.places(Tensor("float32", shape, "meta", strides=strides), 256) == []

@@ -1,0 +1,115 @@
+"""What no case of a spoilt file shows; those are `cases/refused.yaml`, which test_trace_file goes through."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages.explored import EXPLORED as TOLD
+from tests.traces import example_trace
+from trace_tools.errors import TraceFileError
+from trace_tools.trace.model import (
+    Answer,
+    Ask,
+    Exploration,
+    Explore,
+    Frame,
+    Raised,
+    Result,
+    SourceFile,
+    Step,
+    Trace,
+    Value,
+)
+from trace_tools.trace.trace_file import validate
+
+assert TOLD[0].exploration is not None
+EXPLORED = TOLD[0].exploration
+
+
+def test_values_nested_without_end() -> None:
+    value = Value("int", 1)
+    for _ in range(60):
+        value = Value("list", length=1, items=[value])
+    trace = example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, values=[("x", value)])])
+    where = r"steps\[1\]\.values\[0\]\[1\]\.items\[0\]\..*: nested more than 50 values deep$"
+    with pytest.raises(TraceFileError, match=where):
+        validate(trace, Path("trace.yaml"))
+
+
+def test_sources_and_raises_are_bounded_by_the_text() -> None:
+    source, step = SourceFile("a.py", "x\r\ny\rz"), Step(0, 0, 0, 3, raised=Raised("E", "", origin_line=4))
+    trace = example_trace(sources=[source], steps=[Frame(0, "f"), step])
+    with pytest.raises(TraceFileError, match=re.escape("steps[1].raised.origin_line: found 4; expected 1 to 3")):
+        validate(trace, Path("trace.yaml"))
+
+
+def test_so_many_sources_are_no_lectures() -> None:
+    sources = [SourceFile(f"m{number}.py", "") for number in range(1_001)]
+    trace = example_trace(sources=sources, steps=[Frame(0, "f")])
+    with pytest.raises(TraceFileError, match=r"sources: found 1,001 of them; expected at most 1,000$"):
+        validate(trace, Path("trace.yaml"))
+    validate(example_trace(sources=sources[:-1], steps=[Frame(0, "f")]), Path("trace.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Answer(float("nan"), within=0.01), "found an invalid number"),
+        (Answer(1, within=0.01, slips=[(float("inf"), "no")]), "found an invalid number"),
+        (Answer("c", choices=["a", "b"]), "expected one of the choices"),
+        (Answer(1), "expected how far from it a number is right"),
+        (Answer("a", within=0.01), "expected how far from it a number is right"),
+        (Answer(1, within=-1.0), "expected float >= 0"),
+    ],
+)
+def test_an_answer_that_nobody_can_judge_is_refused(answer: Answer, says: str) -> None:
+    def asked(told: Answer) -> Trace:
+        narrative = [Ask(text="?", answer=told)]
+        return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
+
+    validate(asked(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.answer.*{says}"):
+        validate(asked(answer), Path("trace.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"formula": "def f0(v0, v1, v2, v3):\n    return (alert(1), v0)"},
+            r"formula: found no formula: line 2: alert\(1\)",
+        ),
+        ({"formula": "</script><script>alert(1)</script>"}, "found no formula: found invalid Python"),
+        ({"formula": "def f0(v0):\n    return (v0, v0)"}, "parameters: found 4"),
+        ({"parameters": ["a", "b", "c", "d"]}, "parameters: found 4; expected the names of inputs and columns"),
+        ({"results": []}, "results: found 0; expected 2"),
+        ({"across": "x"}, "across is x; expected a menu"),
+        ({"curve": ("x", "y")}, "the curve is x, y"),
+        ({"results": [Result("days", "d", float("nan")), Result("quick", "q", True)]}, "found an invalid number"),
+        ({"inputs": [replace(EXPLORED.inputs[0], low=0.0), *EXPLORED.inputs[1:]]}, "expected more than 0"),
+        (
+            {"inputs": [replace(EXPLORED.inputs[0], value=float("nan")), *EXPLORED.inputs[1:]]},
+            "expected a number in a range",
+        ),
+        ({"menus": [replace(EXPLORED.menus[0], rows=[("a", [])])]}, "expected 1 to 200 rows"),
+        (
+            {"menus": [replace(EXPLORED.menus[0], rows=[("a" * 300, [1.0])])]},
+            "found a name of more than 200 characters",
+        ),
+    ],
+)
+def test_a_figure_whose_parts_do_not_fit_is_refused(change: dict[str, Any], says: str) -> None:
+    def told(exploration: Exploration, text: str) -> Trace:
+        narrative = [Explore(text=text, exploration=exploration)]
+        return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
+
+    validate(told(EXPLORED, "In {days}."), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.exploration.*{says}"):
+        validate(told(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match="uses nothing"):
+        validate(told(EXPLORED, "In {nothing}."), Path("trace.yaml"))

@@ -1,0 +1,101 @@
+"""The tools fail in a process of a trace: a copy of them with one mistake put in, against what is kept and said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trace_tools
+from trace_tools.trace.trace_file import load
+
+LECTURE = """\
+def main():
+    section()
+
+def section():
+    x = 1
+    y = 2
+    print("done")
+"""
+MERGING = "    machine = stored(folder"
+ONLY_IN_CHILD = """\
+import sys
+if "trace_tools.cli" not in sys.modules:
+    raise RuntimeError("mistaken")
+"""
+
+
+def broken(folder: Path, module: str, place: str, mistake: str) -> Path:
+    """Return a folder with a copy of the tools in which a mistake comes before a piece of a module."""
+    shutil.copytree(Path(trace_tools.__file__).parent, folder / "trace_tools")
+    path = folder / "trace_tools" / module
+    text = path.read_text(encoding="utf-8")
+    assert text.count(place) == 1
+    indent = place[: len(place) - len(place.lstrip())]
+    lines = "".join(f"{indent}{line}\n" for line in mistake.splitlines())
+    path.write_text(text.replace(place, lines + place), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "place", "mistake", "kind", "is_partial"),
+    [
+        ("tracing/recorder/claims.py", "from collections.abc", ONLY_IN_CHILD, "RuntimeError", False),
+        ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
+        (
+            "tracing/worker.py",
+            "    source, options = parse_source(",
+            "raise SystemExit('mistaken')",
+            "SystemExit",
+            False,
+        ),
+        (
+            "tracing/recorder/recorder.py",
+            "        gone = self.fr",
+            "if number > 1: raise TypeError('mistaken')",
+            "TypeError",
+            True,
+        ),
+        ("tracing/merge/merging.py", MERGING, "raise SystemExit(0)", "SystemExit", False),
+        ("tracing/merge/merging.py", MERGING, "raise KeyError('mistaken')", "KeyError", False),
+        ("tracing/merge/merging.py", MERGING, "raise MemoryError", "MemoryError", False),
+    ],
+    ids=["import", "exit behind the lecture", "exit before it", "probe", "exit in merging", "merging", "memory"],
+)
+def test_a_failure_of_the_tools_is_told_as_theirs_and_keeps_its_traceback(
+    tmp_path: Path, module: str, place: str, mistake: str, kind: str, *, is_partial: bool
+) -> None:
+    (tmp_path / "talk.py").write_text(LECTURE, encoding="utf-8")
+    copy = broken(tmp_path / "copy", module, place, mistake)
+    ran = subprocess.run(
+        [sys.executable, "-m", "trace_tools", "trace", str(tmp_path / "talk.py"), "--passes", "1"],
+        cwd=copy, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(copy)},
+    )  # fmt: skip
+    assert ran.returncode == (2 if kind == "MemoryError" else 70), ran.stderr
+    assert "trace-tools failed" in ran.stderr and "exited with" not in ran.stderr and "Traceback" not in ran.stderr
+    [kept] = [path for path in (tmp_path / "rendered").rglob("*.traceback")]
+    text = kept.read_text()
+    assert text.startswith("Traceback (most recent call last)") and text.rstrip().splitlines()[-1].startswith(kind)
+    assert str(kept.parent) in ran.stderr
+    if kind in ("TypeError", "KeyError", "MemoryError"):
+        assert list(kept.parent.glob("*.journal"))
+    traces = [*(tmp_path / "rendered").rglob("trace.yaml")]
+    assert bool(traces) == is_partial
+    for path in traces:
+        run = load(path).trace.run
+        assert not run.complete and run.ended.startswith(f"trace-tools failed: {kind}")
+
+
+@pytest.mark.slow
+def test_an_exit_of_the_lecture_is_the_lectures(tmp_path: Path) -> None:
+    (tmp_path / "talk.py").write_text(LECTURE.replace("y = 2", "import os; os._exit(3)"), encoding="utf-8")
+    command = [sys.executable, "-m", "trace_tools", "trace", str(tmp_path / "talk.py"), "--passes", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 1 and "exited with status 3 at line 6" in ran.stderr
+    assert "trace-tools failed" not in ran.stderr and not [*(tmp_path / "rendered").rglob("*.traceback")]

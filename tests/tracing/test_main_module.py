@@ -1,0 +1,123 @@
+"""A lecture that looks at `__main__` finds itself: what it prints in a trace, beside `python lecture.py`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_tools.trace.model import Step
+from trace_tools.trace.trace_file import load
+
+LECTURE = '''\
+"""Identity"""
+import code, contextvars, dataclasses, doctest, inspect, io, multiprocessing, os, pickle, runpy, sys, typing, unittest
+
+class Point:
+    """A point
+
+    >>> Point().x
+    3
+    """
+    x: int = 3
+
+@dataclasses.dataclass
+class Pair:
+    a: "Point"
+    b: "typing.ClassVar[int]" = 1
+
+class Test(unittest.TestCase):
+    def test_square(self):
+        self.assertEqual(square(3), 9)
+
+def square(x: "int") -> "Point":
+    return x * x
+
+def work(x):
+    return __name__, x * x, Point
+
+assert __name__ in ("__main__", "__mp_main__", "other")
+IS_SCRIPT = __name__
+
+def main():
+    names()
+    looking()
+    processes()
+    running()
+
+def names():
+    """Names"""
+    import __main__
+    print(__builtins__.len([1]), type(__loader__).__name__, __loader__.name, __spec__, __package__, __name__)
+    print(os.path.basename(__file__), os.path.isabs(__file__), __cached__, __annotations__, __doc__, IS_SCRIPT)
+    print(list(globals())[:10], "lecture" in sys.modules, len(sys.argv), os.path.basename(sys.argv[0]))
+    print(__main__.names is names, vars(sys.modules["__main__"]) is globals())
+    print([variable.name for variable in contextvars.copy_context()])
+
+def looking():
+    """Looking"""
+    print(Point, Point.__module__, square.__module__, square.__globals__ is globals())
+    print(pickle.loads(pickle.dumps(Point)) is Point, b"__main__" in pickle.dumps(square))
+    print(typing.get_type_hints(square), typing.get_type_hints(Pair), dataclasses.fields(Pair)[0].type)
+    print(inspect.getsource(Point), inspect.getsource(square), inspect.getmodule(square).__name__)
+
+def processes():
+    """Processes"""
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, pool.map(work, [1, 2]), pool.apply(square, (3,)))
+
+def running():
+    """Running"""
+    print(doctest.testmod())
+    ran = unittest.main(exit=False, argv=["x"], testRunner=unittest.TextTestRunner(stream=io.StringIO()))
+    print(ran.result.testsRun, ran.result.wasSuccessful())
+    print(sorted(runpy.run_path(__file__, run_name="other"))[:3])
+
+if __name__ == "__main__":
+    main()
+'''
+PACKAGED = """\
+import sys
+from . import beside
+
+def main():
+    section()
+
+def section():
+    print(__name__, __package__, __spec__.name, __loader__.name, beside.NAME, "course.talk" in sys.modules)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def printed(trace: Path) -> str:
+    steps = [event for event in load(trace).trace.steps if isinstance(event, Step)]
+    return "".join(step.stdout or "" for step in sorted(steps, key=lambda step: step.id))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text", "asked"),
+    [("lecture.py", LECTURE, ["lecture.py"]), ("course/talk.py", PACKAGED, ["-m", "course.talk"])],
+    ids=["script", "module"],
+)
+def test_a_lecture_finds_itself_as_the_main_module(tmp_path: Path, name: str, text: str, asked: list[str]) -> None:
+    if "/" in name:
+        (tmp_path / "course").mkdir()
+        (tmp_path / "course/__init__.py").touch()
+        (tmp_path / "course/beside.py").write_text("NAME = __name__\n", encoding="utf-8")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    plain = subprocess.run([sys.executable, *asked], cwd=tmp_path, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "trace_tools", "trace", *asked, "--passes", "1", "-o", "out"]
+    given = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    traced = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=170)
+    assert traced.returncode == 0, traced.stderr
+    path = tmp_path / "out/cpu/trace.yaml"
+    assert printed(path) == plain.stdout and len(plain.stdout) > 40
+    [process, *_] = load(path).trace.run.processes
+    assert process.warm_ns is not None  # the warm run finds itself, too

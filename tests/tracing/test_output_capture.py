@@ -1,0 +1,136 @@
+"""Standard output is as plain Python's when that goes to a file; that is the oracle, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.programs import require
+
+STREAM = '''
+import io, os, sys
+def kind(stream):
+    """The name of the type that plain Python has: there may be subclasses of it."""
+    return next(t.__name__ for t in type(stream).__mro__ if t.__module__ in ("io", "_io"))
+def main():
+    out = sys.stdout
+    print(kind(out), out.name, out.mode, out.encoding, out.errors, out.isatty(), out.line_buffering, out.fileno())
+    print(out is sys.__stdout__, out.newlines, out.writable(), out.readable(), repr(out), out.closed)
+    streams = [out.buffer, *([out.buffer.raw] if hasattr(out.buffer, "raw") else [])]
+    for stream in streams:
+        print(kind(stream), stream.name, stream.mode, stream.isatty(), stream.fileno(), stream.closed)
+    out.reconfigure(errors="replace")
+    print("a\\ud800b", end="\\r\\n")
+    out.reconfigure(encoding="latin-1", errors="strict")
+    print("é")
+    try:
+        print("€")
+    except UnicodeEncodeError as error:
+        print(error.encoding)
+    out.reconfigure(encoding="utf-8", line_buffering=True)
+    out.buffer.write("€".encode()[:2])
+    out.buffer.write(bytearray("€\\n".encode()[2:]))
+    out.writelines(["1", "2\\n"])
+    try:
+        out.write(b"bytes")
+    except TypeError as error:
+        print(error)
+    detached = out.detach()
+    detached.write(b"detached\\n")
+    detached.flush()
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(detached, write_through=True)
+    print("again")
+    sys.stdout.flush()
+'''
+
+TOLD = """
+import sys
+sys.path.insert(0, ".")
+import stream
+from tests.programs import require
+from trace_tools.tracing.isolation.output_capture import printing
+told = []
+with printing(told.append):
+    stream.main()
+print("and behind it", flush=True)
+open("told", "w", encoding="utf-8", newline="").write("".join(told))
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}, {"PYTHONIOENCODING": "utf-8:backslashreplace"}])
+def test_the_stream_is_as_plain(variables: dict[str, str], tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "stream.py").write_text(STREAM, encoding="utf-8")
+    environment = {**environment, "PYTHONUNBUFFERED": "", **variables}
+    results = []
+    for name, code in (("plain", "import stream; stream.main()"), ("printed", TOLD)):
+        with (tmp_path / name).open("wb") as out:
+            ran = subprocess.run(
+                [sys.executable, "-c", code], cwd=tmp_path, env=environment, stdout=out, stderr=subprocess.PIPE
+            )
+        assert ran.returncode == 0, ran.stderr.decode()
+        results.append((tmp_path / name).read_bytes())
+    told = (tmp_path / "told").read_bytes().decode()
+    assert told.replace("é", "\udce9").encode(errors="surrogateescape") == results[0]
+    assert results[1] == b"and behind it\n"
+
+
+OTHERS = """
+import ctypes, os, subprocess, sys
+from pathlib import Path
+from trace_tools.tracing.isolation.output_capture import CHUNK_BYTES, OutputFile
+output = OutputFile(Path("out"), redact=lambda text: text.replace("me", "you"))
+def said():
+    sys.stderr.write(repr((output.grown(), output.take())) + "\\n")
+said()
+os.write(1, b"tell me\\n")
+said()
+os.system("echo a shell")
+subprocess.run(["echo", "a program"])
+said()
+libc = ctypes.CDLL(None)
+libc.printf(b"a line of C, ")
+libc.printf(b"whole\\n")
+said()
+os.write(1, "é".encode()[:1])
+said()
+os.closerange(3, 4096)
+os.close(1)
+os.dup2(os.open("theirs", os.O_WRONLY | os.O_CREAT), 1)
+output.grown()
+os.write(1, "theirs".encode())
+said()
+output.connect()
+os.write(1, "é".encode()[1:])
+said()
+libc.printf(b"unfinished")
+sys.stderr.write(repr(output.finish()) + "\\n")
+os.write(1, b"x" * (3 * CHUNK_BYTES) + b"end")
+text = output.take()
+sys.stderr.write(repr((len(text) - 2 * CHUNK_BYTES, text[CHUNK_BYTES:][:40], text[-4:])))
+sys.stderr.write(f" {os.stat('out').st_blocks < 100}")
+"""
+
+
+LEFT_OUT = "\n… 1,048,579 bytes more were printed …\n"
+
+
+def test_what_others_print_is_found_and_takes_no_room(tmp_path: Path, environment: dict[str, str]) -> None:
+    require("echo")
+    ran = subprocess.run(
+        [sys.executable, "-c", OTHERS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert ran.stderr.splitlines() == [
+        "(False, '')",
+        "(True, 'tell you\\n')",
+        "(True, 'a shell\\na program\\n')",
+        "(True, 'a line of C, whole\\n')",
+        "(True, '')",
+        "(False, '')",
+        "(True, 'é')",
+        "'unfinished'",
+        f"({len(LEFT_OUT)}, {LEFT_OUT + 'x'!r}, 'xend') True",
+    ]
+    assert (tmp_path / "theirs").read_text() == "theirs" and ran.stdout == ""

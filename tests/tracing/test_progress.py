@@ -1,0 +1,29 @@
+"""Messages on the progress of processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_tools.tracing.progress import Progress
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        (Progress("survey"), ""),
+        (Progress("pass 1", "matmul", 42), "matmul"),
+        (Progress("pass 1", "matmul", 42, 30), "matmul, line 42 for 30 s"),
+        (Progress("pass 1", "start", None, 11, rank=3, waits_in="barrier"), "start, nothing new for 11 s"),
+    ],
+)
+def test_a_message_is_the_same_after_a_way_through_a_pipe(message: Progress, where: str) -> None:
+    assert message.where == where
+    assert message.to_json().count(b"\n") == 1 and Progress.read(message.to_json()) == message
+
+
+WRONG = [b"", b"{", b"[1]", b'{"section": "a"}', b'{"process": 1}', b'{"process": "a", "rank": "2"}', b"[" * 100_000, 3]
+
+
+@pytest.mark.parametrize("plain", WRONG, ids=lambda plain: repr(plain)[:20])
+def test_anything_else_is_no_message(plain: object) -> None:
+    assert Progress.read(plain) is None

@@ -1,0 +1,282 @@
+"""A run keeps so much and no more, whatever a lecture does; what is left out is counted, to the character."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tracing.probed import Clock, Probed, Trace, listening, tracing
+from trace_tools.analysis.summaries import NOT_KEPT
+from trace_tools.lecture import vocabulary
+from trace_tools.trace.model import Plot, Series, Table, Text
+from trace_tools.trace.structure import to_plain
+from trace_tools.tracing.recorder.output import shortened
+from trace_tools.tracing.recorder.retention import BOUNDS, Bound
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    return tracing(tmp_path, Clock.replacing(monkeypatch))
+
+
+def bounds(**kinds: tuple[int, int]) -> dict[str, Bound]:
+    return {**BOUNDS, **{kind: Bound(*bound) for kind, bound in kinds.items()}}
+
+
+# ------------------------------------------------------------------------------ what is said
+
+
+def test_secrets_are_sought_in_what_is_kept_and_found_across_its_ends(tmp_path: Path) -> None:
+    searched: list[int] = []
+
+    def redact(text: str) -> str:
+        searched.append(len(text))
+        return text.replace("a-secret", "<TOKEN>")
+
+    text = """
+def main():
+    print("a-secret " * 1_000_000)
+    warn("x" * 3_980 + "a-secret" + "y" * 5_000_000)
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"warn": warnings.warn})
+    with warnings.catch_warnings(), listening(lecture.recorder, redact), lecture:
+        warnings.simplefilter("always")
+        lecture.module.main()
+    [printed], [warned] = lecture.steps("print"), lecture.steps("warn")
+    text = "".join(printed.stdout)
+    assert set(text.replace("<TOKEN>", "")) <= {*" \n", *"<TOKEN>"} and len(text) == BOUNDS["stdout"].of_step
+    assert warned.warnings == ["UserWarning: " + "x" * 3_980 + "<TOKEN>"]
+    assert max(searched) < 2 << 20 and sum(searched) < 4 << 20
+    [[kind, count, _]] = printed.left_out
+    assert kind == "stdout" and 0.85 * 9_000_000 < count + len(text) <= 9_000_001
+
+
+def test_a_line_of_what_is_printed_is_in_one_record(trace: Trace) -> None:
+    """Another thread may print in the same step between two records."""
+    lecture = trace("""
+def main():
+    [print("a line" * 3) for i in range(5)]
+""", bounds=bounds(stdout=(10_000, 100)))  # fmt: skip
+    [printed] = lecture.steps("[print")
+    assert "".join(printed.stdout) == ("a line" * 3 + "\n") * 5, "all that there is room for"
+    assert printed.stdout[-1].startswith("a line")
+
+
+def test_of_what_is_printed_the_first_and_the_last_is_kept(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    [print(f"line {i:05}") for i in range(10_000)]
+    print("one more")
+""", bounds=bounds(stdout=(100_000, 2_000)))  # fmt: skip
+    printed = "".join(f"line {i:05}\n" for i in range(10_000))
+    [step], [after] = lecture.steps("[print"), lecture.steps('print("one')
+    [[kind, count, at]] = step.left_out
+    text = "".join(step.stdout)
+    assert kind == "stdout" and at == 1000 and len(text) + count == len(printed)
+    assert text == printed[:1000] + printed[-1000:]
+    assert after.stdout == ["one more", "\n"] and not after.left_out
+
+
+def test_a_step_that_prints_much_leaves_room_to_those_after_it(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(15):
+        print("x" * 5_000)
+""", bounds=bounds(stdout=(20_000, 2_000)))  # fmt: skip
+    kept = [len("".join(step.stdout)) for step in lecture.steps("print")]
+    assert kept == sorted(kept, reverse=True) and kept[0] == 2_000 and kept[-1] > 50
+    assert sum(kept) < 20_000
+    assert [k + sum(n for _, n, _ in s.left_out) for k, s in zip(kept, lecture.steps("print"), strict=True)] == (
+        [5_001] * 15
+    )
+
+
+def test_what_the_limit_leaves_out_costs_nothing(trace: Trace) -> None:
+    """A million short lines in a loop are no reason to leave out the last."""
+    lecture = trace("""
+def main():
+    for i in range(2_000):
+        print(f"{i:04}")
+    print("x" * 1_500)
+""", limit=20, bounds=bounds(stdout=(3_000, 1_500)))  # fmt: skip
+    assert ["".join(step.stdout) for step in lecture.steps("print(f")] == [
+        f"{i:04}\n" for i in [*range(10), *range(1990, 2000)]
+    ]
+    [last] = lecture.steps('print("x"')
+    assert last.left_out and 200 < len("".join(last.stdout)) < 1_500
+
+
+def test_calls_of_the_vocabulary_warnings_and_measurements_are_counted(trace: Trace) -> None:
+    said = bounds(narrative=(10_000, 2_000), warnings=(10_000, 2_000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        lecture = trace("""
+def main():
+    [text(f"sentence {i}") for i in range(1_000)]
+    [warn(f"warning {i}") for i in range(1_000)]
+""", bounds=said, given={"text": vocabulary.text, "warn": warnings.warn})  # fmt: skip
+    [told], [warned] = lecture.steps("[text"), lecture.steps("[warn")
+    assert [one["text"] for one in told.narrative] == [f"sentence {i}" for i in range(len(told.narrative))]
+    assert told.left_out == [["narrative", 1_000 - len(told.narrative), 0]] and 10 < len(told.narrative) < 100
+    assert warned.left_out == [["warnings", 1_000 - len(warned.warnings), 0]] and len(warned.warnings) > 10
+
+
+def test_what_was_printed_last_survives_a_kill(tmp_path: Path) -> None:
+    """It is no record yet, for more may be printed: it stands in the tail, with how much was left out."""
+    seen: list[Any] = []
+
+    def look() -> None:
+        lecture.recorder.writer.flush(wait_s=-1)
+        seen.append(lecture.steps("[print")[0])
+
+    text = """
+def main():
+    [print(i) if i < 5_000 else look() for i in range(5_001)]
+"""
+    lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"look": look},
+                     bounds=bounds(stdout=(10_000, 200)))  # fmt: skip
+    lecture.main()
+    [there], [whole] = seen, lecture.steps("[print")
+    printed = "".join(f"{i}\n" for i in range(5_000))
+    assert "".join(there.stdout) == "".join(whole.stdout) == printed[:100] + printed[-100:]
+    assert there.left_out == whole.left_out == [["stdout", len(printed) - 200, 100]]
+
+
+def test_values_beyond_the_bound_are_there_with_their_types(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(60):
+        s = "x" * 1_000  # @inspect s, i
+    assert s == "y" * 1_000 or i == 59
+""", bounds=bounds(values=(40_000, 20_000)))  # fmt: skip
+    values = [step.values for step in lecture.steps("s = ")]
+    kept = [text[2].get("value") == "x" * 1000 for text, _ in values]
+    assert kept[0] and kept == sorted(kept, reverse=True) and 20 < sum(kept) < 40
+    assert values[-1][0][2] == {"type": "str", "note": NOT_KEPT}
+    assert [number[2]["value"] for _, number in values] == [*range(60)]
+
+
+# ------------------------------------------------------------------------------ steps
+
+NESTS = """
+def main():
+    first()
+    for i in range({n}):
+        epoch(i)
+    last()
+def first():
+    for i in range(30):
+        f(i)
+def last():
+    f(0)
+    g(0)
+def epoch(i):
+    for j in range(30):
+        f(j)
+    g(i)
+def f(j):
+    for k in range(30):
+        x = k
+def g(i):
+    assert i >= 0
+"""
+
+
+def test_a_run_keeps_so_many_steps(trace: Trace) -> None:
+    """Sections and claims first, of all others the first calls, and no section has all of them."""
+    lecture = trace(NESTS.format(n=20), steps=8_000)
+    counts = lecture.recorder.retention.refused
+    called = 30 + 20 * 30 + 1
+    assert len(lecture.run.steps) < 8_400
+    assert len(lecture.frames("f")) + counts[lecture.number("def f(")] == called
+    assert len(lecture.frames("epoch")) == 20 and len(lecture.frames("g")) == 21
+    callers = {frame.of for frame in lecture.frames("f")}
+    assert 10 < sum(step.seq in callers for step in lecture.steps("f(i)")) < 30
+    assert sum(step.seq in callers for step in lecture.steps("f(j)")) > 20
+
+
+@pytest.mark.slow
+def test_the_last_executions_take_the_place_of_those_before_them(trace: Trace) -> None:
+    lecture = trace(NESTS.format(n=200), steps=4_000, limit=40)
+    run = lecture.run
+    calls = sorted(run.steps[frame.of].frame for frame in lecture.frames("f") if frame.of is not None)
+    epochs = sorted(frame.id for frame in lecture.frames("epoch"))
+    assert epochs[-1] in calls, "the last epoch shows its calls"
+    assert lecture.steps("epoch(i)")[-1].execution == 200
+    assert len(run.steps) < 4_400
+    left_out = next(n for (_, statement), (n, _) in run.omitted.items() if statement == lecture.number("epoch(i)"))
+    assert len(lecture.steps("epoch(i)")) + left_out == 200
+
+
+def test_the_bound_of_steps_costs_nothing_where_it_is_not_met(trace: Trace) -> None:
+    few, many = (trace(NESTS.format(n=5), steps=steps) for steps in (100_000, 10**9))
+    assert few.run.steps == many.run.steps and not few.recorder.retention.refused
+
+
+def test_a_frame_that_is_open_is_bounded_too(trace: Trace) -> None:
+    """Calls that loop after the calls below them have been made: when they were opened there was room."""
+    lecture = trace("""
+def main():
+    down(60)
+def down(n):
+    if n: down(n - 1)
+    for i in range(80):
+        x = i
+        y = x
+""", steps=2_000)  # fmt: skip
+    assert len(lecture.run.steps) < 3_000
+
+
+def test_a_claim_that_failed_is_never_left_out(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    for i in range(500):
+        part(i)
+def part(i):
+    assert i not in (200, 300)
+""", limit=10, failing_claims_raise=False)  # fmt: skip
+    claims = [step.claim[1] for step in lecture.steps("assert") if step.claim]
+    assert claims.count("passed over") == 2 and len(claims) == 12
+    executions = [step.execution for step in lecture.steps("part(i)")]
+    assert executions == [1, 2, 3, 4, 5, 201, 301, 496, 497, 498, 499, 500]
+    assert [n for n, _ in lecture.run.omitted.values() if n == 488]
+
+
+def test_claims_that_fail_below_a_step_are_bounded(trace: Trace) -> None:
+    lecture = trace("""
+def main():
+    x = many()  # @stepover
+def many():
+    for i in range(2_000):
+        assert i < 0
+""", failing_claims_raise=False, bounds=bounds(claim=(20_000, 5_000)))  # fmt: skip
+    [step] = lecture.steps("x = many")
+    assert step.claim and step.claim[1] == "passed over"
+    [[kind, count, _]] = step.left_out
+    assert kind == "claim" and 1_800 < count < 2_000
+
+
+# ------------------------------------------------------------------------------ prose that is too long
+
+
+def test_long_prose_is_cut_and_says_by_how_much() -> None:
+    text = shortened(Text(text="x" * 5_000), 1_000)
+    assert text.text == "x" * 1_000 and text.left_out == 4_000
+    table = Table(columns=["a"], rows=[[n] for n in range(1_000)])
+    cut = shortened(table, 1_000)
+    assert cut.rows == [[n] for n in range(1_000 - (cut.left_out or 0))] and 100 < len(cut.rows) < 500
+    assert shortened(table, 100_000) is table
+
+
+def test_a_plot_keeps_every_nth_point() -> None:
+    line = Series("y", [*range(10_000)], [n * 0.5 for n in range(10_000)])
+    [cut] = (made := shortened(Plot(series=[line]), 10_000)).series or []
+    assert len({b - a for a, b in itertools.pairwise(cut.x)}) == 1  # type: ignore[operator]
+    assert cut.x[0] == 0 and 100 < len(cut.x) == 10_000 - (made.left_out or 0) and len(cut.y) == len(cut.x)
+    assert len(str(to_plain(cut))) < 20_000
+    drawn = shortened(Plot(series=[], svg="<svg>" + "x" * 20_000), 10_000)
+    assert drawn.svg is None and drawn.left_out == 20_005

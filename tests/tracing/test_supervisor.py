@@ -1,0 +1,864 @@
+"""Whole traces through the command line: real processes, real failures, compared with plain runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from tests import signals
+from tests.messages import says
+from tests.programs import require
+from tests.traces import example_trace
+from tests.tracing.dead_runs import LECTURE, dead_run
+from trace_tools.analysis.outcome import problems, worth_telling
+from trace_tools.errors import UsageError
+from trace_tools.machines.machine import STORED, from_json
+from trace_tools.trace.model import Frame, Step, Trace, Value
+from trace_tools.trace.trace_file import load, write
+from trace_tools.tracing import run_folder
+from trace_tools.tracing import supervisor as tracer_module
+from trace_tools.tracing.options import TraceOptions
+from trace_tools.tracing.processes import UNFIT
+from trace_tools.tracing.processes import environment as interpreters_environment
+from trace_tools.tracing.progress import Progress
+from trace_tools.tracing.run_folder import recover
+from trace_tools.tracing.supervisor import StoppedError, Tracer
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def lecture(tmp_path: Path) -> Callable[[str], Path]:
+    def write(source: str) -> Path:
+        path = tmp_path / "lecture.py"
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
+    def run(*arguments: object, limit_bytes: int | None = None) -> Ran:
+        def limit() -> None:
+            if limit_bytes:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+        command = [sys.executable, "-m", "trace_tools", *map(str, arguments)]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, preexec_fn=limit
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+    return run
+
+
+@pytest.fixture
+def traced(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Trace, list[str]]]:
+    """Trace, with no process for the command nor for the machine; return what went wrong as well."""
+    monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
+    machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
+
+    def run(lecture: Path, passes: int = 1, **asked: bool) -> tuple[Trace, list[str]]:
+        known = replace(example_trace(), machine=machine)
+        options = TraceOptions(device="cpu", passes=passes, **asked)
+        made = Tracer(lecture, tmp_path / "rendered", options, like=known).run()
+        assert load(made.path).trace == made.trace
+        return made.trace, problems(made.trace)
+
+    return run
+
+
+def already_traced(folder: Path, machine: str = "cpu") -> bytes:
+    """Put a complete trace where one of lecture.py lies; return its bytes."""
+    path = folder / f"rendered/{machine}/trace.yaml"
+    path.parent.mkdir(parents=True)
+    write(example_trace(), path)
+    return path.read_bytes()
+
+
+def line_of(source: str, fragment: str) -> int:
+    """The only line of the lecture that has `fragment` in it."""
+    (line,) = [number for number, text in enumerate(source.splitlines(), 1) if fragment in text]
+    return line
+
+
+def steps(trace: Trace, fragment: str) -> list[Step]:
+    line = line_of(trace.sources[0].text, fragment)
+    return [event for event in trace.steps if isinstance(event, Step) and event.line == line]
+
+
+def values(trace: Trace) -> dict[str, Value]:
+    """The last value of each inspected expression."""
+    return {source: value for event in trace.steps if isinstance(event, Step) for source, value in event.values or ()}
+
+
+EVERYTHING = '''"""A lecture that does a bit of everything.
+
+And says so."""
+import contextlib
+import io
+import os
+import sys
+import time
+import warnings
+
+import torch
+
+from trace_tools import count, measure, peak_bandwidth, peak_flops, text
+
+
+def main():
+    tensors()
+    loops()
+    clocks()
+    leaks()
+
+
+def tensors():
+    """Tensors."""
+    text("Matrices multiply in $2BDK$ FLOPs.")
+    x = torch.randn(4, 8)  # @inspect x
+    w = torch.randn(8, 16)
+    y = x @ w  # @inspect y
+    view = y.T  # @inspect view
+    assert y.shape == (4, 16), "shape"
+    assert count(lambda: x @ w).flops == 2 * 4 * 8 * 16
+    seconds = measure(lambda: x @ w).seconds  # @inspect seconds [s]
+
+
+def loops():
+    """Loops."""
+    total = 0
+    for i in range(300):
+        total += square(i)  # @inspect total
+    hidden = square(3)  # @inspect hidden @stepover
+    when = time.perf_counter()  # @inspect when [s]
+    broken = 1  # @inspect missing
+    print("to", end=" ")
+    sys.stdout.buffer.write(b"the reader\\n")
+    warnings.warn("take care")
+
+
+def square(i):  # @inspect i
+    return i * i
+
+
+def clocks():
+    """What follows from them."""
+    peak = peak_flops("float32")  # @inspect peak
+    ridge = peak / peak_bandwidth()  # @inspect ridge
+    ones = torch.ones(64, 64)
+    done = count(lambda: ones @ ones)  # @inspect done.flops
+    took = measure(lambda: ones @ ones, repeats=3, min_seconds=0.001).seconds
+    sane = 0 < took < 1e3  # @inspect sane
+    start = time.perf_counter()
+    time.sleep(0.02)
+    rounded = round((time.perf_counter() - start) * 10)  # @inspect rounded
+    bound = "memory" if ridge > 1e-9 else "compute"  # @inspect bound
+    ratio = measure(lambda: time.sleep(0.03), repeats=1).seconds / measure(lambda: time.sleep(0.03), repeats=1).seconds
+    near = ratio > 2  # @inspect near
+    if ratio < 2:
+        branch = "taken"  # @inspect branch
+    stable = 2 * done.flops  # @inspect stable
+
+
+def leaks():
+    """What it leaves behind."""
+    assert torch.get_default_dtype() == torch.float64, "not yet"
+    torch.set_default_dtype(torch.float64)
+    os.environ["LEFT"] = "behind"
+    os.chdir("/")
+    try:
+        raise ValueError("caught")
+    except ValueError as error:
+        message = str(error)  # @inspect message
+'''
+
+
+@pytest.fixture(scope="module")
+def everything(
+    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    folder = tmp_path_factory.mktemp("everything")
+    path = folder / "lecture.py"
+    path.write_text(EVERYTHING, encoding="utf-8")
+    (folder / "rendered/cpu/partial").mkdir(parents=True)
+    command = [sys.executable, "-m", "trace_tools", "trace", str(path), "--passes", "2", "--keep-going"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=170), folder
+
+
+def test_a_whole_trace(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    ran, folder = everything
+    assert ran.returncode == 1, ran.stderr  # because of `missing`, and of a claim
+    line = line_of(EVERYTHING, "inspect missing")
+    assert f"lecture.py:{line}: @inspect missing: NameError: name 'missing' is not defined" in ran.stderr
+    trace = load(folder / "rendered/cpu/trace.yaml").trace
+    assert (trace.title, trace.run.complete, trace.run.passes) == ("A lecture that does a bit of everything", True, 2)
+    assert [process.name for process in trace.run.processes] == ["pass 1", "pass 2", "metering", "shaken"]
+    assert yaml.safe_load((folder / "rendered/cpu/trace.yaml").read_text(encoding="utf-8"))["schema"] == 1
+    assert not list((folder / "rendered").glob(".run-*")) and not (folder / "rendered/cpu/partial").exists()
+
+
+def test_values_are_those_of_a_plain_run(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 8), torch.randn(8, 16)
+    assert found["x"].tensor and found["x"].tensor.elements == x.flatten().tolist()
+    assert found["y"].tensor and found["y"].tensor.elements == (x @ w).flatten().tolist()
+    assert found["view"].tensor and found["view"].tensor.strides == list((x @ w).T.stride())
+    assert found["view"].tensor.storage == found["y"].tensor.storage != found["x"].tensor.storage
+    assert found["total"].value == sum(i * i for i in range(300))
+    assert (found["message"].value, found["hidden"].value, found["missing"].type) == ("caught", 9, "error")
+
+
+def test_what_varies_is_marked(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
+    varying = {name for name, value in found.items() if value.varies}
+    assert varying == {"seconds", "when"}
+    when = found["when"]
+    assert len(when.samples or []) == len(when.cold_samples or []) == 2 and when.unit == "s"
+
+
+def test_loops_are_kept_first_and_last(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
+    executions = [step.execution for step in steps(trace, "total += square")]
+    assert executions == [*range(1, 51), *range(251, 301)]
+    calls = [event for event in trace.steps if isinstance(event, Frame) and event.function == "square"]
+    assert len(calls) == 100  # the call under @stepover is not among them
+    assert [call.arguments[0][1].value for call in calls if call.arguments] == [n - 1 for n in executions]
+
+
+def test_what_a_step_carries(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
+    product = steps(trace, "y = x @ w")[0]
+    assert product.meters and product.meters.flops == 2 * 4 * 8 * 16
+    assert product.meters.bytes_written == 4 * 4 * 16 and product.meters.bytes_read == 4 * (4 * 8 + 8 * 16)
+    assert product.host_ns and len(product.host_ns) == 2 and product.cold_ns and len(product.cold_ns) == 2
+    claim = steps(trace, "assert y.shape")[0].claim
+    assert claim and claim.held and [source for source, _ in claim.sides] == ["y.shape", "(4, 16)"]
+    assert [step.stdout for step in (steps(trace, 'print("to')[0], steps(trace, "stdout.buffer")[0])] == [
+        "to ",
+        "the reader\n",
+    ]
+    assert steps(trace, "warnings.warn(")[0].warnings == ["UserWarning: take care"]
+    assert steps(trace, "2BDK")[0].narrative and "2BDK" in str(steps(trace, "2BDK")[0].narrative)
+    assert (
+        steps(trace, "raise ValueError")[0].raised and steps(trace, "raise ValueError")[0].raised.type == "ValueError"
+    )
+
+
+def test_what_follows_from_clocks_is_told_by_experiment(
+    everything: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    """The same roof for lecture, head and figures; what is derived from it or from a clock says so, nothing else."""
+    trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
+    found = values(trace)
+    assert {name for name, value in found.items() if value.clock} == {"peak", "ridge", "rounded", "near"}
+    assert found["peak"].value == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
+    [branch] = steps(trace, "@inspect branch")
+    assert branch.clock and branch.runs is None
+    assert found["stable"].value == 4 * 64**3
+    [timed] = steps(trace, "took = measure")
+    [measured] = timed.measured or []
+    assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
+    assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4
+
+
+def test_a_claim_that_fails_is_passed_over_where_that_is_asked(
+    everything: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    ran, folder = everything
+    trace = load(folder / "rendered/cpu/trace.yaml").trace
+    [step] = steps(trace, "not yet")
+    assert step.claim and not step.claim.held
+    assert "claim failed: torch.get_default_dtype() == torch.float64" in ran.stderr
+    assert values(trace)["message"].value == "caught"  # what stands below it ran
+
+
+def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    process = load(everything[1] / "rendered/cpu/trace.yaml").trace.run.processes[0]
+    assert set(process.restored or ()) >= {"default dtype", "environment", "working directory"}
+
+
+# ------------------------------------------------------------------------------ what goes wrong
+
+
+def test_a_lecture_that_raises_leaves_a_partial_trace(
+    lecture: Callable[[str], Path],
+    traced: Callable[..., tuple[Trace, list[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")  # takes away asserts, not claims
+    complete = already_traced(tmp_path)
+    partial, wrong = traced(lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"))
+    claim = steps(partial, "assert")[0].claim
+    ended = "AssertionError at line 3 (pass 1)"
+    assert partial.run.ended == ended and claim and not claim.held
+    assert wrong == [f"incomplete: {ended}", "lecture.py:3: claim failed: x == 1: 2 == 1: x is 2 (pass 1, cold)"]
+    assert claim.message == "x is 2" and [value.value for _, value in claim.sides] == [2, 1]
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    assert (tmp_path / "rendered/cpu/partial/trace.yaml").exists()
+
+
+KILLED = """
+import os, signal, sys, time
+def main():
+    total = 0
+    for i in range(200):
+        total += f(i)  # @inspect total
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+def f(i):
+    return i
+"""
+
+
+def test_a_killed_process_leaves_what_it_did(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(KILLED))
+    assert "killed by SIGKILL" in wrong[0]
+    assert values(trace)["total"].value == sum(range(200))
+    assert [step.execution for step in steps(trace, "total +=")] == [*range(1, 51), *range(151, 201)]
+
+
+WAITING = """
+import time
+def main():
+    x = 1  # @inspect x
+    wait(x)
+def wait(x):
+    open("ready", "w").close()
+    time.sleep(100)
+"""
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a trace; return once its journal says that the lecture is waiting."""
+    tracer = subprocess.Popen(
+        [sys.executable, "-m", "trace_tools", "trace", str(lecture), "--passes", "1"],
+        cwd=lecture.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=signals.heard,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        tails = list(lecture.parent.glob("rendered/.run-*/pass-1.tail"))
+        if any('"Q"' in tail.read_text(encoding="utf-8") for tail in tails):
+            time.sleep(0.3)
+            return tracer
+        time.sleep(0.05)
+    raise AssertionError("the lecture did not start")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_ctrl_c(
+    lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, number: int, code: int
+) -> None:
+    tracer = _started(lecture(WAITING), environment)
+    tracer.send_signal(number)
+    _, err = tracer.communicate(timeout=30)
+    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    assert tracer.returncode == code and "KeyboardInterrupt at line 8" in err and "Traceback" not in err
+    assert trace.run.ended == "KeyboardInterrupt at line 8 (pass 1)"
+    assert values(trace)["x"].value == 1
+
+
+def test_a_killed_tracer_is_recovered(
+    lecture: Callable[[str], Path], environment: dict[str, str], tool: Callable[..., Ran], tmp_path: Path
+) -> None:
+    tracer = _started(lecture(WAITING), environment)
+    running = json.loads(next(tmp_path.glob("rendered/.run-*/pass-1.json")).read_text(encoding="utf-8"))
+    stat = Path("/proc", str(running["parent"]), "stat")
+    assert tracer.pid in (running["parent"], int(stat.read_text().rpartition(")")[2].split()[1]))  # or it has forked it
+    tracer.kill()
+    tracer.communicate(timeout=10)
+    ran = tool("recover", tmp_path / "rendered")
+    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    assert ran.code == 0 and "killed at line 8" in ran.out
+    assert values(trace)["x"].value == 1 and steps(trace, "sleep(100)")[0].cold_ns is None
+    assert not list(tmp_path.glob("rendered/.run-*"))
+
+
+@pytest.mark.slow
+def test_a_full_disk(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+    complete = already_traced(tmp_path)
+    lines = "".join(f"    x{n} = '{n}' * 900  # @inspect x{n}\n" for n in range(100))
+    ran = tool("trace", lecture(f"def main():\n{lines}"), "--passes", 1, limit_bytes=50_000)
+    assert ran.code == 2 and "Traceback" not in ran.err and "File too large" in ran.err
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    ran = tool("recover", tmp_path / "rendered")  # with room again
+    assert "its journal could not be written" in ran.out
+    assert values(load(tmp_path / "rendered/cpu/partial/trace.yaml").trace)["x10"].value == "10" * 900
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bytes], bytes]], Tracer]:
+    """Return what makes a tracer whose processes have run already, and recorded what a change made of their journal."""
+
+    def tracer(change: Callable[[bytes], bytes]) -> Tracer:
+        run = dead_run(tmp_path / "elsewhere")
+        journal = run / "pass-1.journal"
+        journal.write_bytes(change(journal.read_bytes()))
+        (tmp_path / "lecture.py").write_text((run / "lecture.py").read_text())
+        made = Tracer(tmp_path / "lecture.py", tmp_path / "rendered")
+        monkeypatch.setattr(made, "_processes", lambda folder: shutil.copytree(run, folder, dirs_exist_ok=True) and [])
+        return made
+
+    return tracer
+
+
+def test_a_trace_is_validated_before_it_replaces_anything(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
+    complete = already_traced(tmp_path)
+    tracer = recorded(lambda journal: journal.replace(b'"width":"50%"', b'"width":"0%"'))
+    line = line_of(LECTURE, "image(")
+    kept = r"its journals are kept in \S+/rendered/\.unmerged-\w+$"
+    with pytest.raises(UsageError, match=rf"^lecture.py:{line}: .*narrative\[0\]\.width: found '0%'.*; {kept}"):
+        tracer.run()
+    [aside] = (tmp_path / "rendered").glob(".unmerged-*")
+    assert b'"width":"0%"' in (aside / "pass-1.journal").read_bytes()
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+    assert sorted(path.name for path in (tmp_path / "rendered").iterdir()) == [aside.name, "cpu"]
+    assert [path.name for path in (tmp_path / "rendered/cpu").iterdir()] == ["trace.yaml"]
+
+
+def test_where_the_trace_cannot_be_written_its_journals_stay(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
+    tracer = recorded(bytes)
+    (tmp_path / "rendered").mkdir()
+    (tmp_path / "rendered/cpu").touch()
+    out = tmp_path / "rendered"
+    told = rf"{out}/cpu: can't be written: File exists; .*`trace-tools recover {out}`"
+    with pytest.raises(UsageError, match=told):
+        tracer.run()
+    (out / "cpu").unlink()
+    [traced], kept = recover(out)
+    assert traced.trace.run.complete and not kept
+
+
+def test_ctrl_c_where_the_trace_is_written_leaves_the_journals(
+    recorded: Callable[..., Tracer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tracer = recorded(bytes)
+    monkeypatch.setattr(run_folder, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; `trace-tools recover \S+/rendered` "):
+        tracer.run()
+    monkeypatch.undo()
+    assert len(recover(tmp_path / "rendered")[0]) == 1
+
+
+def test_a_process_that_cannot_be_started_is_one_line(
+    lecture: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(UsageError, match=r"^\S+: Resource temporarily unavailable$"):
+        Tracer(lecture("def main(): pass\n"), tmp_path / "rendered").run()
+    assert not list((tmp_path / "rendered").iterdir())
+
+
+UNKIND = """
+import io, os, sys, threading
+import torch
+import torch.library
+library = torch.library.Library("unkind", "DEF")
+library.define("twice(Tensor x) -> Tensor")
+def main():
+    os.remove(__file__)
+    sys.stdout = io.StringIO()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
+    sys.exit(3)
+def work():
+    z = 5  # @inspect z
+"""
+
+
+@pytest.mark.slow
+def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]) -> None:
+    path = lecture(UNKIND)
+    trace, wrong = traced(path)
+    assert wrong == ["incomplete: SystemExit at line 13 (pass 1)", "lecture.py:13: SystemExit: 3"]
+    assert values(trace)["z"].value == 5
+    frames = {event.function: event for event in trace.steps if isinstance(event, Frame)}
+    assert frames["work"].thread and frames["work"].of == steps(trace, "thread.start()")[0].id
+    assert path.exists() and trace.sources[0].text == UNKIND
+
+
+DRAWING = """
+from pathlib import Path
+from trace_tools import image
+def main():
+    draws()
+def draws():
+    Path("made.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    image("made.svg")
+    image("beside.svg")
+    image("gone.svg")
+    Path("large.png").write_bytes(bytes(2 << 20))
+    image("large.png")
+"""
+
+
+def test_an_image_that_the_lecture_makes_is_kept_in_the_trace(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    path = lecture(DRAWING)
+    path.with_name("beside.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
+    trace, wrong = traced(path, draft=True)
+    told = {step.line: it.url for step in trace.steps if isinstance(step, Step) for it in step.narrative or ()}
+    assert told[8] and told[8].startswith("data:image/svg+xml;base64,") and not path.with_name("made.svg").exists()
+    assert [told[line] for line in (9, 10, 12)] == ["beside.svg", "gone.svg", "large.png"] and not wrong
+    warned = {step.line: step.warnings for step in trace.steps if isinstance(step, Step) and step.warnings}
+    assert [*warned] == [10, 12] and says(*warned[10], "NotShown", "'gone.svg'")
+    assert says(*warned[12], "NotShown", "large.png", "2,097,152 bytes", "1,048,576")
+
+
+SECTIONS = """
+import weakref
+import torch
+kept = []
+def main():
+    first()
+    second(4)
+    try: second(5)
+    except ValueError: pass
+    third()
+    fourth()
+def first():
+    assert 1 == 2, "no"
+    x = 1  # @inspect x
+def second(n):
+    held = torch.ones(1000)
+    kept.append(weakref.ref(held))
+    inner(held, n)
+def inner(held, n): raise ValueError(f"there is no {n}")
+def third():
+    alive = kept[0]()  # @inspect alive
+def fourth(): raise SystemExit("the end")
+"""
+
+
+@pytest.mark.slow
+def test_a_section_that_raises_costs_only_itself_where_that_is_asked_for(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(SECTIONS), keep_going=True)
+    claim = "lecture.py:13: claim failed: 1 == 2: 1 == 2"
+    assert wrong == [
+        "incomplete: SystemExit at line 22 (pass 1)",
+        f"{claim} (pass 1, cold)",
+        "lecture.py:19: ValueError: there is no 4",
+        "lecture.py:22: SystemExit: the end",
+    ]
+    found = values(trace)
+    assert found["x"].value == 1 and found["alive"].type == "none", "what a section held is freed"
+    told = worth_telling(trace, Path("trace.yaml"))
+    assert says(told, "1 claim failed", "2 sections raised", "A processor", "trace.yaml")
+    trace, wrong = traced(lecture(SECTIONS))
+    assert wrong == ["incomplete: AssertionError at line 13 (pass 1)", f"{claim}: no (pass 1, cold)"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("os._exit(0)", "exited with status 0"),
+        ("os.execlp('false', 'false')", "exited with status 1"),
+        ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
+    ],
+)
+def test_where_a_lecture_ends_at_once_is_known(
+    end: str, how: str, lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    """However short it was."""
+    if "exec" in end:
+        require("false")
+    source = f"import os\ndef main():\n    n = 7  # @inspect n\n    print(n)\n    part(n)\ndef part(n):\n    {end}\n"
+    trace, wrong = traced(lecture(source))
+    assert wrong == [f"incomplete: {how} at line 7 (pass 1)"]
+    if "SIG" not in how:  # else what was recorded is there as far as it was 50 ms before
+        assert values(trace)["n"].value == 7 and steps(trace, "print(n)")[0].stdout == "7\n"
+
+
+CLOCKS = """
+import time
+def main():
+    n = sum(range(1000))  # @inspect n
+    for name in ("time", "monotonic", "perf_counter", "process_time", "sleep"):
+        setattr(time, name, lambda *_: -1e12)
+        setattr(time, f"{name}_ns", lambda: -10**21)
+    try: assert n < 0
+    except AssertionError: print(part(n), time.time())
+def part(n):
+    total = sum(range(n))  # @inspect total
+    return total
+"""
+
+
+def test_a_lecture_that_puts_back_all_clocks(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(CLOCKS))
+    assert wrong == [] and trace.run.complete
+    times = [ns for step in trace.steps if isinstance(step, Step) for ns in (step.cold_ns or []) + (step.host_ns or [])]
+    assert all(0 <= ns < 60e9 for ns in times) and len(trace.run.processes) == 2
+    assert all(0 < ns < 60e9 for one in trace.run.processes for ns in (one.cold_ns, one.warm_ns) if ns is not None)
+    assert steps(trace, "total = ")[0].host_ns and steps(trace, "print(")[0].stdout == "124749875250 -1000000000000.0\n"
+
+
+OTHERS = """
+import os, time
+from unittest import mock
+SYSTEM = ["write", "fstat", "lseek", "pread", "getpid", "getppid", "open", "close", "replace", "ftruncate"]
+def main():
+    with mock.patch.multiple(os, **dict.fromkeys(SYSTEM, mock.DEFAULT)) as others:
+        n = part(7)  # @inspect n
+        print("printed", n)
+        time.sleep(0.1)
+        called = [name for name in SYSTEM if others[name].called]  # @inspect called
+    print(called)
+def part(n):
+    total = sum(range(n))  # @inspect total
+    return total
+"""
+
+
+@pytest.mark.slow
+def test_what_a_lecture_puts_in_the_place_of_system_calls_is_called_by_no_tool(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    trace, wrong = traced(lecture(OTHERS))
+    assert wrong == [] and trace.run.complete
+    assert steps(trace, "print(called)")[0].stdout == "[]\n" and steps(trace, '"printed"')[0].stdout == "printed 21\n"
+    assert (values(trace)["total"].value, values(trace)["n"].value) == (21, 21)
+
+
+def test_what_is_written_to_standard_error_fills_no_disk(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    source = "import os, time\ndef main():\n    for _ in range(64): os.write(2, b'x' * (1 << 20))\n"
+    source += "    time.sleep(0.5)\n    taken = os.fstat(2).st_blocks * 512  # @inspect taken, os.fstat(2).st_size\n"
+    trace, wrong = traced(lecture(source), draft=True)
+    taken, size = values(trace).values()
+    assert wrong == [] and taken.value <= 4 << 20 and size.value >= 64 << 20
+
+
+def test_a_claim_that_fails_in_a_warm_run_has_failed(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
+    source = "import os\nimport json\ndef main():\n    runs = json.dumps.__dict__.setdefault('runs', [])\n"
+    source += "    runs.append(1)\n    assert len(runs) < 2\n"
+    trace, wrong = traced(lecture(source), passes=2)
+    (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
+    assert wrong == ["lecture.py:6: claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)"]
+    assert trace.run.complete
+    assert (claim.held, claim.failed_runs) == (False, ["pass 1, warm", "pass 2, warm"])
+    assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
+
+
+ONE_SECTION = """import time, json
+import torch.library
+library = 1 / (1 - len(vars(json.dumps)))
+json.dumps.left = "behind"  # a function of a library: that is not undone
+def main():
+    one()
+    two(2)
+def one(): raise ValueError
+def two(n):
+    a, b = 1, n
+    for c in [3]:
+        b += c
+    [f() for d in range(1003)]
+    wall, steady = time.perf_counter(), time.monotonic()
+    time.sleep(0.05)
+    if abs((time.perf_counter() - wall) / (time.monotonic() - steady) - 1) > 0.2:
+        raise ValueError("no two clocks agree")
+def f(): return 0
+"""
+OneSection = tuple[list[subprocess.CompletedProcess[str]], Path]
+
+
+@pytest.fixture(scope="module")
+def one_section(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> OneSection:
+    """Trace one section where another lecture's trace lies, at first without --force."""
+    folder = tmp_path_factory.mktemp("one-section")
+    already_traced(folder, "my-machine")
+    (folder / "other.py").write_text(ONE_SECTION, encoding="utf-8")
+    options = ["--only", "two", "--name", "My machine", "--passes", "1", "--inspect-all"]
+    command = [sys.executable, "-m", "trace_tools", "trace", "other.py", *options]
+    ran = [
+        subprocess.run([*command, *force], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+        for force in ([], ["--force"])
+    ]
+    return ran, folder / "rendered/my-machine/partial/trace.yaml"
+
+
+def test_another_lectures_trace_is_not_replaced(one_section: OneSection) -> None:
+    (refused, forced), _ = one_section
+    assert refused.returncode == 2 and says(refused.stderr.splitlines()[-1], "lecture.py", "other.py", "-o", "--force")
+    assert forced.returncode == 0, forced.stderr
+
+
+def test_only_one_section(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    assert trace.run.complete and trace.run.only == "two"
+    assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two", "f"}
+
+
+def test_inspect_all(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    found = {name: value.value for name, value in values(trace).items()}
+    assert set(found) == {"library", "a", "b", "c", "wall", "steady"}
+    assert (found["a"], found["b"], found["c"]) == (1, 5, 3)
+    assert sum(isinstance(event, Frame) and event.function == "f" for event in trace.steps) == 1000
+    assert any(says(one, "3 further calls of f", "1,000") for one in trace.run.dropped or [])
+
+
+def test_a_warm_run_that_cannot_start(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    process = trace.run.processes[0]
+    assert process.warm_ns is None and process.why_no_warm == "ZeroDivisionError at line 3"
+    assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
+
+
+def test_where_wrong_clocks_end_a_lecture_the_trace_says_so(one_section: OneSection) -> None:
+    trace = load(one_section[1]).trace
+    assert trace.run.processes[-1].ended == "ValueError at line 17"
+    lost = "what depends on clocks is unknown after the run with altered clocks ended: ValueError at line 17"
+    assert lost in (trace.run.dropped or [])
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_leaves_nothing(
+    lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `serve` does when the lecture is saved again: from another thread, and with the machine known already."""
+    monkeypatch.setenv(STORED, environment[STORED])
+    complete = already_traced(tmp_path)
+    known = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    known = replace(known, machine=replace(known.machine, device="cpu"))  # on a GPU one waits for the other
+    two_processes = WAITING.replace("x = 1", "x = time.monotonic()")  # since main reads a clock
+    processes: set[str] = set()
+    tracer = Tracer(
+        lecture("import torch\n" + two_processes),
+        tmp_path / "rendered",
+        TraceOptions(device="cpu", draft=True),
+        lambda message: processes.add(message.process),
+        like=known,
+    )
+    stopping = threading.Timer(0, lambda: (_until(lambda: {"pass 1", "metering"} <= processes), tracer.stop()))
+    stopping.start()
+    with pytest.raises(StoppedError):
+        tracer.run()
+    assert processes == {"pass 1", "metering"}
+    assert [path.name for path in (tmp_path / "rendered").rglob("*")] == ["cpu", "trace.yaml"]
+    assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
+
+
+def test_a_process_ends_as_it_says_whatever_the_interpreter_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in UNFIT:
+        monkeypatch.setenv(name, "1")
+    code = "import sys; assert sys.exit(3), 'kept'"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env=interpreters_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stderr) == (3, "")
+
+
+def test_a_process_without_progress_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it tells of itself; and while it can't even do that, for as long as nothing was heard of it."""
+    (tmp_path / "lecture.py").write_text("def main():\n    pass\n", encoding="utf-8")
+    told: list[Progress] = []
+    tracer = Tracer(tmp_path / "lecture.py", progress=told.append)
+    listening, telling = os.pipe()
+    with (tmp_path / "out").open("wb") as output:
+        watched = tracer_module._Watched(Progress("pass 1"), listening, os.dup(output.fileno()))
+    for message in (
+        Progress("pass 1", "train"),
+        *(Progress("pass 1", "train", 42, stalled_s) for stalled_s in (3, 12)),
+    ):
+        os.write(telling, message.to_json())
+        tracer._listen(watched)
+    monkeypatch.setattr(watched, "received", watched.received - 30)
+    tracer._listen(watched)
+    os.close(telling)
+    os.close(listening)
+    assert {message.process for message in told} == {"pass 1"}
+    assert [message.where for message in told] == ["train", "train, line 42 for 12 s", "train, line 42 for 42 s"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "seen"),
+    [("cuda:1", "cuda", "3"), ("cuda", "cuda", "2,3"), (None, "cuda", "2,3"), ("cpu", "cpu", ""), (None, "cpu", "")],
+)
+def test_the_processes_of_a_run_see_the_card_that_was_asked_for(
+    asked: str | None, machine: str, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
+    tracer = Tracer(tmp_path / "lecture.py", options=TraceOptions(device=asked))
+    tracer._device = machine
+    assert interpreters_environment(device=tracer._sees)["CUDA_VISIBLE_DEVICES"] == seen
+
+
+def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda, cuda:N, mps, xpu or xpu:N"):
+        Tracer(tmp_path / "lecture.py", options=TraceOptions(device="tpu"))
+
+
+@pytest.mark.slow
+def test_what_a_generator_does_as_it_dies_after_a_run_is_of_no_run(
+    traced: Callable[..., tuple[Trace, list[str]]], lecture: Callable[[str], Path]
+) -> None:
+    source = "kept = []\ndef main():\n    kept.append(stubborn())\n    next(kept[0])\ndef stubborn():\n"
+    source += "    while True:\n        try:\n            yield\n        except GeneratorExit:\n            x = 1\n"
+    trace, wrong = traced(lecture(source))
+    assert (wrong, trace.run.complete, trace.run.dropped) == ([], True, [])
+
+
+def test_out_may_be_relative_wherever_the_lecture_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "talks").mkdir()
+    (tmp_path / "talks/one.py").write_text("def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n")
+    monkeypatch.chdir(tmp_path)
+    traced = Tracer(Path("talks/one.py"), Path("out"), TraceOptions(passes=1)).run()
+    assert [process.ended for process in traced.trace.run.processes] == ["complete"] * 2
+    assert traced.trace.run.dropped == []

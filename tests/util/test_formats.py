@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import math
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cases_in_one import each
+from trace_tools.util import formats
+from trace_tools.util.formats import byte_size, column, duration, is_decimal, number, percent, quantity, spread, visible
+
+
+@each(
+    ("value", "unit", "text"),
+    [
+        (6.3e24, "FLOP", "6.3e24 FLOP"),
+        (4.377e22, "FLOP", "4.377e22 FLOP"),
+        (989.5e12, "FLOP/s", "989.5 TFLOP/s"),
+        (1979e12, "FLOP/s", "1.979 PFLOP/s"),
+        (3.35e12, "B/s", "3.35 TB/s"),
+        (2_415_919_104, "B", "2.25 GiB"),
+        (8192, "B", "8 KiB"),
+        (80e9, "B", "80 GB"),  # said exactly by an SI prefix only
+        (123_456_789, "B", "117.7 MiB"),
+        (64, "B", "64 B"),
+        (0, "B", "0 B"),
+        (143.9262, "days", "143.9 days"),
+        (86_400, "s", "1 day"),
+        (12_435_224, "s", "143.9 days"),
+        (0.0112, "s", "11.2 ms"),
+        (70_000_000_000, "parameters", "70,000,000,000 parameters"),
+        (0.25, "FLOP/B", "0.25 FLOP/B"),
+        (math.inf, "FLOP", "inf FLOP"),
+        (10**400, "B", "1e400 B"),
+        (-1536, "B", "-1.5 KiB"),
+    ],
+)
+def test_quantities_have_units_and_sensible_digits(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+@each(
+    ("value", "text"),
+    [
+        (6.0, "6.0"),
+        (1e-8, "1e-8"),
+        (143.92617, "143.9"),
+        (0.1 + 0.2, "0.3"),
+        (49152, "49,152"),
+        (1536, "1536"),
+        (720_896.0, "720,896.0"),
+        (-2_293_760.0, "-2,293,760.0"),
+        (12_345.678, "12,346"),
+        (1_234_567.8, "1,234,568"),
+        (99_999.999_9, "100,000"),
+        (9_999.7, "10,000"),
+        (3_118.62, "3119"),
+        (1.000_000_1, "1.0"),
+        (0.000_123_456, "0.0001235"),
+        (1e7, "1e7"),
+        (True, "True"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (2**70, "1.181e21"),
+        (-(10**20), "-1e20"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_points_of_a_column_stand_below_each_other() -> None:
+    figure, point = "\u2007", "\u2008"
+    filled = column(["5", "–", "12.25", "0.1"])
+    assert filled == [f"5{figure}{figure}{point}", "–", "12.25", f"0.1{figure}"]
+    assert column(["6.5 %", "30 %"]) == ["6.5 %", f"30 %{figure}{point}"]
+    for as_it_is in (["5", "6"], ["6.1 %", "6.25"], ["1e-8", "0.25"], ["1.5", "none"], []):
+        assert column(as_it_is) == as_it_is
+
+
+def test_bytes_are_in_the_family_that_says_one_of_them_exactly() -> None:
+    cases = [
+        ([80e9, 12_345], True),
+        ([2**30, 12_345], False),
+        ([80e9, 2**30], False),
+        ([12_345, 7], False),
+        ([], False),
+    ]
+    assert [is_decimal(counts) for counts, _ in cases] == [decimal for _, decimal in cases]
+    assert [byte_size(12_345, decimal=decimal) for decimal in (True, False)] == ["12.35 kB", "12.06 KiB"]
+
+
+def test_an_axis_has_the_unit_of_its_label() -> None:
+    labels = ["B/s", "bytes / s", "FLOP/s", "s", "bytes", "bytes per parameter", "step", ""]
+    assert [*map(formats.unit_of, labels)] == ["B/s", "bytes/s", "FLOP/s", "s", "bytes", None, None, None]
+    assert quantity(2e10, "bytes/s") == "20 GB/s"
+
+
+def test_a_printed_size_is_the_size() -> None:
+    factors = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    numbers = random.Random(0)
+    for _ in range(2_000):
+        size = int(10 ** numbers.uniform(0, 12))
+        digits, unit = byte_size(size).split()
+        assert float(digits) * factors[unit] == pytest.approx(size, rel=6e-4)
+        assert float(digits) < 1024
+
+
+def test_a_printed_duration_is_the_duration() -> None:
+    factors = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "days": 86400e9}
+    numbers = random.Random(0)
+    for _ in range(2_000):
+        nanoseconds = 10 ** numbers.uniform(0, 17)
+        digits, unit = duration(nanoseconds).split()
+        assert float(digits) * factors[unit] == pytest.approx(nanoseconds, rel=6e-3)
+        assert re.fullmatch(r"[\d.]+(e\d)?", digits)
+
+
+def test_spread_is_the_median_and_half_the_range() -> None:
+    assert spread([11_200_000, 11_290_000, 11_200_000]) == "11.2 ms ± 0.4%"
+    assert spread([5]) == "5 ns"
+    assert spread([0, 0]) == "0 ns"
+    assert [percent(share) for share in (0, 0.0001, 0.004, 0.123, 2.3)] == ["0%", "< 0.1%", "0.4%", "12%", "230%"]
+
+
+def test_what_reorders_or_hides_text_is_shown_as_an_escape() -> None:
+    assert visible("a\u202eb\x00c\u2066\ufeff\x1b[31m") == "a\\u202eb\\u0000c\\u2066\\ufeff\\u001b[31m"
+    assert visible("é 漢字 👩‍💻\n\tλ") == "é 漢字 👩‍💻\n\tλ"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("Size", "torch.Size([2, 4])", "[2, 4]"),
+        ("Size", "torch.Size([])", "[]"),
+        ("device", "device(type='cuda', index=1)", "cuda:1"),
+        ("device", "device(type='meta')", "meta"),
+        ("_TensorMeta", "<class 'torch.Tensor'>", "torch.Tensor"),
+        ("Size", "torch.Size([<script>])", "torch.Size([<script>])"),
+        ("Mine", "torch.Size([2, 4])", "torch.Size([2, 4])"),
+    ],
+)
+def test_reprs_read_as_the_pages_write_such_things(kind: str, text: str, said: str) -> None:
+    assert formats.spoken(kind, text) == said
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "digits"),
+    [(1.0, 2.0, 3), (0.0203, 0.0279, 3), (1.0001, 1.0002, 6), (1.01, 1.02, 5), (0.0, 0.0, 4), (-2.0, 2.0, 3)],
+)
+def test_a_range_has_the_digits_that_tell_its_ends_apart(least: float, most: float, digits: int) -> None:
+    assert formats.digits_apart(least, most) == digits
+    assert least == most or formats.number(least, digits) != formats.number(most, digits)
+
+
+def test_a_name_is_made_readable() -> None:
+    names = ("train_step", "compute_MFU", "flashAttention", "lecture_03", "_inner", "f", "_")
+    assert [formats.readable(name) for name in names] == [
+        "Train step", "Compute MFU", "Flash Attention", "Lecture 03", "Inner", "F", "_",
+    ]  # fmt: skip
+
+
+@given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=8))
+def test_numbers_of_a_column_have_the_same_decimals(values: list[float]) -> None:
+    texts = formats.aligned(values)
+    if texts is not None:
+        assert len({len(text.partition(".")[2]) for text in texts}) == 1
+        most = max(map(abs, values))
+        last = 10.0 ** (math.floor(math.log10(most or 1)) - 3)  # of four significant digits of the largest
+        for text, value in zip(texts, values, strict=True):
+            assert abs(float(text.replace(",", "")) - value) <= 0.51 * last
+            assert float(text.replace(",", "")) or abs(value) <= 0.51 * last
+
+
+def test_a_text_is_cut_between_words() -> None:
+    text = "the quick brown fox jumps over the lazy dog, which is 3.14159 long"
+    for limit in range(8, len(text)):
+        cut = formats.shorten(text, limit)
+        assert len(cut) <= limit
+        kept = cut.removesuffix("…")
+        between = text.startswith(kept) and not re.match(r"[\w.]", text[len(kept) :])
+        assert between or len(kept.split()[-1]) > limit // 3
+    assert formats.shorten("a" * 40, 10) == "a" * 9 + "…"

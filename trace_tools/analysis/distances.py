@@ -1,0 +1,132 @@
+"""Compare the time of each step with its floor, and sum the lost time by kind of operator.
+
+    found = distances(trace)     # [Distance(step=7, seconds=2e-4, floor=Floor(1e-4, …), kind="matmul", …), …]
+    held(found)                  # 0.999: the share of steps that do not contradict the roof
+    lost_by_kind(found)          # [KindLost("matmul", steps=330, seconds=2.99, floor=1.2, median=2.76), …]
+
+The roof was measured on the machine itself, so a floor above a time means that the roof is too low, unless a cache
+served the step. The kind of a step is the kind that accounts for most of its floor, else "mixed". Lost time counts
+only steps that call no function of the lecture, so that no time counts twice.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trace_tools.analysis.floors import Ceiling, Floor, floor_of, measured_ceiling
+from trace_tools.analysis.rates import timing_of, why_no_rate
+from trace_tools.trace.model import Frame, Step, Trace
+from trace_tools.util import formats
+
+MOSTLY = 0.8  # of a step's floor: its kind
+MIXED = "mixed"
+EXPECTED = 0.99  # of the steps hold to a roof that was measured well
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """The time of one step in seconds, with its floor under the roof of the machine that ran it."""
+
+    step: int  # its id
+    seconds: float
+    floor: Floor
+    kind: str  # of operators, or "mixed"
+    own: bool  # it called no function of the lecture: its time is in no other step
+    steady: bool  # its operators account for its time, as far as runs show (`rates.why_no_rate`)
+
+    @property
+    def ratio(self) -> float:
+        """Time over floor: 1 is the roof."""
+        return self.seconds / (self.floor.seconds or math.inf)
+
+    @property
+    def cached(self) -> bool:
+        """Whether it was faster than its floor, and a cache explains that."""
+        return self.ratio < 1 and self.seconds >= (self.floor.beyond_caches or 0.0)
+
+    @property
+    def above_roof(self) -> bool:
+        """Return whether the step was faster than the machine's roof allows."""
+        return self.ratio < 1 and not self.cached
+
+
+@dataclass(frozen=True, slots=True)
+class KindLost:
+    """All steps of one kind: their number, the sums of their times and floors (seconds), and the median ratio."""
+
+    kind: str
+    steps: int
+    seconds: float
+    floor: float
+    median: float  # of time over floor
+
+    @property
+    def lost(self) -> float:
+        """Seconds beyond the floors."""
+        return self.seconds - self.floor
+
+
+def distances(trace: Trace, ceiling: Ceiling | None = None) -> list[Distance]:
+    """Return the distance of each step that has a floor and a time, under a ceiling or the machine's measured roof.
+
+    Empty if the roof was not measured, or the trace does not record the work of operators.
+    """
+    ceiling = ceiling or measured_ceiling(trace.machine)
+    if ceiling is None:
+        return []
+    callers = {event.of for event in trace.steps if isinstance(event, Frame)}
+    result = []
+    for step in trace.steps:
+        if isinstance(step, Step) and (step.meters is not None or step.measured):
+            floor = floor_of(step, ceiling)
+            timing = timing_of(step, trace.machine)
+            if floor.seconds and timing is not None and timing.clock != "launch" and not step.compiled:
+                seconds = statistics.median(timing.samples_ns) / 1e9
+                steady = timing.clock == "call" or why_no_rate(step, timing) is None
+                own = step.id not in callers
+                most = max(floor.kinds, key=floor.kinds.__getitem__)
+                kind = most if floor.kinds[most] >= MOSTLY * sum(floor.kinds.values()) else MIXED
+                one = Distance(step.id, seconds, floor, kind, own, steady)
+                result += [one] if 0 < one.ratio < math.inf else []  # otherwise the trace lacks a figure
+    return result
+
+
+def verdict(steps: Sequence[Distance]) -> str:
+    """Report how many steps were slower than their floors, and classify the others."""
+    cached, above = sum(one.cached for one in steps), sum(one.above_roof for one in steps)
+    text = f"{len(steps) - cached - above:,} of {formats.plural(len(steps), 'step')} took longer than their floors"
+    if cached:
+        text += f"; {cached:,} took less, which a cache may have served"
+    if above:
+        text += f"; {above:,} took less than the roof allows"
+    if held(steps) < EXPECTED:
+        text += "; this peak was measured too low, perhaps on a busy machine (--survey measures it again)"
+    return f"{text}."
+
+
+def held(steps: Sequence[Distance]) -> float:
+    """Return the share of steps that were not faster than the roof, or whose bytes a cache may have served."""
+    return 1 - sum(one.above_roof for one in steps) / len(steps) if steps else 1.0
+
+
+def lost_by_kind(steps: Iterable[Distance]) -> list[KindLost]:
+    """Return the time beyond the floors by kind, largest first, counting only steps that contain no other step."""
+    kinds: dict[str, list[Distance]] = defaultdict(list)
+    for one in steps:
+        if one.own:
+            kinds[one.kind].append(one)
+    lost = [
+        KindLost(
+            kind,
+            len(of),
+            sum(one.seconds for one in of),
+            sum(one.floor.seconds or 0.0 for one in of),
+            statistics.median(one.ratio for one in of),
+        )
+        for kind, of in kinds.items()
+    ]
+    return sorted(lost, key=lambda one: -one.lost)

@@ -1,0 +1,215 @@
+"""Compute the time of a recorded step, the clock that measured it, and its rates with the machine's roof.
+
+    timing_of(step, machine)           Timing("host", (11200000, …))
+    rates_of(step, timing, machine)    (Rate("FLOP/s", 2.1e12, share=0.31, …), …)
+
+Only this module computes rates.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_tools.machines.peaks import has_tf32, peak_of
+from trace_tools.trace.model import Counts, Machine, Measured, Step
+from trace_tools.util import formats
+
+FLOATING = ("float", "bfloat")
+WORTH_SAYING_NS = 1_000_000  # of a statement without annotation
+WORTH_SAYING_ANNOTATED_NS = 10_000
+TEACHES_NS = 100_000  # shorter or more variable times are shown on demand
+TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median
+
+# Limits within which a statement's own time shows the speed of its operators (see `why_no_rate`).
+LEAST_RUNS = 3
+SHORTEST_NS = 100_000
+APART = 1.25  # slowest run over fastest
+ABOVE_MEMORY = "a cache served some of the bytes"
+ABOVE_ARITHMETIC = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
+
+MEASURED_TOO_LOW = "or the peak was measured too low (--survey measures it again)"
+
+Clock = Literal["device", "host", "launch", "call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations of one step, one per timed pass.
+
+    `clock` is "device" (between device events), "host", "launch" (the host's share of work that the device may
+    not have finished, so the duration of the work is unknown) or "call": the step called `measure` once, and
+    these are its measured seconds per call; the step itself took `whole_ns`.
+    """
+
+    clock: Clock
+    samples_ns: tuple[int, ...]
+    cold_ns: tuple[int, ...] = ()
+    whole_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """An achieved rate with its roof, of a step or of one call that it measured."""
+
+    name: str  # "FLOP/s" or "B/s"
+    per_second: float
+    share: float | None = None  # of the roof
+    roof: str | None = None  # description of the roof, or why it is missing
+    peak: str | None = None  # name of the peak that `share` refers to: "float32", "memory"; None without a share
+    call: int | None = None  # of the step's n-th `measure`, from 1; None: of the step's own time
+    intensity: float | None = None  # FLOP per byte of the same work
+    above: str | None = None  # the warning for a rate above its roof
+
+
+def timing_of(step: Step, machine: Machine) -> Timing | None:
+    """Return the time of a step, by the clock that covers all of it ("launch" if no clock does).
+
+    For a step with one measurement, return the time per call, because its own time covers hundreds of calls.
+    """
+    cold = tuple(step.cold_ns or ())
+    if step.suspended:
+        return None
+    whole = tuple(step.device_ns or step.host_ns or cold)
+    if step.measured and len(step.measured) == 1 and step.measured[0].seconds:
+        return Timing("call", call_ns(step.measured[0]), whole_ns=whole)
+    if not whole:
+        return None
+    if step.device_ns:
+        return Timing("device", whole, cold)
+    launched = machine.device != "cpu" and not step.annotated
+    return Timing("launch" if launched else "host", whole, cold)
+
+
+def call_ns(measured: Measured) -> tuple[int, ...]:
+    """Return the durations of one call of `measure`'s function, one per timed pass."""
+    return tuple(max(1, round(1e9 * seconds)) for seconds in measured.seconds)
+
+
+def rates_of(step: Step, timing: Timing | None, machine: Machine) -> tuple[Rate, ...]:
+    """Return achieved FLOP/s and bytes/s with their share of the machine's roof, if both counts and time were measured.
+
+    Counts and time cover the same work: each measured call if the step called `measure`, else the whole step. A step
+    has no rates if its operators do not account for its time (`why_no_rate`), or an operator has no FLOP formula.
+    """
+    if step.measured:
+        return tuple(
+            rate
+            for number, call in enumerate(step.measured, start=1)
+            for rate in _rates(call, statistics.median(call.seconds or [0.0]), call.dtype, machine, number)
+        )
+    if step.meters is None or timing is None or why_no_rate(step, timing) is not None:
+        return ()
+    dtypes = {value.tensor.dtype for _, value in step.values or () if value.tensor is not None}
+    floating = {dtype for dtype in dtypes if dtype.startswith(FLOATING)}
+    dtype = step.meters.dtype or (floating.pop() if len(floating) == 1 else None)
+    return tuple(_rates(step.meters, statistics.median(timing.samples_ns) / 1e9, dtype, machine))
+
+
+def why_no_rate(step: Step, timing: Timing | None) -> str | None:
+    """Return the reason why a step's time does not show the speed of its operators; None if it does.
+
+    One execution is not a benchmark: below 100 µs dispatching operators is most of it, a first run also loads and
+    allocates, and if three runs do not agree within 25%, other work took the time.
+    """
+    if step.measured or step.harness:
+        return "its own time is that of all the calls that `measure` or `count` made"
+    if step.meters is not None and (missing := not_counted(step.meters)):
+        return missing
+    if timing is None:
+        return "it was not timed"
+    if timing.clock == "launch":
+        return "only its launch was timed"
+    if step.compiled:
+        return "torch.compile ran during it"
+    if not step.device_ns and not step.host_ns:
+        return "only first runs were timed"
+    samples = timing.samples_ns
+    if len(samples) < LEAST_RUNS:
+        return f"{formats.plural(len(samples), 'timed run')}, of {LEAST_RUNS} that it takes"
+    if statistics.median(samples) < SHORTEST_NS:
+        return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
+    if max(samples) > APART * min(samples):
+        times = formats.ratio(max(samples) / max(min(samples), 1))
+        return f"the slowest run took {times} times as long as the fastest"
+    return None
+
+
+def moved_bytes(counted: Counts) -> int:
+    """Return the sum of bytes read and written; 0 if no bytes were counted."""
+    return (counted.bytes_read or 0) + (counted.bytes_written or 0)
+
+
+def intensity_of(counted: Counts) -> float | None:
+    """Return FLOPs per byte read or written; None if either count is unknown or 0."""
+    moved, flops = moved_bytes(counted), computed_flops(counted)
+    return flops / moved if flops and moved and not counted.uncounted else None
+
+
+def computed_flops(counted: Counts) -> int | None:
+    """Return the FLOPs that were computed, without those on tensors that have no memory (device "meta", fake tensors).
+
+    Older traces don't distinguish these: there the FLOPs of a step whose operators did no work on memory are 0.
+    """
+    flops = counted.flops
+    if flops is None or counted.meta_flops:
+        return flops and flops - (counted.meta_flops or 0)
+    nowhere = counted.bytes_read is not None and moved_bytes(counted) == 0
+    return 0 if nowhere or (counted.work is not None and not any(of for _, _, of, _ in counted.work)) else flops
+
+
+def not_counted(counted: Counts, names: int = 12) -> str | None:
+    """Name the operators without counted FLOPs, "not counted: aten.sort"; None if all were counted."""
+    missing = counted.uncounted or []
+    shown = [formats.one_line(name, 60) for name in missing[:names]]
+    more = [f"and {len(missing) - names} more"] if len(missing) > names else []
+    return f"not counted: {', '.join([*shown, *more])}" if missing else None
+
+
+def flops_in_words(counted: Counts) -> str | None:
+    """Format the counted FLOPs: "2 MFLOP", "at least 2 MFLOP" if some were not counted, None without any count."""
+    if counted.flops is None or (counted.uncounted and not counted.flops):
+        return None
+    return ("at least " if counted.uncounted else "") + formats.quantity(counted.flops, "FLOP")
+
+
+def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
+    """Return the warning for a rate whose `share` of its roof exceeds 1; else None.
+
+    `name` is "FLOP/s" or "B/s"; `measured` is whether the roof was measured or comes from a datasheet.
+    """
+    if share is None or share <= 1:
+        return None
+    source, last = ("measured", MEASURED_TOO_LOW) if measured else ("datasheet", "or it runs faster than its datasheet")
+    return f"above this machine's {source} peak: {ABOVE_MEMORY if name == 'B/s' else ABOVE_ARITHMETIC}, {last}"
+
+
+def _rates(
+    counted: Counts, seconds: float, dtype: str | None, machine: Machine, call: int | None = None
+) -> Iterator[Rate]:
+    moved, intensity = moved_bytes(counted), intensity_of(counted)
+    if not seconds > 0 or counted.uncounted:
+        return
+    # The peak of tf32 if float32 matmuls compute in it; older traces record the setting at their start.
+    in_tf32 = (
+        machine.tf32 not in (None, "highest")
+        if counted.work is None
+        else any((w[1] or "").startswith("tf32") for w in counted.work)
+    )
+    tf32 = dtype == "float32" and in_tf32 and has_tf32(machine)
+    amounts = (("FLOP/s", computed_flops(counted), "tf32" if tf32 else dtype), ("B/s", moved, "memory"))
+    for name, amount, roof in amounts:
+        if not amount:
+            continue
+        rate = amount / seconds
+        peak = peak_of(machine, roof) if roof is not None else None
+        if peak is not None and peak.per_second:
+            against, share = f"{peak.name} peak, {peak.source}", rate / peak.per_second
+            above = above_roof(name, share, measured=peak.measured)
+            yield Rate(name, rate, share, against, peak.name, call, intensity, above)
+        else:
+            source = "not in the table" if peak is None else peak.source
+            why = "no one dtype that its FLOPs are in" if roof is None else f"no {roof} peak: {source}"
+            yield Rate(name, rate, roof=why, call=call, intensity=intensity)

@@ -1,0 +1,230 @@
+"""Run processes of two lectures in turn until the noise is small enough, and compare them.
+
+    benched = run_rounds(BenchRequest(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
+    benched.judged.difference.matters
+    benched.rounds, benched.ended     # 8, "enough to find 1.2×"
+
+A round is a new process of each, one right after the other, in the order AB, BA, AB …: load hits both, and drift
+cancels. The number of rounds depends on the noise and the available time, never on the result: a test that stops once
+it is significant is significant far too often (Armitage, McPherson and Rowe, "Repeated significance tests on
+accumulating data", 1969).
+
+OpenMP's threads sleep while they wait for each other (OMP_WAIT_POLICY, OpenMP 5.2, section 21.7), unless the
+environment sets another policy. By default they spin. On two busy cores a training loop of 0.25 s then took 5 to 17 s,
+because each thread held the core that the other waited for; with sleeping threads it took 0.4 to 0.5 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from trace_tools.bench.judgement import RoundsJudgement, judge_rounds
+from trace_tools.bench.paired import FEWEST_ROUNDS
+from trace_tools.diff.difference import Side
+from trace_tools.diff.judge.between import DEFAULT, Choices
+from trace_tools.errors import TraceToolsError
+from trace_tools.machines import machine as machines
+from trace_tools.trace.identities import PASS, ProcessId
+from trace_tools.trace.model import Run, Trace
+from trace_tools.tracing.merge.endings import ending_by_code
+from trace_tools.tracing.options import DEFAULTS, TraceOptions
+from trace_tools.tracing.run_folder import Traced, merge_folder, run_folder
+from trace_tools.tracing.supervisor import Tracer
+from trace_tools.util import formats
+
+WAITING = {"OMP_WAIT_POLICY": "passive"}
+LOOKING = 0.15  # largest share of the time spent on estimating the noise
+DROPPED = 3  # rounds that may fail before there are enough, or in a row
+
+
+class TooFewRoundsError(TraceToolsError):
+    """Too few rounds to judge; exit code 3 means that the question could not be answered."""
+
+    def __init__(self, message: str, exit_code: int = 3) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """The lectures to compare, and the time limit."""
+
+    a: Path
+    b: Path
+    names: tuple[str, str] | None = None  # names for the report, if not the paths
+    options: TraceOptions = DEFAULTS
+    budget_s: float = 300.0
+    find: float = 1.2  # the smallest ratio to detect
+    keep: Path | None = None  # where both traces stay, in A/ and B/
+    choices: Choices = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """The result, the number of rounds, and why there were no more."""
+
+    judged: RoundsJudgement
+    rounds: int
+    seconds: float
+    ended: str
+    dropped: tuple[str, ...]  # processes that ended differently from those before them
+
+
+@dataclass(slots=True)
+class _Contender:
+    """One of the two lectures, and the folder of its journals."""
+
+    letter: str
+    tracer: Tracer
+    folder: Path = field(default_factory=Path)
+    fails: bool = False  # in the first round, so probably in all
+
+    def run(self, name: str) -> str | None:
+        """Run one process; return why it cannot be compared, or None. Raises KeyboardInterrupt on Ctrl-C."""
+        status, _ = self.tracer.process(name, self.folder)
+        if self.tracer.interrupted:
+            raise KeyboardInterrupt
+        # else the lecture ended the process with status 0
+        whole = not (self.folder / f"{ProcessId.parse(name).file_stem}.tail").exists()
+        if status not in (0, 1) or (status == 0 and not whole):
+            return f"{self.letter} {ending_by_code(status)}"
+        if name == "pass 1":
+            self.fails = status != 0
+        return None if status == 0 or self.fails else f"{self.letter} ended otherwise than before"
+
+    def forget(self, name: str) -> None:
+        """Remove the journal of one process, so that it is in no trace."""
+        for path in self.folder.glob(f"{ProcessId.parse(name).file_stem}.*"):
+            path.unlink()
+
+    def asked(self) -> dict[str, Any]:
+        """Return the options stored in the run's folder."""
+        return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
+
+    def merge(self, rounds: int, beside: Sequence[str], out: Path) -> Traced:
+        """Merge the journals of the first rounds and of additional processes, without deleting them."""
+        done = {**self.asked(), "passes": rounds, "beside": list(beside)}
+        (self.folder / "run.json").write_text(json.dumps(done), encoding="utf-8")
+        return merge_folder(self.folder, out)
+
+
+def run_rounds(asked: BenchRequest, say: Callable[[str], None]) -> BenchResult:
+    """Run both lectures in turn and judge them; report the noise after each round.
+
+    Raises LectureError and UsageError before anything has run, and TooFewRoundsError if there is no basis for a
+    judgement. Ctrl-C ends the rounds; complete rounds are judged if they are enough, without counts of FLOPs and bytes.
+    """
+    started = time.monotonic()
+    names = asked.names or (str(asked.a), str(asked.b))
+    with ExitStack() as stack:
+        stack.enter_context(_environment(WAITING))
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        kept = asked.keep or temporary
+        both = [
+            _Contender("A", _tracer(asked, asked.a, kept / "A")),
+            _Contender("B", _tracer(asked, asked.b, kept / "B")),
+        ]
+        for side in both:
+            side.folder = stack.enter_context(run_folder(temporary / "journals"))
+
+        def judged(rounds: int, beside: Sequence[str], out: Path) -> RoundsJudgement:
+            traces = [side.merge(rounds, beside, out / side.letter).trace for side in both]
+            a, b = (Side(name, trace) for name, trace in zip(names, traces, strict=True))
+            return judge_rounds(a, b, rounds, asked.choices)
+
+        tried, rounds, in_a_row, ended, latest = 0, 0, 0, "", "pass 1"
+        dropped: list[str] = []
+        beside: list[str] = []
+        look_s, looked = 0.0, started
+        try:
+            say("measuring the machine")
+            both[0].tracer.prepare(both[0].folder)
+            both[1].tracer.like = _machine_of(both[0].folder)
+            both[1].tracer.prepare(both[1].folder)
+            with suppress(OSError):  # on a CPU
+                shutil.copy(both[0].folder / machines.FREE_FILE, both[1].folder)
+            wanted = both[0].asked()["beside"]  # processes besides the passes, such as the metering process
+            while not ended:
+                tried += 1
+                latest, began = str(ProcessId(PASS, rounds + 1)), time.monotonic()
+                ended_as = [side.run(latest) for side in both[:: 1 if tried % 2 else -1]]
+                lost = sorted(why for why in ended_as if why is not None)
+                now = time.monotonic()
+                round_s, spent_s = now - began, now - started
+                line = f"round {tried}: {spent_s:.0f} s"
+                rest_s = round_s * (1 + len(wanted)) + look_s  # one more round, and the work after the last one
+                out_of_time = spent_s + rest_s > asked.budget_s
+                if lost:
+                    for side in both:
+                        side.forget(latest)
+                    dropped.append(f"round {tried} is skipped: {' and '.join(lost)}")
+                    line = dropped[-1]
+                rounds += not lost
+                in_a_row = in_a_row + 1 if lost else 0
+                latest = ""  # no round is incomplete
+                if in_a_row > DROPPED:
+                    ended = f"the last {in_a_row} rounds were lost: {' and '.join(lost)}"
+                elif rounds < FEWEST_ROUNDS:
+                    ended = "too many rounds were lost" if out_of_time and len(dropped) > DROPPED else ""
+                    if tried == 1 and (whole_s := spent_s + (FEWEST_ROUNDS - 2) * round_s + rest_s) > asked.budget_s:
+                        line += f"; the {FEWEST_ROUNDS} rounds needed will take about {whole_s:.0f} s"
+                elif out_of_time:
+                    ended = f"the budget of {asked.budget_s:.0f} s was used up"
+                elif now - looked >= look_s / LOOKING:
+                    so_far = judged(rounds, (), temporary)
+                    looked = time.monotonic()
+                    look_s, spent_s = looked - now, looked - started
+                    if so_far.would_find is None or so_far.noise is None:
+                        ended = "all steps are too short to time"
+                    else:
+                        noise, ratio = formats.percent(so_far.noise), formats.ratio(so_far.would_find)
+                        line = f"round {tried}: noise {noise}, would find {ratio}×, {spent_s:.0f} s"
+                        ended = f"enough to find {formats.ratio(asked.find)}×" * (so_far.would_find <= asked.find)
+                say(line)
+            for latest in wanted if rounds >= FEWEST_ROUNDS else ():
+                say(latest)
+                for side in both:
+                    side.run(latest)
+                beside.append(latest)
+        except KeyboardInterrupt:
+            ended = "Ctrl-C"
+            for side in both if latest else ():
+                side.forget(latest)
+        if rounds < FEWEST_ROUNDS:
+            why = f"{ended} after {formats.plural(rounds, 'round')}; at least {FEWEST_ROUNDS} are needed to judge"
+            raise TooFewRoundsError(why, 130 if ended == "Ctrl-C" else 3)
+        return BenchResult(judged(rounds, beside, kept), rounds, time.monotonic() - started, ended, tuple(dropped))
+
+
+@contextmanager
+def _environment(defaults: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables that are unset, for processes started in the `with` block."""
+    new = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            os.environ.pop(name, None)
+
+
+def _tracer(asked: BenchRequest, lecture: Path, out: Path) -> Tracer:
+    """Return the tracer that runs one lecture's processes."""
+    return Tracer(lecture, out, replace(asked.options, passes=1))
+
+
+def _machine_of(folder: Path) -> Trace:
+    """Return the machine from a prepared folder, in the form that a tracer reuses."""
+    machine = machines.from_json((folder / "machine.json").read_text(encoding="utf-8"))
+    versions = [(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))]
+    run = Run(lecture="", started="", seed=0, passes=0, limit=2, complete=False)
+    return Trace(title="", run=run, machine=machine, versions=versions, sources=[], steps=[])

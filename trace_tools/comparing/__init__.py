@@ -1,1 +1,0 @@
-"""Two traces → their `Difference` (`between`), many → a comparison (`compare`); reports of both."""

@@ -1,1 +1,0 @@
-"""What is not the same about two executions that were matched, and how sure that is."""

@@ -1,0 +1,1 @@
+"""Match the functions, statements, calls and steps of two traces."""

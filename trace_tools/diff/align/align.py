@@ -1,0 +1,221 @@
+"""Match the calls and steps of two traces, in the order of the lecture.
+
+    aligned = align(Tree(a), Tree(b))
+    aligned.frames[0]  # FramePair(a=Frame(0, "<module>"), b=Frame(0, "<module>"), parent=None, depth=0, section=None)
+    aligned.rows[5]    # StepPair(number=5, frame=1, a=Step(…), b=Step(…)), not judged yet
+
+    lines, _ = align_all([Tree(a), Tree(b), Tree(c)], base=0)
+    lines[5]           # [Step(…), Step(…), None]: one execution, on each machine that had it
+
+Calls and steps match if they have the same key (see `keys`), so loops are aligned from their first iteration. A call
+from a statement without a counterpart is matched with the next such call of the same function. All lookups use
+dictionaries, so the work is proportional to the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trace_tools.diff.align.code import codes_of
+from trace_tools.diff.align.functions import SAME, Matching, match_code
+from trace_tools.diff.difference import FramePair, StepPair
+from trace_tools.trace.keys import TOP, CallCounter, StepKey
+from trace_tools.trace.model import Frame, Step
+from trace_tools.trace.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Both trees as one, in B's order; additional steps of A keep their position."""
+
+    frames: tuple[FramePair, ...]
+    rows: tuple[StepPair, ...]
+    matching: Matching
+
+
+def align(a: Tree, b: Tree) -> Aligned:
+    """Match two traces of one lecture; its source may have changed between them."""
+    same = [source.text for source in a.trace.sources] == [source.text for source in b.trace.sources]
+    matching = SAME if same else match_code(codes_of(a), codes_of(b))
+    frames, steps = _counterparts(a, b, matching)
+    pairs, rows = _merged(a, b, matching, frames, steps)
+    return Aligned(tuple(pairs), tuple(rows), matching)
+
+
+def align_all(trees: Sequence[Tree], base: int) -> tuple[list[list[Step | None]], list[Aligned | None]]:
+    """Match any number of traces with the base; steps that the base lacks are matched with the earlier traces.
+
+    Returns a line for each execution, with the step of each trace, and each trace's alignment with the base.
+    """
+    lines: list[list[Step | None]] = []
+    line_of: dict[int, dict[int, int]] = {}  # trace → step → its line
+    with_base: list[Aligned | None] = [None] * len(trees)
+    for n in sorted(range(len(trees)), key=lambda n: n != base):
+        tree = trees[n]
+        placed: dict[int, int] = {}
+        for known in line_of:  # the base first
+            if known != base and len(placed) == len(tree.by_id):
+                break
+            aligned = align(trees[known], tree)
+            if known == base:
+                with_base[n] = aligned
+            for row in aligned.rows:
+                if row.a is not None and row.b is not None and row.b.id not in placed:
+                    number = line_of[known][row.a.id]
+                    if lines[number][n] is None:
+                        lines[number][n], placed[row.b.id] = row.b, number
+        for step in tree.by_id.values():
+            if step.id not in placed:
+                placed[step.id] = len(lines)
+                lines.append([step if m == n else None for m in range(len(trees))])
+        line_of[n] = placed
+    return lines, with_base
+
+
+# --- counterparts ---------------------------------------------------------------------------------
+
+
+def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int], dict[int, Step]]:
+    """Return the counterparts in B of A's frames, and of its steps by their ids."""
+    frames: dict[int, int] = {}
+    steps: dict[int, Step] = {}
+    executed = {StepKey(step.frame, step.statement, step.execution): step for step in b.by_id.values()}
+
+    def match(in_a: Iterable[Frame], in_b: Iterable[Frame]) -> None:
+        """Match frames by function, the n-th with the n-th, and their contents."""
+        waiting = [(in_a, in_b)]
+        while waiting:
+            for frame, other in _paired(*waiting.pop(), matching):
+                frames[frame.frame] = other.frame
+                for step in a.steps_of(frame.frame):
+                    source, statement = matching.statement_in_b(frame.source, step.statement) or (None, 0)
+                    if source != other.source:
+                        continue
+                    counterpart = executed.get(StepKey(other.frame, statement, step.execution))
+                    if counterpart is not None:
+                        steps[step.id] = counterpart
+                        waiting.append((a.calls(step.id), b.calls(counterpart.id)))
+
+    match(a.calls(None), b.calls(None))
+    if matching.same:
+        return frames, steps
+    # Calls from statements without a counterpart are matched in order, callers first.
+    strays: dict[tuple[int, str], list[Frame]] = defaultdict(list)
+    for frame in reversed(_strays(b, matching.to_a.keys(), frames.values())):
+        strays[frame.source, frame.function].append(frame)
+    matched = set(frames.values())
+    for frame in _strays(a, matching.to_b.keys(), frames):
+        function = matching.function_in_b(frame.source, frame.function)
+        queue = strays.get(function, []) if function is not None else []
+        while queue and queue[-1].frame in matched:
+            queue.pop()
+        if queue and frame.frame not in frames:
+            before = len(frames)
+            match([frame], [queue.pop()])
+            matched.update(list(frames.values())[before:])
+    return frames, steps
+
+
+def _paired(a: Iterable[Frame], b: Iterable[Frame], matching: Matching) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the pairs among the calls that a step of A and its counterpart in B made."""
+    calls_a, calls_b = CallCounter(), CallCounter()
+    in_b = {calls_b.key(TOP, (frame.source, frame.function)): frame for frame in b}
+    for frame in a:
+        other = in_b.get(calls_a.key(TOP, matching.function_in_b(frame.source, frame.function)))
+        if other is not None:
+            yield frame, other
+
+
+def _strays(tree: Tree, known: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
+    """Return the unmatched frames that a statement without a counterpart called, directly or indirectly.
+
+    Calls in extra executions are excluded, because a loop with more iterations calls no other function.
+    """
+    known, matched = set(known), set(matched)
+    strays: dict[int, Frame] = {}
+    for frame in tree.frames.values():
+        if frame.of is None or frame.frame in matched:
+            continue
+        step = tree.by_id[frame.of]
+        caller = tree.frames[step.frame]
+        if step.frame in strays or (step.frame in matched and (caller.source, step.statement) not in known):
+            strays[frame.frame] = frame
+    return list(strays.values())
+
+
+# --- merging both trees ---------------------------------------------------------------------------
+
+
+def _merged(
+    a: Tree, b: Tree, matching: Matching, frames: dict[int, int], steps: dict[int, Step]
+) -> tuple[list[FramePair], list[StepPair]]:
+    """Walk both trees at once in B's order, inserting additional steps of A at their positions.
+
+    Returns frames and rows in order: each row, then the frames of its calls. The walk keeps a stack of iterators, so
+    that a lecture may recurse deeply. A row's number is right because its iterator runs only at the top of the stack.
+    """
+    pairs: list[FramePair] = []
+    rows: list[StepPair] = []
+    step_in_a = {other.id: a.by_id[step] for step, other in steps.items()}
+    frame_in_a = {other: a.frames[frame] for frame, other in frames.items()}
+    in_order = sorted(frames.items(), key=lambda item: item[1])
+    sections = {a.section_of[frame]: b.section_of[other] for frame, other in in_order}  # names of A's sections in B
+
+    def calls(of_a: int | None, of_b: int | None, parent: int | None, depth: int) -> Iterator[FramePair]:
+        for frame in b.calls(of_b) if of_b is not None or parent is None else ():
+            yield FramePair(frame_in_a.get(frame.frame), frame, parent, depth, b.section_of[frame.frame])
+        for frame in a.calls(of_a) if of_a is not None or parent is None else ():
+            if frame.frame not in frames:
+                section = a.section_of[frame.frame]
+                yield FramePair(frame, None, parent, depth, sections.get(section, section))
+
+    def executed(pair: FramePair, number: int) -> Iterator[StepPair]:
+        unrecorded = pair.parent is not None and rows[pair.parent].beyond_limit
+
+        def is_beyond(tree: Tree, frame: Frame | None, place: tuple[int, int] | None, step: Step) -> bool:
+            """Return whether the other side executed this step too but only counted it."""
+            counted = tree.executions(frame.frame, place[1]) if frame is not None and place is not None else 0
+            return unrecorded or counted >= step.execution
+
+        def only_in_a(step: Step) -> StepPair:
+            place = matching.statement_in_b(pair.a.source, step.statement) if pair.a is not None else None
+            limit = is_beyond(b, pair.b, place, step)
+            return StepPair(len(rows), number, step, None, edited=place is None, beyond_limit=limit)
+
+        def only_in_b(step: Step) -> StepPair:
+            place = matching.statement_in_a(pair.b.source, step.statement) if pair.b is not None else None
+            limit = is_beyond(a, pair.a, place, step)
+            return StepPair(len(rows), number, None, step, edited=place is None, beyond_limit=limit)
+
+        steps_a = a.steps_of(pair.a.frame) if pair.a is not None else ()
+        passed = 0  # of A's steps
+        for step in b.steps_of(pair.b.frame) if pair.b is not None else ():
+            other = step_in_a.get(step.id)
+            if other is None:
+                yield only_in_b(step)
+                continue
+            while passed < len(steps_a) and steps_a[passed].id <= other.id:
+                if steps_a[passed].id not in steps:
+                    yield only_in_a(steps_a[passed])
+                passed += 1
+            edited = pair.a is not None and (pair.a.source, other.statement) in matching.edited
+            yield StepPair(len(rows), number, other, step, edited=edited)
+        for step in steps_a[passed:]:
+            if step.id not in steps:
+                yield only_in_a(step)
+
+    stack: list[Iterator[FramePair | StepPair]] = [calls(None, None, None, 0)]
+    while stack:
+        item = next(stack[-1], None)
+        if item is None:
+            stack.pop()
+        elif isinstance(item, FramePair):
+            pairs.append(item)
+            stack.append(executed(item, len(pairs) - 1))
+        else:
+            rows.append(item)
+            step_a, step_b = (step.id if step is not None else None for step in (item.a, item.b))
+            stack.append(calls(step_a, step_b, item.number, pairs[item.frame].depth + 1))
+    return pairs, rows

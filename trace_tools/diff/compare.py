@@ -1,0 +1,526 @@
+"""Compare traces of many machines: one table per measured quantity, with the best marked and ratios to a base.
+
+    comparison = compare([Side("cpu.yaml", cpu_trace), Side("gpu.yaml", gpu_trace)], base="cpu")
+    comparison.tables[0].lines[0].cells[1]
+    # Cell(value=2.1e-05, low=2.0e-05, high=2.2e-05, ratio=0.012, best=True)
+
+Steps are matched as in a diff (`align`). The best is marked only if each of its passes beat every pass of the others.
+Only measurements become numbers: launch times, FLOPs of tensors without memory (device "meta") and rates without a
+roofline are absent, with the reason.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from trace_tools.analysis.distances import Distance, distances
+from trace_tools.analysis.estimates import Estimator, estimator_of
+from trace_tools.analysis.floors import (
+    NO_WORK,
+    Ceiling,
+    Floor,
+    best_known_ceiling,
+    floor_of,
+    has_work,
+    most_live_bytes,
+    why_no_floors,
+)
+from trace_tools.analysis.rates import (
+    Rate,
+    Timing,
+    computed_flops,
+    moved_bytes,
+    not_counted,
+    rates_of,
+    timing_of,
+    why_no_rate,
+)
+from trace_tools.diff.align.align import Aligned, align_all
+from trace_tools.diff.align.functions import translated
+from trace_tools.diff.difference import Side
+from trace_tools.diff.judge.times import HARNESS
+from trace_tools.errors import LectureError, UsageError
+from trace_tools.machines.peaks import peak_of
+from trace_tools.source.narrating import narrating_in
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, SourceFile, Step, Value
+from trace_tools.trace.tree import Tree
+from trace_tools.util import formats
+from trace_tools.util.garbage import collector_paused
+
+WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
+WORTH_SHOWING_BYTES = 1024
+MEASURED_UNITS = {"s": "lower", "FLOP/s": "higher", "B/s": "higher"}  # of values that the lecture computed
+SEVERAL = "several measurements ran in it"
+NOWHERE = "its FLOPs were on tensors without memory, so no device computed them"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A measured quantity; `better` is the better end, or None if neither is better."""
+
+    key: str  # in the CSV
+    title: str
+    unit: str | None  # None for a fraction
+    better: Literal["lower", "higher"] | None
+    meaning: str
+
+
+TIME = Quantity("time_s", "Time", "s", "lower", "Median over the passes, warm.")
+RATE = Quantity("flops_per_second", "Achieved FLOP/s", "FLOP/s", "higher", "Counted FLOPs ÷ time.")
+MFU = Quantity("mfu", "MFU", None, "higher", "Achieved FLOP/s ÷ the machine's own peak for the dtype inspected there.")
+BANDWIDTH = Quantity("bytes_per_second", "Bandwidth", "B/s", "higher", "Bytes its operators read and wrote ÷ time.")
+SHARE = Quantity("bandwidth_share", "Bandwidth used", None, "higher", "Bandwidth ÷ the machine's own peak.")
+MEMORY = Quantity("peak_bytes", "Peak memory", "B", "lower", "Most bytes of tensors alive at once during the step.")
+QUANTITIES = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The measurement of one machine; `low` and `high` are the extremes over its passes, `ratio` is to the base's
+    value.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None  # reason for a missing value
+    ratio: float | None = None
+    best: bool = False
+    worst: bool = False  # of at least three machines
+    intensity: float | None = None  # of a rate of arithmetic, FLOPs ÷ bytes read and written
+    dtype: str | None = None  # of such a rate, the format of its peak
+    above: str | None = None  # of a rate above its roofline, the warning
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One section, annotated step or computed value of the lecture, on every machine."""
+
+    where: Literal["section", "step", "value", "peak"]
+    function: str
+    code: str
+    line: int | None  # in the source of the first machine that has it
+    which: str  # "call 2, execution 3" if it ran several times
+    cells: tuple[Cell, ...]
+    unit: str | None = None
+    floors: tuple[Floor, ...] = ()  # of a time: lower bounds on machines that were not traced
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All lines of one quantity; `folded` are too small to show."""
+
+    quantity: Quantity
+    lines: tuple[Line, ...]
+    folded: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of many machines; tuples with one item per machine are in their order."""
+
+    title: str
+    sides: tuple[Side, ...]  # each with a unique label
+    base: int
+    aligned: tuple[Aligned | None, ...]  # each with the base; None for the base itself
+    tables: tuple[Table, ...]
+    values: tuple[Line, ...]  # measurements by the lecture itself
+    peaks: tuple[Line, ...]  # of each dtype, and memory
+    reached: tuple[Line, ...]  # the best MFU of each dtype
+    matched: int  # annotated steps that every machine has
+    unmatched: tuple[int, ...]  # annotated steps that some other machine lacks
+    notes: tuple[str, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()  # of the machines with lower bounds
+    live_bytes: int | None = None  # the maximum of bytes in live tensors, if the work was counted
+    estimator: Estimator | None = None  # from lower bounds to estimates, with its error
+
+
+@collector_paused()
+def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[Ceiling] = ()) -> Comparison:
+    """Compare two or more machines; ratios are to `base` (a label; default: the first).
+
+    Equal labels are numbered. With `ceilings`, times have lower bounds on these machines, for the work counted on the
+    base, else on the first machine whose trace has counts; a single trace is then enough. Raises UsageError for fewer
+    than two traces, for an unknown base label, or if a trace shares no step with the base.
+    """
+    if len(sides) < (1 if ceilings else 2):
+        raise UsageError(f"found {formats.plural(len(sides), 'trace')}; expected two or more to compare")
+    given = [side.label for side in sides]
+    labels = [
+        label if given.count(label) == 1 else f"{label}-{given[: index + 1].count(label)}"
+        for index, label in enumerate(given)
+    ]
+    if base is not None and base not in labels:
+        raise UsageError(f"--base {base}: no machine has this name; expected {', '.join(labels)}")
+    at = labels.index(base) if base is not None else 0
+    sides = [replace(side, label=label) for side, label in zip(sides, labels, strict=True)]
+    trees = [side.tree for side in sides]
+    every, aligned = align_all(trees, at)
+    for side, matched in zip(sides, aligned, strict=True):
+        if matched is not None and not any(row.a is not None and row.b is not None for row in matched.rows):
+            raise UsageError(f"{side.name}: shares no step with {labels[at]}; expected traces of one lecture")
+    callers = []  # of each machine the steps that called a section which does more than emit narrative
+    for tree in trees:
+        narrating, calls = narrating_in(tree), [step for step, _ in tree.section_calls()]
+        callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
+    listed = _in_order(
+        [line for line in every if any(_is_listed(step, of) for step, of in zip(line, callers, strict=True))]
+    )
+    lines = list(_lines(trees, listed, callers))
+    measurements = [
+        [
+            None if step is None else measured(step, side.trace.machine, section=step.id in of)
+            for step, side, of in zip(line, sides, callers, strict=True)
+        ]
+        for line in listed
+    ]
+    order = sorted(range(len(sides)), key=lambda index: (not has_work(sides[index].trace), index != at))
+    floors = [_floors([line[index] for index in order if has_work(sides[index].trace)], ceilings) for line in listed]
+    tables = [_table(quantity, listed, lines, measurements, at, floors) for quantity in QUANTITIES]
+    annotated = [{n for n, line in enumerate(listed) if _is_annotated(line[index])} for index in range(len(sides))]
+    everywhere = set.intersection(*annotated)
+    # Traces of one machine are left out together, or its own times would predict it; emulated ones have no times.
+    by_machine: dict[tuple[str, str], list[Distance]] = defaultdict(list)
+    for machine, trace in ((side.trace.machine, side.trace) for side in sides if ceilings):
+        if not machine.emulated:
+            by_machine[machine.device, machine.name] += distances(trace, best_known_ceiling(machine))
+    return Comparison(
+        title=sides[at].trace.title,
+        sides=tuple(sides),
+        base=at,
+        aligned=tuple(aligned),
+        tables=tuple(tables),
+        values=tuple(_values(trees, listed, lines, aligned, at)),
+        peaks=tuple(_peaks(sides, at)),
+        reached=tuple(_reached(tables[QUANTITIES.index(MFU)], at)),
+        matched=len(everywhere),
+        unmatched=tuple(len(steps - everywhere) for steps in annotated),
+        notes=tuple(_notes(sides, floors=bool(ceilings))),
+        ceilings=tuple(ceilings),
+        live_bytes=most_live_bytes(sides[order[0]].trace),
+        estimator=estimator_of(list(by_machine.values())) if ceilings else None,
+    )
+
+
+def _floors(steps: Sequence[Step | None], ceilings: Sequence[Ceiling]) -> tuple[Floor, ...]:
+    """Return a line's lower bounds, for the first machine with counts."""
+    ran = [step for step in steps if step is not None]
+    if not ran:
+        return tuple(Floor(None, why="did not run" if steps else NO_WORK) for _ in ceilings)
+    return tuple(
+        next((floor for floor in floors if floor.seconds is not None), floors[0])
+        for floors in ([floor_of(step, ceiling) for step in ran] for ceiling in ceilings)
+    )
+
+
+def _is_annotated(step: Step | None) -> bool:
+    return step is not None and step.annotated
+
+
+def _is_listed(step: Step | None, callers: Container[int]) -> bool:
+    """Return whether a step is listed, because it called a section, is annotated, or measured something."""
+    if step is None:
+        return False
+    return step.annotated or step.id in callers or any(_is_measured(value) for _, value in step.values or ())
+
+
+def _is_measured(value: Value) -> bool:
+    """Return whether a value is a measurement by the lecture, that is, in seconds or per second, or varying."""
+    return type(value.value) in (int, float) and (value.unit in MEASURED_UNITS or value.varies or value.clock)
+
+
+def _in_order(lines: Sequence[Sequence[Step | None]]) -> list[Sequence[Step | None]]:
+    """Merge the orders of several machines; additional steps of a machine stay after their predecessor."""
+    merged: list[int] = []
+    for machine in range(len(lines[0]) if lines else 0):
+        order = sorted((step.id, n) for n, line in enumerate(lines) if (step := line[machine]) is not None)
+        present, last = set(merged), None
+        after: dict[int | None, list[int]] = {}
+        for _, n in order:
+            if n in present:
+                last = n
+            else:
+                after.setdefault(last, []).append(n)
+        merged = [*after.get(None, ()), *(new for n in merged for new in (n, *after.get(n, ())))]
+    return [lines[n] for n in merged]
+
+
+def _lines(
+    trees: Sequence[Tree], listed: Sequence[Sequence[Step | None]], callers: Sequence[Container[int]]
+) -> Iterator[Line]:
+    """Locate each line in the source of the first machine that has it."""
+    codes = [[_first_lines(source) for source in tree.trace.sources] for tree in trees]
+    numbers = [_call_numbers(tree) for tree in trees]
+    for line in listed:
+        index, step = next((index, step) for index, step in enumerate(line) if step is not None)
+        frame = trees[index].frames[step.frame]
+        calls = ".".join(map(str, numbers[index][step.frame]))
+        which = [f"call {calls}"] * bool(calls) + [f"execution {step.execution}"] * (step.execution > 1)
+        code = codes[index][frame.source].get(step.statement, "")
+        where: Literal["section", "step"] = "section" if step.id in callers[index] else "step"
+        yield Line(where, frame.function, code, step.line, ", ".join(which), ())
+
+
+def _first_lines(source: SourceFile) -> Mapping[int, str]:
+    """Return each statement's first line without its comment, by number."""
+    try:
+        return parse_source(source.text, source.path).first_lines()
+    except LectureError:  # the syntax of another Python version
+        return {}
+
+
+def _call_numbers(tree: Tree) -> Mapping[int, Sequence[int]]:
+    """Return the numbers that distinguish each call on its path from the module: n-th executions and calls, from 2
+    on.
+    """
+    numbers: dict[int, tuple[int, ...]] = {}
+    calls: Counter[tuple[int, str, int]] = Counter()
+    for frame in tree.frames.values():
+        caller = tree.by_id.get(frame.of) if frame.of is not None else None
+        if caller is None:
+            numbers[frame.frame] = ()
+            continue
+        of = (caller.frame, frame.function, caller.execution)
+        calls[of] += 1
+        numbers[frame.frame] = (*numbers[caller.frame], *(n for n in (caller.execution, calls[of]) if n > 1))
+    return numbers
+
+
+def _table(
+    quantity: Quantity,
+    listed: Sequence[Sequence[Step | None]],
+    lines: Sequence[Line],
+    measurements: Sequence[Sequence[Mapping[str, Cell] | None]],
+    base: int,
+    floors: Sequence[tuple[Floor, ...]],
+) -> Table:
+    """Return one quantity's lines; for sections, only time and memory. Times have lower bounds."""
+    kept: list[Line] = []
+    folded: list[Line] = []
+    for steps, line, measurement, least in zip(listed, lines, measurements, floors, strict=True):
+        section = line.where == "section" and quantity in (TIME, MEMORY)
+        row_cells = [m[quantity.key] if m is not None else Cell(None, why="did not run") for m in measurement]
+        numbers = [cell.value for cell in row_cells if cell.value is not None]
+        if not numbers or not (section or any(map(_is_annotated, steps))):
+            continue
+        small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
+        where: Literal["section", "step"] = "section" if section else "step"
+        cells, under = beside(row_cells, base, quantity.better), least if quantity == TIME else ()
+        row = replace(line, where=where, cells=cells, floors=under)
+        (kept if section or max(numbers) >= small else folded).append(row)
+    return Table(quantity, tuple(kept), tuple(folded))
+
+
+def beside(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
+    """Return a row's cells with ratios to the base; the best is marked if each of its passes beat every pass of the
+    others.
+
+    Of at least three machines, the worst is marked in the same way.
+    """
+    (best, worst), count = extremes(cells, better), sum(cell.value is not None for cell in cells)
+    against = cells[base].value
+    return tuple(
+        replace(
+            cell,
+            ratio=cell.value / against if cell.value is not None and against else None,
+            best=count > 1 and best == (index,),
+            worst=count > 2 and worst == (index,),
+        )
+        for index, cell in enumerate(cells)
+    )
+
+
+def extremes(cells: Sequence[Cell], better: str | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the indices of the best machines and of the worst, in order.
+
+    If the passes of the leader do not beat every pass of another machine, both are returned. Both tuples are empty if
+    neither end is better.
+    """
+    spans: dict[int, tuple[float, float]] = {}
+    for index, cell in enumerate(cells):
+        if cell.value is not None:
+            ends = [end for end in (cell.low, cell.high, cell.value) if end is not None]
+            spans[index] = min(ends), max(ends)
+    if better is None or not spans:
+        return (), ()
+    lowest_end, highest_end = min(high for _, high in spans.values()), max(low for low, _ in spans.values())
+    lowest = tuple(index for index, (low, _) in spans.items() if low <= lowest_end)
+    highest = tuple(index for index, (_, high) in spans.items() if high >= highest_end)
+    return (lowest, highest) if better == "lower" else (highest, lowest)
+
+
+def _values(
+    trees: Sequence[Tree],
+    listed: Sequence[Sequence[Step | None]],
+    lines: Sequence[Line],
+    aligned: Sequence[Aligned | None],
+    base: int,
+) -> Iterator[Line]:
+    """Yield the measurements that the lecture inspected, that is, values in seconds or per second, or varying.
+
+    A variable with another name on another machine is matched.
+    """
+    for steps, line in zip(listed, lines, strict=True):
+        of_base = steps[base]
+        frame = trees[base].frames[of_base.frame] if of_base is not None else None
+        read: dict[str, list[Value | None]] = {}
+        for index, step in enumerate(steps):
+            own = {
+                name: value for name, value in (step.values or () if step is not None else ()) if _is_measured(value)
+            }
+            matched = aligned[index]
+            renamed = matched.matching.renamed(frame.source, frame.function) if matched is not None and frame else {}
+            for name_in_base, values in read.items():
+                values[index] = own.pop(translated(name_in_base, renamed), None)
+            for name, value in own.items():
+                read[name] = [value if other == index else None for other in range(len(steps))]
+        for name, values in read.items():
+            value = next(value for value in values if value is not None)
+            if len({v.value for v in values if v is not None}) == 1 and not value.varies:
+                continue  # a constant with such a unit is not a measurement
+            better = MEASURED_UNITS.get(value.unit or "")
+            yield replace(
+                line, where="value", code=name, cells=beside([*map(_value_cell, values)], base, better), unit=value.unit
+            )
+
+
+def _value_cell(value: Value | None) -> Cell:
+    alone = _number(value.value) if value is not None else None
+    if value is None or alone is None:
+        return Cell(None, why="this machine has no such number")
+    samples = [number for s in value.samples or value.cold_samples or () if (number := _number(s)) is not None]
+    return _cell(samples) if samples else Cell(alone)
+
+
+def _number(value: Scalar) -> float | None:
+    """Return a number as a float; None for other values and for numbers beyond the range of floats."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < LARGEST_FLOAT else None
+
+
+def _cell(samples: Sequence[float]) -> Cell:
+    return Cell(statistics.median(samples), min(samples), max(samples))
+
+
+def _peaks(sides: Sequence[Side], base: int) -> Iterator[Line]:
+    """Yield every peak of a machine, memory last; the best datasheet peak is marked."""
+    machines = [side.trace.machine for side in sides]
+    names = dict.fromkeys(peak.name for machine in machines for peak in machine.peaks)
+    for name in sorted(names, key=lambda name: name == "memory"):
+        peaks = [peak_of(machine, name) for machine in machines]
+        cells = []
+        for peak in peaks:
+            rate = peak.per_second if peak is not None else None
+            cells.append(Cell(rate, rate, rate, None if rate else peak.source if peak else "not in the table"))
+        unit = BANDWIDTH.unit if name == "memory" else "OP/s" if name.startswith("int") else RATE.unit
+        is_measured = any(peak is not None and peak.measured for peak in peaks)  # then its spread is unknown
+        yield Line("peak", "", name, None, "", beside(cells, base, None if is_measured else "higher"), unit)
+
+
+def _reached(utilisation: Table, base: int) -> Iterator[Line]:
+    """Yield, for each dtype, the highest MFU that an annotated step of each machine reached."""
+    columns = list(zip(*(line.cells for line in (*utilisation.lines, *utilisation.folded)), strict=True))
+    for dtype in dict.fromkeys(cell.dtype for column in columns for cell in column if cell.dtype is not None):
+        none = Cell(None, why="no annotated step used it")
+        cells = [
+            max((cell for cell in column if cell.dtype == dtype), key=lambda cell: cell.value or 0.0, default=none)
+            for column in columns
+        ]
+        yield Line("peak", "", dtype, None, "", beside(cells, base, None))
+
+
+def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:
+    for side in sides:
+        run, peaks = side.trace.run, side.trace.machine.peaks
+        if not run.complete:
+            yield f"{side.label} is partial ({run.ended}): later steps are missing here."
+        if run.passes < 2:
+            yield f"{side.label} ran one pass: run-to-run variation unknown; use --passes 3."
+        missing = [peak.name for peak in peaks if not peak.per_second]
+        if missing or not peaks:
+            what = ", ".join(missing) or "any dtype"
+            yield f"{side.label}: no peak is known for {what}, so its MFU is not shown."
+    for what, values in (
+        ("lecture's source", {tuple(s.text for s in side.trace.sources) for side in sides}),
+        ("torch", {dict(side.trace.versions).get("torch") for side in sides}),
+        ("seed", {side.trace.run.seed for side in sides}),
+    ):
+        if len(values) > 1:
+            yield f"The {what} differs between these machines."
+    for side in sides if floors else ():
+        if why := why_no_floors(side.trace):
+            yield f"{side.label} has no counted work for lower bounds: {why}."
+
+
+# --- one step on one machine ----------------------------------------------------------------------
+
+
+def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[str, Cell]:
+    """Return the measurements of one step by quantity; of a step that called `measure`, for one call of its function.
+
+    A section's time is its total.
+    """
+    timing = timing_of(step, machine)
+    several = len(step.measured or ()) > 1
+    rates = {} if several else {rate.name: rate for rate in rates_of(step, timing, machine)}
+    counted = step.measured[0] if step.measured and not several else step.meters
+    if several:
+        why = SEVERAL
+    elif counted is None:
+        why = "nothing was counted"
+    elif counted.flops and not computed_flops(counted):
+        why = NOWHERE
+    else:
+        why = (
+            not_counted(counted)
+            or (None if step.measured else why_no_rate(step, timing))
+            or counted.why
+            or "the step did no such work"
+        )
+    flops = rates.get("FLOP/s") if counted is not None and moved_bytes(counted) else None
+    bandwidth = rates.get("B/s")
+    peak = step.meters.peak_bytes if step.meters is not None else None
+    return {
+        TIME.key: _time(timing, step, section=section),
+        RATE.key: _rate(flops, timing, why),
+        MFU.key: _rate(flops, timing, why, share=True),
+        BANDWIDTH.key: _rate(bandwidth, timing, why),
+        SHARE.key: _rate(bandwidth, timing, why, share=True),
+        MEMORY.key: Cell(None, why=(step.meters.why if step.meters else None) or "nothing was counted")
+        if peak is None
+        else _cell([float(peak)]),
+    }
+
+
+def _time(timing: Timing | None, step: Step, *, section: bool) -> Cell:
+    """Return the time of a step, or of a section including all its measurements."""
+    if step.measured and len(step.measured) > 1:
+        return Cell(None, why=SEVERAL)
+    if step.harness and not step.measured and not section:
+        return Cell(None, why=HARNESS)
+    if timing is None:
+        return Cell(None, why="it was suspended" if step.suspended else "no pass timed it")
+    if timing.clock == "launch":
+        return Cell(None, why="only its launch was timed; annotate the statement to time it")
+    return _cell([ns / 1e9 for ns in timing.samples_ns])
+
+
+def _rate(rate: Rate | None, timing: Timing | None, why: str, *, share: bool = False) -> Cell:
+    """Return an achieved rate, or its share of the roofline, with the extremes computed from the fastest and slowest
+    times.
+    """
+    if rate is None:
+        return Cell(None, why=why)
+    value = rate.share if share else rate.per_second
+    if value is None:
+        return Cell(None, why=rate.roof)
+    assert timing is not None  # a rate requires a time
+    middle = statistics.median(timing.samples_ns)
+    slowest, fastest = max(timing.samples_ns), min(timing.samples_ns)
+    high = value * middle / fastest if fastest else None
+    low = value * middle / slowest
+    return Cell(value, low, high, intensity=rate.intensity, dtype=rate.peak, above=rate.above)

@@ -1,0 +1,329 @@
+"""Represent the difference between two traces as one value: `judge.between` builds it, all reports read it.
+
+    Difference
+      settings   settings, versions and hardware that differ
+      matching   functions and statements of A and B that were edited, renamed or moved
+      frames     calls, matched as a tree
+      rows       executions of statements, in the order of the lecture
+        findings   differences of values, claims, memory, FLOPs, steps, output
+        times      the comparison of durations, the step's own or its measured calls'
+
+A missing counterpart is `None`. Steps and frames are the traces' own. "A" is the base, "B" the trace under test: ratios
+are B / A, so more than 1 is slower.
+
+    difference.rows[12].findings[0]
+    # Finding("values", "changed", Subject("value", 0, "y.stride()"), a=Value("tuple", …), b=Value("tuple", …), …)
+
+Both sides of a finding are data; `wording` turns them into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from trace_tools.analysis.rates import Clock
+from trace_tools.diff.align.functions import FunctionMatch, Matching
+from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
+from trace_tools.trace.tree import Tree
+
+Aspect = Literal["claims", "values", "time", "memory", "flops", "steps", "output"]
+ASPECTS: tuple[Aspect, ...] = ("claims", "values", "time", "memory", "flops", "steps", "output")
+
+Verdict = Literal[
+    "same",
+    "varies",  # between the passes of A or of B
+    "random",  # it depends on a device's generator in A or B
+    "sign of zero",  # 0.0 on one side, -0.0 on the other
+    "rounding",  # within the tolerance for its dtype
+    "changed",
+    "faster",
+    "slower",
+    "no difference detected",  # does not mean "same"
+    "two modes",  # of times, not judged because a side's own runs show both durations; `why` names the runs
+    "not judged",  # `why` has the reason
+    "ratio",  # of times on different machines: everything differs
+    "claim flipped",
+    "only in A",
+    "only in B",
+    "edited",  # of a statement, which explains later differences
+]
+
+# Verdicts on values that never matter, with their plural for reports; all others except "same" matter.
+HARMLESS: dict[Verdict, str] = {
+    "varies": "vary or depend on clocks",
+    "random": "device-random",
+    "rounding": "rounding only",
+    "sign of zero": "differ only in the sign of a zero",
+}
+
+Kind = Literal[
+    "value",  # an inspected expression
+    "argument",  # of a call that the statement made, if the `def` line is inspected
+    "claim",
+    "side",  # of a claim's comparison
+    "counter",  # a field of `Meters`, `allocated_bytes`, or "operators"
+    "measured",  # one call of `measure`, a field of `Measured`
+    "executions",  # how often a statement ran in one call
+    "step",  # whether it ran
+    "raised",
+    "printed",
+    "warnings",
+    "told",  # prose, tables, figures
+    "time",  # its own
+    "launch",  # of its own time on a device: until the host had launched it
+]
+Observation = Value | Claim | Raised | Scalar  # the observation of one side; counts are integers
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The subject of a finding; its row gives frame, statement and execution."""
+
+    kind: Kind
+    index: int = 0  # index within its kind in the step of B, or of A if only A has it
+    expression: str = ""  # from B's source, or A's if only A has it; of a count the field
+    function: str = ""  # the function of an argument
+
+
+OWN_TIME = Subject("time")
+LAUNCH_TIME = Subject("launch")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the compared traces, with its name."""
+
+    name: str  # the file's path, or REV:path
+    trace: Trace
+    label: str = ""  # a short name; by default the machine's folder
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.trace.machine.slug)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The call tree of the trace."""
+        return Tree(self.trace)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the lecture ran to its end and the file is whole."""
+        return self.trace.run.complete
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A difference that existed before the lecture began."""
+
+    group: Literal["setting", "version", "machine", "source"]
+    name: str  # "seed", "torch", "threads", "lecture.py"
+    a: Scalar  # None if missing on that side
+    b: Scalar
+    unit: str | None = None  # "B", "FLOP/s"
+    measured: tuple[bool, bool] = (False, False)  # whether that side of a peak was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One difference between two executions."""
+
+    aspect: Aspect
+    verdict: Verdict
+    subject: Subject
+    a: Observation = None  # the observation; None if missing on that side
+    b: Observation = None
+    detail: str | None = None  # the exact difference, or its size
+    matters: bool = False  # it makes the exit code 1 by default
+    size: float = 0.0  # of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
+    cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
+    origin: int | None = None  # the row it may follow from: an edit, a longer loop, a changed count
+    setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFinding:
+    """The comparison of the durations of one execution, or of one call that it measured; ratios are B / A.
+
+    `a_ns` and `b_ns` are the execution's own, over processes: geometric means if times were judged, else medians. On
+    one machine, whole statements are judged, and the fields from `overall` on are about all executions of the
+    statement.
+    """
+
+    verdict: Verdict  # "faster", "slower", "no difference detected", "two modes", "not judged", "ratio", "only in …"
+    clock: Clock  # "call" of a function given to `measure`; "launch" of a launch
+    a_ns: float
+    b_ns: float
+    ratio: float | None = None
+    executions: int = 1  # that were judged together
+    overall: float | None = None  # their ratio
+    interval: tuple[float, float] | None = None  # of that, 95%
+    p: float | None = None  # under the hypothesis of no difference
+    adjusted_p: float | None = None  # after Benjamini–Hochberg
+    detectable: float | None = None  # the smallest ratio (above 1) that would probably have been detected
+    a_share: float | None = None  # of the machine's own roofline, compute or memory, whichever is larger
+    b_share: float | None = None
+    roof: str | None = None  # its peak: "memory", "bfloat16"; "A: …, B: …" if they differ
+    why: str | None = None  # reason for not judging it
+    cause: int | None = None  # the row, inside this one's call, with most of the difference
+    origin: int | None = None  # as in `Finding`
+    subject: Subject = OWN_TIME  # or LAUNCH_TIME; or ("measured", k): seconds of one call, by the step's k-th `measure`
+    a_samples_ns: tuple[float, ...] = ()  # one per process, where both sides were timed
+    b_samples_ns: tuple[float, ...] = ()
+
+    @property
+    def matters(self) -> bool:
+        """Return whether this is a verdict on one machine that makes the exit code 1."""
+        return self.verdict in ("faster", "slower")
+
+    @property
+    def change_ns(self) -> float:
+        """The additional time of B (ns); negative if B was faster."""
+        return self.b_ns - self.a_ns
+
+
+@dataclass(frozen=True, slots=True)
+class FramePair:
+    """One call in A, in B or in both; `parent` is the row that made it (None if not traced)."""
+
+    a: Frame | None
+    b: Frame | None
+    parent: int | None
+    depth: int
+    section: str | None = None  # its section, with B's name if B has it, or None for the module and `main`
+
+    @property
+    def frame(self) -> Frame:
+        """The call in B, or in A if only A has it."""
+        frame = self.b or self.a
+        assert frame is not None
+        return frame
+
+
+@dataclass(frozen=True, slots=True)
+class StepPair:
+    """One execution of one statement in A, in B or in both; `frame` is its index in `Difference.frames`."""
+
+    number: int  # its index in `Difference.rows`
+    frame: int
+    a: Step | None
+    b: Step | None
+    edited: bool = False  # the statement's code is not the same, or only one side has it
+    beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
+    excused: str | None = None  # why it is no difference that one side lacks it
+    findings: tuple[Finding, ...] = ()  # without equal observations
+    times: tuple[TimeFinding, ...] = ()  # its own and its launch's; or one for each of its measurements
+
+    @property
+    def step(self) -> Step:
+        """The step of B, or of A if only A has it."""
+        step = self.b or self.a
+        assert step is not None
+        return step
+
+    @property
+    def time(self) -> TimeFinding | None:
+        """The representative time of the row; of several measurements, the first that was judged different."""
+        return next((time for time in self.times if time.matters), self.times[0] if self.times else None)
+
+    @property
+    def matters(self) -> bool:
+        """Return whether any finding here makes the exit code 1."""
+        return any(finding.matters for finding in self.all)
+
+    @property
+    def all(self) -> list[Finding | TimeFinding]:
+        """All findings of the row."""
+        return [*self.findings, *self.times]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStatistics:
+    """Counts of judged times, and the smallest changes that could have been detected."""
+
+    judged: int = 0  # steps with a verdict
+    different: int = 0  # of them faster or slower
+    statements: int = 0  # tested; all executions of a statement in a function are judged together
+    not_judged: tuple[tuple[str, int], ...] = ()  # (reason, number of steps)
+    a_processes: int = 0  # the maximum over steps
+    b_processes: int = 0
+    noise: float | None = None  # standard deviation of a typical statement's log between processes; 0.03 is about 3%
+    degrees_of_freedom: float | None = None  # of the prior that each statement's variance is shrunk towards
+    drift: float | None = None  # B / A common to most statements, attributed to the machine
+    detectable: float | None = None  # the smallest ratio that would have been detected in half of the statements
+    passes_for_20_percent: int | None = None  # processes per side that would detect a 20% change in half of them
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The tolerance within which two numbers of a dtype are equal: |b − a| ≤ absolute + relative · |a|."""
+
+    dtype: str
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Everything that differs between two traces."""
+
+    a: Side
+    b: Side
+    same_machine: bool
+    settings: tuple[SettingChange, ...]
+    matching: Matching
+    frames: tuple[FramePair, ...]
+    rows: tuple[StepPair, ...]
+    times: TimeStatistics
+    counts: tuple[tuple[Aspect, Verdict, int], ...]  # number of findings with each verdict, including "same"
+    tolerances: tuple[Tolerance, ...]  # the tolerances that were used
+    notes: tuple[str, ...] = ()  # partial traces, and comparisons left out, with reasons
+    ignored: tuple[str, ...] = ()  # excluded by --only and --ignore
+    time_not_judged: str | None = None  # why no time could be judged although that was asked for: exit code 3
+
+    @property
+    def same_source(self) -> bool:
+        """Return whether both sides ran the same code."""
+        return self.matching.same
+
+    @property
+    def functions(self) -> tuple[FunctionMatch, ...]:
+        """The matched functions that differ."""
+        return self.matching.functions
+
+    @property
+    def matters(self) -> bool:
+        """Return whether any difference matters: exit code 1."""
+        return any(row.matters for row in self.rows)
+
+    def findings(self, aspect: Aspect) -> Iterator[tuple[StepPair, Finding]]:
+        """Yield every finding of one aspect with its row, in the order of the lecture."""
+        for row in self.rows:
+            for finding in row.findings:
+                if finding.aspect == aspect:
+                    yield row, finding
+
+    def function_of(self, row: StepPair) -> str:
+        """Return the qualified name of a row's function, in B if it has it."""
+        return self.frames[row.frame].frame.function
+
+    def renamed(self, row: StepPair) -> Mapping[str, str]:
+        """Return the variables with another name in B, in a row's function."""
+        frame = self.frames[row.frame].a
+        return self.matching.renamed(frame.source, frame.function) if frame is not None else {}
+
+    def source_line(self, row: StepPair) -> str:
+        """Return the text of a row's line, stripped, from B if it has it."""
+        pair, on_b = self.frames[row.frame], row.b is not None
+        frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)
+        assert frame is not None
+        lines = _lines(side.trace.sources[frame.source].text)
+        line = row.step.line
+        return lines[line - 1].strip() if line <= len(lines) else ""
+
+
+@lru_cache(maxsize=16)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n"))

@@ -1,0 +1,1 @@
+"""Judge how matched executions differ, and how certain that is."""

@@ -1,0 +1,234 @@
+"""Compare two traces in stages.
+
+difference = difference_between(Side("a.yaml", a), Side("b.yaml", b), Choices(aspects=frozenset({"time"})))
+difference.matters     # whether any difference matters
+
+align              matches calls and steps
+findings_between   finds differences of values, claims, counts and output, step by step
+judge_times        judges durations (`bench` judges rounds of processes instead)
+explained          attributes findings to settings, causes, clocks and edits
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from statistics import median
+
+from trace_tools.analysis.rates import timing_of
+from trace_tools.diff.align.align import Aligned, align
+from trace_tools.diff.difference import (
+    ASPECTS,
+    Aspect,
+    Difference,
+    Finding,
+    FramePair,
+    Side,
+    StepPair,
+    Subject,
+    TimeFinding,
+    TimeStatistics,
+    Verdict,
+)
+from trace_tools.diff.judge.causes import with_causes
+from trace_tools.diff.judge.findings import StepJudge, absence
+from trace_tools.diff.judge.nondeterminism import excuses
+from trace_tools.diff.judge.origins import with_origins, with_settings
+from trace_tools.diff.judge.settings import is_same_machine, notes_of, settings_of
+from trace_tools.diff.judge.times import judge_times
+from trace_tools.diff.judge.tolerance import Tolerances
+from trace_tools.diff.judge.values import Context
+from trace_tools.diff.wording import subject_text
+from trace_tools.errors import UsageError
+from trace_tools.util.garbage import collector_paused
+
+UNRELATED = 0.1  # share of the shorter trace's steps with a counterpart, below which it counts as another lecture
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What to compare, and how strictly."""
+
+    aspects: frozenset[Aspect] = frozenset(ASPECTS)
+    ignored: tuple[str, ...] = ()  # patterns of expressions and functions to leave out, as in a shell
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    force: bool = False  # compare lectures without common code
+    time_asked: bool = False  # explicitly: then two machines cannot give an answer
+
+    def wants(self, finding: Finding, function: str) -> bool:
+        """Return whether a finding was asked for."""
+        names = (subject_text(finding.subject), finding.subject.expression, function)
+        return finding.aspect in self.aspects and not any(map(self.ignores, names))
+
+    def ignores(self, name: str) -> bool:
+        """Return whether an expression or function is left out."""
+        return any(fnmatchcase(name, pattern) for pattern in self.ignored)
+
+
+DEFAULT = Choices()
+
+
+@collector_paused()  # else a third of the time is spent collecting garbage
+def difference_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Aligned | None = None) -> Difference:
+    """Compare two traces; pass `aligned` if they are aligned already.
+
+    Raises `UsageError` if one has no steps, or they are of unrelated lectures and `force` is off.
+    """
+    judged = findings_between(a, b, choices, aligned)
+    if "time" in choices.aspects:
+        judged = judge_times(judged, asked=choices.time_asked)
+    return explained(judged, choices)
+
+
+def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Aligned | None = None) -> Difference:
+    """Compare everything except times; only the time of a step that one side lacks is included.
+
+    The result is not explained yet. Raises `UsageError` as `difference_between` does.
+    """
+    aligned = aligned or align(a.tree, b.tree)
+    matched = [row for row in aligned.rows if row.a is not None and row.b is not None]
+    _refuse_unrelated(a, b, len(matched), force=choices.force)
+    same_machine = is_same_machine(a.trace.machine, b.trace.machine)
+    devices = a.trace.machine.device, b.trace.machine.device
+    same_torch = dict(a.trace.versions).get("torch") == dict(b.trace.versions).get("torch")
+    context = Context(choices.tolerances, devices)
+    judge = StepJudge(context, same_counters=devices[0] == devices[1] and same_torch)
+    absent, uneven = excuses(aligned, a, b)
+    last_matched = matched[-1].number if matched else -1
+    last_execution = {(row.frame, row.step.statement): row.number for row in matched}
+    called: dict[int, list[FramePair]] = {}
+    for call in aligned.frames:
+        if call.parent is not None:
+            called.setdefault(call.parent, []).append(call)
+    counts: Counter[tuple[Aspect, Verdict]] = Counter()
+    rows = []
+    for row in aligned.rows:
+        pair = aligned.frames[row.frame]
+        findings: list[Finding] = []
+        times: tuple[TimeFinding, ...] = ()
+        if row.a is not None and row.b is not None and pair.a is not None and pair.b is not None:
+            findings += judge.findings(row.a, row.b, aligned.matching.renamed(pair.a.source, pair.a.function))
+            if last_execution[row.frame, row.b.statement] == row.number and a.is_complete and b.is_complete:
+                in_a = a.tree.executions(pair.a.frame, row.a.statement)
+                in_b = b.tree.executions(pair.b.frame, row.b.statement)
+                if in_a != in_b:
+                    why = uneven.get(row.number)
+                    verdict: Verdict = "changed" if why is None else "varies"
+                    size = abs(in_b - in_a)
+                    findings.append(
+                        Finding("steps", verdict, Subject("executions"), in_a, in_b, why, why is None, size)
+                    )
+            findings += judge.arguments(called.get(row.number, ()), aligned.matching)
+        else:
+            unjudged = _why_unjudged(a, b, row, last_matched)
+            alone = _alone(a, b, row) if unjudged is None and "time" in choices.aspects else None
+            times = (alone,) if alone is not None else ()
+            findings.append(absence(row, absent.get(row.number), unjudged, alone))
+        findings = [finding for finding in findings if choices.wants(finding, pair.frame.function)]
+        counts.update((finding.aspect, finding.verdict) for finding in findings)
+        differing = tuple(finding for finding in findings if finding.verdict != "same")
+        excused = absent.get(row.number)
+        if differing or times or excused is not None:
+            row = replace(row, findings=differing, times=times, excused=excused)
+        rows.append(row)
+    left_out = [aspect for aspect in ASPECTS if aspect not in choices.aspects]
+    return Difference(
+        a=a,
+        b=b,
+        same_machine=same_machine,
+        settings=settings_of(a.trace, b.trace),
+        matching=aligned.matching,
+        frames=aligned.frames,
+        rows=tuple(rows),
+        times=TimeStatistics(),
+        counts=tuple((*of, n) for of, n in counts.items()),
+        tolerances=tuple(choices.tolerances.of(dtype) for dtype in sorted(context.used)),
+        notes=tuple(_notes(a, b, aligned, same_machine=same_machine, zeros=counts["values", "sign of zero"])),
+        ignored=(*left_out, *choices.ignored),
+    )
+
+
+def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
+    """Attribute findings and times to a setting that they repeat, to a cause, or to an edit that they may follow
+    from.
+    """
+    counts = Counter({(aspect, verdict): n for aspect, verdict, n in difference.counts})
+    rows = []
+    for row in difference.rows:
+        if choices.ignores(difference.function_of(row)):
+            row = replace(row, times=tuple(replace(t, verdict="not judged", why="ignored") for t in row.times))
+        counts.update(("time", time.verdict) for time in row.times)
+        rows.append(row)
+    rows = with_settings(rows, difference)
+    rows = with_causes(rows, difference.frames)
+    rows = [_excused(row, rows) for row in rows]
+    rows = with_origins(rows, difference.frames)
+    counted = tuple((aspect, verdict, n) for (aspect, verdict), n in sorted(counts.items()))
+    return replace(difference, rows=tuple(rows), counts=counted)
+
+
+def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
+    """Excuse the counts and times of calls that contain steps which depend on a clock."""
+
+    if not row.findings and not row.times:
+        return row
+
+    def why(f: Finding | TimeFinding) -> str | None:
+        if isinstance(f, TimeFinding):
+            return rows[f.cause].excused if f.cause is not None else None
+        return rows[row.number if f.cause is None else f.cause].excused if f.aspect in ("flops", "memory") else None
+
+    if not any(why(item) for item in row.all):
+        return row
+    findings = (
+        replace(f, verdict="varies", matters=False, detail=reason) if (reason := why(f)) else f for f in row.findings
+    )
+    times = (replace(t, verdict="not judged", why=reason, cause=None) if (reason := why(t)) else t for t in row.times)
+    return replace(row, findings=tuple(findings), times=tuple(times))
+
+
+def _refuse_unrelated(a: Side, b: Side, matched: int, *, force: bool) -> None:
+    steps = [len(side.tree.by_id) for side in (a, b)]
+    for side, count in zip((a, b), steps, strict=True):
+        if not count:
+            raise UsageError(f"{side.name}: has no steps to compare")
+    if matched < UNRELATED * min(steps) and not force:
+        raise UsageError(
+            f"{a.name} and {b.name} are traces of different lectures: {matched:,} of {steps[0]:,} and {steps[1]:,} "
+            "steps have a counterpart; expected traces of one lecture, or of two versions of it"
+        )
+
+
+def _why_unjudged(a: Side, b: Side, row: StepPair, last_matched: int) -> str | None:
+    """Return why a step that one side lacks is no difference of the lecture, or None."""
+    other, letter = (b, "B") if row.b is None else (a, "A")
+    if row.beyond_limit:
+        return f"{letter} only counted this execution, which is beyond --limit"
+    if not other.is_complete and row.number > last_matched:
+        return f"{letter} is partial and ended before this step"
+    only = other.trace.run.only
+    return f"{letter} ran only {only}" if only and a.trace.run.only != b.trace.run.only else None
+
+
+def _alone(a: Side, b: Side, row: StepPair) -> TimeFinding | None:
+    """Return the time of a step that one side lacks, which may explain why its caller got slower."""
+    timing = timing_of(row.step, (a if row.b is None else b).trace.machine)
+    if timing is None or timing.clock == "launch":
+        return None
+    took = median(timing.whole_ns or timing.samples_ns)
+    if row.b is None:
+        return TimeFinding("only in A", timing.clock, took, 0.0)
+    return TimeFinding("only in B", timing.clock, 0.0, took)
+
+
+def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool, zeros: int) -> Iterator[str]:
+    if not same_machine:
+        yield "two machines: times are shown as ratios and as shares of each machine's own roof, but not judged"
+    yield from notes_of(a, "A")
+    yield from notes_of(b, "B")
+    if not aligned.matching.parsed:
+        yield "a source is not valid in this version of Python; statements were matched by line"
+    if zeros:  # they compare equal, but a division by them gives different results
+        yield f"{zeros:,} {'value is' if zeros == 1 else 'values are'} 0.0 on one side and -0.0 on the other"

@@ -1,0 +1,218 @@
+"""Find the cause of each finding, so that a report can lead with it.
+
+A leak shows at every later step, a slow statement in every call around it, and a longer loop in each statement of its
+body. In each such chain, the first and innermost row is the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from trace_tools.diff.difference import Finding, FramePair, Kind, Observation, StepPair
+from trace_tools.trace.model import Raised
+
+SHARE = 0.5  # least share of a call's change that differing statements inside it must explain to be its cause
+
+
+def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
+    """Return the rows with the causes of their findings and times."""
+    explained = list(rows)
+    ended = [number for ends, number in in_order(rows, frames) if ends]
+    _repeated(explained)
+    # what only one side has, inside a call that only it made, follows from that call
+    for row in explained:
+        parent = frames[row.frame].parent
+        if parent is None or (row.a is not None and row.b is not None):
+            continue
+        caller = explained[parent]
+        if (caller.a is None) == (row.a is None) and (caller.b is None) == (row.b is None):
+            above = next((f.cause for f in caller.findings if _one_sided(f)), None)
+            cause = parent if above is None else above
+            _explain(explained, row.number, cause, lambda f: f.aspect in ("steps", "claims", "output"))
+    _memory(explained, ended)
+    _counted(explained, ended)
+    # an exception that passes through a call follows from its origin
+    began: tuple[int, Observation, Observation] | None = None
+    for number in ended:
+        for f in explained[number].findings:
+            if f.verdict == "claim flipped":
+                began = (number, None, explained[number].step.raised)
+            elif f.subject.kind == "raised" and f.verdict == "changed":
+                if began is not None and began[0] > number and _is_type(began[1], f.a) and _is_type(began[2], f.b):
+                    _explain(explained, number, began[0], lambda f: f.subject.kind == "raised")
+                else:
+                    began = (number, f.a, f.b)
+    _slow(explained, frames, ended, "time")
+    _slow(explained, frames, ended, "launch")
+    return explained
+
+
+def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[tuple[bool, int]]:
+    """Yield (whether it ends, number) as rows begin and end; a call ends after everything in it."""
+    opened: list[int] = []
+    for row in rows:
+        while opened and frames[rows[opened[-1]].frame].depth >= frames[row.frame].depth:
+            yield True, opened.pop()
+        opened.append(row.number)
+        yield False, row.number
+    yield from ((True, number) for number in reversed(opened))
+
+
+def _explain(rows: list[StepPair], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
+    """Set the cause of a row's findings, unless they have one already."""
+    findings = rows[number].findings
+    explained = tuple([replace(f, cause=cause) if f.cause is None and which(f) else f for f in findings])
+    if explained != findings:
+        rows[number] = replace(rows[number], findings=explained)
+
+
+def _one_sided(finding: Finding) -> bool:
+    return finding.aspect == "steps" and finding.verdict in ("only in A", "only in B")
+
+
+def _repeated(rows: list[StepPair]) -> None:
+    """Report a loop that ran more often once; executions that one side lacks follow from it."""
+    # (frame, statement) → the difference in executions, and the row with that finding
+    more: dict[tuple[int, int], tuple[int, int]] = {}
+    for row in rows:
+        for f in row.findings:
+            if f.subject.kind == "executions" and isinstance(f.a, int) and isinstance(f.b, int):
+                more[row.frame, row.step.statement] = (f.b - f.a, row.number)
+    loops: dict[tuple[int, int], int] = {}  # (frame, statement) → the row of the loop's header
+    for frame, statement in sorted(more):
+        before = (frame, statement - 1)  # each statement of a loop's body follows the previous one
+        same = before in more and more[before][0] == more[frame, statement][0]
+        loops[frame, statement] = loops[before] if same else more[frame, statement][1]
+        if same:
+            _explain(rows, more[frame, statement][1], loops[before], lambda f: f.subject.kind == "executions")
+    for row in rows:
+        loop = loops.get((row.frame, row.step.statement))
+        if loop is not None and (row.a is None or row.b is None):
+            _explain(rows, row.number, loop, _one_sided)
+
+
+def _memory(rows: list[StepPair], ended: Sequence[int]) -> None:
+    """Attribute bytes that were alive before to the row after which they first were.
+
+    If a step that one side lacks made at least half of a change since the last common step, the bytes began there, and
+    the finding moves to it. A call's peak that was reached in such a step inside it moves as well.
+    """
+    alive, since = 0.0, 0  # how much more B held, and the row where that began
+    peaks: dict[float, int] = {}  # change → the latest row with that peak
+    live: list[int | None] = [None, None]  # after the last step of A, and of B
+    most, most_row = 0.0, -1  # of changes by steps of one side, since the last common step
+    reached: dict[int, int] = {}  # bytes → the latest row of one side with that peak
+    for number in ended:
+        row = rows[number]
+        metered = [step.meters if step is not None else None for step in (row.a, row.b)]
+        changes = {
+            f.subject.expression: float(f.b - f.a)
+            for f in row.findings
+            if f.aspect == "memory" and f.verdict == "changed" and isinstance(f.a, int) and isinstance(f.b, int)
+        }
+        change, peak = changes.get("live_bytes"), changes.get("peak_bytes")
+        if change is not None and change != alive and most_row >= 0 and most / (change - alive) >= SHARE:
+            _move(rows, number, most_row, "live_bytes")
+            alive, since = change, most_row
+        if peak is not None:
+            inside = max((reached.get(m.peak_bytes or 0, -1) for m in metered if m is not None), default=-1)
+            if alive and peak == alive:
+                _explain(rows, number, since, lambda f: is_count(f, "peak_bytes"))
+            elif peaks.get(peak, -1) > number:
+                _explain(rows, number, peaks[peak], lambda f: is_count(f, "peak_bytes"))
+            else:
+                if inside > number:
+                    _move(rows, number, inside, "peak_bytes")
+                peaks[peak] = max(inside, number)
+        both_known = all(m is not None and m.live_bytes is not None for m in metered)
+        if change is not None and change == alive:
+            _explain(rows, number, since, lambda f: is_count(f, "live_bytes", "allocated_bytes"))
+        elif change is not None:
+            alive, since = change, number
+        elif both_known:
+            alive = 0.0
+        if both_known:
+            most, most_row = 0.0, -1
+        for side, meters in enumerate(metered):
+            if meters is None:
+                continue
+            before, now, alone = live[side], meters.live_bytes, row.a is None or row.b is None
+            if alone and meters.peak_bytes:
+                reached[meters.peak_bytes] = number
+            if alone and now is not None and before is not None:
+                more = float(now - before) * (1 if side else -1)
+                if abs(more) > abs(most):
+                    most, most_row = more, number
+            live[side] = before if now is None else now
+
+
+def is_count(finding: Finding, *fields: str) -> bool:
+    """Return whether a finding is about a count with one of these names."""
+    return finding.subject.kind == "counter" and finding.subject.expression in fields
+
+
+def _move(rows: list[StepPair], number: int, began: int, field: str) -> None:
+    """Move a finding about bytes to the row of one side where they began, from the next common row."""
+    item = tuple(f for f in rows[number].findings if is_count(f, field))
+    rows[began] = replace(rows[began], findings=(*rows[began].findings, *item))
+    _explain(rows, number, began, lambda f: is_count(f, field))
+
+
+def _counted(rows: list[StepPair], ended: Sequence[int]) -> None:
+    """Attribute a call's additional FLOPs to the statement in it that adds the most."""
+    work: list[tuple[int, float]] = []  # rows that ended earlier, with their change in FLOPs or bytes
+    for number in ended:
+        row = rows[number]
+        inside = []
+        while work and work[-1][0] > number:
+            inside.append(work.pop())
+        most = max(inside, key=lambda item: item[1], default=None)
+        sizes = [f.size for f in row.findings if f.aspect == "flops" and f.verdict == "changed"]
+        if sizes and most is not None:
+            _explain(rows, number, most[0], lambda f: f.aspect == "flops")
+            work.append(most)
+        elif sizes:
+            work.append((number, max(sizes)))
+        elif (row.a is None or row.b is None) and row.step.meters is not None:
+            work.append((number, float(row.step.meters.flops or row.step.meters.bytes_read or 0)))
+        elif most is not None:
+            work.append(most)
+
+
+def _is_type(began: Observation, passed: Observation) -> bool:
+    """Return whether one exception may be the other, passed on; an unknown origin may have passed anything."""
+    return began is None or (isinstance(began, Raised) and isinstance(passed, Raised) and began.type == passed.type)
+
+
+def _slow(rows: list[StepPair], frames: Sequence[FramePair], ended: Sequence[int], kind: Kind) -> None:
+    """Attribute a call's longer time to statements inside it: all their executions together, led by the largest change.
+
+    `kind` selects which time of a step is compared, its own or its launch time.
+    """
+    # Calling row → changes in its calls, by statement: the change of all executions (ns), the row with the largest
+    # judged difference, and the size of that difference.
+    calls: dict[int, dict[tuple[int, int], tuple[float, int | None, float]]] = {}
+    for number in ended:
+        row = rows[number]
+        inside = [group for group in calls.pop(number, {}).values() if group[1] is not None]
+        blamed = max(inside, key=lambda group: abs(group[0]), default=(0.0, None, 0.0))[1]
+        time = next((time for time in row.times if time.subject.kind == kind), None)
+        alone = time is not None and (row.a is None or row.b is None)
+        change_ns = 0.0 if time is None or (time.ratio is None and not alone) else time.change_ns
+        if alone:
+            blamed = number
+        if time is not None and time.matters:
+            if change_ns and sum(change for change, _, _ in inside) / change_ns >= SHARE:
+                caused = replace(time, cause=blamed)
+                rows[number] = replace(row, times=tuple(caused if t is time else t for t in row.times))
+            else:
+                blamed = number
+        pair = frames[row.frame]
+        if pair.parent is not None:
+            statements = calls.setdefault(pair.parent, {})
+            key = (pair.frame.source, row.step.statement)
+            total_ns, latest, most_ns = statements.get(key, (0.0, None, 0.0))
+            if blamed is not None and abs(change_ns) >= most_ns:
+                latest, most_ns = blamed, abs(change_ns)
+            statements[key] = (total_ns + change_ns, latest, most_ns)

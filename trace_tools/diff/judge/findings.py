@@ -1,0 +1,173 @@
+"""Find differences between matched executions: values, claims, memory, FLOPs and output.
+
+    judge = StepJudge(context, same_counters=True)
+    list(judge.findings(a, b, renamed={"h": "hidden"}))  # [Finding("values", "changed", Subject("value", 0, "y")), …]
+
+Equal observations are included with the verdict "same", so that they can be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from trace_tools.diff.align.functions import Matching, translated
+from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, StepPair, Subject, TimeFinding
+from trace_tools.diff.judge.counters import counter_findings
+from trace_tools.diff.judge.values import Context, judge
+from trace_tools.trace.model import Ask, Claim, Explore, Narrative, Observed, Step, Value
+from trace_tools.util import formats
+
+SHOWN = 80  # characters of a message in a detail
+
+
+@dataclass(slots=True)
+class StepJudge:
+    """Judges executions in the order of the lecture; tracks which storages of A and B correspond."""
+
+    context: Context
+    same_counters: bool  # device type and torch version are equal, so counts must agree exactly
+    storages: tuple[dict[str, set[str]], dict[str, set[str]]] = field(default_factory=lambda: ({}, {}))
+
+    def findings(self, a: Step, b: Step, renamed: Mapping[str, str]) -> Iterator[Finding]:
+        """Yield the findings on an execution that both sides have."""
+        yield from self.claims(a.claim, b.claim)
+        yield from self.named(a.values or [], b.values or [], renamed)
+        yield from counter_findings(a, b, exact=self.same_counters)
+        if a.claim is None or b.claim is None:  # a failed claim raises, which is reported already
+            errors = [step.raised and (step.raised.type, step.raised.message) for step in (a, b)]
+            if errors[0] != errors[1]:
+                why = "an exception ended the step"
+                yield Finding("steps", "changed", Subject("raised"), a.raised, b.raised, why, True, 1.0)
+            elif errors[0] is not None:
+                yield Finding("steps", "same", Subject("raised"), a.raised, b.raised)
+        # Output, warnings and narrative never matter by themselves, because they contain numbers that vary.
+        kinds = ", ".join(dict.fromkeys(narrative.kind for narrative in b.narrative or a.narrative or []))
+        prose = (" ".join(map(_prose, step.narrative or ())) for step in (a, b))
+        for subject, x, y, texts in (
+            (Subject("printed"), a.stdout, b.stdout, (a.stdout or "", b.stdout or "")),
+            (Subject("warnings"), a.warnings, b.warnings, ("\n".join(a.warnings or []), "\n".join(b.warnings or []))),
+            (Subject("told", 0, kinds), a.narrative, b.narrative, prose),
+        ):
+            if x or y:
+                cuts = (cut for step in (a, b) for cut in step.left_out or () if cut.what == "stdout")
+                first = min((cut.at or 0 for cut in cuts), default=0)
+                alike = first and isinstance(x, str) and isinstance(y, str) and x[:first] == y[:first]
+                if alike or x == y:  # as far as both recorded it
+                    yield Finding("output", "same", subject)
+                else:
+                    yield Finding("output", "changed", subject, *texts)
+
+    def arguments(self, calls: Sequence[FramePair], matching: Matching) -> Iterator[Finding]:
+        """Compare the arguments of called functions, at the calling statement."""
+        before = 0
+        for call in calls:
+            if call.a is None or call.b is None or not (call.a.arguments or call.b.arguments):
+                continue
+            arguments = call.a.arguments or [], call.b.arguments or []
+            for finding in self.named(*arguments, matching.renamed(call.a.source, call.a.function)):
+                of = finding.subject
+                subject = Subject("argument", before + of.index, of.expression, call.b.function)
+                yield replace(finding, subject=subject)
+            before += max(map(len, arguments))
+
+    def claims(self, a: Claim | None, b: Claim | None) -> Iterator[Finding]:
+        """Compare two claims, and their sides as values."""
+        if a is None or b is None:
+            if a is not None:
+                yield Finding("claims", "only in A", Subject("claim", 0, a.source), a)
+            if b is not None:
+                yield Finding("claims", "only in B", Subject("claim", 0, b.source), None, b, matters=not b.held)
+            return
+        subject = Subject("claim", 0, b.source)
+        if a.held == b.held:
+            yield Finding("claims", "same", subject)
+        else:
+            messages = [formats.one_line(message, SHOWN) for message in (a.message, b.message) if message]
+            runs = (a.failed_runs or []) + (b.failed_runs or [])
+            detail = "; ".join([*messages, *([f"in {', '.join(runs)}"] if runs else [])])
+            yield Finding("claims", "claim flipped", subject, a, b, detail or None, True, 1.0)
+        for index, ((other, x), (source, y)) in enumerate(zip(a.sides, b.sides, strict=False)):
+            if other == source:  # else the claim was edited
+                yield self.value(Subject("side", index, source), x, y)
+
+    def named(self, a: Sequence[Observed], b: Sequence[Observed], renamed: Mapping[str, str]) -> Iterator[Finding]:
+        """Compare values by their expressions, the n-th of one with the n-th of the same."""
+        for in_a, in_b in paired(a, b, renamed):
+            if in_a is not None and in_b is not None:
+                yield self.value(Subject("value", in_b, b[in_b][0]), a[in_a][1], b[in_b][1])
+            elif in_b is not None:
+                yield Finding("values", "only in B", Subject("value", in_b, b[in_b][0]), None, b[in_b][1])
+            elif in_a is not None:
+                yield Finding("values", "only in A", Subject("value", in_a, a[in_a][0]), a[in_a][1])
+
+    def value(self, subject: Subject, a: Value, b: Value) -> Finding:
+        """Compare two values and their storages."""
+        judgement = judge(a, b, self.context)
+        aliasing = self._aliasing(a, b)
+        if aliasing and judgement.verdict != "varies":
+            changes = [judgement.detail] if judgement.verdict == "changed" and judgement.detail else []
+            detail = "; ".join([*changes, aliasing])
+            return Finding("values", "changed", subject, a, b, detail, True, judgement.size)
+        if judgement.verdict == "same":
+            return Finding("values", "same", subject)
+        matters = judgement.verdict not in HARMLESS
+        return Finding("values", judgement.verdict, subject, a, b, judgement.detail, matters, judgement.size)
+
+    def _aliasing(self, a: Value, b: Value) -> str | None:
+        """Return how the set of tensors that share memory with this one differs, or None."""
+        in_a = a.tensor.storage if a.tensor is not None else None
+        in_b = b.tensor.storage if b.tensor is not None else None
+        if in_a is None or in_b is None:
+            return None
+        partners, back = self.storages[0].setdefault(in_a, {in_b}), self.storages[1].setdefault(in_b, {in_a})
+        lost, gained = in_b not in partners, in_a not in back
+        partners.add(in_b)  # reported once: later tensors share the memory for the same reason
+        back.add(in_a)
+        if lost:
+            return "it shares memory with other tensors in A that it does not share in B"
+        return "it shares memory with other tensors in B that it does not share in A" if gained else None
+
+
+def paired(
+    a: Sequence[Observed], b: Sequence[Observed], renamed: Mapping[str, str]
+) -> Iterator[tuple[int | None, int | None]]:
+    """Yield indices (in a, in b) of the values of one expression, in B's order, then what only A has."""
+    left: dict[str, list[int]] = {}
+    for index, (name, _) in reversed(list(enumerate(a))):
+        left.setdefault(translated(name, renamed), []).append(index)
+    for index, (name, _) in enumerate(b):
+        yield (left[name].pop() if left.get(name) else None), index
+    yield from ((index, None) for indices in left.values() for index in reversed(indices))
+
+
+def _prose(narrative: Narrative) -> str:
+    texts = (getattr(narrative, name, None) for name in ("text", "title", "url"))
+    words = str(next(filter(None, texts), narrative.kind))
+    if isinstance(narrative, Explore):
+        results = narrative.exploration.results
+        return f"{words} {', '.join(f'{one.label}: {one.value} {one.unit or str()}'.rstrip() for one in results)}"
+    if isinstance(narrative, Ask):
+        return f"{words} Answer: {narrative.answer.value} {narrative.answer.unit or ''}".rstrip()
+    return words
+
+
+def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:
+    """Return the finding that only one side has a step, with its time.
+
+    `excused` is why that is no difference of the lecture, `unjudged` why it is unknown. A claim that failed in the step
+    is a difference in any case.
+    """
+    step = row.step
+    failed = step.claim is not None and not step.claim.held
+    prose = bool(step.narrative) and step.claim is None
+    subject = Subject("step", expression="prose" if prose else "a step")
+    if unjudged is not None:
+        return Finding("steps", "not judged", subject, detail=unjudged)
+    if excused is not None and not failed:
+        return Finding("steps", "varies", subject, detail=excused)
+    aspect: Aspect = "output" if prose else "steps"
+    took = None if time is None or prose else time.a_ns + time.b_ns
+    if row.b is None:
+        return Finding(aspect, "only in A", subject, a=took, matters=not prose)
+    return Finding(aspect, "only in B", subject, b=took, matters=not prose)

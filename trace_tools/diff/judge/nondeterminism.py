@@ -1,0 +1,113 @@
+"""Find steps that only one side has because of a clock, or because runs differ.
+
+    absent, uneven = excuses(aligned, a, b)
+    absent[12]     "whether it runs depends on a clock": why row 12 may be missing on one side
+    uneven[10]     "it ran in 4 of 6 runs of A": why row 10's statement may run more often on one side
+
+A trace records for each step whether it ran in all timed runs, and also with scaled clocks. A step that did not is no
+difference of the lecture. The same holds for steps in the other branch of that condition or in more iterations of that
+loop, and for everything inside their calls.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from trace_tools.diff.align.align import Aligned
+from trace_tools.diff.difference import Side
+from trace_tools.errors import LectureError
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import SourceFile, Step
+
+LOOPS = (ast.While, ast.For, ast.AsyncFor)
+CHOOSING = (ast.If, ast.Match, *LOOPS)  # statements with bodies that may run or not
+
+Statement = tuple[int, int]  # index of its call in `Aligned.frames`, its number in B
+
+
+def excuses(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapping[int, str]]:
+    """Return, by row, why it does not matter that a side lacks it, and that its statement ran more often on a side."""
+    sides = a, b
+    absent: dict[int, str] = {}
+    uneven: dict[int, str] = {}
+    if not any(_is_marked(step) for side in sides for step in side.tree.by_id.values()):
+        return absent, uneven
+    ancestors = [[_ancestors(source) for source in side.trace.sources] for side in sides]
+
+    def observed() -> Iterator[tuple[int, int, Step, Statement, list[Statement]]]:
+        """Yield (row, side, step, its statement, the choosing statements around it, innermost first)."""
+        for row in aligned.rows:
+            pair = aligned.frames[row.frame]
+            for side, (step, frame) in enumerate(((row.a, pair.a), (row.b, pair.b))):
+                if step is None or frame is None:
+                    continue
+                around = ancestors[side][frame.source].get(step.statement, ())
+                numbers = [step.statement, *around]
+                if side == 0:
+                    positions = [aligned.matching.statement_in_b(frame.source, number) for number in numbers]
+                    # A statement that B lacks gets a number of its own.
+                    numbers = [
+                        -1 - n if position is None else position[1]
+                        for n, position in zip(numbers, positions, strict=True)
+                    ]
+                statement, *choosing = ((row.frame, number) for number in numbers)
+                yield row.number, side, step, statement, choosing
+
+    def why(side: int, step: Step) -> str:
+        if step.clock:
+            return "whether it runs depends on a clock"
+        total = sides[side].trace.run.timed_runs
+        return f"it ran in {step.runs}{f' of {total}' if total else ''} runs of {'AB'[side]}"
+
+    varying: dict[Statement, str] = {}  # statements with a marked step
+    choices: dict[Statement, str] = {}  # choosing statements with a marked step directly inside
+    chosen_on: tuple[set[Statement], set[Statement]] = (set(), set())  # these, by the side with the mark
+    for _, side, step, statement, around in observed():
+        if _is_marked(step):
+            varying.setdefault(statement, why(side, step))
+            # Whether a loop is entered is decided by the statements around it.
+            entered = bool(around) and around[0] == statement and step.execution == 1
+            for choice in around[: 2 if entered else 1]:
+                choices.setdefault(choice, why(side, step))
+                chosen_on[side].add(choice)
+    for number, side, step, statement, around in observed():  # callers come before their callees
+        row = aligned.rows[number]
+        reasons = (varying.get(statement), *(choices.get(choice) for choice in around))
+        if any(reasons):
+            uneven.setdefault(number, next(filter(None, reasons)))
+        if row.a is None or row.b is None:
+            parent = aligned.frames[row.frame].parent
+            excuse = absent.get(parent) if parent is not None else None
+            if excuse is None and _is_marked(step):
+                excuse = why(side, step)
+            if excuse is None and any(choice in chosen_on[1 - side] for choice in around):
+                excuse = f"{'BA'[side]} ran another branch or other iterations, and the choice depends on a clock"
+            if excuse is not None:
+                absent[number] = excuse
+    return absent, uneven
+
+
+def _is_marked(step: Step) -> bool:
+    return step.clock or step.runs is not None
+
+
+@lru_cache(maxsize=8)  # both sides usually ran the same source
+def _ancestors(source: SourceFile) -> Mapping[int, Sequence[int]]:
+    """Return, for each statement, the choosing statements around it, innermost first; a loop includes itself."""
+    try:
+        statements = parse_source(source.text, source.path).statements
+    except LectureError:  # the syntax of another Python version
+        return {}
+    ancestors: dict[int, list[int]] = defaultdict(list)
+    by_number = {statement.number: statement for statement in statements}
+    for statement in statements:  # parents first
+        parent = by_number[statement.parent] if statement.parent is not None else None
+        around: list[int] = []
+        if parent is not None and parent.function == statement.function:  # not the `def` around it
+            choosing = isinstance(parent.node, CHOOSING) and not isinstance(parent.node, LOOPS)
+            around = [parent.number] * choosing + ancestors[parent.number]
+        ancestors[statement.number] = [statement.number] * isinstance(statement.node, LOOPS) + around
+    return dict(ancestors)

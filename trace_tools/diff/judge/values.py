@@ -1,0 +1,329 @@
+"""Judge whether two recorded values are the same, equal except for rounding, random, varying, or changed.
+
+    judge(Value("int", 48), Value("int", 96), context)  # Judgement("changed", "48 → 96", size=1.0)
+
+Types, dtypes, shapes, strides, integers and text are compared exactly, floating-point numbers within their dtype's
+tolerance. Elements that depend on a device's random generator are never reported as changed. Values that vary between
+the passes of one trace, or depend on a clock, are never reported as different.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import starmap
+
+from trace_tools.analysis.summaries import NOT_KEPT, element, summary
+from trace_tools.diff.difference import Verdict
+from trace_tools.diff.judge.tolerance import Tolerances
+from trace_tools.diff.wording import numbers_apart, values_apart
+from trace_tools.trace.model import Element, Statistics, Tensor, Value
+from trace_tools.trace.structure import to_plain
+from trace_tools.util import formats
+
+SHOWN = 80  # characters of a side in a detail
+CLOCK = "it depends on a clock: it changed when clocks were scaled"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a value or on many numbers, with the details and the largest relative difference."""
+
+    verdict: Verdict
+    detail: str | None = None
+    size: float = 0.0
+
+    def is_graver(self, other: Judgement) -> bool:
+        """Return whether this judgement, rather than the other, represents a value that has both."""
+        return ORDER.index(self.verdict) > ORDER.index(other.verdict)
+
+
+SAME = Judgement("same")
+SIGN = Judgement("sign of zero", "0.0 on one side and -0.0 on the other")
+ORDER: tuple[Verdict, ...] = ("same", "sign of zero", "rounding", "varies", "random", "changed")  # from mild to grave
+
+
+@dataclass(slots=True)
+class Context:
+    """The facts about the two traces that judging a value needs."""
+
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    devices: tuple[str, str] = ("cpu", "cpu")  # of the machines
+    used: set[str] = field(default_factory=set)  # dtypes that needed a tolerance
+
+    def is_close(self, a: float, b: float, dtype: str) -> bool:
+        """Return whether two different numbers are equal except for rounding, and record the dtype as used."""
+        self.used.add(dtype)
+        return self.tolerances.close(a, b, dtype)
+
+
+def judge(a: Value, b: Value, context: Context) -> Judgement:
+    """Compare one expression's value in A with that in B."""
+    if a == b:
+        return Judgement("varies") if a.varies else _judge_zeros(a, b)
+    if a.varies or b.varies:
+        sides = [name for name, value in (("A", a), ("B", b)) if value.varies]
+        return Judgement("varies", f"between the runs of {' and of '.join(sides)}")
+    judgement = _judge(a, b, context)
+    if (a.clock or b.clock) and judgement.verdict != "same":
+        return Judgement("varies", CLOCK)
+    if (a.device_random or b.device_random) and judgement.verdict in ("changed", "rounding"):
+        # elements and perhaps sizes are random; dtype, strides and the rest of the metadata are not
+        x, y = a.tensor, b.tensor
+        if x is not None and y is not None and (x.shape == y.shape or len(x.shape) != len(y.shape)):
+            metadata = list(_metadata(x, y, context))
+            if metadata:
+                return Judgement("changed", "; ".join(metadata), math.inf)
+        return Judgement("random", "it depends on the device's random generator")
+    return judgement
+
+
+def _judge(a: Value, b: Value, context: Context) -> Judgement:
+    if NOT_KEPT in (a.note, b.note) and a.type == b.type and a.tensor is None:
+        return SAME  # as far as recorded; tensors have more to compare
+    if a.type in ("int", "float") and b.type in ("int", "float"):
+        return _judge_numbers(a, b, context)
+    if a.type != b.type:
+        return Judgement("changed", f"type {_short(a.type)} → {_short(b.type)}", math.inf)
+    if a.labels != b.labels and not any("without its index" in (value.note or "") for value in (a, b)):  # as older ones
+        if a.labels is None or b.labels is None or len(a.labels) != len(b.labels):
+            return Judgement("changed", "its row labels differ", math.inf)
+        pairs = enumerate(zip(a.labels, b.labels, strict=True))
+        row, (x, y) = next((row, pair) for row, pair in pairs if pair[0] != pair[1])
+        return Judgement("changed", f"label of row {row}: {summary(x, SHOWN)} → {summary(y, SHOWN)}", math.inf)
+    if a.tensor is not None and b.tensor is not None:
+        metadata = list(_metadata(a.tensor, b.tensor, context))
+        numbers = _judge_elements(a.tensor, b.tensor, context) if a.tensor.shape == b.tensor.shape else SAME
+        if not metadata:
+            return numbers
+        details = [*metadata, *([numbers.detail] if numbers.detail and numbers.verdict == "changed" else [])]
+        return Judgement("changed", "; ".join(details), math.inf)
+    if a.items is not None or a.entries is not None or b.items is not None or b.entries is not None:
+        return _judge_containers(a, b, context)
+    if (a.value, a.text, a.length) == (b.value, b.text, b.length):
+        return SAME  # only a note differs
+    if a.type == "complex" and a.text is not None and b.text is not None:
+        with suppress(ValueError):  # a trace that another program wrote
+            if complex(a.text) == complex(b.text):  # a part is 0.0 in one and -0.0 in the other
+                return SIGN
+    return Judgement("changed", " → ".join(values_apart(a, b, SHOWN)), math.inf)
+
+
+def _short(text: str) -> str:
+    return formats.one_line(text, SHOWN)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
+    x, y = a.value, b.value
+    if x is None or y is None or isinstance(x, str) or isinstance(y, str):
+        return SAME if x == y else Judgement("changed", "the number is too long to be recorded", math.inf)
+    if a.type != b.type:
+        return Judgement("changed", f"type {a.type} → {b.type}", _relative(x, y))
+    if x == y or (x != x and y != y):
+        return SIGN if _signs_differ(x, y) else SAME
+    size = _relative(x, y)
+    detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{_percent(size)}"
+    if a.type == "float" and context.is_close(x, y, _float_dtype(x, y)):
+        return Judgement("rounding", f"{detail}, within {_float_dtype(x, y)}'s tolerance", size)
+    return Judgement("changed", detail, size)
+
+
+def _signs_differ(x: Element, y: Element) -> bool:
+    """Return whether two equal numbers are 0.0 and -0.0, or complex numbers with such a part."""
+    if isinstance(x, list) and isinstance(y, list):
+        return any(map(_signs_differ, x, y))
+    return x == 0 and math.copysign(1.0, float(x)) != math.copysign(1.0, float(y))  # type: ignore[arg-type]
+
+
+def _judge_zeros(a: Value, b: Value) -> Judgement:
+    """Compare the signs of zeros in two values that are equal otherwise."""
+    x, y = a.tensor, b.tensor
+    if x is not None and y is not None:
+        pairs = zip(x.elements or x.corner or (), y.elements or y.corner or (), strict=False)
+        return SIGN if any(starmap(_signs_differ, pairs)) else SAME
+    if isinstance(a.value, float):
+        return SIGN if _signs_differ(a.value, b.value) else SAME
+    parts = zip(_parts(a), _parts(b), strict=False) if a.items or a.entries else ()
+    return SIGN if any(_judge_zeros(left, right) is SIGN for (_, left), (_, right) in parts) else SAME
+
+
+def _float_dtype(x: float, y: float) -> str:
+    """Return float32 if both floats are exactly representable in it, as those from `.item()` are, else float64.
+
+    A float32 has 24 bits for its digits and 8 for its exponent.
+    """
+    for number in (x, y):
+        try:
+            if not math.isfinite(number) or number == 0:
+                continue
+            mantissa, exponent = math.frexp(number)
+        except OverflowError:  # an integer beyond the range of floats
+            return "float64"
+        if not -125 <= exponent <= 128 or not (mantissa * 2**24).is_integer():
+            return "float64"
+    return "float32"
+
+
+def _relative(x: float, y: float) -> float:
+    """Return |y − x| / |x|; infinite if the result is not a number."""
+    try:
+        size = abs(y - x) / abs(x)
+    except (ZeroDivisionError, OverflowError):
+        return math.inf
+    return size if math.isfinite(size) else math.inf
+
+
+def _percent(size: float) -> str:
+    """Format a relative difference in brackets; "" if it carries no information."""
+    return f" ({formats.percent(size)})" if math.isfinite(size) and size < 1e6 else ""
+
+
+# --- tensors --------------------------------------------------------------------------------------
+
+
+def _metadata(a: Tensor, b: Tensor, context: Context) -> Iterator[str]:
+    if a.dtype != b.dtype:
+        yield f"dtype {_short(a.dtype)} → {_short(b.dtype)}"
+    if a.shape != b.shape:
+        yield f"shape {formats.shape(a.shape)} → {formats.shape(b.shape)}"
+    elif a.strides != b.strides and a.strides is not None and b.strides is not None:
+        yield f"strides {_tuple(a.strides)} → {_tuple(b.strides)}"
+    if a.layout != b.layout:
+        yield f"layout {_short(a.layout)} → {_short(b.layout)}"
+    if a.offset != b.offset and a.offset is not None and b.offset is not None:
+        yield f"storage offset {a.offset} → {b.offset}"
+    if a.requires_grad != b.requires_grad:
+        yield f"requires_grad {a.requires_grad} → {b.requires_grad}"
+    if context.devices[0] == context.devices[1] and a.device != b.device:
+        yield f"device {_short(a.device)} → {_short(b.device)}"
+
+
+def _tuple(numbers: Sequence[int]) -> str:
+    return f"({formats.sizes(numbers)}{',' if len(numbers) == 1 else ''})"
+
+
+def _judge_elements(a: Tensor, b: Tensor, context: Context) -> Judgement:
+    """Compare the recorded elements: all of them, or a corner and statistics."""
+    dtype = a.dtype if a.dtype == b.dtype else max(a.dtype, b.dtype)
+    judgement = SAME
+    if a.elements is not None and b.elements is not None:
+        judgement = _judge_many(a.elements, b.elements, a.shape, dtype, context)
+    elif a.corner is not None and b.corner is not None and a.corner_shape == b.corner_shape:
+        judgement = _judge_many(a.corner, b.corner, a.corner_shape or [], dtype, context)
+    if judgement.verdict != "changed" and a.statistics is not None and b.statistics is not None:
+        counted = _judge_statistics(a.statistics, b.statistics, dtype, context)
+        return counted if counted.is_graver(judgement) else judgement
+    return judgement
+
+
+def _judge_many(
+    a: Sequence[Element], b: Sequence[Element], shape: Sequence[int], dtype: str, context: Context
+) -> Judgement:
+    """Compare elements one by one, in row-major order of `shape`."""
+    if len(a) != len(b):
+        return Judgement("changed", "the numbers of recorded elements differ", math.inf)
+    changed, rounded, signs, worst, at = 0, 0.0, False, -1.0, 0
+    for number, (x, y) in enumerate(zip(a, b, strict=True)):
+        verdict, size = _judge_element(x, y, dtype, context)
+        if verdict == "changed":
+            changed += 1
+            if size > worst:
+                worst, at = size, number
+        elif verdict == "rounding":
+            rounded = max(rounded, size)
+        elif verdict == "sign of zero":
+            signs = True
+    if changed:
+        x, y = a[at], b[at]
+        texts = element(x), element(y)  # as tensors show them, or with the digits that differ
+        if texts[0] == texts[1]:
+            numbers = isinstance(x, (int, float)) and isinstance(y, (int, float))
+            texts = numbers_apart(x, y) if numbers else (str(x), str(y))  # type: ignore[arg-type]
+        detail = " → ".join(texts) + _percent(worst)
+        if len(a) > 1:
+            index, rest = list[int](), at
+            for length in reversed(shape):
+                rest, within = divmod(rest, length)
+                index.insert(0, within)
+            where = f" at {formats.shape(index)}" if shape else ""
+            verb = "differs" if changed == 1 else "differ"
+            detail = f"{changed:,} of {len(a):,} elements {verb}, the most{where}: {detail}"
+        return Judgement("changed", detail, worst)
+    if rounded:
+        return Judgement("rounding", f"by {formats.number(rounded, 2)} at most, within {dtype}'s tolerance", rounded)
+    return SIGN if signs else SAME
+
+
+def _judge_element(a: Element, b: Element, dtype: str, context: Context) -> tuple[Verdict, float]:
+    """Compare two elements; return the verdict and the relative difference."""
+    if a == b and type(a) is type(b):
+        return ("sign of zero" if _signs_differ(a, b) else "same"), 0.0
+    if isinstance(a, list) and isinstance(b, list):
+        parts = [_judge_element(x, y, dtype, context) for x, y in zip(a, b, strict=True)]
+        return max((verdict for verdict, _ in parts), key=ORDER.index), max(size for _, size in parts)
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        if a == b or (a != a and b != b):
+            return "same", 0.0
+        return ("rounding" if context.is_close(a, b, dtype) else "changed"), _relative(a, b)
+    return "changed", math.inf
+
+
+def _judge_statistics(a: Statistics, b: Statistics, dtype: str, context: Context) -> Judgement:
+    """Compare counts exactly, and extremes, mean and deviation within tolerance of the largest element.
+
+    Sums of many elements round as the largest of them does.
+    """
+    for name in ("nan", "inf"):
+        if getattr(a, name) != getattr(b, name):
+            return Judgement("changed", f"{getattr(a, name):,} → {getattr(b, name):,} {name}", math.inf)
+    judgement, largest = SAME, max(abs(a.min or 0), abs(a.max or 0))
+    for name in ("min", "max", "mean", "std"):
+        x, y = getattr(a, name), getattr(b, name)
+        if x is None or y is None:
+            continue
+        verdict, size = _judge_element(x, y, dtype, context)
+        apart = abs(y - x)
+        if verdict == "changed" and math.isfinite(apart) and context.is_close(largest, largest + apart, dtype):
+            verdict = "rounding"
+        if verdict == "changed":
+            return Judgement("changed", f"{name} {' → '.join(numbers_apart(x, y))}", size)
+        if verdict == "rounding":
+            judgement = Judgement("rounding", f"{name} within tolerance", size)
+    if judgement.verdict == "same" and (a.zero, a.histogram) != (b.zero, b.histogram):
+        return Judgement("changed", f"{a.zero:,} → {b.zero:,} zeros" if a.zero != b.zero else "the histograms differ")
+    return judgement
+
+
+# --- containers -----------------------------------------------------------------------------------
+
+
+def _judge_containers(a: Value, b: Value, context: Context) -> Judgement:
+    if a.length != b.length:
+        return Judgement("changed", f"{a.length} → {b.length} entries", math.inf)
+    parts_a, parts_b = list(_parts(a)), list(_parts(b))
+    if len(parts_a) != len(parts_b):
+        noun = "fields" if a.length is None else "entries"
+        return Judgement("changed", f"other {noun} were recorded", math.inf)
+    worst = SAME
+    for (name, x), (other, y) in zip(parts_a, parts_b, strict=True):
+        if name != other:
+            return Judgement("changed", f"key {_short(name)} → {_short(other)}", math.inf)
+        judgement = judge(x, y, context)
+        if judgement.is_graver(worst):
+            worst = replace(judgement, detail=judgement.detail and f"{_short(name)}: {judgement.detail}")
+    return worst
+
+
+def _parts(value: Value) -> Iterator[tuple[str, Value]]:
+    """Yield a container's items by name; those of a set in sorted order, because sets are unordered."""
+    items = value.items or []
+    if value.type in ("set", "frozenset"):
+        items = sorted(items, key=lambda item: json.dumps(to_plain(item), sort_keys=True))
+    yield from ((f"[{index}]", item) for index, item in enumerate(items))
+    yield from ((summary(key, SHOWN), item) for key, item in value.entries or [])

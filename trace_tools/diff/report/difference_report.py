@@ -1,0 +1,403 @@
+"""Build the report of a Difference: differences that matter first, then how they were judged.
+
+report_of(difference, "terminal")                                 # fits a screen: four of each, and a count of the rest
+report_of(difference, "md")                                       # fits a comment on a pull request
+report_of(difference, "html", site="index.html")                  # has all: figures, both sides along the lecture
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+
+from trace_tools.diff.compare import RATE, measured
+from trace_tools.diff.difference import HARMLESS, Aspect, Difference, Side, StepPair, TimeFinding
+from trace_tools.diff.judge.times import TWO_MODES
+from trace_tools.diff.report.comparison_report import roof_of
+from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
+from trace_tools.diff.report.listing import Listing, listing_of, shown_line
+from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.diff.wording import setting_sides, subject_text
+from trace_tools.presentation.charts.memory import memory_lines
+from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
+from trace_tools.presentation.charts.roofline import roofline
+from trace_tools.util import formats
+
+LEADS = "Possible causes of other differences"
+RATIOS = "Times of annotated steps, as ratios"  # of two machines
+WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a single difference
+    "claims": ("Claims", "claim"),
+    "values": ("Values", "value"),
+    "memory": ("Memory", "memory figure"),
+    "flops": ("FLOPs, bytes and operators", "count"),
+    "time": ("Time, by time lost or gained", "timing"),
+    "steps": ("Steps", "step"),
+    "output": ("Output", "output"),
+}
+# Limits of a format: entries of an aspect, folded entries, settings, functions, notes (None: all).
+ROOM: dict[Form, tuple[int, int, int | None, int | None, int | None]] = {
+    "terminal": (4, 0, 6, 6, 3),
+    "md": (15, 25, None, 25, None),
+    "html": (12, 200, None, None, None),
+}
+CODE = 90  # characters of a line of source
+MOST_REPEATS = 4  # most named repetitions of a setting
+POINTS = 1_500  # of a memory timeline
+NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
+FOOT = (
+    "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
+    "vary between passes, or depend on a device's random generator, are never reported as changed."
+)
+
+
+def report_of(difference: Difference, form: Form, *, everything: bool = False, site: str | None = None) -> Report:
+    """Return the report within the limits of a format; with `everything`, all differences, and no text is cut.
+
+    `site` is the page of all machines, if it is in the same folder.
+    """
+    a, b = difference.a, difference.b
+    few, more, most_settings, most_functions, most_notes = (10**9, 0, None, None, None) if everything else ROOM[form]
+    listing = listing_of(difference) if form == "html" else None
+    quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
+    sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
+    parts: list[Content] = [
+        Grid("sides", (a.label, b.label), sides, "The two sides"),
+        *([Phrase("All machines side by side", link=site)] if site else []),
+        Phrase(headline(difference), style=f"headline {quality}"),
+    ]
+    notes = _notes(difference)
+    note_phrases = [Phrase(note, style="note") for note in notes[:most_notes]]
+    if len(notes) > len(note_phrases):
+        note_phrases.append(Phrase(f"and {len(notes) - len(note_phrases)} more", style="note"))
+    settings = [
+        [
+            Phrase(
+                f"{setting.group}: {formats.one_line(setting.name, 60)}", soft=f"(so: {', '.join(so)})" if so else ""
+            ),
+            *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
+        ]
+        for setting, so in zip(difference.settings, repeated(difference), strict=True)
+    ]
+    functions = [
+        [
+            Phrase(f.how),
+            *(Phrase(code=formats.one_line(name, 80)) if name else Phrase("–") for name in (f.a, f.b)),
+            Phrase(formats.percent(f.similarity)),
+            Phrase(", ".join(f"{formats.one_line(a, 40)} → {formats.one_line(b, 40)}" for a, b in f.variables)),
+        ]
+        for f in difference.functions
+    ]
+    before = _changes("Differing settings, versions and hardware", "Settings", ("", "A", "B"), settings, most_settings)
+    columns = ("", "A", "B", "alike", "renamed variables")
+    code = _changes("Functions that changed", "Code", columns, functions, most_functions)
+    leads = list(_leads(difference, form, listing, few, more, everything=everything))
+    judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
+    if form == "terminal":
+        printed = [] if everything else _printed(difference, few)
+        return Report("", "", [*parts, *before, *code, *note_phrases, *leads, *printed, judged])
+    matters = [*before, *leads, *code]
+    how = Part("How it was judged", [judged], "judged", folded=True)
+    if listing is None:
+        return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
+    parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
+    if figures := charts_of(difference, listing.rows):
+        parts.append(Part("Figures", figures, "figures"))
+    parts += [Part("Along the lecture", [listing], "along", folded=True), how, Phrase(FOOT, style="foot")]
+    return Report(b.trace.title, ": what differs", parts, (a.label, b.label))
+
+
+def _changes(
+    title: str, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Phrase]], most: int | None
+) -> list[Part]:
+    """Return the differences that existed before the run, which may explain all others."""
+    rest = f"{len(rows) - most:,} more" if most is not None and len(rows) > most else ""
+    return [Part(title, [Grid("changes", columns, rows[:most], name, rest=rest)])] if rows else []
+
+
+def side_text(side: Side) -> str:
+    """Describe a side in one line: its machine, torch, passes, start and end."""
+    run = side.trace.run
+    torch = dict(side.trace.versions).get("torch")
+    parts = [formats.one_line(side.trace.machine.name, 60)]
+    parts += [f"torch {formats.one_line(torch, 40)}"] if torch else []
+    parts += ["1 pass" if run.passes == 1 else f"{run.passes} passes"]
+    parts += [] if run.complete else [f"partial: {formats.one_line(run.ended, 80)}"]
+    parts += [formats.one_line(run.started, 40)]
+    parts += [f"commit {formats.one_line(run.commit, 60)}"] if run.commit else []
+    return " · ".join(parts)
+
+
+# --- what differs ---------------------------------------------------------------------------------
+
+
+def headline(difference: Difference) -> str:
+    """Summarise in one line the differences that matter, and whether times could be judged."""
+    leading: list[ReportEntry] = []
+    alone: list[str] = []
+    following: list[str] = []
+    for aspect, lead, group in blocks(difference):
+        if lead:
+            leading += group
+            continue
+        for phrases, wanted in ((alone, False), (following, True)):
+            n = sum((e.after_line is not None) is wanted for e in group)
+            phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
+    edited = sum(e.verdict == "edited" for e in leading)
+    counted = [e for e in leading if e.verdict != "edited"]
+    ran = sum(e.subject.kind == "executions" for e in counted)
+    parts = [formats.plural(edited, "edited statement")] if edited else []
+    parts += [f"{formats.plural(ran, 'statement')} that ran more or less often"] if ran else []
+    for aspect in ORDER:
+        n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
+        parts += [formats.plural(n, WORDS[aspect][1])] if n else []
+    parts += alone
+    unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
+    if parts or following:
+        text = f"Differences that matter: {', '.join(parts or following)}"
+        text += f" (which may cause: {', '.join(following)})" if parts and following else ""
+        return ". ".join(part for part in (text, _work(difference), unjudged) if part)
+    differences = "differences that matter" if any(map(_differs, difference.rows)) else "differences"
+    return f"{unjudged}. No other {differences}" if unjudged else f"No {differences}"
+
+
+def _differs(row: StepPair) -> bool:
+    """Return whether two recordings of one execution differ in any way, however small."""
+    recorded = any(f.a != f.b or f.verdict not in ("varies", "random") for f in row.findings)
+    return recorded or any(time.a_ns != time.b_ns for time in row.times)
+
+
+def _work(difference: Difference) -> str | None:
+    """Return the change in counted work if clocks were too noisy to show it, such as 50% more FLOPs."""
+    unseen = [
+        f for row, f in difference.findings("flops") if f.matters and f.cause is None and is_unseen(difference, row, f)
+    ]
+    for f in sorted(unseen, key=lambda f: -f.size):
+        if isinstance(f.a, int) and isinstance(f.b, int) and f.a and f.b:
+            share = f.b / f.a - 1
+            if share >= 1:
+                return f"{formats.ratio(f.b / f.a)} × the FLOPs; clocks too noisy"
+            return f"{formats.percent(abs(share))} {'more' if share > 0 else 'fewer'} FLOPs; clocks too noisy"
+    return None
+
+
+def _leads(
+    difference: Difference, form: Form, listing: Listing | None, few: int, more: int, *, everything: bool
+) -> Iterator[Part]:
+    """Yield possible causes of other differences, then the rest by aspect, within the limits; further entries are
+    folded.
+
+    Times on two machines are uncertain, so they follow all differences that matter.
+    """
+    found_by_title = [
+        (LEADS if lead else WORDS[aspect][0], group)
+        for aspect, lead, group in blocks(difference, everything=everything)
+        if aspect != "time" or difference.same_machine or everything
+    ]
+    if not difference.same_machine and not everything:
+        every = entries(difference, "time", everything=True)
+        found_by_title.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
+    for title, group in found_by_title:
+        over, left = len(group) - few, len(group) - few - more
+        if form == "terminal":
+            summary, rest = "", f"… and {over:,} more (--all)" if over > 0 else ""
+        elif form == "md":
+            summary, rest = f"{over:,} more{f', {more} of them here' if left > 0 else ''}", ""
+        else:
+            summary, rest = f"{over} more", f"{left} more are shown along the lecture below." if left > 0 else ""
+        rows = [_entry_row(difference, entry, listing) for entry in group[: few + more]]
+        if rows:
+            columns = ("where", "what", "A", "B", "how it differs")
+            yield Part(title, [Grid("leads", columns, rows[:few], "Differences", rows[few:], summary, rest)])
+
+
+def _printed(difference: Difference, few: int) -> list[Part]:
+    """Return the lines with different printed text: no difference that matters, but readers may look for it."""
+    printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
+    rows = [_entry_row(difference, entry, None) for entry in printed[:few]]
+    rest = f"… and {len(printed) - few:,} more (--all)" if len(printed) > few else ""
+    columns = ("where", "what", "A", "B", "how it differs")
+    return [Part("Printed text", [Grid("leads", columns, rows, "Printed text", rest=rest)])] if rows else []
+
+
+def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | None) -> list[Phrase]:
+    """Format an entry: position, subject, both sides, difference, number of executions, consequences."""
+    row, is_time = entry.row, entry.aspect == "time"
+    pair = difference.frames[row.frame]
+    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
+    path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
+    function = formats.one_line(difference.function_of(row), 60)
+    link = f"#r{row.number}" if listing is not None and row.number in listing.rows else ""
+    what = Phrase("time") if is_time else Phrase("code") if entry.verdict == "edited" else Phrase(code=entry.name)
+    texts = ("–" if text is None else formats.one_line(text, 160) for text in (entry.a, entry.b))
+    sides = [Phrase(text, style="right" if is_time else "") for text in texts]
+    verdict = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
+    how = [entry.name] if is_time and entry.name not in (verdict, entry.verdict) else []
+    how += [entry.detail] if entry.detail else []
+    how += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
+    how += [f"explains {entry.follows:,} more"] if entry.follows else []
+    how += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
+    differs = Phrase(verdict, soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
+    return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function, link=link), what, *sides, differs]
+
+
+def _code(difference: Difference, row: StepPair) -> str:
+    """Return a row's line of source without directives, from B if B has it."""
+    pair = difference.frames[row.frame]
+    side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
+    return "" if frame is None else formats.one_line(shown_line(side, frame.source, row.step.line), CODE)
+
+
+def repeated(difference: Difference) -> list[list[str]]:
+    """Return, for each setting, the positions that repeat it; these are listed under it and are no differences of
+    their own.
+    """
+    by_setting: list[dict[str, None]] = [{} for _ in difference.settings]
+    for row in difference.rows:
+        for f in row.findings:
+            if f.setting is not None:
+                by_setting[f.setting][f"{subject_text(f.subject, 40)} in line {row.step.line}"] = None
+    return [
+        [
+            *list(positions)[:MOST_REPEATS],
+            *([f"and {len(positions) - MOST_REPEATS} more"] if len(positions) > MOST_REPEATS else []),
+        ]
+        for positions in by_setting
+    ]
+
+
+# --- how it was judged ----------------------------------------------------------------------------
+
+
+def _notes(difference: Difference) -> list[str]:
+    """Return the most important notes, each once, including the note that a slowdown could go unnoticed."""
+    times, notes = difference.times, list(difference.notes)
+    passes, needed = min(times.a_processes, times.b_processes), times.passes_for_20_percent
+    for why, count in times.not_judged:
+        if why in TWO_MODES:
+            notes.append(f"time: {_unjudged(why, count)}")
+    if times.judged and (needed is None or needed > passes):
+        would = f"about {needed} would find it" if needed else "with this noise not even 50 would find it"
+        notes.append(f"time: a change of 20% can go unnoticed with {passes} passes; {would}")
+    return [formats.one_line(note, 400) for note in dict.fromkeys(notes)]
+
+
+def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
+    """Yield sentences about comparisons that are not worth an entry, and the precision of the judgement."""
+    for aspect in ORDER:
+        of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
+        lines = [f"{of_aspect['same']:,} the same"] if "same" in of_aspect else []
+        lines += [f"{of_aspect[v]:,} {text}" for v, text in HARMLESS.items() if v in of_aspect]
+        lines += [f"{of_aspect['not judged']:,} not judged"] if "not judged" in of_aspect else []
+        if lines and aspect != "time":
+            yield f"{aspect}: {', '.join(lines)}"
+    if sentence := _time_sentence(difference):
+        yield sentence
+    for why, count in () if form == "terminal" else difference.times.not_judged:
+        yield _unjudged(why, count)
+    if difference.tolerances:
+        differing = ", ".join(
+            f"{t.dtype} {t.relative:g} relative + {t.absolute:g} absolute" for t in difference.tolerances
+        )
+        yield f"numbers within these tolerances count as equal (at least those of torch.testing): {differing}"
+    if difference.ignored:
+        yield f"left out on request: {', '.join(formats.one_line(what, 60) for what in difference.ignored)}"
+
+
+def _unjudged(why: str, count: int) -> str:
+    return f"{formats.plural(count, 'timing')} not judged: {formats.one_line(why, 160)}"
+
+
+def _time_sentence(difference: Difference) -> str:
+    """Describe how times were judged and the smallest detectable change; "" without times."""
+    times = difference.times
+    unjudged = sum(n for _, n in times.not_judged)
+    if not difference.same_machine:
+        ratios = sum(n for which, verdict, n in difference.counts if (which, verdict) == ("time", "ratio"))
+        return f"times: {ratios:,} ratios between two machines, {unjudged:,} not comparable" if ratios else ""
+    if not times.judged:
+        return "; ".join(_unjudged(why, n) for why, n in times.not_judged[:3])
+    share = formats.percent(times.different / times.judged)
+    text = f"times: {times.different:,} of {times.judged:,} differ ({share}), {times.judged - times.different:,} no "
+    text += f"difference detected, in {formats.plural(times.statements, 'statement')}"
+    if times.noise is not None and times.detectable is not None:
+        text += f"; noise {formats.percent(times.noise)} between processes; the smallest change that half of the "
+        text += f"statements would have shown: {formats.ratio(times.detectable)}×"
+    if times.passes_for_20_percent is None:
+        text += "; too noisy to find 20% with 50 passes"
+    elif times.passes_for_20_percent > min(times.a_processes, times.b_processes):
+        text += f"; {times.passes_for_20_percent} passes would find 20%"
+    if times.drift is not None and abs(times.drift - 1) >= 0.005:
+        text += f"; most took × {formats.ratio(times.drift)}, attributed to the machine"
+    return text + (f"; {unjudged:,} not judged" if unjudged else "")
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def charts_of(difference: Difference, shown: Collection[int] = ()) -> list[Chart]:
+    """Return the figures that have data; they link to the rows that the page shows."""
+    a, b = (f"{letter} {side.label}" for letter, side in (("A", difference.a), ("B", difference.b)))
+    pairs = [(row.a, row.b) for row in difference.rows if row.a is not None and row.b is not None]
+    roofs = [
+        roof_of(name, machine, (("", measured(step, machine)[RATE.key]) for step in steps if step.annotated))
+        for name, machine, steps in (
+            (a, difference.a.trace.machine, [step for step, _ in pairs]),
+            (b, difference.b.trace.machine, [step for _, step in pairs]),
+        )
+    ]
+    ratios = f"Times of {b} relative to {a}, with 95% intervals: right of the line is slower"
+    drawn = [
+        ("times", ratios, time_ratios(_ratios(difference, shown), "times", (a, b))),
+        ("roofs", "Both rooflines, and the annotated steps under them", roofline(roofs, "roofs", "Rooflines")),
+        (
+            "memory",
+            "Tensor bytes alive after each matched step",
+            memory_lines(_memory(difference, (a, b)), "memory"),
+        ),
+    ]
+    return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
+
+
+def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
+    """Return the most informative times, slowest first: times judged different, else times of the longest annotated
+    steps.
+    """
+    timed = [
+        (row, time)
+        for row in difference.rows
+        for time in row.times
+        if time.overall and math.isfinite(time.overall) and (time.matters or row.step.annotated)
+    ]
+    timed.sort(key=lambda item: (not item[1].matters, -max(item[1].a_ns, item[1].b_ns)))
+    # of each statement, for all its executions together
+    first: dict[tuple[object, ...], tuple[StepPair, TimeFinding]] = {}
+    for row, time in timed:
+        key = (difference.function_of(row), row.step.statement, time.subject, time.overall)
+        first.setdefault(key, (row, time))
+    ratios = []
+    for row, time in sorted(list(first.values())[:MOST], key=lambda item: -(item[1].overall or 1.0)):
+        execution = f" ({row.step.execution})" if row.step.execution > 1 and time.executions == 1 else ""
+        name = f"{row.step.line}{execution}  {formats.one_line(_code(difference, row), 80)}"
+        name += " (launch)" if time.subject.kind == "launch" else ""
+        link = f"#r{row.number}" if row.number in shown else None
+        ratios.append(TimeRatio(name, time.overall or 1.0, time.interval, link))
+    return ratios
+
+
+def _memory(difference: Difference, names: Sequence[str]) -> list[tuple[str, list[int | None]]]:
+    """Return live bytes along the rows without calls (a calling row ends after its calls), thinned."""
+    callers = {pair.parent for pair in difference.frames}
+    live = [
+        tuple(
+            step.meters.live_bytes if step is not None and step.meters is not None else None for step in (row.a, row.b)
+        )
+        for row in difference.rows
+        if row.number not in callers
+    ]
+    counted = [pair for pair in live if pair != (None, None)]
+    stride = max(1, math.ceil(len(counted) / POINTS))
+    groups = [counted[at : at + stride] for at in range(0, len(counted), stride)]
+    return [
+        (name, [max((size for pair in group if (size := pair[side]) is not None), default=None) for group in groups])
+        for side, name in enumerate(names)
+    ]

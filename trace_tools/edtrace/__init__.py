@@ -1,0 +1,1 @@
+"""Run edtrace's lectures, and read and write its traces."""

@@ -1,0 +1,334 @@
+"""The vocabulary of edtrace and of its predecessors, for lectures written for them.
+
+    context = EdtraceContext(Library(Path("fetched")))
+    words(context)["text"]("- Adam "), words(context)["link"]("https://arxiv.org/abs/1412.6980")   # one line of a page
+    stand_ins(context)["reference"]["Reference"]                                                   # without edtrace
+
+Each function accepts edtrace's arguments and emits one `Narrative`. `text` and `link` flow: the calls on one line of
+the lecture make one line of the page.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from trace_tools.edtrace import graphs, vega
+from trace_tools.lecture.citations import Library, Reference, fetched, is_paper, people, short_name
+from trace_tools.lecture.vocabulary import as_data, aside, plot, tell
+from trace_tools.trace.model import WIDTH, Image, Link, Narrative, Note, Plot, Text, Video
+from trace_tools.util.files import paths_in_cache, why_not_inside
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+Word = Callable[..., Any]
+Resolve = Callable[..., Any]  # (address, fields of a reference) → the reference
+
+
+class NotShownWarning(UserWarning):
+    """An argument that cannot be shown on a page."""
+
+
+@dataclass
+class EdtraceContext:
+    """The state that the functions share in one run."""
+
+    library: Library
+    # the original of the lecture's private folder: files that are not in it were made by the run
+    real: Path | None = None
+
+
+def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, Word]:
+    """Return the functions by name; `resolve` turns an address into a reference (default: the context's library)."""
+
+    @aside
+    def text(message: Any, style: Mapping[str, Any] | None = None, verbatim: bool = False) -> None:
+        """Show a line of Markdown; with `verbatim`, plain text in monospace."""
+        if verbatim:
+            tell(as_it_is(str(message), style))
+        else:
+            tell(Text(text=str(message), style=look(style), flows=True))
+
+    def system_text(command: list[str]) -> None:
+        """Run a command and show its output."""
+        text(_ESCAPES.sub("", subprocess.check_output(command).decode("utf-8")), verbatim=True)
+
+    @aside
+    def note(message: Any) -> None:
+        """Show a note to the presenter."""
+        tell(Note(text=str(message)))
+
+    @aside
+    def link(arg: Any = None, style: Mapping[str, Any] | None = None, **fields: Any) -> None:
+        """Link to a function or class of the lecture, a reference, an address, or a reference made of the fields."""
+        if isinstance(arg, str) and isinstance(style, str):  # edtrace has no `link(title, url)`
+            raise TypeError(f"link: found {arg[:80]!r} and {style[:80]!r}; expected link(title=…, url=…)")
+        if arg is None:
+            arg = Reference(**fields)
+        elif isinstance(arg, str):
+            arg = (resolve or _resolve(context))(url=arg, **fields)
+        if isinstance(arg, type) or callable(arg):
+            name = str(getattr(arg, "__qualname__", None) or getattr(arg, "__name__", None) or type(arg).__qualname__)
+            code = getattr(inspect.unwrap(arg) if callable(arg) else arg, "__code__", None)
+            where = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}" if code is not None else None
+            tell(Link(label=name.rpartition(".")[2], target=name, title=where, style=look(style), flows=True))
+        elif hasattr(arg, "url") and hasattr(arg, "title"):
+            tell(cited(arg, style))
+        else:
+            raise ValueError(f"link: found a {type(arg).__name__}; expected a reference, an address or a function")
+
+    @aside
+    def image(url: Any, style: Mapping[str, Any] | None = None, width: int | str | None = None) -> None:
+        """Show an image from the lecture's folder or the web."""
+        _show("image", context, url, style, width)
+
+    @aside
+    def video(url: Any, style: Mapping[str, Any] | None = None, width: int | str | None = None) -> None:
+        """Show a video from the lecture's folder or the web."""
+        _show("video", context, url, style, width)
+
+    def figure(spec: Any) -> None:
+        """Draw a Vega-Lite specification, an Altair chart, or a matplotlib figure."""
+        if hasattr(spec, "get_axes"):
+            plot(spec)
+        else:
+            chart(spec)
+
+    @aside
+    def chart(spec: Any) -> None:
+        for one in vega.drawn(spec.to_dict() if hasattr(spec, "to_dict") else spec):
+            tell(one)
+
+    @aside
+    def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
+        """Draw a graph from `make_graph`; None draws nothing."""
+        if spec is not None:
+            tell(graph_figure(spec, style))
+
+    made = (text, system_text, note, link, image, video, graph)
+    return {**{word.__name__: word for word in made}, "plot": figure}
+
+
+def words_of_2024(context: EdtraceContext) -> dict[str, Word]:
+    """Return the functions of CS336's lectures of 2024: `note` addresses the reader, `see` links to anything."""
+    newer = words(context)
+
+    def note(
+        message: Any, style: Mapping[str, Any] | None = None, verbatim: bool = False, pop_stack: bool = False
+    ) -> None:
+        """Show a line of Markdown, or with `verbatim` a text in monospace."""
+        newer["text"](message, style, verbatim)
+
+    def see(obj: Any, pop_stack: bool = False) -> None:
+        """Show a link to an address, to a record with a name and an address, or to code."""
+        name, url = getattr(obj, "name", None), getattr(obj, "url", None)
+        if isinstance(obj, str) and is_on_the_web(obj):
+            newer["link"](Reference(url=obj))
+        elif isinstance(name, str) and (isinstance(url, str) or url is None):
+            description, author = getattr(obj, "description", None), getattr(obj, "author", None)
+            reference = Reference(
+                title=name,
+                authors=[str(author)] if author else None,
+                organization=getattr(obj, "organization", None),
+                date=getattr(obj, "date", None),
+                url=url,
+                notes="\n".join(map(str, description)) if isinstance(description, list) else description,
+            )
+            newer["link"](reference)
+        elif isinstance(obj, type) or callable(obj):
+            newer["link"](obj)
+        else:
+            newer["text"](obj, {"color": "gray"})
+
+    def image(path: Any, style: Mapping[str, Any] | None = None, width: float = 1.0, pop_stack: bool = False) -> None:
+        """Show an image; `width` is a share of the text's width. A missing file is only a warning."""
+        if is_on_the_web(str(path)) or os.path.exists(path):
+            newer["image"](path, style, float(width))
+        else:
+            warnings.warn(f"image: {str(path)!r} does not exist and is not shown", NotShownWarning, stacklevel=2)
+
+    return {"note": note, "see": see, "image": image}
+
+
+def stand_ins(context: EdtraceContext) -> dict[str, dict[str, Any]]:
+    """Return the contents of edtrace's modules for use without edtrace, by module name without the prefix."""
+    vocabulary = words(context)
+    resolve = _resolve(context)
+    helpers = {
+        "Reference": Reference,
+        "make_graph": aside(graphs.make_graph),
+        "url_reference": lambda url, **fields: resolve(url=url, **fields),
+    }
+    return {
+        "": {**vocabulary, **helpers},
+        "execute_util": {**vocabulary, **helpers, "is_url": is_on_the_web, "pop_renderings": list},
+        "reference": {"Reference": Reference, "join": lambda *points: "\n".join(map(str, points))},
+        "arxiv_util": {
+            "is_arxiv_link": _is_arxiv,
+            "arxiv_reference": aside(papers_of(context)),
+            "canonicalize": _in_a_line,
+        },
+        "file_util": {
+            "cached": cached,
+            "download_file": download_file,
+            "relativize": lambda path: os.path.relpath(path, os.getcwd()),
+            "ensure_directory_exists": lambda path: os.makedirs(path, exist_ok=True),
+        },
+    }
+
+
+def papers_of(context: EdtraceContext) -> Resolve:
+    """Return a function that asks the context's library for a paper."""
+
+    def arxiv_reference(url: str, **fields: Any) -> Reference:
+        return context.library.paper(url, **fields)
+
+    return arxiv_reference
+
+
+def guarded(context: EdtraceContext, real: Resolve, reference: Resolve) -> Resolve:
+    """Wrap edtrace's `arxiv_reference` so that a failure gives a reference with only an address."""
+
+    def arxiv_reference(url: str, **fields: Any) -> Any:
+        reference_found = context.library.asking(url, lambda: real(url, **fields))
+        return reference_found if reference_found is not None else reference(url=url, **fields)
+
+    return aside(arxiv_reference)
+
+
+def cached(url: str, prefix: str) -> str:
+    """Return the path of the cached content of an address, as edtrace does. Raises OSError."""
+    *_, path = paths_in_cache(url, prefix)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    download_file(url, path)
+    return path
+
+
+def download_file(url: str, filename: str) -> None:
+    """Download an address unless the file exists. Raises OSError."""
+    if not os.path.exists(filename):
+        content = fetched(url)
+        with open(filename, "wb") as file:
+            file.write(content)
+
+
+def _resolve(context: EdtraceContext) -> Resolve:
+    def resolve(url: str, **fields: Any) -> Reference:
+        return context.library.paper(url, **fields) if is_paper(url) else Reference(url=url, **fields)
+
+    return resolve
+
+
+def as_it_is(text: str, style: Mapping[str, Any] | None) -> Narrative:
+    """Return unformatted text in monospace."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return Text(text=f"{fence}\n{text.rstrip()}\n{fence}", style=look(style))
+
+
+def cited(it: Any, style: Mapping[str, Any] | None) -> Narrative:
+    """Return a link to the target of a reference, edtrace's or ours."""
+
+    def said(name: str) -> str | None:
+        value = getattr(it, name, None)
+        return None if value is None else str(value).strip()
+
+    date = said("date")
+    return Link(
+        url=said("url"),
+        title=said("title"),
+        authors=people(getattr(it, "authors", None), said("organization")),
+        date=date[:10] if date else None,  # edtrace's may include the time of day
+        text=said("description") or None,
+        notes=said("notes") or None,
+        label=short_name(it),
+        style=look(style),
+        flows=True,
+    )
+
+
+def graph_figure(spec: Mapping[str, Any], style: Mapping[str, Any] | None) -> Narrative:
+    """Return the drawing of a graph from `make_graph`."""
+    return Plot(series=[], text=graphs.words(spec), svg=graphs.drawing(spec), style=look(style))
+
+
+def pictured(kind: str, path: str, style: Mapping[str, Any] | None, width: int | str | None = None) -> Image:
+    """Return an image or video for a path or an address; `style` may include its width."""
+    rest = dict(style or {})
+    asked = width if width is not None else rest.pop("width", rest.pop("maxWidth", None))
+    name = unquote(os.path.basename(urlsplit(path).path.rstrip("/")))
+    alternative = re.sub(r"[-_.\s]+", " ", os.path.splitext(name)[0]).strip()[:100]
+    made = Video if kind == "video" else Image
+    return made(url=path, width=_width(asked), style=look(rest), title=alternative, flows=True)
+
+
+def _show(
+    kind: str, context: EdtraceContext, url: Any, style: Mapping[str, Any] | None, width: int | str | None
+) -> None:
+    path = str(url)
+    shown = pictured(kind, path, style, width)
+    if is_on_the_web(path):
+        tell(shown)
+        return
+    if not os.path.exists(path):
+        raise ValueError(f"{kind}: {path!r} does not exist; expected a file next to the lecture, or an address")
+    if os.path.isabs(path):
+        path = os.path.relpath(path)
+    if why := why_not_inside(path):
+        warnings.warn(f"{kind}: {why}; it is not shown", NotShownWarning, stacklevel=3)
+        return
+    if kind == "image" and context.real is not None and not (context.real / path).exists():
+        path = _made(path) or path
+    tell(replace(shown, url=path))
+
+
+def _made(path: str) -> str | None:
+    """Return an image that the run has made as a data URL, because its file is deleted after the run."""
+    try:
+        return as_data(path)
+    except ValueError as error:
+        warnings.warn(f"image: {error}", NotShownWarning, stacklevel=4)
+        return None
+
+
+def _width(width: Any) -> int | str | None:
+    """Return a width for pages: pixels, or a share of the text's; None for other values."""
+    if width is None or isinstance(width, bool):
+        return None
+    if isinstance(width, float) and 0 < width <= 1:
+        return f"{100 * width:g}%"
+    text = str(width).strip()
+    if relative := re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|ch|vw)?", text):
+        pixels = float(relative[1]) * {"em": 16, "rem": 16, "ch": 9}.get(relative[2] or "px", 1)
+        text = f"{min(pixels, 100):g}%" if relative[2] == "vw" else f"{pixels:.0f}"
+    if not WIDTH.fullmatch(text):
+        return None
+    return text if text.endswith("%") else int(text)
+
+
+def look(style: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+    """Return a style in the form of `Narrative`. Raises TypeError if it is not a dict."""
+    if style is not None and not isinstance(style, Mapping):
+        raise TypeError(f"style is a {type(style).__name__}; expected a dict of CSS properties")
+    return [(str(name), str(value)) for name, value in style.items()] if style else None
+
+
+def is_on_the_web(url: str) -> bool:
+    """Return whether an address is a URL on the web and not a path."""
+    return url.startswith(("http://", "https://"))
+
+
+def _is_arxiv(url: str) -> bool:
+    return url.startswith("https://arxiv.org/")
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,1 +1,0 @@
-"""Other tools' formats: what they wrote becomes ours, and ours theirs."""

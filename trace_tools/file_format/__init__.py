@@ -1,1 +1,0 @@
-"""The trace file: plain data, its validation, and the YAML that holds it."""

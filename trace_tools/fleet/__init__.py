@@ -1,1 +1,0 @@
-"""One lecture on many machines: sent there, traced there, brought home."""

@@ -1,0 +1,396 @@
+"""Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
+
+The functions take shapes, strides and bit strings and return a matplotlib `Figure` for `plot`. They do not load torch:
+a tensor is any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
+
+    plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
+from typing import Any, Protocol
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from trace_tools.lecture.vocabulary import aside
+
+__all__ = [
+    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings",
+    "draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views",
+]  # fmt: skip
+
+INK = "#7a828e"  # readable on light and dark pages
+ACCENT = "#d9480f"
+SMALL = 8.25  # points: 11 pixels, the smallest size that is readable on a phone
+SHEET_GAP = 0.6
+CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
+COLOURS = ("#d9480f", "#2f6fdd", "#1a8f58", "#9a5bd0", "#b8860b", "#0b8fa3")
+
+
+class Strided(Protocol):
+    """The parts of a tensor that drawings use: shape, strides, offset, and elements."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+    def stride(self) -> Sequence[int]: ...
+    def storage_offset(self) -> int: ...
+    def element_size(self) -> int: ...
+    def untyped_storage(self) -> Any: ...
+    def as_strided(self, size: Sequence[int], stride: Sequence[int], offset: int, /) -> Any: ...
+
+
+@aside
+def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
+    """Draw a matrix next to the row of cells that stores it, and the jumps that lead to `x[index]`."""
+    rows, columns = x.shape
+    elements = _storage_of(x)
+    figure, axes = _canvas(0.5 * max(len(elements) + 1, 12), 0.5 * (rows + 4))
+    for row, column in product(range(rows), range(columns)):
+        element = elements[_address(x, (row, column))]
+        _cell(axes, column, 2 + rows - row, str(element), marked=(row, column) == index)
+    _write(axes, columns, 3 + rows / 2, f"shape {tuple(x.shape)}, stride {tuple(x.stride())}", side="left")
+    for address, element in enumerate(elements):
+        _cell(axes, address, 0, str(element), marked=address == _address(x, index))
+        _write(axes, address, -0.35, str(address), SMALL)
+    _jumps(axes, x, index)
+    return figure
+
+
+@aside
+def draw_views(views: Mapping[str, Strided]) -> Figure:
+    """Draw the cells of one storage that each view covers, a row of dots for each; all views must share the storage."""
+    elements = _storage_of(next(iter(views.values())))
+    figure, axes = _canvas(0.5 * (len(elements) + 8), 0.5 * (len(views) + 2))
+    for address in range(len(elements)):
+        _cell(axes, address, 0, str(address))
+    for height, (name, view) in enumerate(reversed(list(views.items())), start=1):
+        addresses = sorted({_address(view, index) for index in product(*map(range, view.shape))})
+        colour = COLOURS[height % len(COLOURS)]
+        heights = [height + 0.5] * len(addresses)
+        axes.plot(addresses, heights, "o", color=colour, label=f"addresses of {name}")
+        shape, stride = tuple(view.shape), tuple(view.stride())
+        _write(axes, len(elements), height + 0.5, f"{name}: shape {shape}, stride {stride}", side="left")
+    return figure
+
+
+@aside
+def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
+    """Draw sign, exponent and mantissa of each named format, given as three strings of binary digits."""
+    width = max(len("".join(fields)) for fields in bits.values())
+    figure, axes = _canvas(1.6 + 0.15 * width, 0.34 * (len(bits) + 1))
+    for row, (name, fields) in enumerate(reversed(list(bits.items()))):
+        _write(axes, -1, row + 0.5, name, side="right")
+        index = 0
+        for colour, digits in zip(COLOURS, fields, strict=False):
+            for digit in digits:
+                axes.add_patch(Rectangle((index, row + 0.1), 1, 0.8, facecolor=colour, alpha=0.3, edgecolor=INK))
+                _write(axes, index + 0.5, row + 0.47, digit, SMALL)
+                index += 1
+    for index, (colour, name) in enumerate(zip(COLOURS, ("sign", "exponent", "mantissa"), strict=False)):
+        _write(axes, 1 + 9 * index, len(bits) + 0.5, name, color=colour, side="left")
+    _fit(axes, (-11, width + 1), (0, len(bits) + 1), equal=False)
+    return figure
+
+
+@aside
+def draw_memories(cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: str) -> Figure:
+    """Draw the CPU's memory, the GPU's, and the link between them; `gpu` is None on a machine without one."""
+    figure, axes = _canvas(8, 2.2)
+    _box(axes, (0, 0), "CPU", cpu)
+    _box(axes, (9, 0), "GPU", {"": "none on this machine"} if gpu is None else gpu, dashed=gpu is None)
+    _arrow(axes, (6.1, 1.5), (8.9, 1.5), arrowstyle="<->")
+    _write(axes, 7.5, 1.9, link)
+    _fit(axes, (-0.2, 15.2), (-0.2, 3.2))
+    return figure
+
+
+@aside
+def draw_gpu(multiprocessors: int, rates: Mapping[str, str]) -> Figure:
+    """Draw a GPU: its multiprocessors with four tensor cores each, its cache, its memory, and the CPU's memory.
+
+    `rates` gives the texts at its "cores", "cache", "memory", "bandwidth" and "bus".
+    """
+    across = 22
+    down = math.ceil(multiprocessors / across)
+    figure, axes = _canvas(6.4, 3.9)
+    axes.add_patch(Rectangle((-1, -2.6), across + 2, down + 6.2, facecolor="none", edgecolor=INK, linewidth=1))
+    positions = [(number % across + 0.5, down - number // across - 0.5) for number in range(multiprocessors)]
+    axes.plot(*zip(*positions, strict=True), "s", color=INK, alpha=0.35, markersize=15, label="multiprocessors")
+    cores = [(x + dx, y + dy) for x, y in positions for dx, dy in product((-0.2, 0.2), repeat=2)]
+    axes.scatter([x for x, _ in cores], [y for _, y in cores], s=9, color=ACCENT)
+    _write(axes, -0.2, down + 2.8, f"GPU: {multiprocessors} multiprocessors", 10, COLOURS[1], side="left")
+    for line, words in enumerate(rates["cores"].split("\n")):
+        _write(axes, -0.2, down + 1.75 - 0.95 * line, words, 9, (ACCENT, INK)[line % 2], side="left")
+    axes.add_patch(Rectangle((0, -1.9), across, 1.3, facecolor=COLOURS[2], alpha=0.25, edgecolor=INK))
+    _write(axes, across / 2, -1.25, rates["cache"], 9, COLOURS[2])
+    _arrow(axes, (across / 2 + 4, -4.6), (across / 2 + 4, -2.6), arrowstyle="<->")
+    _write(axes, across / 2 + 4.5, -3.6, rates["bandwidth"], side="left")
+    memories = (("CPU's memory", -1.0, 7.0, INK), (rates["memory"], 11.0, 12.0, COLOURS[1]))
+    for words, left, wide, colour in memories:
+        axes.add_patch(Rectangle((left, -6.6), wide, 2, facecolor=colour, alpha=0.2, edgecolor=INK))
+        _write(axes, left + wide / 2, -5.6, words, 9, colour)
+    _arrow(axes, (6.0, -5.6), (11.0, -5.6), arrowstyle="<->")
+    _write(axes, 8.5, -5.0, rates["bus"])
+    _fit(axes, (-1.2, across + 1.4), (-7.0, down + 4))
+    return figure
+
+
+@aside
+def draw_road_map(stages: Sequence[tuple[str, str]]) -> Figure:
+    """Draw the stages of the lecture, each with its name and subject, three in a row."""
+    rows = math.ceil(len(stages) / 3)
+    figure, axes = _canvas(6.8, 1.25 * rows)
+    for number, (name, what) in enumerate(stages):
+        left, bottom = 5.4 * (number % 3), -3.4 * (number // 3)
+        axes.add_patch(Rectangle((left, bottom), 4.4, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
+        _write(axes, left + 2.2, bottom + 1.9, name, 11, COLOURS[1])
+        _write(axes, left + 2.2, bottom + 0.8, what, 9)
+        if number % 3:
+            _arrow(axes, (left - 1, bottom + 1.2), (left, bottom + 1.2))
+        elif number:
+            around = "arc,angleA=-90,angleB=90,armA=14.5,armB=14,rad=0"
+            _arrow(axes, (left + 13, bottom + 3.4), (left + 2.2, bottom + 2.4), connectionstyle=around)
+    _fit(axes, (-0.2, 5.4 * min(3, len(stages)) - 0.8), (-3.4 * (rows - 1) - 0.2, 2.6))
+    return figure
+
+
+@aside
+def draw_batched_matmul(left: Sequence[int], right: Sequence[int]) -> Figure:
+    """Draw a (batch, sequence, width) tensor times one (width, outputs) matrix: shapes in, one sheet a sequence."""
+    batch, sequence, width = left
+    outputs = right[-1]
+    tall = max(batch * sequence + (batch - 1) * SHEET_GAP, width)
+    figure, axes = _canvas(0.35 * (width + 2 * outputs + 5), 0.35 * (tall + 2))
+    index = 0.0
+    for shape, sign in (((batch, sequence, width), "@"), ((1, width, outputs), "=")):
+        index = _sheets(axes, index, shape) + 1
+        _write(axes, index, 0, sign, 14)
+        index += 1
+    index = _sheets(axes, index, (batch, sequence, outputs))
+    _fit(axes, (-0.8, index + 0.8), (-tall / 2 - 1.5, tall / 2 + 0.5))
+    return figure
+
+
+@aside
+def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]) -> Figure:
+    """Draw tensors (name, shape) computed one from another, with each step's operation and its backward step below."""
+    figure, axes = _canvas(2.4 * len(nodes), 2.3)
+    for number, (name, shape) in enumerate(nodes):
+        left = CHAIN_GAP * number
+        axes.add_patch(Rectangle((left, 0), 2.8, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
+        _write(axes, left + 1.4, 1.65, name, 11, COLOURS[1])
+        _write(axes, left + 1.4, 0.75, shape)
+    for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
+        start, end = CHAIN_GAP * number + 2.8, CHAIN_GAP * (number + 1)
+        for ends, y, words, colour in (((start, end), 1.7, there, INK), ((end, start), 0.7, back, ACCENT)):
+            _arrow(axes, (ends[0], y), (ends[1], y), color=colour)
+            level, side = (y + 0.25, "bottom") if y == 1.7 else (y - 0.25, "top")
+            axes.text((start + end) / 2, level, words, ha="center", va=side, fontsize=9, color=colour)
+    _fit(axes, (-0.2, CHAIN_GAP * (len(nodes) - 1) + 3), (-1.3, 3.0))
+    return figure
+
+
+@aside
+def draw_adam(numbers: Mapping[str, tuple[float, float]], element_bytes: int) -> Figure:
+    """Draw a weight's gradient, Adam's two averages and the weight, before and after a step, with their bytes."""
+    figure, axes = _canvas(6.8, 2.7)
+    positions = {"g": (0.0, 1.9), "m": (6.2, 3.8), "v": (6.2, 0.0), "w": (12.4, 1.9)}
+    words = {"g": "gradient g", "m": "average m of g", "v": "average v of g²", "w": "weight w"}
+    for index, (name, (x, y)) in enumerate(positions.items()):
+        before, after = numbers[name]
+        colour = COLOURS[1] if name in "mv" else INK
+        axes.add_patch(Rectangle((x, y), 4.4, 2.6, facecolor=colour, alpha=0.15, edgecolor=INK))
+        _write(axes, x + 2.2, y + 2.1, words[name], 10, COLOURS[1] if name in "mv" else ACCENT if name == "w" else INK)
+        _write(axes, x + 2.2, y + 1.3, f"{before:.4g}" if before == after else f"{before:.4g} → {after:.4g}", 9)
+        moved = f"read {element_bytes} bytes" if name == "g" else f"read {element_bytes}, write {element_bytes} bytes"
+        _write(axes, x + 2.2, y + 0.5, moved, SMALL)
+        # so that the trace records its numbers
+        axes.plot([index] * 2, [before, after], label=words[name], visible=False)
+    ways = [((4.4, 3.6), (6.2, 5.0)), ((4.4, 2.8), (6.2, 1.4)), ((10.6, 5.0), (12.4, 3.6)), ((10.6, 1.4), (12.4, 2.8))]
+    for start, end in ways:  # from the gradient to its averages, and from these to the weight
+        _arrow(axes, start, end)
+    _fit(axes, (-0.2, 17.0), (-0.2, 6.6))
+    return figure
+
+
+@aside
+def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
+    """Draw rooflines, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
+    figure = Figure(figsize=(8, 5.2), layout="constrained")
+    axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
+    intensities = [intensity for intensity, _ in points.values()]
+    ridges = [peak / bandwidth for peak, bandwidth in roofs.values()]
+    left, right = min(intensities) / 3, max([*intensities, *ridges]) * 6
+    for (name, (peak, bandwidth)), dashes in zip(roofs.items(), ("-", "--", ":"), strict=False):
+        ridge = peak / bandwidth
+        heights = [bandwidth * left, peak, peak]
+        axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
+    for index, (name, (intensity, rate)) in enumerate(points.items()):
+        axes.plot([intensity], [rate], "o", color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
+        below = (4, -13)  # where no roofline is near
+        axes.annotate(name, (intensity, rate), below, textcoords="offset points", fontsize=9, color="#000000")
+    axes.set_xlim(left, right)
+    axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
+    axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    handles = axes.get_lines()[: len(roofs)]
+    axes.legend(handles=handles, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    return figure
+
+
+@aside
+def draw_segments(layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
+    """Draw two cells per layer with its input below; for each strategy, the kept inputs and the layers kept whole."""
+    figure, axes = _canvas(8, 0.55 * (len(strategies) + 1))
+    for row, (name, (kept, whole)) in enumerate(reversed(list(strategies.items()))):
+        _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
+        for level in range(2):
+            corner = (0.1, 1.7 * row + 0.7 * level)
+            axes.add_patch(Rectangle(corner, layers - 0.2, 0.6, facecolor=INK, alpha=0.12, edgecolor="none"))
+        inputs = sorted(set(kept) - set(whole))
+        for layer in inputs:
+            axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 0.6, facecolor=COLOURS[1], edgecolor="none"))
+        for layer in whole:
+            axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 1.3, facecolor=ACCENT, edgecolor="none"))
+        for what, segments in (("input kept", inputs), ("both tensors there", list(whole))):
+            if segments:  # the figure's numbers, outside the visible part
+                levels = [1.7 * row + 0.3] * len(segments)
+                axes.plot([layer + 0.5 for layer in segments], levels, ",", alpha=0, label=f"{name}: {what}")
+    top = 1.7 * len(strategies)
+    for left, words, colour in (
+        (0, "only the input is kept", COLOURS[1]),
+        (layers / 2, "both tensors are there", ACCENT),
+    ):
+        axes.add_patch(Rectangle((left + 0.1, top), 0.8, 0.6, facecolor=colour, edgecolor="none"))
+        _write(axes, left + 1.4, top + 0.27, words, 9, side="left")
+    _fit(axes, (-0.22 * layers, layers + 0.5), (-0.3, top + 1), equal=False)
+    return figure
+
+
+@aside
+def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
+    """Draw GPUs in a ring, each with the numbers of its chunks; one ring for each named moment."""
+    figure, axes = _canvas(9.5, 2.8)
+    most = max(number for ring in rings.values() for chunks in ring for number in chunks)
+    for index, (name, ring) in enumerate(rings.items()):
+        middle = 8.2 * index
+        spots = [_on_ring(middle, gpu / len(ring)) for gpu in range(len(ring))]
+        for gpu, ((x, y), chunks) in enumerate(zip(spots, ring, strict=True)):
+            left = x - 0.3 * len(chunks)
+            for chunk, number in enumerate(chunks):
+                corner, done = (left + 0.6 * chunk, y - 0.35), number == most
+                colour, alpha = (ACCENT, 0.35) if done else (COLOURS[1], 0.08 * number)
+                ground = to_rgba(colour, alpha)
+                axes.add_patch(
+                    Rectangle(corner, 0.6, 0.7, facecolor=ground, edgecolor=INK, linewidth=0.8, clip_on=False)
+                )
+                _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
+            _write(axes, x, y + 0.6, f"GPU {gpu}", SMALL)
+            (there_x, there_y), bend = spots[(gpu + 1) % len(ring)], "arc3,rad=-0.25"
+            ends = (
+                (x + 0.35 * (there_x - x), y + 0.35 * (there_y - y)),
+                (
+                    x + 0.68 * (there_x - x),
+                    y + 0.68 * (there_y - y),
+                ),
+            )
+            _arrow(axes, *ends, connectionstyle=bend)
+            axes.plot(range(len(chunks)), chunks, ",", alpha=0, label=f"{name}: GPU {gpu}", transform=axes.transAxes)
+        _write(axes, middle, -3.2, name, 10, COLOURS[1])
+    _fit(axes, (-4, 8.2 * len(rings) - 4), (-3.7, 3.3))
+    return figure
+
+
+def _on_ring(middle: float, turn: float) -> tuple[float, float]:
+    """Return the position on a ring after a fraction of a turn, clockwise from the top."""
+    angle = 2 * math.pi * turn
+    return middle + 2.3 * math.sin(angle), 2.2 * math.cos(angle)
+
+
+def _storage_of(x: Strided) -> list[Any]:
+    """Return every element of the storage of `x` in order of address, with whole floats as integers."""
+    count = x.untyped_storage().nbytes() // x.element_size()
+    elements: list[Any] = x.as_strided((count,), (1,), 0).tolist()
+    return [int(e) if isinstance(e, float) and math.isfinite(e) and e == int(e) else e for e in elements]
+
+
+def _address(x: Strided, index: Sequence[int]) -> int:
+    return x.storage_offset() + sum(i * stride for i, stride in zip(index, x.stride(), strict=True))
+
+
+def _jumps(axes: Axes, x: Strided, index: tuple[int, int]) -> None:
+    """Draw one arc for each stride on the path from the first element to `x[index]`."""
+    (row, column), (down, right) = index, x.stride()
+    path = [x.storage_offset() + r * down for r in range(row + 1)]
+    path += [path[-1] + c * right for c in range(1, column + 1)]
+    axes.plot(path, [1.0] * len(path), ".", color=ACCENT, label=f"jumps to {list(index)}")
+    for step, (start, end) in enumerate(pairwise(path)):
+        stride, colour = (down, ACCENT) if step < row else (right, COLOURS[1])
+        height = 0.5 + min(abs(stride), 4) * 0.18
+        arc = f"arc3,rad={-0.5 if end >= start else 0.5}"
+        _arrow(axes, (start, 1.05), (end, 1.05), color=colour, connectionstyle=arc, mutation_scale=10)
+        _write(axes, (start + end) / 2, 1.2 + height, f"+{stride}", color=colour)
+
+
+def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
+    """Draw `shape` = (sheets, rows, columns) as grids on top of each other; return the x coordinate to their right."""
+    sheets, rows, columns = shape
+    height = sheets * rows + (sheets - 1) * SHEET_GAP
+    for sheet in range(sheets):
+        bottom = sheet * (rows + SHEET_GAP) - height / 2
+        colour = COLOURS[(sheet + 1) % len(COLOURS)] if sheets > 1 else INK
+        for row, column in product(range(rows), range(columns)):
+            corner = (left + column, bottom + row)
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.25, edgecolor=INK))
+    name = f"{sheets} × {rows} × {columns}" if sheets > 1 else f"{rows} × {columns}"
+    _write(axes, left + columns / 2, -height / 2 - 0.7, name, 10)
+    return left + columns
+
+
+def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str, str], *, dashed: bool = False) -> None:
+    x, y = corner
+    axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK, linestyle="--" if dashed else "-"))
+    _write(axes, x + 3, y + 2.5, name, 11, COLOURS[1])
+    for number, (what, figure) in enumerate(lines.items()):
+        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{what}: {figure}" if what else figure, SMALL)
+
+
+def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:
+    fill = ACCENT if marked else INK
+    left = x - 0.5
+    axes.add_patch(Rectangle((left, y), 1, 1, facecolor=fill, alpha=0.35 if marked else 0.08, edgecolor="none"))
+    axes.add_patch(Rectangle((left, y), 1, 1, facecolor="none", edgecolor=INK, linewidth=0.8))
+    _write(axes, x, y + 0.47, words)
+
+
+def _write(axes: Axes, x: float, y: float, words: str, size: float = 9, color: str = INK, side: str = "center") -> None:
+    axes.text(x, y, words, ha=side, va="center", fontsize=size, color=color)
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, color: str = INK, **more: Any) -> None:
+    style: dict[str, Any] = {"arrowstyle": "->", "mutation_scale": 14} | more
+    axes.add_patch(FancyArrowPatch(start, end, color=color, **style))
+
+
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a transparent figure of `width` by `height` inches with invisible axes that fill it."""
+    figure = Figure(figsize=(width, height))
+    figure.patch.set_alpha(0)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.8, 2 * width - 0.8)
+    axes.set_ylim(-0.8, 2 * height - 0.8)
+    return figure, axes
+
+
+def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
+    axes.set_xlim(*across)
+    axes.set_ylim(*up)
+    if equal:
+        axes.set_aspect("equal")

@@ -1,0 +1,101 @@
+"""Run a lecture as plain Python: print its sections and texts in the terminal.
+
+if __name__ == "__main__":
+    plain.run(main)          # "0 Overview", its texts, "1 Napkin math", …
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from functools import wraps
+from itertools import count
+from types import FunctionType
+
+from trace_tools.lecture.vocabulary import listening
+from trace_tools.trace.model import Ask, Image, Link, Narrative, Note, Table, Text
+
+__all__ = ["run"]
+
+_ran: list[FunctionType] = []  # each `main` whose texts were printed
+PAGES = "The pages also show figures and what each line did: python -m trace_tools trace"
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call `main`; print the title of each section (each function of its module that it calls) and the texts."""
+    assert isinstance(main, FunctionType)
+    beside, number = main.__globals__, count()
+    out = sys.stdout  # even if the lecture replaces it
+    _ran.append(main)
+
+    def show(text: str) -> None:
+        try:
+            print(text, file=out, flush=True)
+        except BrokenPipeError:  # the reader is gone, as in `| head`: the lecture still runs to its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+    def announced(section: FunctionType) -> Callable[..., object]:
+        @wraps(section)
+        def begun(*args: object, **named: object) -> object:
+            title = (section.__doc__ or section.__name__).strip().partition("\n")[0]
+            here = next(number)
+            show(f"{here} {title}" if here == 0 else f"\n{here} {title}")
+            return section(*args, **named)
+
+        return begun
+
+    def told(narrative: Narrative) -> None:
+        if not isinstance(narrative, Note):  # notes are for the presenter
+            show(f"\n{as_text(narrative)}")
+
+    called = [(name, beside.get(name)) for name in main.__code__.co_names]
+    sections = {
+        name: functions
+        for name, functions in called
+        if isinstance(functions, FunctionType) and functions.__globals__ is beside
+    }
+    beside.update({name: announced(section) for name, section in sections.items()})
+    try:
+        with listening(told):
+            main()
+    finally:
+        beside.update(sections)
+    show(f"\n{PAGES} {shlex.quote(sys.argv[0])}")
+
+
+def name_the_pages() -> None:
+    """After `python talk.py` of a lecture that does not use `run`, print to stderr how to see its texts."""
+    script = sys.modules["__main__"]
+    main = getattr(script, "main", None)
+    words = any(
+        getattr(value, "__module__", None) == "trace_tools.lecture.vocabulary" for value in vars(script).values()
+    )
+    ours = isinstance(main, FunctionType) and main.__module__ == script.__name__ == "__main__"
+    if words and ours and not _ran and not hasattr(sys, "last_value"):  # and it did not raise
+        print(f"The texts are on the pages: python -m trace_tools trace {shlex.quote(sys.argv[0])}", file=sys.stderr)
+        print("To print them here: from trace_tools import plain; plain.run(main)", file=sys.stderr)
+
+
+def as_text(narrative: Narrative) -> str:
+    """Return a narrative as plain text; a figure is its title in brackets."""
+    match narrative:
+        case Text() | Note():
+            return narrative.text
+        case Ask():
+            return f"Question: {narrative.text}" + "".join(f"\n- {choice}" for choice in narrative.answer.choices or ())
+        case Link():
+            source = ", ".join(part for part in (narrative.authors, narrative.date) if part)
+            title = " ".join(part for part in (narrative.title, f"({source})" if source else None) if part)
+            return f"{title}: {narrative.url}" if title else narrative.url or ""
+        case Table():
+            rows = [[f"{x:.6g}" if isinstance(x, float) else str(x) for x in row] for row in narrative.rows]
+            rows.insert(0, list(narrative.columns))
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            lines = ("  ".join(f"{x:{width}}" for x, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+            return "\n".join(filter(None, [narrative.title, *lines]))
+        case Image():
+            return f"[{narrative.kind}: {narrative.title or narrative.url}]"
+        case _:
+            return f"[{': '.join(filter(None, ('figure', narrative.title)))}]"

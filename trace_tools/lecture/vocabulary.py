@@ -1,0 +1,640 @@
+"""The vocabulary of lectures: calls that show something to the reader, recorded in a trace.
+
+Each call makes one `Narrative` and passes it to the listener. Without a listener (`python lecture.py`) it does nothing;
+`plain.run` listens and prints the texts.
+
+    text("Matrices multiply in $2BDK$ FLOPs.")
+    link("https://arxiv.org/abs/1910.02054", title="ZeRO", authors="Rajbhandari et al.", date="2019")
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import gc
+import io
+import math
+import os
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import wraps
+from pathlib import PurePath
+from types import FrameType, ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+from trace_tools.lecture import data_frames
+from trace_tools.trace import arithmetic
+from trace_tools.trace.explorations import LONGEST_NAME, MOST_ROWS, why_unexplorable
+from trace_tools.trace.model import (
+    SCALES,
+    STYLES,
+    WIDTH,
+    Answer,
+    Ask,
+    Choice,
+    Exploration,
+    Explore,
+    Image,
+    Input,
+    Link,
+    Menu,
+    Narrative,
+    Note,
+    Plot,
+    Result,
+    Scalar,
+    Series,
+    Table,
+    Text,
+)
+from trace_tools.util.files import why_not_inside
+from trace_tools.util.garbage import collector_paused
+
+Listener = Callable[[Narrative], None]
+Pause = Callable[[], AbstractContextManager[None]]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+__all__ = ["ask", "decide", "explore", "image", "link", "note", "plot", "table", "text"]
+
+VOCABULARY = frozenset(__all__)
+PROSE = frozenset({"text", "note", "ask"})  # kinds whose `text` is Markdown, with numbers that may vary
+FIGURES = {  # an attribute of something that is not a figure → how to plot it
+    "gcf": "plot(plt.gcf())",
+    "get_figure": "plot(ax.get_figure())",
+    "__len__": 'plot({"y": values})',
+}
+ANSWERS = ("above", "below", "undecided")
+LOGARITHMIC = 1000  # a slider whose range spans at least this factor is logarithmic
+NEAR = 0.01  # relative error allowed in a reader's numeric answer
+STICKS_OUT = 0.02  # inches that a label may extend beyond its figure before the figure gets a larger box
+
+MADE_BYTES = 1 << 20  # of an image that the lecture itself makes, which is stored in the trace
+MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
+
+_WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
+_IMAGE = re.compile(rf"[^\s]+\.({'|'.join(MEDIA)})", re.IGNORECASE)
+
+_listeners: list[tuple[Listener, Pause]] = []
+
+
+@contextmanager
+def listening(listener: Listener, pause: Pause = nullcontext) -> Iterator[None]:
+    """Pass every narrative call made inside the `with` block, in any thread, to `listener`.
+
+    Each call runs inside a `pause()`, so that the time to draw a figure does not count as the lecture's.
+    """
+    entry = (listener, pause)
+    _listeners.append(entry)
+    try:
+        yield
+    finally:
+        _listeners.remove(entry)
+
+
+def aside(word: Callable[P, R]) -> Callable[P, R]:
+    """Exclude a vocabulary function from the lecture's time."""
+
+    @wraps(word)
+    def said(*args: P.args, **kwargs: P.kwargs) -> R:
+        with ExitStack() as stack:
+            for _, pause in _listeners:
+                stack.enter_context(pause())
+            return word(*args, **kwargs)
+
+    return said
+
+
+@aside
+def text(markdown: str) -> None:
+    """Show a paragraph of Markdown, with `$math$`. Raises TypeError if it is not text."""
+    tell(Text(text=_text("text", "the argument", markdown)))
+
+
+@aside
+def decide(
+    value: float | Sequence[float],
+    *,
+    above: str,
+    below: str,
+    undecided: str,
+    than: float | tuple[float, float] = 1.0,
+) -> None:
+    """Show the paragraph that all samples of a measured number agree on, or `undecided` if they do not agree.
+
+    `above` is shown if the number was more than `than` in every timed run of the trace, `below` if it was less in every
+    one. `than` may be a pair (low, high); numbers between them show `undecided`. `value` is this run's number, or its
+    samples: then the middle half of them must agree. A sentence about time that is chosen with `if` is the opinion of
+    one run.
+    """
+    samples = [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+    if len(samples) > 1:
+        first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
+        samples = [first, third]
+    low, high = than if isinstance(than, tuple) else (than, than)
+    choice = decided(Choice(float(low), float(high), samples, sentences=[str(above), str(below), str(undecided)]))
+    tell(Text(text=sentence(choice), choice=choice))
+
+
+def decided(choice: Choice) -> Choice:
+    """Fill in the answer that the samples give."""
+    if all(sample > choice.high for sample in choice.samples):
+        return replace(choice, answer=ANSWERS[0])
+    return replace(choice, answer=ANSWERS[1 if all(sample < choice.low for sample in choice.samples) else 2])
+
+
+def sentence(choice: Choice) -> str:
+    """Return the sentence that fits the answer."""
+    return (choice.sentences or [""] * 3)[ANSWERS.index(choice.answer or ANSWERS[2])]
+
+
+@aside
+def note(markdown: str) -> None:
+    """Show Markdown to the presenter, not to the reader. Raises TypeError if it is not text."""
+    tell(Note(text=_text("note", "the argument", markdown)))
+
+
+@aside
+def ask(
+    question: str,
+    answer: float | str,
+    *,
+    unit: str | None = None,
+    within: float = NEAR,
+    choices: Sequence[str] | None = None,
+    hint: str | None = None,
+    why: str | None = None,
+    slips: Mapping[Any, str] | None = None,
+) -> None:
+    """Ask the reader a question whose answer the lecture computed.
+
+    A number is right within `within` of `answer`, relative to it (0: exactly). With `choices` the answer is one of
+    them. A text without choices is shown for comparison. `question`, `hint` and `why` are Markdown. `slips` maps
+    frequent wrong answers to a sentence that explains the mistake.
+
+    Raises TypeError if the answer is neither a number nor a text; ValueError if it is not finite or not one of the
+    choices, or if `within` is negative.
+    """
+    value = _answer("answer", answer)
+    texts = None if choices is None else _texts("ask", "choices", choices)
+    if texts is not None:
+        value = str(value)
+        if value not in texts:
+            raise ValueError(f"ask: the answer is {value!r}; expected a choice: {', '.join(map(repr, texts))}")
+    if not (isinstance(within, (int, float)) and within >= 0):
+        raise ValueError(f"ask: within is {_shown(within)}; expected 0 or more, relative to the answer")
+    explained = []
+    for wrong, sentence in (slips or {}).items():
+        slip = _answer("a slip", wrong)
+        if texts is not None and str(slip) not in texts:
+            raise ValueError(f"ask: a slip is {slip!r}; expected a choice: {', '.join(map(repr, texts))}")
+        explained.append((slip if texts is None else str(slip), _text("ask", "a slip's sentence", sentence)))
+    answered = Answer(
+        value,
+        unit=_text_or_none("ask", "unit", unit),
+        within=None if isinstance(value, str) else float(within),
+        choices=texts,
+        hint=_text_or_none("ask", "hint", hint),
+        why=_text_or_none("ask", "why", why),
+        slips=explained or None,
+    )
+    tell(Ask(text=_text("ask", "question", question), answer=answered))
+
+
+def _answer(name: str, value: Any) -> int | float | str:
+    """Return a number or a text. Raises TypeError, ValueError."""
+    plain = _scalar(value) if hasattr(value, "item") else value
+    if isinstance(plain, bool) or not isinstance(plain, (int, float, str)):
+        raise TypeError(f"ask: {name} is a {type(value).__name__}; expected a number or a text")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"ask: {name} is {plain}; expected a finite number")
+    if isinstance(plain, int):
+        str(plain)  # raises ValueError for a number with more digits than Python writes
+    return plain
+
+
+def explore(
+    function: Callable[..., Mapping[str, Any]],
+    says: str,
+    *,
+    inputs: Mapping[str, tuple[float, float, float]],
+    menus: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+    title: str | None = None,
+    names: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    stack: Sequence[str] | None = None,
+    limit: str | None = None,
+    curve: tuple[str, str] | None = None,
+    across: str | None = None,
+) -> None:
+    """Show a function's results, and let the reader call it with other numbers.
+
+    `function` computes a dict of named results by plain arithmetic (see `arithmetic`). It is called here with the
+    lecture's numbers, each as a float. `inputs` gives for each parameter the lecture's number and the least and the
+    greatest that a reader may set; if the lecture's number is an int, the reader sets integers. `menus` gives rows of
+    numbers by name for the other parameters: {"GPU": {"H100": {"peak": 989.5e12, …}, …}}. The lecture uses the first
+    row. Extra numbers in a row are ignored. Readers can enter a row of their own unless all numbers are ints.
+
+    `says` is a sentence with placeholders: {days} is a result or parameter with its unit, {GPU} the selected row of
+    that menu, and {fits?It fits.|It does not.} the first text if the result is true, else the second. Either `stack`
+    names results drawn on top of each other, next to `limit` (a result or a parameter), or `curve` names an input for
+    the x axis and a result for the y axis. With `across`, a menu, its other rows are drawn as well. `names` and `units`
+    are for parameters and results; a unit as in `@inspect`, "%" or none.
+
+    Raises ValueError if the function is not such arithmetic, with the line, or an argument does not fit it; TypeError
+    if an argument should be a number.
+    """
+    called = _exploration(function, inputs, menus or {}, names or {}, units or {})
+    given = {one.name: one.value for one in called.inputs}
+    for menu in called.menus:
+        given |= zip((one.name for one in menu.columns), menu.rows[0][1], strict=True)
+    answers = function(**given)
+    drawn = {"stack": stack, "limit": limit, "curve": curve, "across": across}
+    _tell_explored(called, answers, says, title, names or {}, units or {}, drawn)
+
+
+@aside
+def _exploration(
+    function: Callable[..., Any],
+    inputs: Mapping[str, tuple[float, float, float]],
+    menus: Mapping[str, Mapping[str, Mapping[str, float]]],
+    names: Mapping[str, str],
+    units: Mapping[str, str],
+) -> Exploration:
+    """Return the exploration before the function is called."""
+    try:
+        formula = arithmetic.formula_of(function)
+    except arithmetic.NotArithmetic as error:
+        raise ValueError(f"explore: {error}") from None
+
+    def made(name: str, value: float, low: float, high: float, *, whole: bool) -> Input:
+        value, low, high = (_finite(name, number) for number in (value, low, high))
+        if not low <= value <= high or low == high:
+            raise ValueError(f"explore: {name} is {value:g}; expected it from {low:g} to {high:g}")
+        scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
+        unit = _text_or_none("explore", name, units.get(name))
+        return Input(_short(name), _label(name, names), value, low, high, scale, whole, unit)
+
+    sliders = []
+    for name, limits in inputs.items():
+        if not isinstance(limits, tuple) or len(limits) != 3:
+            raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
+        sliders.append(made(name, *limits, whole=isinstance(limits[0], int)))
+    chosen = [_menu(label, rows, formula.parameters, made) for label, rows in menus.items()]
+    numbered = [one.name for one in (*sliders, *(column for menu in chosen for column in menu.columns))]
+    if sorted(numbered) != sorted(formula.parameters):
+        listed = ", ".join(formula.parameters)
+        raise ValueError(f"explore: found numbers for {', '.join(numbered)}; expected one for each parameter, {listed}")
+    return Exploration(_short(function.__name__), formula.text, list(formula.parameters), sliders, chosen, [])
+
+
+def _menu(
+    label: str, rows: Mapping[str, Mapping[str, float]], parameters: Sequence[str], made: Callable[..., Input]
+) -> Menu:
+    """Return a menu of rows; a reader's own row may exceed the lecture's numbers up to a hundredfold."""
+    if not 1 <= len(rows) <= MOST_ROWS:
+        raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
+    first = next(iter(rows.values()))
+    columns, numbers = [name for name in first if name in parameters], []
+    for row, given in rows.items():
+        if missing := [name for name in columns if name not in given]:
+            raise ValueError(f"explore: {row} has no {missing[0]}; expected the same numbers in each row of {label}")
+        numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
+    whole = all(isinstance(given[name], int) for given in rows.values() for name in columns)
+    limits = [(min(column), max(column)) for column in zip(*(row for _, row in numbers), strict=True)]
+    inputs = [
+        made(name, first[name], max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9), whole=whole)
+        for name, (low, high) in zip(columns, limits, strict=True)
+    ]
+    return Menu(_short(label), inputs, numbers, own=not whole)
+
+
+@aside
+def _tell_explored(
+    called: Exploration,
+    answers: Mapping[str, Any],
+    says: str,
+    title: str | None,
+    names: Mapping[str, str],
+    units: Mapping[str, str],
+    drawn: Mapping[str, Any],
+) -> None:
+    results = []
+    for name, value in answers.items():
+        number = value if isinstance(value, bool) else _finite(name, value)
+        unit = _text_or_none("explore", name, units.get(name))
+        results.append(Result(_short(name), _label(name, names), number, unit))
+    stack = None if drawn["stack"] is None else _texts("explore", "stack", drawn["stack"])
+    curve = None if drawn["curve"] is None else tuple(_texts("explore", "curve", drawn["curve"]))
+    exploration = replace(called, results=results, **{**drawn, "stack": stack, "curve": curve})
+    text = _text("explore", "says", says)
+    if wrong := why_unexplorable(exploration, text):
+        raise ValueError(f"explore: {wrong}")
+    tell(Explore(text=text, title=_text_or_none("explore", "title", title), exploration=exploration))
+
+
+def _label(name: str, names: Mapping[str, str]) -> str:
+    """Return the displayed name of a parameter or result."""
+    return _short(names[name]) if name in names else name.replace("_", " ")
+
+
+def _short(name: object) -> str:
+    text = _text("explore", "a name", name)
+    if len(text) > LONGEST_NAME:
+        raise ValueError(f"explore: a name has {len(text):,} characters; expected at most {LONGEST_NAME}")
+    return text
+
+
+def _finite(name: str, value: Any) -> float:
+    """Return a number as a float. Raises TypeError, ValueError."""
+    plain = _scalar(value) if hasattr(value, "item") else value
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)):
+        raise TypeError(f"explore: {name} is {_shown(plain)}; expected a number")
+    try:
+        number = float(plain)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"explore: {name} is {number}; expected a finite number")
+    return number
+
+
+@aside
+def link(
+    url: str,
+    title: str | None = None,
+    *,
+    authors: str | Sequence[str] | None = None,
+    date: str | int | datetime.date | None = None,
+    description: str | None = None,
+) -> None:
+    """Show a reference. Raises TypeError for an argument that should be text, ValueError for an invalid address."""
+    if (why := why_no_link(_text("link", "url", url), title)) is not None:
+        raise ValueError(f"link: {why}")
+    names = authors if authors is None or isinstance(authors, str) else ", ".join(_texts("link", "authors", authors))
+    tell(
+        Link(
+            url=_text("link", "url", url),
+            title=_text_or_none("link", "title", title),
+            authors=names,
+            date=None if date is None else str(date),
+            text=_text_or_none("link", "description", description),
+        )
+    )
+
+
+def why_no_link(url: str, title: object = None) -> str | None:
+    """Return why a reader cannot follow an address; None for valid addresses and for relative paths."""
+    said = url.strip()
+    shown = repr(said if len(said) <= 80 else f"{said[:79]}…")
+    if _WEB.match(said):
+        return None
+    if isinstance(title, str) and _WEB.match(title.strip()):
+        return (
+            f"found the title {title.strip()[:80]!r}, which is an address; expected the address first, then the title"
+        )
+    if said.startswith("www."):
+        return f"found {shown}; expected 'https://{said[:80]}'"
+    scheme = _SCHEME.match(said)
+    beside = scheme is None and not said.startswith("//") and re.search(r"[./#?]", said) and not re.search(r"\s", said)
+    if beside or (scheme is not None and scheme[1].lower() == "mailto"):
+        return None
+    return f"found {shown}; expected an address, as in 'https://example.org'"
+
+
+@aside
+def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None) -> None:
+    """Show an image file from the lecture's folder; `width` in pixels, or as a share of the text's: "50%".
+
+    Raises ValueError for a path outside the folder and for an invalid width.
+    """
+    if hasattr(path, "savefig"):
+        raise TypeError(f"image: path is a {type(path).__name__}; expected a file's path, or `plot(figure)`")
+    why = why_not_inside(_text("image", "path", path))
+    if why:
+        raise ValueError(f"image: {why}")
+    if isinstance(alt, str) and _IMAGE.fullmatch(alt) and not _IMAGE.fullmatch(str(path)):
+        raise ValueError(f"image: found the description {alt[:80]!r}; expected the path first, then the description")
+    wide = _scalar(width)  # NumPy's numbers are accepted
+    if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
+        raise ValueError(f"image: width is {_shown(width)}; expected pixels above 0, or a percentage such as '50%'")
+    tell(Image(url=str(path), title=_text("image", "alt", alt), width=wide))
+
+
+@aside
+def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -> None:
+    """Show a table: of a DataFrame or a Series, or of a list of rows with one cell per column.
+
+    For a DataFrame, `columns` selects the columns to show. Raises ValueError for a row of another length, for something
+    that is not a row, and for missing column names (after checking the rows).
+    """
+    if isinstance(rows, Mapping):
+        raise ValueError("table: found a dict; expected a list of rows, as in table(list(d.items()), ['key', 'value'])")
+    left_out = 0
+    if data_frames.is_frame(rows) or data_frames.is_series(rows):
+        try:
+            columns, rows, left_out = data_frames.rows_of(rows, _texts("table", "columns", columns))
+        except ValueError as error:
+            raise ValueError(f"table: {error}") from None
+    for number, row in enumerate(rows):
+        if isinstance(row, Mapping):
+            hint = "as in table([list(row.values()) for row in rows], list(rows[0]))"
+            raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells, {hint}")
+        if isinstance(row, (str, bytes)) or not isinstance(row, Iterable):
+            raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells")
+    cells = [[_scalar(cell) for cell in row] for row in rows]
+    names = _texts("table", "columns", columns)
+    for number, row in enumerate(cells):
+        if len(row) != len(names):
+            expected = str(len(names)) if names else "the columns' names as well, as in table(rows, ['a', 'b'])"
+            raise ValueError(f"table: row {number} has {len(row)} cells; expected {expected}")
+    shown = _text_or_none("table", "title", title)
+    tell(Table(title=shown, columns=names, rows=cells, left_out=left_out or None))
+
+
+@aside
+def plot(
+    figure: Any,
+    *,
+    title: str | None = None,
+    x: Sequence[Any] | str | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    x_scale: str = "linear",
+    y_scale: str = "linear",
+    style: str = "line",
+) -> None:
+    """Show a figure and record its numbers.
+
+    `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …), a mapping from series
+    name to a pair (x values, y values), a Series, a DataFrame, or a matplotlib `Figure`. For a DataFrame, all numeric
+    columns are drawn against its index or the column that `x` names. `style` is "line", "points", "bars", "stacked"
+    (bars on top of each other) or "steps"; scales are "linear" or "log". Of several series of points, those that sample
+    a function are joined by a curve: few points, in order along x, whose positions are not a subset of another series'.
+
+    Raises ValueError for another style or scale, for series of unequal length, and for a stack on a logarithmic scale
+    or with negative numbers; TypeError for another kind of figure.
+    """
+    for name, value, choices in (("x_scale", x_scale, SCALES), ("y_scale", y_scale, SCALES), ("style", style, STYLES)):
+        if value not in choices:
+            raise ValueError(f"plot: {name} is {_shown(value)}; expected one of {', '.join(choices)}")
+    if data_frames.is_frame(figure) or data_frames.is_series(figure):
+        try:
+            labels, figure, label = data_frames.series_of(figure, x if isinstance(x, str) else None)
+        except ValueError as error:
+            raise ValueError(f"plot: {error}") from None
+        x, x_label = labels if x is None or isinstance(x, str) else x, x_label or label
+        y_label = y_label or (next(iter(figure)) if len(figure) == 1 else None)
+    if isinstance(figure, Mapping):
+        series = [_series(str(name), y, x, style) for name, y in figure.items()]
+        svg = None
+        if style == "stacked":
+            _check_stacked(series, y_scale)
+    elif hasattr(figure, "get_axes") and hasattr(figure, "savefig"):
+        series = _series_of(figure)
+        svg = _svg_of(figure)
+    else:
+        hint = next((f": `{how}`" for has, how in FIGURES.items() if hasattr(figure, has)), "")
+        expected = f"expected {{name: values}} or a matplotlib Figure{hint}"
+        raise TypeError(f"plot: found {_shown_kind(figure)}; {expected}")
+    tell(
+        Plot(
+            title=_text_or_none("plot", "title", title),
+            x_label=_text_or_none("plot", "x_label", x_label),
+            y_label=_text_or_none("plot", "y_label", y_label),
+            x_scale=x_scale,
+            y_scale=y_scale,
+            series=series,
+            svg=svg,
+        )
+    )
+
+
+def _shown_kind(value: object) -> str:
+    return f"the module {value.__name__}" if isinstance(value, ModuleType) else type(value).__name__
+
+
+def _shown(value: object) -> str:
+    """Format a wrong argument for an error message: the same in every process, without an object's address."""
+    return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"
+
+
+def _text(word: str, name: str, value: object) -> str:
+    """Return text, or a number or path as text. Raises TypeError for anything else."""
+    if isinstance(value, (str, int, float, PurePath)):
+        return str(value)
+    raise TypeError(f"{word}: {name} is a {type(value).__name__}; expected text")
+
+
+def _text_or_none(word: str, name: str, value: object) -> str | None:
+    return None if value is None else _text(word, name, value)
+
+
+def _texts(word: str, name: str, values: object) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{word}: {name} is a {type(values).__name__}; expected a list of texts")
+    return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
+
+
+def as_data(path: str) -> str:
+    """Return an image that the lecture has made as a data URL, because its file is deleted after the run.
+
+    Raises ValueError for an image that is too large for a trace, or a name without an image's extension.
+    """
+    media, size = MEDIA.get(PurePath(path).suffix[1:].lower()), os.path.getsize(path)
+    if media is None or size > MADE_BYTES:
+        why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
+        raise ValueError(f"{path} was made by the lecture and is {why}")
+    with open(path, "rb") as file:
+        return f"data:image/{media};base64,{base64.b64encode(file.read()).decode('ascii')}"
+
+
+def tell(narrative: Narrative) -> None:
+    """Pass a narrative to the listener; used by other vocabularies."""
+    for listener, _ in list(_listeners):
+        listener(narrative)
+
+
+def _series(name: str, y: Any, x: Sequence[Any] | str | None, style: str) -> Series:
+    if isinstance(y, tuple) and len(y) == 2 and hasattr(y[0], "__len__"):
+        x, y = y
+    if isinstance(y, str) or not hasattr(y, "__iter__"):
+        raise TypeError(f"plot: series {name!r} is a {type(y).__name__}; expected a sequence of numbers")
+    heights = [_scalar(v) for v in y]
+    positions = list(range(len(heights))) if x is None else [_scalar(v) for v in x]
+    if len(positions) != len(heights):
+        raise ValueError(f"plot: series {name!r} has {len(positions)} x values and {len(heights)} y values")
+    return Series(name=name, x=list(positions), y=heights, style=style)
+
+
+def _check_stacked(series: Sequence[Series], y_scale: str) -> None:
+    if y_scale == "log":
+        raise ValueError("plot: stacked bars need y_scale='linear'")
+    for one in series:
+        for y in one.y:
+            if isinstance(y, (int, float)) and y < 0:
+                raise ValueError(f"plot: series {one.name!r} has {y} in a stack; expected 0 or more")
+
+
+def _series_of(figure: Any) -> list[Series]:
+    """Return the lines of a matplotlib figure as plain numbers; unlabelled lines are numbered."""
+    lines = [line for axes in figure.get_axes() for line in axes.get_lines()]
+    labels = [str(line.get_label()) for line in lines]  # labels that begin with "_" are matplotlib's own
+    names = [f"line {number}" if label.startswith("_") else label for number, label in enumerate(labels, 1)]
+    series = zip(names, lines, strict=True)
+    return [_series(name, list(line.get_ydata()), list(line.get_xdata()), "line") for name, line in series]
+
+
+def _svg_of(figure: Any) -> str:
+    import matplotlib
+
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}), collector_paused():
+        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches=_box_of(figure))
+        _release_callers()
+    return out.getvalue()
+
+
+def _box_of(figure: Any) -> Any:
+    """Return the box, in inches, that includes labels and legends beyond the figure's edge, or None."""
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()  # a layout engine moves labels only then
+    width, height = figure.get_size_inches()
+    drawn = figure.get_tightbbox()
+    if -min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) < STICKS_OUT:
+        return None
+    return Bbox.union([Bbox([[0, 0], [width, height]]), drawn.padded(STICKS_OUT)])
+
+
+def _release_callers() -> None:
+    """Clear the frames that matplotlib's label parser leaves in reference cycles.
+
+    Each keeps all its callers alive, including the lecture's frames and tensors, until the garbage collector runs. The
+    collector must not have run since the drawing began.
+    """
+    here = sys._getframe(1)
+    for frame in gc.get_objects(generation=0):
+        if isinstance(frame, FrameType) and "pyparsing" in frame.f_code.co_filename:
+            caller = frame.f_back
+            while caller not in (None, here):
+                caller = caller.f_back if caller else None
+            if caller is here:
+                frame.clear()
+
+
+def _scalar(cell: Any) -> Scalar:
+    """Return `cell` as a plain number or text (a 0-d tensor or NumPy scalar by its `item()`).
+
+    Raises ValueError for an int of more digits than Python writes.
+    """
+    if hasattr(cell, "item"):
+        cell = cell.item()
+    if isinstance(cell, int):
+        str(cell)
+    return cell if cell is None or isinstance(cell, (bool, int, float, str)) else str(cell)

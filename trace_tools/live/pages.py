@@ -1,0 +1,119 @@
+"""Make the pages of a site on request, from traces and the lecture's text.
+
+    site = Site(Path("lectures"), serve_trace(trace, path, text, modules={}))
+    site.page("cpu/05-matmul.html")         its bytes, or None for an unknown address
+    site.file("cpu/trace.yaml")             a file to send unchanged
+
+Addresses are looked up among the pages, never on the disk. A section that was traced alone after an edit replaces the
+section of the whole lecture's trace.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.document import Document, Section
+from trace_tools.pages.html import HtmlWriter, MachineLink, Surroundings
+from trace_tools.pages.pictures import Picture, read_picture
+from trace_tools.pages.search import FILE
+from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
+from trace_tools.trace.model import Trace
+
+PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTrace:
+    """A trace with its document."""
+
+    trace: Trace
+    path: Path
+    text: str  # of the lecture, the source of the document's prose
+    document: Document
+    modules: Mapping[Path, bytes] = field(default_factory=dict)  # content of the imported modules when it ran
+
+
+def serve_trace(trace: Trace, path: Path, text: str, modules: Mapping[Path, bytes]) -> ServedTrace:
+    """Make a trace's document with the lecture's current prose."""
+    return ServedTrace(trace, path, text, make_document(trace, text), modules)
+
+
+class Site:
+    """The pages of one machine; each page is made once."""
+
+    def __init__(
+        self,
+        lecture_folder: Path,
+        whole: ServedTrace | None = None,
+        section: ServedTrace | None = None,
+        failed: ServedTrace | None = None,
+    ) -> None:
+        self._folder = lecture_folder
+        self._made: dict[str, bytes] = {}
+        self._pictures: dict[str, Picture] = {}
+        self._lock = threading.Lock()
+        self._makers: dict[str, Callable[[], str | None]] = {}
+        self._files: dict[str, Path] = {}
+        if whole is not None:
+            later = {s.function: s for s in section.document.sections} if section is not None else {}
+            sections = tuple(later.get(s.function, s) for s in whole.document.sections)
+            slug = whole.trace.machine.slug
+            self._add(whole, slug, replace(whole.document, sections=sections))
+            if section is not None:  # its pages show the text of its own trace
+                self._add(section, slug, replace(section.document, sections=sections), only=set(later))
+        if failed is not None:
+            self._add(failed, f"{failed.trace.machine.slug}/{PARTIAL}", failed.document)
+
+    @property
+    def addresses(self) -> Mapping[str, object]:
+        """The addresses of all pages, the first one's first."""
+        return self._makers
+
+    def page(self, address: str) -> bytes | None:
+        """Return a page, from the cache if it was made before."""
+        maker = self._makers.get(address)
+        if maker is None:
+            return None
+        with self._lock:
+            if address not in self._made:
+                made = maker()
+                if made is None:
+                    return None
+                self._made[address] = made.encode("utf-8")
+            return self._made[address]
+
+    def file(self, address: str) -> Path | None:
+        """Return the trace at an address, or None."""
+        return self._files.get(address)
+
+    def picture(self, address: str) -> Picture | None:
+        """Return a picture that is too large to be embedded in its page."""
+        return self._pictures.get(address)
+
+    def _add(self, one: ServedTrace, folder: str, document: Document, only: set[str] | None = None) -> None:
+        """Add the pages of a document; with `only`, just the pages of these sections."""
+
+        def picture(address: str) -> Picture | None:
+            image = read_picture(self._folder, address)
+            if image is not None:
+                self._pictures[f"{folder}/figures/{image.name}"] = image
+            return image
+
+        def machines(section: Section | None) -> list[MachineLink]:
+            return [MachineLink(document.machine.name, f"{section.slug}.html" if section else "index.html", True)]
+
+        writer = HtmlWriter(document, Surroundings(machines=machines, picture=picture))
+        if only is None:
+            self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
+            self._makers |= {f"{folder}/{FILE}": writer.search_index}
+            self._makers |= {f"{folder}/{name}": partial(shared_script, name) for name in (HALL, SECTION)}
+        for section in document.sections:
+            if only is None or section.function in only:
+                self._makers[f"{folder}/{section.slug}.html"] = partial(writer.section, section)
+                self._makers[f"{folder}/{section.slug}.js"] = partial(writer.section_data, section)
+        self._files.setdefault(f"{folder}/trace.yaml", one.path)

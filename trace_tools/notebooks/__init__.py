@@ -1,0 +1,1 @@
+"""Convert notebooks and scripts in cells to lectures, and lectures to notebooks."""

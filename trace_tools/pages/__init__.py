@@ -1,0 +1,1 @@
+"""Make Markdown and HTML pages from traces: one document, two writers."""

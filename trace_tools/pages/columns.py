@@ -1,0 +1,116 @@
+"""Pack other machines' results for the lines of a section into one block of text for its page.
+
+    there = ColumnCell((ColumnEntry("time", "", "", "0.4 ms", "28× faster"),))
+    block = columns_block([Column("NVIDIA H200", {"L216": there})])
+    block.text                  "eNq1W…", for `machines.js`
+    block.complete              False: it contains only lines that differ, because of the budget
+
+A result equal to this machine's has no text, because the page has it. Equal columns give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from trace_tools.presentation.payload import packed
+
+BUDGET = 60_000  # characters of base64
+
+Kind = Literal["value", "held", "failed", "time", "memory", "absent", "other"]
+KINDS: tuple[Kind, ...] = get_args(Kind)  # numbered in the block
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEntry:
+    """One result for a line on another machine."""
+
+    kind: Kind
+    name: str  # of the expression
+    label: str  # number of the execution, if several
+    text: str | None  # None: the same as on this machine
+    note: str = ""  # the comparison: "3.1× slower", "varies"
+    differs: bool = False  # not just noise
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCell:
+    """The results of another machine for one line."""
+
+    entries: tuple[ColumnEntry, ...]
+    line: int = 0  # of the source
+
+    @property
+    def differs(self) -> bool:
+        """Return whether any result differs by more than noise."""
+        return any(entry.differs for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The results of another machine for a section; `cells` are keyed by the line's anchor."""
+
+    name: str
+    cells: Mapping[str, ColumnCell]
+    notes: tuple[str, ...] = ()  # for example that the source differs and could not be matched
+
+    @property
+    def differing(self) -> int:
+        """The number of lines that differ."""
+        return sum(cell.differs for cell in self.cells.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsBlock:
+    """All columns of a section, packed for the script of its page."""
+
+    text: str
+    columns: tuple[Column, ...]
+    complete: bool = True
+
+
+NOTHING = ColumnsBlock("", ())
+
+
+def columns_block(columns: Sequence[Column], budget: int = BUDGET) -> ColumnsBlock:
+    """Return the block of a section in at most `budget` characters, if needed with differing lines only."""
+    if not columns:
+        return NOTHING
+    text = _packed(columns)
+    if len(text) <= budget:
+        return ColumnsBlock(text, tuple(columns))
+    fewer = [
+        replace(column, cells={anchor: cell for anchor, cell in column.cells.items() if cell.differs})
+        for column in columns
+    ]
+    text = _packed(fewer)
+    while len(text) > budget:
+        most = max((len(column.cells) for column in fewer), default=0) * budget // len(text)
+        fewer = [replace(column, cells=dict(list(column.cells.items())[:most])) for column in fewer]
+        text = _packed(fewer)
+    return ColumnsBlock(text, tuple(columns), complete=False)
+
+
+def differing_lines(column: Column) -> Iterator[tuple[int, str]]:
+    """Yield the lines that differ: their number and the other machine's result."""
+    for cell in column.cells.values():
+        told = []
+        for entry in cell.entries:
+            label, note = f"{entry.label}:" if entry.label else "", f"({entry.note})" if entry.note else ""
+            if entry.differs:
+                told.append(" ".join(part for part in (label, entry.name, entry.text, note) if part))
+        if told:
+            yield cell.line, " · ".join(told)
+
+
+def _packed(columns: Sequence[Column]) -> str:
+    def plain(entry: ColumnEntry) -> list[Any]:
+        kind, differs = KINDS.index(entry.kind), int(entry.differs)
+        return [kind, entry.label, entry.name, entry.text, entry.note, differs]
+
+    cells = [
+        [[anchor, [plain(entry) for entry in cell.entries]] for anchor, cell in column.cells.items()]
+        for column in columns
+    ]
+    return packed({"columns": cells})

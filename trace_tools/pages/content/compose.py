@@ -1,0 +1,609 @@
+"""Build the document of a trace with the lecture's current text; both writers write it.
+
+    document = make_document(trace, lecture_text)
+    document.sections[0].title           "Overview"
+
+The stages; each reads only the results of the earlier ones:
+
+    Lecture      the call tree with the text to show: each step with its line, its time, its rates
+    blocks       each call of a lecture function, laid out along its source: lines, observations, narrative, calls
+    fold         which calls on a page are open, named, or parts of its text; the anchors of headings
+    Anchors      the position of each step and line on the page
+    Section      derived from these: claims, contents, the player's stops, where the time went
+
+Appearance is decided by the writers.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+
+from trace_tools.analysis.distances import distances
+from trace_tools.analysis.floors import most_live_bytes, why_no_floors
+from trace_tools.analysis.invariants import violations
+from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, left_out
+from trace_tools.analysis.time_tree import times
+from trace_tools.pages.content.definitions import Definitions
+from trace_tools.pages.content.lecture import Lecture, lecture_of
+from trace_tools.pages.content.passages import as_told, cited, flowing, in_order, targets, with_places
+from trace_tools.pages.document import (
+    Anchors,
+    Block,
+    Call,
+    ClaimLine,
+    CodeLine,
+    CodeListing,
+    CodeRow,
+    Document,
+    Heading,
+    Narration,
+    Notice,
+    References,
+    Section,
+    SourceText,
+    brief_code,
+    calls_shown,
+    said_in_runs,
+    shared_storages,
+    visible,
+)
+from trace_tools.pages.margin import with_margins
+from trace_tools.pages.player import stepping
+from trace_tools.presentation import prose
+from trace_tools.presentation.markdown_text import escape, inline_markdown
+from trace_tools.source.layout import Segment
+from trace_tools.source.statements import FUNCTIONS, Statement, qualified_name, sections
+from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
+from trace_tools.trace.ranks import disagreeing, sharing_a_device
+from trace_tools.util import formats
+
+DEEPEST = 12  # nested calls; a deeper page would be unreadable
+BODIES = 4  # of one function shown on a page
+SHORT = 6  # rows of a body that may be open
+EMULATED = (
+    "Emulated: no such device ran this. Software imitated one, to test the tools. No time here is a measurement; do "
+    "not compare it with other machines."
+)
+_SECTION = re.compile(r"(\w+)\([^#]*\)\s*(?:#\s*(.*))?")  # a line that calls a function, with its text
+LISTED = 3  # level of the deepest headings in a section's contents
+# Ids of the templates and scripts, which headings must not use.
+_TAKEN = re.compile(
+    "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
+    r"|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
+    r"|mode-(?:animate|notes|predict)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
+    r"|(?:figure|claims)-.+|.+-(?:title|desc)"
+)
+
+
+def make_document(trace: Trace, lecture: str | None = None) -> Document:
+    """Return the document of a trace; `lecture` is the first source's current text, for its prose.
+
+    Raises LectureError if a stored source is not valid Python.
+    """
+    ran = lecture_of(trace, lecture)
+    calls: dict[str, list[Frame]] = {}
+    for _, frame in ran.tree.section_calls():
+        calls.setdefault(frame.function, []).append(frame)
+    # numbered by position in `main`, so that a run of one section keeps its number
+    main = ran.tree.main_name
+    order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed, main), *calls]))
+    definitions = Definitions(ran)
+    pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
+    opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)}, pages)
+    places = _places(ran, pages, definitions, (opening, setup))
+    pages = [replace(page, blocks=with_margins(with_places(page.blocks, places))) for page in pages]
+    opening, setup = with_margins(with_places(opening, places)), with_margins(setup)
+    return Document(
+        title=trace.title,
+        run=trace.run,
+        machine=trace.machine,
+        versions=tuple(trace.versions),
+        sources=tuple(
+            SourceText(e.source.parsed.path, tuple(line or "" for line in e.source.lines)) for e in ran.editions
+        ),
+        opening=opening,
+        setup=setup,
+        sections=tuple(pages),
+        notices=tuple(_notices(ran)),
+        left_out=tuple(trace.run.dropped),
+        claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
+        violations=tuple(violations(trace)),
+        sharing=sharing_a_device(trace),
+        promise=_titled(ran.definitions[ran.tree.main.frame], main)[1] if ran.tree.main is not None else None,
+        distances=tuple(distances(trace)),
+        live_bytes=most_live_bytes(trace),
+        why_no_floors=why_no_floors(trace),
+    )
+
+
+def _places(
+    ran: Lecture, pages: Sequence[Section], definitions: Definitions, around: tuple[Sequence[Block], Sequence[Block]]
+) -> dict[str, str]:
+    """Return the address of each function and class that a page links to: its section, its code, or the module's
+    code.
+    """
+    wanted = {name for blocks in (*(page.blocks for page in pages), around[0]) for name in targets(blocks)}
+    wanted &= ran.defined.keys()  # a text may name anything
+    if not wanted:
+        return {}
+    setup = Anchors(around[1])
+    found = {name: f"{page}.html#{anchor}" for (_, name), (page, _, anchor) in reversed(definitions.places.items())}
+    found |= {page.function: f"{page.slug}.html" for page in pages}
+    for name in wanted - found.keys():
+        outer = name.partition(".")[0]
+        anchor = setup.lines.get((0, ran.defined[name]))
+        found[name] = found.get(outer) or (f"setup.html#{anchor}" if anchor else "index.html")
+    return found
+
+
+def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
+    """Return the page of a section: its first call in full, further calls below."""
+    page = _Composer(ran)
+    title, summary = _titled(ran.definitions[calls[0].frame], function)
+    slug = f"{number:02d}-{prose.slug(function)}"
+    blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
+    blocks = (*definitions.beside(blocks, slug, f"section {number}"), *page.references(blocks))
+    anchors = Anchors(blocks)
+    claims = _claims(ran, function, anchors)
+
+    def where(step: Step) -> tuple[str, int, str]:
+        line = ran.lines[step.id]
+        return (
+            brief_code(ran.code(step)),
+            line,
+            anchors.rows.get(step.id) or anchors.lines.get((ran.source(step), line), ""),
+        )
+
+    caller = ran.tree.by_id[calls[0].of] if calls[0].of is not None else None
+    failure = ran.executions[caller.id].failure if caller is not None else None
+    return Section(
+        number=number,
+        slug=slug,
+        function=function,
+        title=title,
+        summary=summary,
+        blocks=blocks,
+        headings=_contents(blocks, claims),
+        claims=claims,
+        timing=ran.executions[caller.id].timing if caller is not None else None,
+        stepping=stepping(ran, function, anchors),
+        times=times(ran.tree, calls, where, ran.narrating),
+        shared=shared_storages(blocks),
+        left_out=tuple(_left_out(ran, function)),
+        failure=None if failure is None or failure.caught else failure,
+    )
+
+
+def _around(ran: Lecture, known: set[str], pages: Sequence[Section]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+    """Return the narrative and code of `main` itself, and the module's own code.
+
+    The module's `def` statements of called functions and of sections are left out, because their code is shown where it
+    ran.
+    """
+    page, tree = _Composer(ran), ran.tree
+    known = known | {frame.function for frame in tree.frames.values()}
+    statements = ran.editions[0].source.parsed.statements
+    called = frozenset(s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known)
+    opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
+    if any(isinstance(block, Narration) and block.narrative.flows for block in opening):
+        opening = flowing(page.linked(opening, pages))
+    setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
+    blocks = fold(opening)
+    return (*blocks, *page.references(blocks)), fold(setup)
+
+
+def _notices(ran: Lecture) -> Iterator[Notice]:
+    run = ran.trace.run
+    if ran.trace.machine.emulated:
+        yield Notice("emulated", EMULATED)
+    if not run.complete:
+        yield Notice("partial", f"This trace is partial: {run.ended}. These pages show everything up to that point.")
+    for edition in ran.editions:
+        if edition.stale:
+            yield Notice("stale", f"This trace is stale: {edition.stale}. The pages show the text that was traced.")
+    if run.only:
+        yield Notice("info", f"Only {run.only} was run.")
+
+
+def _left_out(ran: Lecture, function: str) -> Iterator[str]:
+    """Yield the omissions of the trace in a section; anything left out at an unknown position is listed in each
+    section.
+    """
+    tree = ran.tree
+    frames = [frame for frame, of in tree.section_of.items() if of == function]
+    counts = left_out(step for frame in frames for step in tree.steps_of(frame))
+    called = {tree.frames[frame].function for frame in frames}
+    nodes = [definition.node for frame in frames if (definition := ran.definitions[frame]) is not None]
+    named = {getattr(it, "id", getattr(it, "attr", None)) for node in dict.fromkeys(nodes) for it in ast.walk(node)}
+    for line in ran.trace.run.dropped:
+        calls = CALLS_LEFT_OUT.fullmatch(line)
+        words = next((words for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if words in line), None)
+        if calls is not None:
+            if calls["function"] in called or not named.isdisjoint(calls["function"].split(".")):
+                yield line
+        elif words is None:
+            yield line
+        elif counts[words]:
+            yield f"{counts[words]:,} {words}"
+
+
+# --- blocks: the calls of one page, along the source ---
+
+
+class _Composer:
+    """Lays out the calls of one page, and numbers its narrations."""
+
+    def __init__(self, ran: Lecture) -> None:
+        self._ran = ran
+        self._numbers = count(1)
+
+    def call(self, frame: Frame, depth: int) -> Call:
+        """Return one call of a function, folded."""
+        tree, definition, anchor = self._ran.tree, self._ran.definitions[frame.frame], f"call-{frame.frame}"
+        blocks: list[Block] = []
+        header = None
+        if definition is not None:
+            blocks = self.body(frame, f"{anchor}-", depth + 1)
+            body = self._ran.editions[frame.source].source.body(definition)[:1]
+            inline = any(segment.first <= definition.line for segment in body)
+            numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
+            lines = self._lines(frame.source, numbers, definition.node.col_offset)
+            line, arguments = definition.line, tuple(frame.arguments or ())
+            apart = tuple(disagreeing(frame, self._ran.trace.run.ranks or 1))
+            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=apart)
+        executions = [execution for row in _rows(blocks) for execution in row.executions]
+        inner = [block for block in blocks if isinstance(block, Call)]
+        return Call(
+            function=frame.function,
+            module=self._ran.module(frame),
+            frame=frame.frame,
+            step=frame.of,
+            number=tree.call_number[frame.frame],
+            total=tree.call_total[tree.section_of[frame.frame], frame.source, frame.function],
+            anchor=anchor,
+            title=_titled(definition, frame.function)[0],
+            header=header,
+            blocks=tuple(blocks),
+            level=min(depth + 2, 6),
+            thread=frame.thread,
+            troubled=any(e.troubled for e in executions) or any(call.troubled for call in inner),
+            observed=bool(header and header.arguments) or any(execution.observed for execution in executions),
+        )
+
+    def body(self, frame: Frame, prefix: str, depth: int, *, skip: frozenset[int] = frozenset()) -> list[Block]:
+        """Lay one call out along its function's segments.
+
+        Rows are collected into listings. Narrative, and calls that contain narrative, come between them. Blank lines
+        around a listing, and listings that consist of comments, are dropped.
+        """
+        source, definition = self._ran.editions[frame.source].source, self._ran.definitions[frame.frame]
+        segments = source.body(definition)
+        columns = (source.parsed.statements[s.statements[0]].node.col_offset for s in segments if s.statements)
+        indent = min(columns, default=0)
+        if depth and definition is not None:
+            indent = definition.node.col_offset  # its `def` line is shown above
+        blocks: list[tuple[int | None, Block]] = []  # with the line that emitted it; None for code
+        rows: list[CodeRow] = []
+        executable = False  # the rows contain more than comments
+
+        def close() -> None:
+            nonlocal executable
+            while rows and _blank(rows[-1]):
+                rows.pop()
+            if executable:
+                blocks.append((None, CodeListing(tuple(rows))))
+            rows.clear()
+            executable = False
+
+        for segment in segments:
+            if not skip.isdisjoint(segment.statements):
+                continue
+            row = self._row(frame, segment, prefix, indent, depth)
+            helping = [call for e in row.executions for call in e.calls if self._only_tells(call)]
+            parts = [call for e in row.executions for call in e.calls if call.speaks and call not in helping]
+            if "deeper" in row.marks:
+                parts = [replace(call, deeper=True) for call in parts]
+            if parts or helping:  # they follow the row in the text
+                rest = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
+                row = replace(row, executions=tuple(rest))
+            unsaid = segment.hidden or segment.narrative  # shown only if something went wrong in it
+            warned = any(e.troubled or e.values or (e.step.warnings and not segment.hidden) for e in row.executions)
+            shown = row.lines and (not unsaid or warned)
+            nodes = [source.parsed.statements[number].node for number in segment.statements]
+            blank_again = _blank(row) and (not rows or _blank(rows[-1]))
+            if shown and not blank_again and not (parts and _is_only_a_call(nodes, row)):
+                rows.append(row)
+                executable = executable or bool(segment.statements)
+            told = [replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment)]
+            if helping:
+                told = self._with_helpers(told, helping, nodes[0])
+            if _follows_blank_line(source.lines, segment.first):
+                told = [replace(it, apart=not n or it.step != told[n - 1].step) for n, it in enumerate(told)]
+            said: list[Block] = [*parts, *told]
+            if "animate" in row.marks:  # its parts appear one at a time
+                said = [
+                    replace(it, narrative=replace(it.narrative, flows=False))
+                    if isinstance(it, Narration) and isinstance(it.narrative, Text)
+                    else it
+                    for it in said
+                ]
+            if said:
+                close()
+                blocks += [(segment.first, it) for it in said]
+        close()
+        return flowing(as_told(blocks), self._ran.defined)
+
+    def references(self, blocks: Sequence[Block]) -> list[Narration]:
+        """Return the list of references at the end of a page that has any."""
+        found = cited(blocks)
+        return [Narration(References(cited=found), next(self._numbers))] if found else []
+
+    def linked(self, blocks: Sequence[Block], pages: Sequence[Section]) -> Iterator[Block]:
+        """Yield the blocks of `main`; lines that only call sections become links with the sections' titles."""
+        by_name = {page.function: page for page in pages}
+        for block in blocks:
+            rows = block.rows if isinstance(block, CodeListing) else ()
+            called = [_SECTION.fullmatch(line.text.strip()) for row in rows for line in row.lines if line.text.strip()]
+            found = [(by_name.get(call[1]), call[2]) for call in called if call is not None]
+            quiet = not any(e.troubled or e.step.stdout or e.step.warnings for row in rows for e in row.executions)
+            if not (called and len(found) == len(called) and quiet and all(page for page, _ in found)):
+                yield block
+                continue
+            first = next(line for row in rows for line in row.lines if line.text.strip())
+            apart = _follows_blank_line(self._ran.editions[first.source].source.lines, first.number)
+            for page, remark in found:
+                assert page is not None
+                link = f"[{page.number} {inline_markdown(page.title)}](<{page.slug}.html>)"
+                told = f"{link}: {escape(remark)}" if remark else link
+                yield Narration(Text(text=told, flows=True), next(self._numbers), apart=apart)
+                apart = False
+
+    def _only_tells(self, call: Call) -> bool:
+        """Return whether a call is of a helper; a helper's narrative belongs to the caller."""
+        known = call.function in self._ran.helpers and not (call.observed or call.troubled)
+        return known and all(isinstance(block, Narration) for block in call.blocks)
+
+    def _with_helpers(self, told: Sequence[Narration], helping: Sequence[Call], node: ast.stmt) -> list[Narration]:
+        """Return the narrative of a line, execution by execution, including that of its helpers."""
+        found: list[Narration] = []
+        for step in sorted({*(it.step or 0 for it in told), *(call.step or 0 for call in helping)}):
+            own, calls = ([one for one in some if (one.step or 0) == step] for some in (told, helping))
+            found += in_order(node, own, calls)  # type: ignore[arg-type]
+        return found
+
+    def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
+        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        recorded = [edition.recorded[number] for number in segment.statements if number in edition.recorded]
+        steps = sorted((s for n in recorded for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
+        omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
+        executions = []
+        for step in steps:
+            made = self._ran.executions[step.id]
+            frames = [called for called in tree.calls(step.id) if called.function != tree.main_name or called.source]
+            calls = tuple(self.call(called, depth) for called in frames) if depth < DEEPEST else ()
+            executions.append(replace(made, calls=calls) if calls else made)
+        return CodeRow(
+            lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
+            anchor=f"{prefix}L{segment.first}",
+            line=segment.first,
+            executions=tuple(executions),
+            omitted=sum(o.omitted for o in omitted),
+            omitted_ns=sum(o.host_ns for o in omitted),
+            rounds=self._rounds(frame, segment),
+            marks=frozenset().union(*(edition.source.marks.get(n, ()) for n in segment.statements)),
+            ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(frame, segment),
+        )
+
+    def _rounds(self, frame: Frame, segment: Segment) -> int | None:
+        """Return how often the body of the loop with this header began; a `for` header is evaluated once more."""
+        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        header = segment.statements[0] if segment.statements else None
+        loop = edition.source.parsed.statements[header].node if header is not None else None
+        if header is None or not isinstance(loop, (ast.For, ast.AsyncFor, ast.While)):
+            return None
+        size = sum(isinstance(node, ast.stmt) for child in loop.body for node in ast.walk(child))
+        inside = range(header + 1, header + 1 + size)  # statements are numbered in text order
+        if not edition.source.stepped_over.isdisjoint(inside):
+            return None
+        counts = (tree.executions(frame.frame, edition.recorded[n]) for n in inside if n in edition.recorded)
+        return next((count for count in counts if count), 0)
+
+    def _makes_no_step(self, frame: Frame, segment: Segment) -> bool:
+        """Return whether a segment makes no step even if it runs: `global`, `try:`, statements under `@stepover`."""
+        source = self._ran.editions[frame.source].source
+        nodes = [source.parsed.statements[number].node for number in segment.statements]
+        return all(number in source.stepped_over for number in segment.statements) or all(
+            isinstance(node, (ast.Global, ast.Nonlocal, ast.Try, ast.TryStar))
+            or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+            for node in nodes
+        )
+
+    def _lines(self, source: int, numbers: range, indent: int) -> tuple[CodeLine, ...]:
+        texts = self._ran.editions[source].source.lines
+        lines = []
+        for number in numbers:
+            text = texts[number - 1] if number <= len(texts) else None
+            if text is not None:
+                margin = min(indent, len(text) - len(text.lstrip()))
+                lines.append(CodeLine(source, number, text[margin:], margin))
+        return tuple(lines)
+
+    def _narrations(self, frame: Frame, segment: Segment) -> Iterator[Narration]:
+        """Yield the narrative of a segment's statements, once per execution."""
+        edition, tree = self._ran.editions[frame.source], self._ran.tree
+        for number in segment.statements:
+            new = edition.prose.get(number)
+            said: list[tuple[Narrative, Step | None]] = []  # with the step that emitted it; new prose has none
+            if new is not None and new.beside is None:
+                said = [(new.narrative, None)]
+            elif new is not None and new.beside is not None:
+                steps = tree.steps(frame.frame, new.beside)
+                said = [(new.narrative, step if new.reworded else None) for step in steps if step.raised is None]
+            elif number in edition.recorded:
+                steps = tree.steps(frame.frame, edition.recorded[number])
+                said = [(narrative, step) for step in steps for narrative in step.narrative or ()]
+            for narrative, step in said:
+                sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs) if step is not None else None
+                yield Narration(narrative, next(self._numbers), step.id if step is not None else None, sometimes)
+
+
+def _titled(definition: Statement | None, function: str) -> tuple[str, str | None]:
+    """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""
+    node = definition.node if definition is not None else None
+    text = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
+    if not text:
+        return formats.readable(function.rpartition(".")[2]), None
+    first, _, rest = text.partition("\n")
+    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
+
+
+def _follows_blank_line(lines: Sequence[str | None], number: int) -> bool:
+    """Return whether a blank line, or one before comments, precedes a line; `lines` as in `CutSource`."""
+    above = (line.strip() for line in reversed(lines[: number - 1]) if line is not None)
+    return next((not text for text in above if not text.startswith("#")), False)
+
+
+def _is_only_a_call(nodes: Sequence[ast.stmt], row: CodeRow) -> bool:
+    """Return whether a row only calls the part below it: `part()`, once, without observations."""
+    bare = len(nodes) == 1 and isinstance(nodes[0], ast.Expr) and isinstance(nodes[0].value, ast.Call)
+    quiet = (not (e.values or e.step.stdout or e.step.warnings or e.failure or e.calls) for e in row.executions)
+    return bare and len(row.executions) == 1 and all(quiet)
+
+
+def _blank(row: CodeRow) -> bool:
+    return all(not line.text.strip() for line in row.lines)
+
+
+# --- fold: which calls a page shows ---
+
+
+def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Decide how each call of a page is shown, and give headings their anchors.
+
+    A call that contains narrative becomes a part of the text with its own title; others are folded under their line.
+    Code is not repeated: from the fifth call of a function on a page (the second without observations), a call is only
+    named. Trouble is always shown. The result for a call depends on earlier calls, so the walk is in page order.
+    """
+    bodies: Counter[str] = Counter()  # of each function
+    first: dict[str, str] = {}  # anchor of each function's first shown call
+    anchors: Counter[str] = Counter()
+
+    def anchor(text: str) -> str:
+        """Return a unique anchor for a heading of the page."""
+        name = prose.slug(text)
+        if _TAKEN.fullmatch(name):
+            name = f"{name}-heading"
+        anchors[name] += 1
+        return name if anchors[name] == 1 else f"{name}-{anchors[name]}"
+
+    def folded(block: Block) -> Block:
+        if isinstance(block, Call):
+            return folded_call(block)
+        if isinstance(block, CodeListing):
+            return CodeListing(tuple(map(folded_row, block.rows)))
+        if not isinstance(block.narrative, Text):
+            return block
+        found = prose.headings(block.narrative.text)
+        return replace(block, headings=tuple(Heading(level, text, anchor(text)) for level, text in found))
+
+    def folded_row(row: CodeRow) -> CodeRow:
+        shown = {call.frame: folded_call(call) for call in calls_shown(row)}
+        if not shown:
+            return row
+        executions = (
+            replace(e, calls=tuple(shown.get(call.frame, call) for call in e.calls)) if e.calls else e
+            for e in row.executions
+        )
+        return replace(row, executions=tuple(executions))
+
+    def folded_call(call: Call) -> Call:
+        before = bodies[call.name]
+        if before == 0 and call.speaks:
+            title = anchor(prose.plain_text(call.title))
+            call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
+        elif call.troubled:
+            call = replace(call, shown="open")
+        elif before >= BODIES or (before and not call.observed):
+            return replace(call, shown="named", anchor=first[call.name])
+        elif before == 0 and call.observed and len(_rows(call.blocks)) <= SHORT:
+            call = replace(call, shown="open")
+        bodies[call.name] += 1
+        first.setdefault(call.name, call.anchor)
+        return replace(call, blocks=tuple(map(folded, call.blocks)))
+
+    return tuple(map(folded, blocks))
+
+
+def _rows(blocks: Iterable[Block]) -> list[CodeRow]:
+    return [row for block in blocks if isinstance(block, CodeListing) for row in block.rows]
+
+
+def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Remove the common indentation from a body that is shown without its `def` line."""
+    texts = [line.text for row in _rows(blocks) for line in row.lines if line.text.strip()]
+    margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
+
+    def moved(line: CodeLine) -> CodeLine:
+        cut = min(margin, len(line.text) - len(line.text.lstrip()))
+        return replace(line, text=line.text[cut:], indent=line.indent + cut)
+
+    return tuple(
+        CodeListing(tuple(replace(row, lines=tuple(map(moved, row.lines))) for row in block.rows))
+        if isinstance(block, CodeListing)
+        else block
+        for block in blocks
+    )
+
+
+# --- derived from the blocks of a page ---
+
+
+def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimLine, ...]:
+    """Return the section's asserts in order of their lines, each with its representative execution."""
+    judged: dict[tuple[int, int], list[Step]] = {}  # by source and statement
+    for frame, of in ran.tree.section_of.items():
+        for step in ran.tree.steps_of(frame) if of == section else ():
+            if step.claim is not None:
+                judged.setdefault((ran.source(step), step.statement), []).append(step)
+    lines = []
+    for _, steps in sorted(judged.items()):
+        failed = [step for step in steps if step.claim is not None and not step.claim.held]
+        step = failed[0] if failed else steps[-1]
+        assert step.claim is not None
+        anchor = next((anchors.rows[s.id] for s in (step, *steps) if s.id in anchors.rows), "")
+        statement, kinds = ran.edition(step).statement(step), ran.edition(step).claim_kinds
+        kind = kinds.get(statement.number, "observed") if statement is not None else "observed"
+        lines.append(ClaimLine(anchor, ran.lines[step.id], step.claim, len(steps), kind))
+    return tuple(lines)
+
+
+def _contents(blocks: Sequence[Block], claims: Sequence[ClaimLine]) -> tuple[Heading, ...]:
+    """Return the headings of a page's prose and parts, in order, with the claims under each."""
+    found = list(_headings(blocks))
+    listed = {heading.anchor for heading in found if heading.level <= LISTED}
+    under: dict[str, str] = {}  # by a row's anchor: the anchor of its heading
+    last = ""
+    for block in visible(blocks):
+        own = [h.anchor for h in block.headings] if isinstance(block, Narration) else []
+        if isinstance(block, Call) and block.shown == "part":
+            own = [block.anchor]
+        last = next((anchor for anchor in reversed(own) if anchor in listed), last)
+        if isinstance(block, CodeListing):
+            under |= {row.anchor: last for row in block.rows}
+    held = Counter(under.get(line.anchor) for line in claims if line.claim.held)
+    failed = Counter(under.get(line.anchor) for line in claims if not line.claim.held)
+    return tuple(replace(h, held=held[h.anchor], failed=failed[h.anchor]) if h.anchor in listed else h for h in found)
+
+
+def _headings(blocks: Sequence[Block]) -> Iterator[Heading]:
+    for block in blocks:
+        if isinstance(block, Narration):
+            yield from block.headings
+        elif isinstance(block, Call) and block.shown == "part":
+            yield Heading(block.level, prose.plain_text(block.title), block.anchor)
+            yield from _headings(block.blocks)

@@ -1,0 +1,110 @@
+"""Match a trace with the text of its pages: the execution of each step, and its line in the text.
+
+    lecture = lecture_of(trace, lecture_text)
+    lecture.lines[step.id], lecture.code(step)      216, "y = x @ w"
+    lecture.executions[step.id].rates               achieved rates, with the machine's roofline
+
+The later stages read this instead of the trace.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from trace_tools.pages.content.passages import telling
+from trace_tools.pages.document import Execution, Failure, execution
+from trace_tools.source.layout import with_narrative
+from trace_tools.source.narrating import narrating
+from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, qualified_name
+from trace_tools.source.versions import Edition, edition_of
+from trace_tools.trace.model import MODULE, Frame, SourceFile, Step, Trace
+from trace_tools.trace.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Lecture:
+    """A lecture's run, matched with the text to show."""
+
+    trace: Trace
+    tree: Tree
+    editions: tuple[Edition, ...]  # by source
+    executions: Mapping[int, Execution]  # by step; its calls are added where they are shown
+    lines: Mapping[int, int]  # by step: its line in the text
+    definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
+    helpers: frozenset[str] = frozenset()  # functions that only emit their arguments as narrative
+    narrating: frozenset[tuple[int, int]] = frozenset()  # (source, statement of the trace): narrative calls only
+    defined: Mapping[str, int] = field(default_factory=dict)  # of link targets: qualified name → line
+
+    def source(self, step: Step) -> int:
+        """Return the index of a step's source."""
+        return self.tree.frames[step.frame].source
+
+    def module(self, frame: Frame) -> str:
+        """Return the module of a called function; "" for the lecture itself."""
+        if not frame.source:
+            return ""
+        parts = PurePosixPath(self.trace.sources[frame.source].path).with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def edition(self, step: Step) -> Edition:
+        """Return the text that contains a step."""
+        return self.editions[self.source(step)]
+
+    def code(self, step: Step) -> str:
+        """Return a step's line of code."""
+        return self.edition(step).code(self.lines[step.id])
+
+
+def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
+    """Match a trace with its text; `text` is the current text of the first source.
+
+    Raises LectureError if a stored source is not valid Python.
+    """
+    tree = Tree(trace)
+    stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # a run that never began has none
+    editions = tuple(edition_of(source, None if place else text) for place, source in enumerate(stored))
+    executions: dict[int, Execution] = {}
+    lines: dict[int, int] = {}
+    definitions: dict[int, Statement | None] = {}
+
+    def line_now(line: int | None) -> int | None:
+        return line if line is None else editions[0].lines.get(line, line)
+
+    for frame in tree.frames.values():
+        edition, steps = editions[frame.source], tree.steps_of(frame.frame)
+        first = edition.statement(steps[0]) if steps else None
+        if frame.function == MODULE:
+            definitions[frame.frame] = None
+        elif first is not None:  # by executed code, because a name may have several definitions
+            definitions[frame.frame] = edition.source.enclosing(first.number)
+        else:
+            definitions[frame.frame] = edition.source.parsed.function(frame.function)
+        for step in steps:
+            failure = None
+            if step.raised is not None:
+                raised = step.raised
+                failure = Failure(
+                    raised.type,
+                    raised.message,
+                    caught=tree.caught(step),
+                    origin=tree.is_origin(step),
+                    line=line_now(raised.origin_line),
+                    survived=tree.survived(step),
+                    waited_line=line_now(raised.waited_line),
+                )
+            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs, trace.run.ranks)
+            lines[step.id] = edition.line(step)
+    texts = [
+        e.source.parsed if e.source.parsed.text == kept.text else parse_source(kept.text, kept.path)
+        for e, kept in zip(editions, stored, strict=True)
+    ]
+    helpers, told = telling(tree, editions[0].source.parsed, editions[0].shown)
+    if told:
+        own = editions[0]
+        editions = (replace(own, source=with_narrative(own.source, told)), *editions[1:])
+    statements = editions[0].source.parsed.statements if told else ()
+    defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
+    return Lecture(trace, tree, editions, executions, lines, definitions, helpers, narrating(tree, texts), defined)

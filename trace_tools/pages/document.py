@@ -1,0 +1,595 @@
+"""The content of the pages as one value: `compose` builds it, the Markdown and HTML writers write it.
+
+    Document
+      opening    the narrative and code of `main`        setup    the module's own code
+      sections   one per function that `main` calls
+        blocks   Narration (prose, figure, table, link, image)
+                 CodeListing → CodeRow (one statement) → Execution → Call → blocks …
+
+The tree contains every execution of the trace; `salient` chooses which of many are shown. Leaf values (Value, Claim,
+Meters, Narrative) are the trace's own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from trace_tools.analysis.distances import Distance
+from trace_tools.analysis.rates import Rate, Timing, rates_of, timing_of, why_no_rate
+from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.source.claim_kinds import Kind
+from trace_tools.trace.model import Ask, Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Text, Value
+from trace_tools.trace.ranks import in_words
+
+
+def in_runs(what: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
+    """Return in how many runs something happened, if not in all: "said in 4 of 6 runs, depending on a clock"."""
+    if runs is None and not clock:
+        return None
+    of = f" in {runs} of {timed_runs or 'the timed'} runs" if runs is not None else ""
+    return f"{what}{of}{', ' * bool(of) or ' '}depending on a clock" if clock else f"{what}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception at a statement that it left; `caught` if the lecture continued, `origin` if it was raised there.
+
+    `survived`: it ended a section, and the run continued with the next one.
+    """
+
+    type: str
+    message: str
+    caught: bool
+    origin: bool
+    line: int | None = None  # line of the lecture nearest to the `raise`
+    survived: bool = False
+    waited_line: int | None = None  # of a device's error: the last synchronisation before the failed launch
+
+    @property
+    def ended(self) -> str:
+        """Return the part that it ended: "run" or "section"."""
+        return "section" if self.survived else "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution of a row's statements: its step, with times and rates on its machine."""
+
+    step: Step
+    timing: Timing | None
+    rates: tuple[Rate, ...]
+    no_rate: str | None  # why its time gives no rate
+    sometimes: str | None = None  # in how many of the timed runs it ran, if not in all
+    failure: Failure | None = None
+    calls: tuple[Call, ...] = ()
+    ranks: int = 1  # number of ranks of the run; the step holds what differs between them
+
+    @property
+    def values(self) -> Sequence[tuple[str, Value]]:
+        """The inspected values, by the expression's source."""
+        return self.step.values or ()
+
+    @property
+    def troubled(self) -> bool:
+        """Return whether it has a failed claim or an uncaught exception, which must always be shown."""
+        failed = self.failure is not None and not self.failure.caught
+        claim = self.step.claim
+        return failed or (claim is not None and not claim.held) or any(call.troubled for call in self.calls)
+
+    @property
+    def observed(self) -> bool:
+        """Return whether anything was inspected, claimed or printed in it or in its calls."""
+        step = self.step
+        return bool(step.values or step.claim or step.stdout or step.warnings) or any(c.observed for c in self.calls)
+
+
+def execution(
+    step: Step,
+    machine: Machine,
+    failure: Failure | None = None,
+    timed_runs: int | None = None,
+    ranks: int | None = None,
+) -> Execution:
+    """Return the execution of one step, for a trace with so many timed runs; the caller adds its calls."""
+    timing = timing_of(step, machine)
+    told = [in_runs("ran", step.runs, timed_runs, clock=step.clock)]
+    told += [f"ran on {in_words(step.on)} only"] if step.on is not None else []
+    rates = rates_of(step, timing, machine)
+    sometimes = "; ".join(filter(None, told)) or None
+    return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure, ranks=ranks or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One physical line of a source; its first `indent` characters are not shown."""
+
+    source: int
+    number: int
+    text: str
+    indent: int = 0
+
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarginNote:
+    """One note on a row of code, next to it or under it; `label` names the execution among several."""
+
+    kind: Literal[
+        # next to the row
+        "value", "error", "held", "failed", "caught", "time", "uncounted", "count", "runs", "call", "sent",
+        "stdout", "warning", "failure", "more",  # under it, with "caught" and "call"
+    ]  # fmt: skip
+    name: str = ""
+    text: str = ""
+    label: str = ""
+    value: Value | None = None
+    facts: Facts = ()
+    ranks: Facts = ()  # its text by ranks, if they differ
+    link: str | None = None  # address: "#anchor" on the page
+    timing: Timing | None = None  # for a figure of its samples
+    counted: bool = False  # the FLOPs of the timed work are known
+    index: int | None = None  # of a value: its index among those of the execution, or among the call's arguments
+    call: Call | None = None  # shown under the row
+    collapsed: bool = False  # shown on demand: a claim without news, a time too short to matter
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """The lines of one statement (of a compound one, the header), with its executions."""
+
+    lines: tuple[CodeLine, ...]
+    anchor: str
+    line: int = 0  # of its source; used in the anchor
+    executions: tuple[Execution, ...] = ()
+    omitted: int = 0  # executions that are only counted
+    omitted_ns: int = 0  # their total time
+    rounds: int | None = None  # of a loop's header: how often the body began, over all executions
+    ran: bool = True
+    marks: frozenset[str] = frozenset()  # names of directives that affect only pages, used as classes of the row
+    arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
+    disagreeing: tuple[tuple[str, Mapping[int, Value]], ...] = ()  # of these, by rank: those that differ
+    # code that the row names and no call on the page shows; "named": another page shows it
+    definitions: tuple[Call, ...] = ()
+    beside: tuple[MarginNote, ...] = ()  # made last, from all of the above
+    under: tuple[MarginNote, ...] = ()  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class CodeListing:
+    """Consecutive rows of code."""
+
+    rows: tuple[CodeRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a page; in a section's contents, with the claims up to the next listed heading."""
+
+    level: int
+    text: str
+    anchor: str
+    held: int = 0
+    failed: int = 0
+
+
+class References(NarrativeKind, frozen=True, kw_only=True):
+    """The references at the end of a page; no call of a lecture makes them."""
+
+    cited: tuple[Link, ...]
+    left_out: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Narration:
+    """One narrative call at its position: prose, a note, a link, an image, a table, a plot."""
+
+    narrative: Narrative | References
+    number: int  # within the page, from 1
+    step: int | None = None  # that emitted it; None for prose newer than the trace
+    sometimes: str | None = None  # in how many of the timed runs it was emitted, if not in all
+    headings: tuple[Heading, ...] = ()  # of its prose
+    cover: bool = False  # also shown on the first page
+    beside: bool = False  # of an image: placed next to others of its line
+    apart: bool = False  # follows a blank line of the source, so it begins a new paragraph
+    steps: tuple[int, ...] = ()  # of a passage: the other steps that contributed to it
+    cited: tuple[Link, ...] = ()  # of a passage: its references with more than an address
+
+
+def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
+    """Return in how many of the timed runs a step emitted this narrative, if not in all."""
+    others = sum(count for _, count in narrative.others or ())
+    ran = step.runs if step.runs is not None else timed_runs
+    if others and ran is not None:
+        told: str | None = f"{ran - others} of {timed_runs} runs say this"
+    else:
+        told = "most runs say this" if others else in_runs("said", step.runs, timed_runs, clock=step.clock)
+    ranks = []
+    if step.on is not None:
+        ranks.append(f"said on {in_words(step.on)} only")
+    if otherwise := [one.rank for one in step.ranks or () if one.narrative is not None]:
+        ranks.append(f"{in_words(otherwise)} said it otherwise")
+    return "; ".join(filter(None, [told, *ranks])) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a lecture function: the code that it ran, with observations.
+
+    `shown` is "part" if it contains narrative: its blocks are then part of the text, under its title. Otherwise it is
+    "open",
+    "folded", or "named" if the page shows the same code already.
+    """
+
+    function: str
+    frame: int
+    step: int | None  # that made the call
+    number: int  # among the calls of this function in the section
+    total: int
+    anchor: str  # if this call is only named: of the function's first shown call, or its full address
+    title: str  # first line of its docstring, else its name
+    header: CodeRow | None  # its `def` line
+    blocks: tuple[Block, ...]
+    level: int  # of its heading when it is a part
+    shown: Literal["part", "open", "folded", "named"] = "folded"
+    thread: str | None = None
+    troubled: bool = False
+    observed: bool = False  # something was inspected, claimed or printed in it
+    deeper: bool = False  # a folded part, which the core path skips
+    module: str = ""  # the module that defines it, if not the lecture
+
+    @property
+    def name(self) -> str:
+        """The function's name in the lecture's notation."""
+        return f"{self.module}.{self.function}" if self.module else self.function
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether it contains narrative or a part."""
+        return any(
+            (isinstance(block, Narration) and not isinstance(block.narrative, Note))
+            or (isinstance(block, Call) and block.speaks)
+            for block in self.blocks
+        )
+
+    def with_header(self) -> tuple[Block, ...]:
+        """Return the blocks with the `def` line at the start of the first listing."""
+        if self.header is None or not (self.header.lines or self.header.arguments):
+            return self.blocks
+        first, rest = self.blocks[:1], self.blocks[1:]
+        if first and isinstance(first[0], CodeListing):
+            return (CodeListing((self.header, *first[0].rows)), *rest)
+        return (CodeListing((self.header,)), *self.blocks)
+
+
+Block = CodeListing | Narration | Call
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLine:
+    """One `assert` of a section: how often it was judged, and its representative execution."""
+
+    anchor: str  # "" if no execution of it is on the page
+    line: int
+    claim: Claim  # the first that failed, else the last
+    judged: int
+    kind: Kind = "observed"
+
+
+class WithClaims:
+    """A part of the document with `claims`; counts those that held in every timed run."""
+
+    __slots__ = ()
+    claims: tuple[ClaimLine, ...]
+
+    @property
+    def held(self) -> int:
+        """The number of claims that held in every timed run."""
+        return sum(line.claim.held for line in self.claims)
+
+    @property
+    def failed(self) -> int:
+        """The number of other claims."""
+        return len(self.claims) - self.held
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One expression in the player after a stop; `value` is None after `@clear`.
+
+    `change` is "written" if the tensor's memory was observed with other contents before.
+    """
+
+    name: str
+    value: Value | None
+    change: Literal["same", "new", "changed", "written", "cleared"]
+    argument: bool = False  # known from the beginning of the call
+    ranks: tuple[tuple[str, str], ...] = ()  # its values by ranks, if they differ
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One step in the player: its position on the page, and the variables after it."""
+
+    number: int  # among the section's steps, from 1
+    frame: int  # index in `Stepping.frames`
+    anchor: str  # of the row or narration; "" if neither is on the page
+    line: int
+    code: str  # the line, if its row is not on the page
+    source: int
+    inside: int  # number of following stops that happened during it
+    outputs: int  # that `@animate` reveals one at a time
+    variables: tuple[Variable, ...]
+    execution: Execution
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One call, and the stop that made it; None for calls by `main`."""
+
+    function: str
+    of: int | None  # index in `Stepping.stops`
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """A section's steps in order of execution, for the player."""
+
+    frames: tuple[StackFrame, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    said: tuple[tuple[int, int], ...] = ()  # number of a narration on the page, and the stop that emitted it
+
+
+@dataclass(frozen=True, slots=True)
+class Section(WithClaims):
+    """One function that `main` calls, as a page."""
+
+    number: int
+    slug: str  # "03-tensors"
+    function: str
+    title: str
+    summary: str | None  # the rest of its docstring, Markdown
+    blocks: tuple[Block, ...]
+    headings: tuple[Heading, ...]
+    claims: tuple[ClaimLine, ...]
+    timing: Timing | None
+    stepping: Stepping
+    times: tuple[StatementTime, ...] = ()  # distribution of its time
+    shared: tuple[str, ...] = ()  # storages shared by several of its expressions
+    left_out: tuple[str, ...] = ()  # by the trace, in this section
+    failure: Failure | None = None
+
+    @property
+    def steps(self) -> int:
+        """The number of steps in the player."""
+        return len(self.stepping.stops)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice for every page: the trace is of no real device, or partial, or stale, or incomplete.
+
+    "doubtful": it contains a contradiction.
+    """
+
+    kind: Literal["emulated", "partial", "stale", "failed", "doubtful", "info"]
+    text: str
+    link: str | None = None  # relative to the machine's folder
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A source for display: its path, and its lines without directives."""
+
+    path: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document(WithClaims):
+    """One lecture on one machine."""
+
+    title: str
+    run: Run
+    machine: Machine
+    versions: tuple[tuple[str, str], ...]
+    sources: tuple[SourceText, ...]
+    opening: tuple[Block, ...]
+    setup: tuple[Block, ...]
+    sections: tuple[Section, ...]
+    notices: tuple[Notice, ...]  # of every page
+    left_out: tuple[str, ...] = ()  # of the trace, anywhere
+    claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
+    violations: tuple[str, ...] = ()  # contradictions in it: `invariants`
+    sharing: str | None = None  # which ranks computed on the same GPU, and how to change that
+    promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
+    distances: tuple[Distance, ...] = ()  # from the measured roof
+    live_bytes: int | None = None  # maximum bytes of tensors alive at the same time
+    why_no_floors: str | None = None
+
+    @property
+    def steps(self) -> int:
+        """The number of steps in the players of all sections."""
+        return sum(section.steps for section in self.sections)
+
+    @property
+    def ran_once(self) -> bool:
+        """Return whether no process ran the lecture a second time, warm, as in a draft."""
+        processes = self.run.processes or ()
+        return bool(processes) and all(process.warm_ns is None for process in processes)
+
+    @property
+    def claims(self) -> tuple[ClaimLine, ...]:  # type: ignore[override]
+        """All claims of the lecture."""
+        return (*(line for section in self.sections for line in section.claims), *self.claims_outside)
+
+
+_T = TypeVar("_T", bound=Execution | Call)
+
+TROUBLED_SHOWN = 4
+
+
+def salient(items: Sequence[_T]) -> tuple[_T, ...]:
+    """Return the executions or calls to show: the first, the last, and the first few with trouble, in order.
+
+    The last one is the last with observations, if any has observations: the last evaluation of a loop's header has
+    none.
+    """
+    if len(items) < 3:
+        return tuple(items)
+    troubled = [place for place, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
+    last = next((place for place in reversed(range(1, len(items))) if items[place].observed), len(items) - 1)
+    places = sorted({0, last, *troubled})
+    return tuple(items[place] for place in places)
+
+
+def visible(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield every block that a page shows, in order, including blocks of calls."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Call) and block.shown != "named":
+            yield from visible(block.blocks)
+        elif isinstance(block, CodeListing):
+            for row in block.rows:
+                yield from visible(calls_shown(row))
+
+
+def narratives(blocks: Sequence[Block]) -> Iterator[Narrative | References]:
+    """Yield the narrative that a page shows, in order."""
+    return (block.narrative for block in visible(blocks) if isinstance(block, Narration))
+
+
+# Adults read English non-fiction at 238 words a minute: the mean of 190 studies in Brysbaert, "How many words do we
+# read per minute?", Journal of Memory and Language 109 (2019). No figure for code is known; its names and numbers count
+# as words.
+WORDS_A_MINUTE = 238
+WORD = re.compile(r"\w+")
+_LEADS = re.compile(r'\]\(<[^>]*>(?: "(?:[^"\\]|\\.)*")?\)')  # the target and tooltip of a link in a passage
+
+
+def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
+    """Return the reading time of a page or part: of its core, or with `deeper` of its folded parts.
+
+    None: both. The result is in minutes of prose and open code, rounded up; exercises take longer.
+    """
+    words = 0
+
+    def read(blocks: Sequence[Block], below: bool) -> None:
+        nonlocal words
+        for block in blocks:
+            if isinstance(block, Call) and block.shown == "part":
+                read(block.blocks, below or block.deeper)
+            elif deeper is not None and below is not deeper:
+                continue
+            elif isinstance(block, Narration) and isinstance(block.narrative, Text | Ask):
+                text = block.narrative.text
+                words += len((_LEADS.sub("]", text) if block.narrative.flows else text).split())
+            elif isinstance(block, CodeListing):
+                words += sum(len(WORD.findall(line.text)) for row in block.rows for line in row.lines)
+
+    read(blocks, below=False)
+    return math.ceil(words / WORDS_A_MINUTE)
+
+
+def rows_shown(blocks: Sequence[Block]) -> Iterator[CodeRow]:
+    """Yield every row of code that a page shows, in order."""
+    return (row for block in visible(blocks) if isinstance(block, CodeListing) for row in block.rows)
+
+
+def calls_shown(row: CodeRow) -> tuple[Call, ...]:
+    """Return the calls shown under a row, followed by the definitions."""
+    calls = (call for execution in salient(row.executions) for call in salient(execution.calls))
+    return (*calls, *(definition for definition in row.definitions if definition.shown != "named"))
+
+
+UNRUN = 3  # so many rows are folded
+
+
+def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
+    """Divide the rows of a listing into (none of these ran and they are folded, rows), in order.
+
+    Comments and blank lines between rows that did not run are folded with them.
+    """
+
+    def is_code(line: CodeLine) -> bool:
+        return bool(line.text.strip()) and not line.text.lstrip().startswith("#")
+
+    found: list[tuple[bool, list[CodeRow]]] = []
+    last = -1  # last row that did not run
+    for at, row in enumerate(rows):
+        if at <= last:
+            continue
+        if not row.ran:
+            end = at
+            while end < len(rows) and (not rows[end].ran or not any(is_code(line) for line in rows[end].lines)):
+                end += 1
+            while rows[end - 1].ran:
+                end -= 1
+            if sum(not one.ran for one in rows[at:end]) >= UNRUN:
+                found.append((True, list(rows[at:end])))
+                last = end - 1
+                continue
+        if not found or found[-1][0]:
+            found.append((False, []))
+        found[-1][1].append(row)
+    return found
+
+
+def brief_code(line: str) -> str:
+    """Return a statement's first line as its name in a figure: "done = {…" if it continues."""
+    code = line.strip()
+    return f"{code}…" if code.endswith(("(", "[", "{")) else code
+
+
+class Anchors:
+    """The positions of steps and source lines on a page, read from its blocks."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.rows: dict[int, str] = {}  # of steps: their row
+        self.others: dict[int, str] = {}  # of steps: the part they called, or their first narration
+        self.said: dict[int, str] = {}  # of steps without a row: their narration
+        self.lines: dict[tuple[int, int], str] = {}  # by source and line: the first row with it
+        self.narrations: list[tuple[int, int]] = []  # number on the page, step
+        for block in visible(blocks):
+            if isinstance(block, CodeListing):
+                for row in block.rows:
+                    for execution in row.executions:
+                        self.rows.setdefault(execution.step.id, row.anchor)
+                    for line in row.lines:
+                        self.lines.setdefault((line.source, line.number), row.anchor)
+            elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
+                self.others.setdefault(block.step, block.anchor)
+            elif isinstance(block, Narration) and block.step is not None:
+                anchor = f"said-{block.number}"
+                for step in (block.step, *block.steps):
+                    if self.others.setdefault(step, anchor) == anchor and step not in self.rows:
+                        self.said[step] = anchor
+                self.narrations.append((block.number, block.step))
+
+
+def shared_storages(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return the storages shared by several inspected expressions of the page, in order of appearance."""
+    names: dict[str, set[str]] = {}
+    for row in rows_shown(blocks):
+        for name, value in (pair for execution in row.executions for pair in execution.values):
+            if value.tensor is not None and value.tensor.storage is not None:
+                names.setdefault(value.tensor.storage, set()).add(name)
+    return tuple(storage for storage, users in names.items() if len(users) > 1)
+
+
+def first_trouble(blocks: Sequence[Block]) -> str | None:
+    """Return the anchor of the first shown row with a failed claim or the origin of an uncaught exception."""
+    for row in rows_shown(blocks):
+        for execution in row.executions:
+            failure, claim = execution.failure, execution.step.claim
+            raised = failure is not None and failure.origin and not failure.caught
+            if raised or (claim is not None and not claim.held):
+                return row.anchor
+    return None

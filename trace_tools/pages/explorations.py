@@ -1,0 +1,172 @@
+r"""Show a figure with inputs: a sentence and a table with the lecture's numbers; `exploring.js` adds the inputs.
+
+    as_html(it, 3)              Markup('<figure class="explore" id="said-3">…</figure>')
+    as_markdown(it)             'It takes **143.9 days**.\n\n| … |'
+    script({"said-3": it})      'const explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
+
+The script receives a figure as data. Only formulas, written by `arithmetic.javascript`, are code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from trace_tools.presentation import prose
+from trace_tools.presentation.markdown_text import escape as escaped
+from trace_tools.presentation.markdown_text import inline_markdown, joined, table
+from trace_tools.trace import arithmetic
+from trace_tools.trace.explorations import Places, places
+from trace_tools.trace.model import Exploration, Explore, Input, Result
+from trace_tools.util import formats
+
+OWN = "custom"  # a row of a menu
+
+
+def as_html(it: Explore, number: int) -> Markup:
+    """Return the figure with the lecture's numbers; `number` is its narration's on the page."""
+    told = it.exploration
+    caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title))) if it.title else ""
+    row = Markup('<tr><th scope="row">{}</th><td class="right">{}</td></tr>')
+    group = Markup('<tbody class="{}"><tr><th scope="colgroup" colspan="2">{}</th></tr>{}</tbody>')
+    rows = [
+        group.format(name, title, Markup("").join(row.format(*cells) for cells in found))
+        for name, title, found in (("given", "Given", _given(told)), ("found", "Results", _found(told)))
+    ]
+    parts = Markup('<figure class="explore" id="said-{}">{}<p class="answer">{}</p>{}</figure>\n')
+    box = Markup('<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{}</table></div>')
+    answer = Markup(sentence(told, it.text, lambda text: str(escape(formats.visible(text))), "<b>{}</b>"))
+    return parts.format(number, caption, answer, box.format(Markup("").join(rows)))
+
+
+def as_markdown(it: Explore) -> str:
+    """Return its sentence and its table."""
+    told = it.exploration
+    rows = [[escaped(label), escaped(value)] for label, value in (*_given(told), *_found(told))]
+    title = f"**{inline_markdown(it.title)}**" if it.title else ""
+    return joined([title, sentence(told, it.text, escaped, "**{}**"), table(["given and results", ""], rows)])
+
+
+def sentence(told: Exploration, says: str, plain: Callable[[str], str] = str, place: str = "{}") -> str:
+    """Return the sentence with the lecture's numbers; `plain` escapes text, `place` wraps each inserted value."""
+    decimal = _is_decimal(told)
+    values: dict[str, str] = {menu.label: menu.rows[0][0] for menu in told.menus}
+    columns = [column for menu in told.menus for column in menu.columns]
+    numbers: list[Input | Result] = [*told.inputs, *columns, *told.results]
+    values |= {one.name: shown(one, decimal) for one in numbers}
+    truths = {one.name: one.value is True for one in told.results}
+
+    def read(parts: Places) -> Iterator[str]:
+        for part in parts:
+            if isinstance(part, str):
+                yield plain(part)
+            elif len(part) == 1:
+                yield place.format(plain(values[part[0]]))
+            else:
+                yield from read(part[1] if truths[part[0]] else part[2])
+
+    return "".join(read(places(says)))
+
+
+def shown(one: Input | Result, decimal: bool) -> str:
+    """Format a number with its unit, as `exploring.js` does."""
+    value, unit = one.value, one.unit
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not unit:
+        return formats.number(float(value)).removesuffix(".0")
+    return formats.percent(value) if unit == "%" else formats.quantity(float(value), unit, decimal=decimal)
+
+
+def script(figures: Mapping[str, Explore]) -> str:
+    """Return the script with the data of a page's figures, keyed by id; "" without figures."""
+    if not figures:
+        return ""
+    data = json.dumps({identity: _visible(_data(it.exploration, it.text)) for identity, it in figures.items()})
+    return f"const explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
+
+
+def _is_decimal(told: Exploration) -> bool:
+    """Return whether bytes are written with SI prefixes: if the lecture's numbers of bytes are."""
+    given = [one.value for one in told.inputs if one.unit in formats.BYTE_UNITS]
+    for menu in told.menus:
+        for number, column in enumerate(menu.columns):
+            given += [row[number] for _, row in menu.rows if column.unit in formats.BYTE_UNITS]
+    return formats.is_decimal(given)
+
+
+def _given(told: Exploration) -> list[tuple[str, str]]:
+    decimal = _is_decimal(told)
+    rows = [(menu.label, menu.rows[0][0]) for menu in told.menus]
+    rows += [(one.label, shown(one, decimal)) for one in told.inputs]
+    rows += [(one.label, shown(one, decimal)) for menu in told.menus if menu.own for one in menu.columns]
+    return [(formats.one_line(label, 200), formats.one_line(value, 200)) for label, value in rows]
+
+
+def _found(told: Exploration) -> list[tuple[str, str]]:
+    decimal = _is_decimal(told)
+    return [(formats.one_line(one.label, 200), formats.one_line(shown(one, decimal), 200)) for one in told.results]
+
+
+def _data(told: Exploration, says: str) -> dict[str, Any]:
+    """Return the figure as data for the script."""
+    decimal = _is_decimal(told)
+
+    def about(one: Input | Result) -> dict[str, Any]:
+        known: dict[str, Any] = {
+            "name": one.name,
+            "label": one.label,
+            "unit": one.unit or "",
+            **_ladder(one.unit, decimal),
+        }
+        if isinstance(one, Input):
+            known |= {
+                "value": one.value,
+                "low": one.low,
+                "high": one.high,
+                "log": one.scale == "log",
+                "whole": one.whole,
+            }
+        return known
+
+    menus = [
+        {"label": menu.label, "columns": [*map(about, menu.columns)], "rows": menu.rows, "own": OWN if menu.own else ""}
+        for menu in told.menus
+    ]
+    return {
+        "name": told.name,
+        "says": places(says),
+        "parameters": told.parameters,
+        "inputs": [*map(about, told.inputs)],
+        "menus": menus,
+        "results": [*map(about, told.results)],
+        "stack": told.stack,
+        "limit": told.limit,
+        "curve": told.curve,
+        "across": told.across,
+    }
+
+
+def _visible(data: Any) -> Any:
+    """Escape characters that reorder or hide text in all strings of plain data, including keys."""
+    if isinstance(data, dict):
+        return {key: _visible(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [*map(_visible, data)]
+    return formats.visible(data) if isinstance(data, str) else data
+
+
+def _ladder(unit: str | None, decimal: bool) -> dict[str, Any]:
+    """Return how numbers of a unit are written: the prefixes of `formats.quantity`, largest first."""
+    if unit in formats.BYTE_UNITS:
+        prefixes = formats.SI if decimal else formats.IEC
+        return {"ladder": [*((factor, f"{prefix}B") for factor, prefix in prefixes), (0, "B")]}
+    if unit in ("s", "seconds"):
+        return {"ladder": [*formats.TIMES, (0, "ns")], "times": 1e9}
+    if unit in formats.SI_UNITS:
+        written = formats.RATES.get(unit, unit)
+        return {"ladder": [*((factor, prefix + written) for factor, prefix in formats.SI), (0, written)], "most": 1e21}
+    return {}

@@ -1,0 +1,458 @@
+"""Write a document as HTML pages that work alone, and the files that their scripts load.
+
+    writer = HtmlWriter(document, place)
+    writer.section(document.sections[0]), writer.index()        two pages as text
+    writer.section_data(document.sections[0])                   the data that the first page's script loads
+    writer.whole()                                              the whole lecture as one self-contained page
+
+Each page contains its text, style and figures, and a content security policy that allows only these, by hash, and
+scripts next to the page: the player and its steps, other machines' columns, folded details, figures of measurements.
+Templates escape everything; Markup comes only from `prose`, `svg` and `highlight`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from trace_tools.analysis import summaries
+from trace_tools.analysis.floors import ceilings
+from trace_tools.pages import columns, explorations, overview
+from trace_tools.pages.columns import ColumnsBlock
+from trace_tools.pages.document import (
+    Block,
+    Call,
+    CodeLine,
+    CodeListing,
+    Document,
+    MarginNote,
+    Narration,
+    Notice,
+    References,
+    Section,
+    SourceText,
+    narratives,
+    reading_minutes,
+    shared_storages,
+    stretches,
+    visible,
+)
+from trace_tools.pages.floored import floors_block, timed_lines
+from trace_tools.pages.joined import Place, apart, ids, led, within
+from trace_tools.pages.margin import counted_once, is_tall
+from trace_tools.pages.narration import as_html, on_the_web
+from trace_tools.pages.pictures import Picture
+from trace_tools.pages.player import step_block
+from trace_tools.pages.search import SearchIndex
+from trace_tools.pages.section_charts import index_figures, section_figures, views_of
+from trace_tools.presentation import prose
+from trace_tools.presentation.charts.distributions import histogram, samples
+from trace_tools.presentation.charts.roofline import Roof
+from trace_tools.presentation.charts.storage import Views, storage
+from trace_tools.presentation.charts.svg import embedded, frame
+from trace_tools.presentation.highlight import highlighted
+from trace_tools.presentation.page_shell import HERE, Assets, allowed, assets, environment
+from trace_tools.presentation.payload import packed
+from trace_tools.trace.model import Explore, Image, Step, Value, Video
+from trace_tools.util import formats
+
+DOTS = 6  # number of colours for storages
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLink:
+    """One entry of the machine switcher."""
+
+    name: str
+    link: str
+    current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The surroundings of a document's pages in the site."""
+
+    machines: Callable[[Section | None], Sequence[MachineLink]]
+    picture: Callable[[str], Picture | None]
+    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # of the other machines
+    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
+    ranks_note: str = ""  # which ranks have no column
+    home: str = "index.html"  # of the whole site
+    has_trace: bool = True  # trace.yaml is next to the pages
+    alone: bool = False  # the page is self-contained, with no other files
+    notices: tuple[Notice, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    def shown(text: str) -> Markup:
+        return Markup(prose.to_html(text))
+
+    found = environment(HERE / "templates")
+    found.globals["overview"] = overview
+    found.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
+    found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
+    found.tests |= {
+        "tall": is_tall,
+        "timed": lambda beside: any(note.kind == "time" and not note.collapsed for note in beside),
+        "listing": lambda block: isinstance(block, CodeListing),
+        "call": lambda block: isinstance(block, Call),
+        "failing": lambda row: any(e.troubled for e in row.executions),
+    }
+    return found
+
+
+def load_templates() -> None:
+    """Compile all templates ahead of the first page."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
+
+
+@lru_cache(maxsize=32)
+def highlighted_source(source: SourceText) -> tuple[str, ...]:
+    """Return the HTML of each line of a source, cached."""
+    return highlighted(source.lines)
+
+
+class HtmlWriter:
+    """Writes the pages of one document."""
+
+    def __init__(self, document: Document, place: Surroundings) -> None:
+        self._document = document
+        self._place = place
+        self._sections: dict[str, tuple[str, str]] = {}  # page and data, by slug
+
+    def section(self, section: Section) -> str:
+        """Return the page of one section."""
+        return self._section(section)[0]
+
+    def section_data(self, section: Section) -> str:
+        """Return the script for a section's page: the player's steps, other machines' columns, folded details."""
+        return self._section(section)[1]
+
+    def _section(self, section: Section) -> tuple[str, str]:
+        if section.slug not in self._sections:
+            self._sections[section.slug] = self._made(section)
+        return self._sections[section.slug]
+
+    def _made(self, section: Section) -> tuple[str, str]:
+        sections, place = self._document.sections, self._place
+        at = sections.index(section)
+        block = step_block(section)
+        notices = [*overview.section_notices(section)]
+        if block.kept < block.total:
+            told = "the first and last executions of each line, and those that changed something"
+            link = "trace.yaml" if place.has_trace else None
+            notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
+        beside = place.columns(section)
+        floored = floors_block(timed_lines(section), self._document, ceilings())
+        drawn = section_figures(section, self._document, place.roofs(section))
+        explored = _explored(section)
+        more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
+        folds: list[str] = []
+        page = self._page(
+            "section.html.j2",
+            _HtmlPage(self._document, place, section, section.blocks, section.shared, folds),
+            _allowing(
+                assets("page", "search", "figures", "exercises", *more),
+                section.blocks,
+                self._place.picture,
+            ),
+            notices,
+            section=section,
+            steps=block,
+            beside=beside,
+            floored=bool(floored),
+            drawn=drawn,
+            previous=sections[at - 1] if at else None,
+            next=sections[at + 1] if at + 1 < len(sections) else None,
+        )
+        data = {"steps": block.text, "columns": beside.text, "folded": packed(folds), "floors": floored}
+        data["figures"] = packed([embedded(figure.svg) for figure in drawn])
+        script = explorations.script(explored)
+        return page, f"const sectionData = {json.dumps(data)};\n{script}"
+
+    def index(self) -> str:
+        """Return the machine's own index."""
+        document = self._document
+        around = (*document.opening, *document.setup)
+        more = ["passages"] if _is_borrowed(around) else []
+        return self._page(
+            "index.html.j2",
+            _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
+            _allowing(assets("page", "overview", "search", "figures", *more), around, self._place.picture),
+            overview.document_notices(document),
+            drawn=index_figures(document, self._place.roofs(None)),
+        )
+
+    def whole(self) -> str:
+        """Return the lecture as one page: its introduction, all sections, the code around them, the run."""
+        document, around = self._document, overview.around(self._document)
+        outside = (*document.opening, *document.setup)
+        run = _HtmlPage(document, self._place, None, outside, shared_storages(document.opening))
+        setup = _HtmlPage(document, self._place, None, outside, shared_storages(around))
+        parts: dict[Place, str] = {}
+        explored: dict[str, Explore] = {}
+        lines: dict[str, list[Step]] = {}
+        for section in document.sections:
+            place = Place(section.slug, f"{section.number}")
+            parts[place] = self._part(
+                "lesson.html.j2",
+                _HtmlPage(document, self._place, section, section.blocks, section.shared),
+                section=section,
+                notices_shown=[*overview.section_notices(section)],
+                drawn=section_figures(section, document),
+                beside=columns.NOTHING,
+                floored=False,
+            )
+            explored |= {within(place.name, identity): it for identity, it in _explored(section).items()}
+            lines |= {within(place.name, anchor): steps for anchor, steps in timed_lines(section).items()}
+        if around:
+            title = "<h1>Code outside the sections</h1>"
+            parts[Place(overview.SETUP, overview.SETUP)] = title + self._part("around.html.j2", setup)
+        told = self._part("glance.html.j2", run) + self._part("run.html.j2", run, drawn=index_figures(document))
+        parts[index := Place("index", "index")] = f"<h1>The machine and the run</h1>{told}"
+        first = ""
+        if document.sections:
+            row = overview.MachineRow(document.machine.name, ".", document)
+            first = self._part("promise.html.j2", run, first=row, cover=overview.cover(document), said=run.said)
+        if overview.speaks(document):
+            first += apart(self._part("opening.html.j2", run), index.name)
+        borrowed = any(_is_borrowed(blocks) for blocks in (outside, *(section.blocks for section in document.sections)))
+        floored = floors_block(lines, document, ceilings())
+        text = self._page(
+            "whole.html.j2",
+            run,
+            _alone(explored, floored, *(["passages"] if borrowed else [])),
+            overview.document_notices(document),
+            floored=bool(floored),
+            whole=[(place.identity, Markup(apart(part, place.name))) for place, part in parts.items()],
+            first=Markup(first),
+        )
+        return led(text, {f"{place.identity}.html": place for place in parts}, {*ids(text)})
+
+    def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
+        found = _environment().get_template(template)
+        return _brief(found.render(document=self._document, page=page, whole=True, **more))
+
+    def setup(self) -> str | None:
+        """Return the page of the code outside sections; None without such code."""
+        document, around = self._document, overview.around(self._document)
+        if not around:
+            return None
+        blocks = (*document.opening, *document.setup)
+        page = _HtmlPage(document, self._place, None, blocks, shared_storages(around))
+        return self._page("setup.html.j2", page, assets("page", "search"), (), is_setup=True)
+
+    def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
+        document = self._document
+        found = _environment().get_template(template)
+        text = found.render(
+            document=document,
+            page=page,
+            assets=assets,
+            notices_shown=(*document.notices, *self._place.notices, *notices),
+            **more,
+        )
+        return _brief(text)
+
+    def search_index(self) -> str:
+        """Return the file that pages load for the first search: the index and the search code."""
+        return SearchIndex(self._document).script() + str(assets("finding").js)
+
+
+def _explored(section: Section) -> dict[str, Explore]:
+    """Return the figures with inputs of a section, by their ids."""
+    said = (it for it in visible(section.blocks) if isinstance(it, Narration))
+    return {f"said-{it.number}": it.narrative for it in said if isinstance(it.narrative, Explore)}
+
+
+def _is_borrowed(blocks: Sequence[Block]) -> bool:
+    """Return whether a page has narrative of another tool's vocabulary, which has its own style."""
+    return any(it.flows or it.style or isinstance(it, Video | References) for it in narratives(blocks))
+
+
+def _allowing(found: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
+    """Allow the hosts of a page's images and videos on the web, and video files next to it."""
+    shown = [it for it in narratives(blocks) if isinstance(it, Image)]  # and videos
+    hosts: dict[str, set[str]] = {"image": set(), "video": set()}
+    for it in shown:
+        if on_the_web(it.url) and picture(it.url) is None:
+            parts = urlsplit(it.url)
+            hosts[it.kind].add(f"{parts.scheme}://{parts.netloc}")
+    policy = found.policy
+    if hosts["image"]:
+        policy = policy.replace("img-src 'self' data:", " ".join(["img-src 'self' data:", *sorted(hosts["image"])]))
+    if any(isinstance(it, Video) for it in shown):
+        policy += "; " + " ".join(["media-src 'self' data:", *sorted(hosts["video"])])
+    return replace(found, policy=policy)
+
+
+def _alone(explored: Mapping[str, Explore], floored: str, *more: str) -> Assets:
+    """Return the style and script of a self-contained page, with a policy that forbids loading anything."""
+    shown = assets("page", "overview", "figures", "exercises", "whole", *more)
+    floors = ["floors"] if floored else []
+    answers = ["explore", "exploring"] if explored else []
+    answering = assets("hanging", "linked", "numbers", "answering", *floors, *answers)
+    beside = f"const sectionData = {json.dumps({'floors': floored})};\n" if floored else ""
+    # only in strings: comparisons have blanks
+    script = re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", explorations.script(explored))
+    found = allowed(shown.css + answering.css, f"{shown.js}{beside}{script}{answering.js}")
+    return replace(found, policy=found.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
+
+
+def site_index(
+    title: str,
+    machines: Sequence[overview.MachineRow],
+    sections: Sequence[overview.SectionRow],
+    searched: tuple[str, str] | None = None,
+    more: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the first page: the lecture's introduction, its sections on the first machine, and every machine.
+
+    `searched` is the machine for the search, and the folder of its pages. `more` are links to other pages: name,
+    address.
+    """
+    template = _environment().get_template("site.html.j2")
+    first = machines[0] if machines and machines[0].document.sections else None
+    files = assets("page", "overview", "search") if searched is not None else assets("page", "overview")
+    text = template.render(
+        title=title,
+        machines=machines,
+        sections=sections,
+        searched=searched,
+        more=more,
+        assets=files,
+        first=first,
+        cover=overview.cover(first.document) if first is not None else None,
+        said=lambda said: as_html(said, lambda address: None),
+    )
+    return _brief(text)
+
+
+def not_found(home: str) -> str:
+    """Return the page that a host shows for a missing address; `home` is the address of the first page."""
+    template = _environment().get_template("not_found.html.j2")
+    return template.render(assets=assets("page"), page=SimpleNamespace(home=home))
+
+
+def _brief(page: str) -> str:
+    """Compress the figures of a page, and remove line breaks next to the tags of blocks."""
+    page = re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
+    return re.sub(r"(</?(?:div|details|section|table)\b[^<>]*>)\n+", r"\1", page)
+
+
+@dataclass(frozen=True)
+class _HtmlPage:
+    """The data of one page for the templates, with its blocks and the storages that several expressions share."""
+
+    document: Document
+    place: Surroundings
+    section: Section | None
+    blocks: Sequence[Block]
+    shared: Sequence[str]
+    folds: list[str] | None = None  # of a section's page: the details of its notes, in order (`folded.js`)
+
+    @property
+    def home(self) -> str:
+        return self.place.home
+
+    @property
+    def machine(self) -> str:
+        """The machine's name."""
+        return formats.one_line(self.document.machine.name, 60)
+
+    def meta(self, section: Section | None = None) -> Markup:
+        """Return the line under a page's title."""
+        parts = [escape(part) for part in overview.meta(self.document, section)]
+        if self.place.has_trace:
+            parts.append(Markup('<a href="trace.yaml">trace.yaml</a>'))
+        return Markup(" · ").join(parts)
+
+    def code(self, line: CodeLine) -> Markup:
+        """Return a source line without its margin, highlighted in the context of its source."""
+        text = self._highlighted[line.source][line.number - 1]
+        # in a string of several lines, leading blanks are inside its tag
+        return Markup(re.sub(rf"^(<[^>]*>)?[ \t]{{0,{line.indent}}}", r"\1", text))
+
+    def minutes(self, blocks: Sequence[Block]) -> int:
+        """Return the reading time of a part, including its folded parts."""
+        return reading_minutes(blocks, deeper=None)
+
+    def said(self, said: Narration) -> Markup:
+        return as_html(said, self.image, web=not self.place.alone)
+
+    def image(self, address: str) -> str | None:
+        picture = self.place.picture(address)
+        if picture is None:
+            return None
+        return picture.address if self.place.alone else picture.inline or f"figures/{picture.name}"
+
+    def dot(self, value: Value | None) -> Markup:
+        """Return the coloured dot of a storage that several expressions share."""
+        label, colour = self._storage(value)
+        return Markup('<span class="dot s{}"></span>').format(colour) if label else Markup("")
+
+    def storage(self, value: Value | None) -> Markup:
+        """Return the label of such a storage, for readers who cannot see its colour."""
+        label, colour = self._storage(value)
+        words = Markup(' <span class="storage s{}">storage {}</span>')
+        return words.format(colour, formats.one_line(label, 20)) if label else Markup("")
+
+    def _storage(self, value: Value | None) -> tuple[str | None, int]:
+        label = value.tensor.storage if value is not None and value.tensor is not None else None
+        return (label, self.shared.index(label) % DOTS + 1) if label in self.shared else (None, 0)
+
+    def folded(self, details: str) -> Markup:
+        """Return the details of a note; a section's page keeps them for its script.
+
+        Small matrices stay in the page, so that it shows them without JavaScript.
+        """
+        if self.folds is None:
+            return Markup(details)
+        self.folds.append(_brief(details))
+        return Markup("")
+
+    def grids(self, value: Value | None) -> list[summaries.ElementGrid]:
+        return summaries.tables(value) if value is not None else []
+
+    def cells(self, value: Value | None) -> Markup:
+        """Return the position of a matrix in a shared storage, for `linked.js`: label, offset, strides."""
+        label, _ = self._storage(value)
+        if label is None or value is None or value.tensor is None or value.tensor.strides is None:
+            return Markup("")
+        lie = (value.tensor.offset or 0, *value.tensor.strides)
+        return Markup(' data-cells="{} {}"').format(formats.one_line(label, 20), " ".join(map(str, lie)))
+
+    def drawn(self, note: MarginNote) -> Markup:
+        """Return the figure in the details of a note: samples, the storage, or a histogram."""
+        value = note.value
+        tensor = value.tensor if value is not None else None
+        drawn = samples(note.timing) if note.timing is not None else None
+        if tensor is not None and tensor.storage is not None:
+            drawn = storage(note.name, tensor, self._views.get(tensor.storage, ()))
+        if drawn is None and tensor is not None and tensor.statistics is not None:
+            drawn = histogram(tensor.statistics)
+        box = '<div class="drawnbox" tabindex="0" role="group" aria-label="Figure">{}</div>'
+        return Markup(box).format(Markup(drawn)) if drawn else Markup("")
+
+    @cached_property
+    def _highlighted(self) -> list[tuple[str, ...]]:
+        return [highlighted_source(source) for source in self.document.sources]
+
+    @cached_property
+    def _views(self) -> Views:
+        return views_of(self.blocks)
+
+    def is_small(self, value: Value | None) -> bool:
+        """Return whether a value's elements are folded in the page itself; larger ones are in its script."""
+        return value is not None and summaries.is_small(value)

@@ -1,0 +1,652 @@
+"""Build the notes next to a row of code and the blocks under it, in reading order.
+
+Both writers use them, as a margin column or as comments. A note is one line of text; its facts and value are its
+details.
+To keep pages quiet, a statement without annotations that took less than a millisecond has no note on time.
+
+    with_margins(blocks)     the blocks of a page, whose rows have these notes:
+    margin_notes(row)        [MarginNote("value", "x", "f32[4, 4] · 64 B", …), MarginNote("time", "", "11.2 ms ± 0.4%")]
+    notes_under(row)         [MarginNote("call", call=call), MarginNote("stdout", "", "epoch 1", "execution 3")]
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from trace_tools.analysis.rates import (
+    TEACHES_NS,
+    TEACHES_WITHIN,
+    WORTH_SAYING_ANNOTATED_NS,
+    WORTH_SAYING_NS,
+    Timing,
+    flops_in_words,
+    intensity_of,
+    not_counted,
+)
+from trace_tools.analysis.summaries import (
+    LEFT_OUT_IN_WORDS,
+    LINE,
+    claim_summary,
+    facts,
+    grids,
+    side_text,
+    summary,
+    tells_nothing_new,
+)
+from trace_tools.pages.document import (
+    Block,
+    Call,
+    CodeListing,
+    CodeRow,
+    Execution,
+    Facts,
+    MarginNote,
+    calls_shown,
+    salient,
+)
+from trace_tools.trace.model import NOT_METERED, Collective, Measured, Meters, Step, Value
+from trace_tools.trace.ranks import by_rank, disagreeing, in_words, times
+from trace_tools.util import formats
+
+PRINTED = 6_000  # characters of output shown
+WARNED = 5  # warnings of one execution
+RANKS_APART = 1.1  # minimum ratio of times at which a line shows how far ranks differ
+CLOSER, FIRST = 2, 6  # most facts, and elements, that distinguish equal lines of ranks
+RANKS_SHOWN = 8  # most ranks listed with values, times and outputs
+NAMED = 3  # most operators named on a line
+UNLIKE = 2  # minimum ratio of times at which executions count as different work
+STORAGE = 12  # characters of a storage's label
+MARGIN = 36  # characters next to a line in a window of 1,100 pixels
+ROUNDS = 8  # most executions for which all short values and output are shown
+SHORT = 24  # characters of such a value
+
+
+# --- next to a row ---
+
+
+def with_margins(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Return the blocks of a page with the notes next to and under each row that it shows."""
+
+    def row_with(row: CodeRow) -> CodeRow:
+        calls = {id(call): call_with(call) for call in calls_shown(row)}
+        executions = tuple(
+            replace(e, calls=tuple(calls.get(id(call), call) for call in e.calls)) if e.calls else e
+            for e in row.executions
+        )
+        definitions = tuple(calls.get(id(call), call) for call in row.definitions)
+        row = replace(row, executions=executions, definitions=definitions)
+        return replace(row, beside=tuple(margin_notes(row)), under=tuple(notes_under(row)))
+
+    def call_with(call: Call) -> Call:
+        if call.shown == "named":
+            return call
+        header = row_with(call.header) if call.header is not None else None
+        return replace(call, header=header, blocks=with_margins(call.blocks))
+
+    def block_with(block: Block) -> Block:
+        if isinstance(block, CodeListing):
+            return CodeListing(tuple(map(row_with, block.rows)))
+        return call_with(block) if isinstance(block, Call) else block
+
+    return tuple(map(block_with, blocks))
+
+
+def counted_once(rows: Sequence[CodeRow]) -> Iterator[tuple[CodeRow, list[MarginNote]]]:
+    """Yield consecutive rows with the notes next to them; the number of a loop's rounds is shown once."""
+    before = 0
+    for row in rows:
+        counted = _times_run(row) if any(note.kind == "count" for note in row.beside) else 0
+        yield row, [note for note in row.beside if note.kind != "count" or counted != before]
+        before = 0 if len(row.executions) == 1 else counted or before  # a row outside loops: another loop may follow
+
+
+def _times_run(row: CodeRow) -> int:
+    """Return how often a row ran: the rounds of a loop's header, the executions of any other statement."""
+    return len(row.executions) + row.omitted if row.rounds is None else row.rounds
+
+
+def margin_notes(row: CodeRow) -> list[MarginNote]:
+    """Return the notes next to a row: values and claims, its time, how often it ran, calls shown elsewhere."""
+    shown = salient(row.executions)
+    several = len(row.executions) > 1
+    found = observed(row)
+    time = _time(row)
+    count = []
+    if several and (found or time) and (row.omitted or not _all_shown(row, found)):
+        text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
+        if row.omitted:
+            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
+        count = [MarginNote("count", "", text)]
+    partly = _sometimes(shown)
+    if any(execution.step.graph for execution in shown):
+        partly.append(MarginNote("runs", "", "torch recorded a graph: these calls were not observed"))
+    elsewhere = (it for it in row.definitions if it.shown == "named")  # on another page
+    named = [MarginNote("call", formats.one_line(it.name, 40), it.title, link=it.anchor) for it in elsewhere]
+    return [*found, *time, *_uncounted(row), *_sent(row), *count, *partly, *_named(shown), *named]
+
+
+def _all_shown(row: CodeRow, found: Sequence[MarginNote]) -> bool:
+    """Return whether these notes cover everything observed in the executions of a row."""
+    joined = {note.index for note in found if note.kind == "value" and note.value is None}
+    rest = [e for e in row.executions if e not in salient(row.executions)]
+    return not rest or (bool(joined) and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in rest))
+
+
+def observed(row: CodeRow) -> list[MarginNote]:
+    """Return the notes on a row's arguments, values, claims and exceptions."""
+    shown = salient(row.executions)
+    several = len(row.executions) > 1
+    found = list(_values(row.arguments, row.disagreeing))
+    joined = _joined(row)
+    for execution in shown:
+        label = _number(row, execution) if several else ""
+        for note in _observed(execution):
+            if note.kind != "value" or note.index not in joined:
+                found.append(replace(note, label=label) if label else note)
+            elif joined[note.index] not in found:
+                found.append(joined[note.index])
+    if several:  # notes that are equal in every shown execution are merged
+        texts: dict[tuple[str, int | None, str, Facts], list[MarginNote]] = {}
+        for note in found:
+            collapsed = note.kind == "held" and note.collapsed
+            texts.setdefault((note.kind, note.index, "" if collapsed else note.text, note.ranks), []).append(note)
+        found = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
+    return found
+
+
+def _number(row: CodeRow, execution: Execution) -> str:
+    """Return the number of an execution; in a `for` line the number of the round that it began.
+
+    The two differ in nested loops: a `for` line is evaluated once more than it begins rounds.
+    """
+    began = [one for one in row.executions if one.values]
+    if row.rounds is not None and len(began) < len(row.executions) and execution in began:
+        if len(began) == row.rounds:
+            return f"{began.index(execution) + 1}"
+        if execution is began[-1]:  # some are only counted
+            return f"{row.rounds}"
+    return f"{execution.step.execution}"
+
+
+def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
+    """Return one note for each value that is short in a few executions: `total = 0 → 1 → 3`, by its index."""
+    texts: dict[int, list[str]] = {}
+    names: dict[int, str] = {}
+    if not 2 <= len(row.executions) <= ROUNDS or row.omitted:
+        return {}
+    for execution in row.executions:
+        for index, (name, value) in enumerate(execution.values):
+            text = summary(value)
+            plain = (
+                value.type != "error"
+                and value.note is None
+                and not value.varies
+                and (value.tensor is None or not value.tensor.shape)
+            )
+            same = names.setdefault(index, name) == name and not execution.step.ranks
+            texts.setdefault(index, []).append(text if plain and same else " " * (SHORT + 1))
+    return {
+        index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(told), index=index)
+        for index, told in texts.items()
+        if len({*told}) > 1 and all(len(text) <= SHORT for text in told) and len(" → ".join(told)) <= LINE
+    }
+
+
+def _observed(execution: Execution) -> Iterator[MarginNote]:
+    """Yield the inspected values, the claim, and the exception of a call, whose details are at its origin."""
+    yield from _values(execution.values, disagreeing(execution.step, execution.ranks))
+    claim = execution.step.claim
+    if claim is not None:
+        known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
+        kind: Literal["held", "failed"] = "held" if claim.held else "failed"
+        yield MarginNote(kind, "", claim_told(execution), facts=known, collapsed=tells_nothing_new(claim))
+    failure = execution.failure
+    if failure is not None and _passed_on(execution):
+        text = f"{formats.one_line(failure.type, 60)} was raised in this call"
+        yield MarginNote("caught" if failure.caught else "failed", "", text)
+
+
+def claim_told(execution: Execution) -> str:
+    """Return a claim's result; if it differs between ranks, with the ranks of these sides."""
+    step = execution.step
+    if step.claim is None:
+        return ""
+    text = claim_summary(step.claim)
+    if not text or all(one.claim is None for one in step.ranks or ()):
+        return text
+    claims = {rank: one.claim for rank, one in by_rank(step, execution.ranks).items() if one.claim is not None}
+    whose = [rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text]
+    return f"{text} on {in_words(whose)}" if len(whose) < len(claims) else text
+
+
+def told_apart(of_ranks: Mapping[int, Value]) -> Facts:
+    """Return a value by ranks; if their lines read the same, with details that distinguish them."""
+    texts = {rank: summary(value) for rank, value in of_ranks.items()}
+    if len({*texts.values()}) == 1:
+        closer = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
+        names = dict.fromkeys(name for known in closer.values() for name in known)
+        apart = [name for name in names if len({known.get(name) for known in closer.values()}) > 1]
+        for rank, known in closer.items():
+            more = [f"{name} {known[name]}" for name in apart[:CLOSER] if name in known] or ["details differ"]
+            texts[rank] = formats.one_line(" · ".join([texts[rank], *more]), 200)
+    alike: dict[str, list[int]] = {}
+    for rank, text in texts.items():
+        alike.setdefault(text, []).append(rank)
+    told = [(in_words(ranks), text) for text, ranks in alike.items()]
+    rest = [*alike.values()][RANKS_SHOWN:]
+    if len(rest) > 1:  # the trace has the others
+        told[RANKS_SHOWN:] = [(in_words(rank for ranks in rest for rank in ranks), f"{len(rest):,} other values")]
+    return tuple(told)
+
+
+def _elements(value: Value) -> list[tuple[str, str]]:
+    """Return the first elements of a tensor's first matrix."""
+    for label, rows in grids(value.tensor)[:1] if value.tensor is not None else ():
+        told = [cell for row in rows for cell in row]
+        return [(label or "elements", ", ".join(told[:FIRST]) + ", …" * (len(told) > FIRST))]
+    return []
+
+
+def _values(
+    values: Sequence[tuple[str, Value]], disagreeing: Sequence[tuple[str, Mapping[int, Value]]]
+) -> Iterator[MarginNote]:
+    apart = dict(disagreeing)
+    for index, (name, value) in enumerate(values):
+        kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
+        known = tuple(facts(value))
+        note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=known, index=index)
+        yield replace(note, text="", ranks=told_apart(apart[name])) if name in apart else note
+
+
+def _passed_on(execution: Execution) -> bool:
+    return execution.failure is not None and not execution.failure.origin and bool(execution.calls)
+
+
+def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
+    """Name the functions with code elsewhere on the page, one note each."""
+    calls: dict[str, list[Call]] = {}
+    for execution in shown:
+        named = {call.name for call in salient(execution.calls) if call.shown == "named"}
+        for call in execution.calls:
+            if call.name in named:
+                calls.setdefault(call.name, []).append(call)
+    for function, of in calls.items():
+        numbers, text = sorted(call.number for call in of), ""
+        if any(call.observed for call in of) and len(numbers) == 1:
+            text = f"call {numbers[0]} of {of[0].total}"
+        elif any(call.observed for call in of):
+            text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of[0].total}"
+        link = next(call.anchor for call in of if call.shown == "named")
+        yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{link}")
+
+
+def _sometimes(shown: Sequence[Execution]) -> list[MarginNote]:
+    """Return a note that a statement did not run in every timed run; one note if that holds for all executions."""
+    partly = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
+    alike = len({e.sometimes for e in shown}) == 1
+    return [MarginNote("runs", "", text, "" if alike else number) for text, number in reversed(partly.items())]
+
+
+def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
+    """Return whether the notes of a row take more lines than its code, in the narrowest margin.
+
+    The values of all rounds of a loop count as one line, because readers want the last one as well as the first.
+    """
+    lines, first = 0, 0
+    for note in beside:
+        if note.collapsed:
+            continue
+        if note.kind == "time":
+            first = len(note.text) + 2
+            continue
+        length = len(note.label) + len(note.name) + len(note.text) + 4
+        if note.value is not None and note.value.tensor is not None and note.value.tensor.storage is not None:
+            length += STORAGE
+        if note.kind == "value" and note.value is None:
+            length = min(length, MARGIN)
+        lines += max(-(-length // MARGIN), len(note.ranks) + bool(note.ranks))
+        lines += (lines == 1) * (length <= MARGIN < length + first)
+    return lines > max(len(row.lines), 1)
+
+
+def _queued(row: CodeRow) -> list[MarginNote]:
+    """Return a note on the longest time that the GPU still worked for earlier lines; no step includes it."""
+    waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
+    longest = max(waits, default=0)
+    if longest < WORTH_SAYING_NS:
+        return []
+    most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
+    label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
+    return [MarginNote("more", label=label)]
+
+
+# --- time and counts ---
+
+
+def _time(row: CodeRow) -> list[MarginNote]:
+    """Return a note on the time of a statement if it is worth one, from the execution nearest to the median."""
+    spoken = timed(row)
+    if spoken is None or spoken.timing is None or not worth_saying(spoken):
+        return []
+    all_of_it = [e for e in row.executions if _has_time(e)]
+    text = took(spoken.timing) + (" each" if len(all_of_it) > 1 and spoken.timing.clock != "call" else "")
+    least, *_, most = sorted(map(_median_ns, [*all_of_it, spoken]))
+    if most > UNLIKE * least:  # no execution is representative
+        each = "a call" if spoken.timing.clock == "call" else "each"
+        text = f"{formats.duration(least)} to {formats.duration(most)} {each}"
+    flops = _flops(spoken) if spoken.step.annotated and len({_flops(e) for e in all_of_it}) == 1 else None
+    if flops:
+        text += f" · {flops}"
+    if spoken.step.compiled:
+        text += " · with compilation"
+    if spoken.step.harness and spoken.timing.clock != "call":
+        text += " · with measuring"
+    ranks = times(spoken.step, spoken.ranks) if spoken.ranks > 1 and not spoken.step.measured else {}
+    slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
+    which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
+    of_ranks = tuple((f"{which} {rank}", formats.duration(ranks[rank])) for rank in slowest)
+    known = (*measured(spoken), *of_ranks)
+    samples = spoken.timing.samples_ns
+    short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
+    collapsed = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
+    found = [MarginNote("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), collapsed=collapsed)]
+    if ranks and not collapsed and TEACHES_NS <= max(ranks.values()) > RANKS_APART * min(ranks.values()):
+        apart = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
+        found.append(MarginNote("sent", "", apart, facts=of_ranks))
+    return found
+
+
+def _sent(row: CodeRow) -> list[MarginNote]:
+    """Return notes on the traffic between ranks in one execution: a line for each operation, with waiting and moving
+    times.
+    """
+    executions = [e for e in row.executions if e.step.meters is not None and e.step.meters.collectives]
+    if not executions or executions[0].calls:  # shown at the lines that it calls
+        return []
+    spoken = executions[len(executions) // 2]
+    of_ranks = {rank: exchanged(step) for rank, step in by_rank(spoken.step, spoken.ranks).items()}
+    found = []
+    for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
+        there = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
+        one = next(iter(there.values()))
+        text = formats.one_line(one.operation.replace("_", "-"), 40) + (f" × {one.calls:,}" if one.calls > 1 else "")
+        text += f" · {one.ranks} ranks"
+        if one.bytes:
+            text += f" · {formats.byte_size(one.bytes, 3)}"
+        rates = [rate for it in there.values() if (rate := bus_bandwidth(it)) is not None]
+        if rates:
+            text += f" · bus {formats.quantity(min(rates), 'B/s', 3)}"
+        known = []
+        if one.factor is not None:
+            moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
+            known.append(("on each link", moved))
+        timed_ranks = [(f"rank {rank}", told) for rank, it in there.items() if (told := _waited_and_moved(it))]
+        known += timed_ranks[:RANKS_SHOWN]
+        if len(timed_ranks) > RANKS_SHOWN:
+            known.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
+        if rates:
+            known.append(
+                ("how", "in the metering run, after a barrier: waiting is the time of the barrier, moving the rest")
+            )
+        found.append(MarginNote("sent", "", text, facts=tuple(known)))
+    return found
+
+
+def exchanged(step: Step) -> dict[tuple[str, int], Collective]:
+    """Return the traffic between ranks in a step, by operation and size of the group."""
+    found = step.meters.collectives if step.meters is not None else None
+    return {(one.operation, one.ranks): one for one in found or ()}
+
+
+def bus_bandwidth(one: Collective) -> float | None:
+    """Return bytes per second on a link, as nccl-tests define it (`metering.collectives`); None without a time."""
+    if not one.moved_ns or not one.bytes or one.factor is None:
+        return None
+    return one.bytes * one.factor / one.moved_ns * 1e9
+
+
+def _waited_and_moved(one: Collective) -> str:
+    if one.waited_ns is None and one.moved_ns is None:
+        return ""
+    rate = bus_bandwidth(one)
+    told = f"waited {formats.duration(one.waited_ns or 0)}, moved {formats.duration(one.moved_ns or 0)}"
+    return told + (f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else "")
+
+
+def took(timing: Timing) -> str:
+    """Format the time of a step, or of one call that it measured: 11.2 ms ± 0.4%, 18.1 ms ± 2% a call."""
+    return formats.spread(timing.samples_ns) + (" a call" if timing.clock == "call" else "")
+
+
+def _counts(execution: Execution) -> Meters | Measured | None:
+    """Return the counts that belong to an execution's time: those of the one call that it measured, else its own."""
+    step = execution.step
+    if step.measured or step.harness:
+        return step.measured[0] if step.measured and len(step.measured) == 1 else None
+    return step.meters
+
+
+def _flops(execution: Execution) -> str | None:
+    """Return the FLOPs that belong to an execution's time: "2 MFLOP", "at least 2 MFLOP"; None without FLOPs."""
+    counts = _counts(execution)
+    return flops_in_words(counts) if counts is not None and counts.flops else None
+
+
+def _uncounted(row: CodeRow) -> list[MarginNote]:
+    """Name the operators without a FLOP formula, on a line that would otherwise show FLOPs."""
+    told = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
+    names = dict.fromkeys(name for counts in told if counts is not None for name in counts.uncounted or ())
+    missing = not_counted(Meters(uncounted=[*names]), NAMED)
+    return [] if missing is None else [MarginNote("uncounted", "", missing)]
+
+
+def timed(row: CodeRow) -> Execution | None:
+    """Return the execution with the median time, which represents a row."""
+    known = [e for e in row.executions if _has_time(e)]
+    return sorted(known, key=_median_ns)[len(known) // 2] if known else None
+
+
+def worth_saying(execution: Execution) -> bool:
+    """Return whether the time of an execution is worth a note."""
+    step = execution.step
+    if step.measured or (step.annotated and _flops(execution)):
+        return True
+    asked = step.annotated and step.claim is None
+    return _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if asked else WORTH_SAYING_NS)
+
+
+def _has_time(execution: Execution) -> bool:
+    return execution.timing is not None and execution.timing.clock != "launch"
+
+
+def _median_ns(execution: Execution) -> float:
+    return statistics.median(execution.timing.samples_ns) if execution.timing is not None else 0.0
+
+
+def measured(execution: Execution) -> list[tuple[str, str]]:
+    """Return everything measured and counted in one execution, as (name, text)."""
+    step, calls = execution.step, execution.step.measured or ()
+    found = _clocked(execution.timing) if execution.timing is not None else []
+    if step.launch_ns:  # the host could continue then; only the tracer waits for the device
+        found.append(("time until the host had launched it", formats.spread(step.launch_ns)))
+    if step.queued_ns:
+        found.append(("queued work before it, not in any step", formats.spread(step.queued_ns)))
+    for number, call in enumerate(calls, start=1):
+        told = [*_counted(call), *_achieved(execution, number)]
+        if len(calls) > 1:
+            samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
+            told = [(f"{number}: {name}", text) for name, text in (("time a call", _each_pass(samples_ns)), *told)]
+        found += told
+    if step.meters is not None:
+        if not calls:  # else they include every call and the warm-up
+            counted = _counted(step.meters)
+            found += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
+            found += _achieved(execution, None) if counted else []
+        found += _metered(step.meters)
+    if step.allocated_bytes is not None:
+        found.append(("allocated after", formats.byte_size(step.allocated_bytes)))
+    if step.compiled:
+        found.append(("compiled", "torch.compile ran during this step"))
+    if step.graph:
+        found.append(("not observed", "calls of which torch recorded a graph"))
+    return found
+
+
+def _clocked(timing: Timing) -> list[tuple[str, str]]:
+    names = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
+    found = [(names[timing.clock], _each_pass(timing.samples_ns))]
+    if timing.cold_ns and timing.cold_ns != timing.samples_ns:
+        found.append(("first run", formats.spread(timing.cold_ns)))
+    if timing.whole_ns:
+        found.append(("all its calls", f"{formats.spread(timing.whole_ns)}; this is the time of the statement itself"))
+    return found
+
+
+def _each_pass(samples_ns: Sequence[int]) -> str:
+    samples = ", ".join(formats.duration(sample) for sample in samples_ns[:12])
+    return f"{formats.spread(samples_ns)}; passes: {samples}"
+
+
+def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    flops, missing = flops_in_words(counted), not_counted(counted)
+    if flops is not None:
+        exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
+        found.append(("FLOPs", flops + exactly))
+    if counted.meta_flops:
+        found.append(("not computed", f"{formats.quantity(counted.meta_flops, 'FLOP')}, on tensors without memory"))
+    if missing is not None:
+        found.append(("not counted", missing.replace("not counted:", "no FLOP formula for")))
+    moved = (("read", counted.bytes_read), ("written", counted.bytes_written))
+    found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
+    intensity = intensity_of(counted)
+    if intensity is not None:
+        found.append(("intensity", f"{formats.number(intensity, 3)} FLOP/byte"))
+    return found
+
+
+def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
+    """Return the rates of an execution, or of a call that it measured; without rates, the reason."""
+    found = []
+    for rate in execution.rates:
+        if rate.call == call:
+            roof = formats.one_line(rate.roof or "", 120)
+            beside = f"; {roof}" if rate.share is None else f", {formats.percent(rate.share)} of the {roof}"
+            found.append(("achieved", formats.quantity(rate.per_second, rate.name) + beside))
+            found += [("warning", rate.above)] if rate.above else []
+    counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
+    if counted is not None and counted.uncounted:  # shown with its FLOPs
+        return found
+    why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
+    return found or ([("rate", formats.one_line(f"none: {why}", 200))] if why else [])
+
+
+def _metered(meters: Meters) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if meters.peak_bytes is not None:
+        found.append(("peak", f"{formats.byte_size(meters.peak_bytes)} of tensors"))
+    if meters.live_bytes is not None:
+        found.append(("live after", f"{formats.byte_size(meters.live_bytes)} of tensors"))
+    for name, count in (meters.operators or [])[:12]:
+        found.append(("operator", f"{formats.one_line(name, 60)} × {count:,}"))
+    if meters.why:
+        name = "not counted" if meters.why == NOT_METERED else "not measured"
+        found.append((name, formats.one_line(meters.why, 200)))
+    return found
+
+
+# --- under a row ---
+
+
+def notes_under(row: CodeRow) -> list[MarginNote]:
+    """Return the blocks under a row, across the page, in order of execution."""
+    found = _queued(row)
+    shown = salient(row.executions)
+    printed = _printed(row)
+    for execution in shown:
+        label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
+        calls = (call for call in salient(execution.calls) if call.shown != "named")
+        happened = (it for it in _happened(execution, label) if it.kind != "stdout" or printed is None)
+        found += [*(MarginNote("call", call=call) for call in calls), *happened]
+    if printed is not None:
+        found.append(printed)
+    elif others := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
+        found.append(MarginNote("more", label=f"{formats.plural(others, 'more execution')} printed, in the trace"))
+    found += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
+    hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
+    if hidden and any(it.kind == "call" for it in found):
+        found.append(MarginNote("more", label=f"and {formats.plural(hidden, 'more call')}, in the trace"))
+    return list(_warned_once(found))
+
+
+def _printed(row: CodeRow) -> MarginNote | None:
+    """Return the output of a few executions as one text if each printed little; else None."""
+    texts = [e.step.stdout for e in row.executions if e.step.stdout]
+    short = all(len(text) <= LINE for text in texts) and not any(e.step.ranks for e in row.executions)
+    if not 2 <= len(texts) <= ROUNDS or row.omitted or not short:
+        return None
+    text = "".join(texts)
+    return MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=f"{len(texts)} executions")
+
+
+def _warned_once(found: Sequence[MarginNote]) -> Iterator[MarginNote]:
+    """Yield notes; a warning of several executions is shown once, without a number."""
+    given = Counter(it.text for it in found if it.kind == "warning")
+    for it in found:
+        if it.kind != "warning" or given[it.text] == 1:
+            yield it
+        elif given.pop(it.text, 0):
+            yield replace(it, label="")
+
+
+def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
+    """Yield output, warnings and exceptions; a failed claim shows its sides as the message."""
+    step, claim, failure = execution.step, execution.step.claim, execution.failure
+
+    def labelled(*more: str) -> str:
+        return ", ".join(part for part in (label, *more) if part)
+
+    left_out = {it.what: it for it in step.left_out or ()}
+    own = by_rank(step, execution.ranks) if step.ranks else {}
+    printed = {rank: of_rank.stdout for rank, of_rank in own.items() if of_rank.stdout}
+    if len({*printed.values(), *(None for rank in own if rank not in printed)}) > 1:
+        left_out.pop("stdout", None)
+        for rank, text in [*printed.items()][:RANKS_SHOWN]:
+            text = formats.visible(text[: PRINTED // len(printed)].rstrip("\n"))
+            yield MarginNote("stdout", text=text, label=labelled(f"rank {rank}"))
+        if len(printed) > RANKS_SHOWN:
+            yield MarginNote("more", label=f"… {len(printed) - RANKS_SHOWN:,} more ranks printed, in the trace")
+    elif step.stdout:
+        text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
+        if gone is not None:  # the beginning and end of the output were kept; show a part of each
+            at, length = gone.at or 0, length + gone.count
+            first, last = text[:at][: PRINTED // 2], text[at:][-(PRINTED // 2) :]
+            text = f"{first}\n… {length - len(first) - len(last):,} more characters were printed …\n{last}"
+        cut = f"the first {PRINTED:,} of {length:,} characters" if length > PRINTED and gone is None else ""
+        text = text if gone is not None else text[:PRINTED]
+        yield MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=labelled(cut))
+    for warning in (step.warnings or ())[:WARNED]:
+        yield MarginNote("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label)
+    for what, gone in left_out.items():
+        yield MarginNote("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(what, 'more')}, only counted")
+    if claim is not None and not claim.held:
+        lines = [formats.visible(formats.shorten(claim.source, 1_000))]
+        lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]
+        if claim.message:
+            lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
+        runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""  # with the ranks
+        yield MarginNote("failure", "This claim failed", "\n".join(lines), labelled(runs))
+    elif failure is not None and not _passed_on(execution):
+        message = formats.visible(formats.shorten(failure.message, 2_000))
+        from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
+        where = "caught by the lecture" if failure.caught else f"not caught: the {failure.ended} ended here"
+        kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
+        waited = failure.waited_line
+        launched = f"launched after the synchronisation at line {waited}" if waited is not None else ""
+        raised = [rank for rank, of_rank in own.items() if of_rank.raised is not None]
+        on = f"on {in_words(raised)}" if raised and len(raised) < len(own) else ""
+        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, where))

@@ -1,0 +1,418 @@
+"""Write a document as Markdown pages for a code host.
+
+    pages = MarkdownWriter(document, place)
+    pages.section(document.sections[0]), pages.index()      two pages as text
+    pages.files                                             {"figures/00-overview-fig1.svg": b"…"}
+
+Code is in fences, with observations as comments. Plots and images are files next to the page; long values are folded in
+`<details>`, the only HTML. Nothing from a trace can close a fence or open a tag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from trace_tools.analysis import summaries
+from trace_tools.pages import overview
+from trace_tools.pages.columns import Column, differing_lines
+from trace_tools.pages.document import (
+    Block,
+    Call,
+    CodeListing,
+    CodeRow,
+    Document,
+    Heading,
+    MarginNote,
+    Notice,
+    Section,
+    reading_minutes,
+    shared_storages,
+)
+from trace_tools.pages.html import Surroundings
+from trace_tools.pages.margin import counted_once
+from trace_tools.pages.narration import as_markdown
+from trace_tools.pages.section_charts import PageFigure, index_figures, section_figures
+from trace_tools.presentation import prose
+from trace_tools.presentation.charts import svg
+from trace_tools.presentation.markdown_text import (
+    code_span,
+    escape,
+    fenced,
+    folded,
+    inline_markdown,
+    joined,
+    table,
+    to_markdown,
+)
+from trace_tools.util import formats
+
+WIDEST = 116  # characters of a line with its comment
+COLUMN = 64  # last column where comments start
+
+
+_TO_A_SECTION = re.compile(r"\]\(([\w-]+)\.html(?:#([\w.-]*))?\)")
+
+
+def _anchors(section: Section) -> dict[str, str]:
+    """Map our anchors of a section to GitHub's, which derive from headings."""
+    found: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for heading in (Heading(1, f"{section.number} {section.title}", ""), *section.headings):
+        text = prose.plain_text(heading.text).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found[heading.anchor] = f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor
+        counts[anchor] += 1
+    return found
+
+
+class MarkdownWriter:
+    """Writes the pages of one document; `files` are their figures."""
+
+    def __init__(self, document: Document, place: Surroundings) -> None:
+        self._document = document
+        self._place = place
+        self._page = "index"
+        self._shared: Sequence[str] = ()  # storages of the page shared by several expressions
+        self.files: dict[str, bytes] = {}
+
+    def section(self, section: Section) -> str:
+        """Return the page of one section."""
+        self._page, self._shared = section.slug, section.shared
+        sections = self._document.sections
+        at = sections.index(section)
+        turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
+        turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
+        roofs = self._place.roofs(section)
+        page = joined(
+            [
+                f"# {section.number} {inline_markdown(section.title)}",
+                self._meta(section),
+                *self._notices(overview.section_notices(section)),
+                to_markdown(section.summary, self._image) if section.summary else "",
+                *self._blocks(section.blocks),
+                *self._drawn("This section in figures", section_figures(section, self._document, roofs)),
+                *_differing(self._place.columns(section).columns),
+                "---\n\n" + " · ".join(turn) if turn else "",
+            ]
+        )
+        return self._on_a_code_host(page)
+
+    def index(self) -> str:
+        """Return the machine's own index."""
+        document = self._document
+        self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
+        setup = self._blocks(document.setup) if document.setup else ()
+        processes = ["process", "ended", "first run", "second run", "peak memory", "remarks"]
+        return joined(
+            [
+                f"# {inline_markdown(document.title)}",
+                self._meta(None),
+                *self._notices(overview.document_notices(document)),
+                *(self._blocks(document.opening) if overview.speaks(document) else ()),
+                "## Sections",
+                table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
+                *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
+                "## The machine",
+                table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
+                table(["peak", "rate", "source"], _escaped(map(overview.peak_texts, document.machine.peaks))),
+                "## The run",
+                table(["", ""], _escaped(overview.run_facts(document))),
+                table(processes, _escaped(map(overview.process_texts, document.run.processes))),
+                *_claims(overview.claim_lists(document)),
+                *(["## Setup", *folded("Module code that runs before `main`", setup)] if document.setup else []),
+            ]
+        )
+
+    # --- around the text ---
+
+    def _meta(self, section: Section | None) -> str:
+        parts = [escape(part) for part in overview.meta(self._document, section)]
+        if self._place.has_trace:
+            parts.append("[trace.yaml](trace.yaml)")
+        if section is None:
+            home = self._place.home.removesuffix(".html")
+            return " · ".join([*parts, f"[all machines]({home}.md)"])
+        return " · ".join([*parts, "[contents](index.md)"])
+
+    def _on_a_code_host(self, page: str) -> str:
+        """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
+        pages = {section.slug: section for section in self._document.sections}
+
+        def there(found: re.Match[str]) -> str:
+            section, anchor = pages.get(found[1]), found[2] or ""
+            if section is None:
+                return found[0]
+            known = _anchors(section).get(anchor) if anchor else None
+            return f"]({section.slug}.md{f'#{known}' if known else ''})"
+
+        fence = ""  # the open fence; links inside it are not changed
+        lines = page.split("\n")
+        for at, line in enumerate(lines):
+            marks = re.match(r"`{3,}", line.lstrip(" >"))
+            if marks and (not fence or line.strip(" >") == fence):
+                fence = "" if fence else marks[0]
+            elif not fence:
+                lines[at] = _TO_A_SECTION.sub(there, line)
+        return "\n".join(lines)
+
+    def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
+        for notice in (*self._document.notices, *self._place.notices, *more):
+            mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
+            link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
+            yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Show it]({link})." if link else "")
+
+    # --- blocks ---
+
+    def _blocks(self, blocks: Iterable[Block]) -> Iterator[str]:
+        for block in blocks:
+            if isinstance(block, CodeListing):
+                yield from self._listing(block.rows)
+            elif isinstance(block, Call):
+                yield from self._call(block)
+            else:
+                yield as_markdown(block, self._image, self._drawing)
+
+    def _call(self, call: Call) -> Iterator[str]:
+        if call.shown == "part":
+            yield f"{'#' * call.level} {inline_markdown(call.title)}"
+            inner = self._blocks(call.blocks)
+            minutes = reading_minutes(call.blocks, deeper=None)
+            yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
+        elif call.shown != "named":
+            which = f", call {call.number} of {call.total}" if call.total > 1 else ""
+            title = f"`{formats.one_line(call.name, 60)}`{which}"
+            yield from folded(title, self._blocks(call.with_header()))
+
+    def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:
+        """Write rows as fences, interrupted by the blocks under a row."""
+        gathered: list[CodeRow] = []
+        for place, row in enumerate(rows):
+            gathered.append(row)
+            if row.under or place == len(rows) - 1:
+                yield fenced("\n".join(_commented(gathered, self._shared)), "python")
+                yield from _by_rank(gathered)
+                yield from _details(gathered)
+                gathered = []
+            for it in row.under:
+                yield from self._call(it.call) if it.call is not None else [_under(it)]
+
+    # --- files next to the page ---
+
+    def _drawn(self, heading: str, drawn: Sequence[PageFigure]) -> Iterator[str]:
+        """Write the figures of measurements."""
+        if drawn:
+            yield f"## {heading}"
+        for it in drawn:
+            name = self._drawing(it.name, it.svg)
+            yield f"### {escape(it.title)}\n\n![{escape(it.title)}]({name})\n\n*{escape(it.caption)}*"
+
+    def _drawing(self, name: str, drawn: str) -> str:
+        path = f"figures/{self._page}-{name}.svg"
+        self.files[path] = svg.standalone(drawn).encode("utf-8")
+        return path
+
+    def _image(self, address: str) -> str | None:
+        picture = self._place.picture(address)
+        if picture is None:
+            return None
+        self.files[f"figures/{picture.name}"] = picture.content
+        return f"figures/{picture.name}"
+
+
+def _page(name: str) -> str:
+    """Return the file of a page; the code outside sections is on the index."""
+    return "index.md" if name == overview.SETUP else f"{name}.md"
+
+
+def _differing(columns: Sequence[Column]) -> Iterator[str]:
+    """List for each other machine the lines that differ."""
+    for column in columns:
+        rows = [[str(line), escape(there)] for line, there in differing_lines(column)]
+        if rows:
+            counted = f"{formats.plural(len(rows), 'line')} {'differs' if len(rows) == 1 else 'differ'}"
+            yield from folded(f"On {formats.one_line(column.name, 60)}, {counted}", [table(["line", "there"], rows)])
+
+
+def _linked(section: Section) -> str:
+    return f"[{section.number} {inline_markdown(section.title)}]({section.slug}.md)"
+
+
+def _entry(section: Section) -> list[str]:
+    failure = f" **✗ {escape(section.failure.type)}**" if section.failure is not None else ""
+    link = f"[{inline_markdown(section.title)}]({section.slug}.md){failure}"
+    claims, time = _claim_count(section.held, section.failed), overview.section_time(section)
+    return [str(section.number), link, overview.reading(section), claims, time]
+
+
+def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
+    if lists:
+        yield "## All claims"
+    for listed in lists:
+        yield f"### {inline_markdown(listed.title)}"
+        rows = []
+        for line in listed.claims:
+            source, sides, _ = overview.claim_texts(line)
+            mark = "✓" if line.claim.held else "**✗**"
+            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), line.kind])
+        yield table(["", "line", "claim", "was", "is"], rows)
+
+
+def _claim_count(held: int, failed: int) -> str:
+    return " ".join([*([f"{held} ✓"] if held else []), *([f"**{failed} ✗**"] if failed else [])])
+
+
+def _escaped(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    return [list(map(escape, row)) for row in rows]
+
+
+def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
+    """Write code with its notes as comments: after the line if they fit, else on their own lines."""
+    written = []
+    for row, beside in counted_once(rows):
+        said = [note for note in beside if note.kind != "time" or not note.collapsed]  # else shown in the details
+        written.append(([formats.visible(x.text) for x in row.lines], [_comment(note, shared) for note in said]))
+    fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
+    column = max((width for width in fitting if width <= COLUMN), default=0) + 2
+    for code, comments in written:
+        if _fits(code, comments) and comments:
+            yield code[0].ljust(column) + ("" if len(code[0]) < column else "  ") + "# " + " · ".join(comments)
+            continue
+        yield from code
+        margin = " " * (len(code[0]) - len(code[0].lstrip())) if code else ""
+        yield from (f"{margin}# → {line}" for line in _filled(comments, WIDEST - len(margin) - 4))
+
+
+def _filled(comments: Sequence[str], width: int) -> Iterator[str]:
+    """Yield comments in as few lines of at most `width` characters as possible, without splitting them."""
+    line = ""
+    for comment in comments:
+        longer = f"{line} · {comment}" if line else comment
+        if line and len(longer) > width:
+            yield line
+            longer = comment
+        line = longer
+    if line:
+        yield line
+
+
+def _fits(code: Sequence[str], comments: Sequence[str]) -> bool:
+    length = sum(len(comment) + 3 for comment in comments)
+    return len(code) == 1 and max(len(code[0]) + 2, min(COLUMN, WIDEST)) + length <= WIDEST
+
+
+def _comment(note: MarginNote, shared: Sequence[str]) -> str:
+    label = f"{note.label}: " if note.label else ""
+    if note.kind in ("held", "failed"):
+        mark, plain = ("✓", "holds") if note.kind == "held" else ("✗", "FAILED")
+        return f"{label}{mark}" if note.collapsed else f"{label}{mark} {note.text or plain}"
+    if note.kind == "caught":
+        return f"{label}↯ {note.text}"
+    if note.kind == "call":
+        return f"{label}calls {note.name}" + (f", {note.text}" if note.text else "")
+    if note.ranks:
+        told = "; ".join(f"{ranks}: {text}" for ranks, text in note.ranks)
+        return f"{label}{note.name} by rank" + (f": {told}" if len(told) <= WIDEST // 2 else ", below")
+    tensor = note.value.tensor if note.value is not None else None
+    if tensor is not None:
+        storage = f" · storage {formats.one_line(tensor.storage or '', 20)}" if tensor.storage in shared else ""
+        return f"{label}{note.name}: {note.text}{storage}"
+    return f"{label}{note.name} = {note.text}" if note.name else f"{label}{note.text}"
+
+
+def _by_rank(rows: Sequence[CodeRow]) -> Iterator[str]:
+    """Yield a table of the values that differ between ranks, if any in these rows do."""
+    told = [
+        [
+            str(row.lines[0].number if row.lines else "") + (f", execution {note.label}" if note.label else ""),
+            code_span(note.name),
+            escape(ranks),
+            escape(text),
+        ]
+        for row in rows
+        for note in row.beside
+        for ranks, text in note.ranks
+    ]
+    if told:
+        yield table(["line", "value", "on", "is"], told)
+
+
+def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
+    """Fold the details of the rows: elements, statistics, meters, notes that were cut."""
+    parts: list[str] = []
+    for row in rows:
+        for note in row.beside:
+            if note.ranks:
+                continue
+            grids = _grids(note)
+            cut = note.kind == "value" and "…" in note.text
+            if grids or (note.facts and (note.counted or cut)):
+                name = code_span(note.name) if note.name else "time"
+                line = row.lines[0].number if row.lines else ""
+                known = (f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in note.facts)
+                parts.append(f"**Line {line}, {name}**" + (f": {'; '.join(known)}" if note.facts else ""))
+                parts += [fenced(grid, "text") for grid in grids]
+    if parts:
+        yield from folded("More about these lines", parts)
+
+
+def _grids(note: MarginNote) -> list[str]:
+    """Return the elements of one or more matrices, or the first rows of a frame, in aligned columns."""
+    value = note.value
+    found = []
+    for grid in summaries.tables(value) if value is not None else ():
+        rows = grid.rows
+        widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows)))]
+        lines = ("  ".join(map(str.rjust, row, widths)).rstrip() for row in rows)
+        found.append("\n".join([grid.label, *lines] if grid.label else lines))
+    return found
+
+
+def _under(it: MarginNote) -> str:
+    label = f" ({escape(it.label)})" if it.label else ""
+    if it.kind == "more":
+        return f"*{escape(it.label)}*"
+    if it.kind == "stdout":
+        return fenced(it.text, "text") + (f"\n*{escape(it.label)}*" if it.label else "")
+    if it.kind == "warning":
+        return f"> **Warning** {escape(' '.join(it.text.split()))}"
+    mark = "✗ " if it.kind == "failure" else ""
+    quoted = "".join(f"\n> {line}" for line in fenced(it.text, "text").rstrip("\n").split("\n")) if it.text else ""
+    return f"> **{mark}{escape(it.name)}**{label}" + (f"\n>{quoted}" if quoted else "")
+
+
+def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Sequence[overview.SectionRow]) -> str:
+    """Return the first page: the lecture's introduction, its sections on the first machine, and every machine."""
+    rows, listed = [], []
+    first = machines[0] if machines else None
+    toc = []
+    for section in first.document.sections if first is not None else ():
+        name = f"[{inline_markdown(section.title)}]({first.folder}/{section.slug}.md)" if first else ""
+        toc.append([str(section.number), name, overview.opening_markdown(section), overview.reading(section)])
+    alike = len({m.used[0] for m in machines}) == 1  # then the name is in the column's head
+    for m in machines:
+        name = f"[{escape(m.name)}]({m.folder}/index.md)" + "".join(f" **{escape(note)}**" for note in m.notes)
+        rows.append(
+            [
+                name,
+                escape(m.used[1] if alike else " ".join(m.used)),
+                str(m.document.run.passes),
+                _claim_count(m.document.held, m.document.failed),
+                m.duration,
+            ]
+        )
+    for s in sections:
+        pages = (f"[{escape(n)}]({address}.md) {_claim_count(held, failed)}" for n, address, held, failed in s.pages)
+        listed.append([str(s.number), inline_markdown(s.title), ", ".join(pages)])
+    return joined(
+        [
+            f"# {inline_markdown(title)}",
+            to_markdown(first.document.promise or "") if first is not None else "",
+            *(("## Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
+            "## Machines",
+            "Every number on these pages was measured or computed on the machine that the page names.",
+            table(["machine", machines[0].used[0] if alike else "with", "passes", "claims", "time"], rows),
+            joined(folded("Claims by section and machine", [table(["", "section", "on"], listed)])),
+        ]
+    )

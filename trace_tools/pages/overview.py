@@ -1,0 +1,425 @@
+"""Summarise a document: the line under a title, a machine's index, and its row in the site's index.
+
+meta(document)                             ["NVIDIA H200", "torch 2.13.0", "3 passes", "all 24 claims hold"]
+list(key_figures(document))                [KeyFigure("567", "claims, all hold"), …]
+MachineRow("AMD EPYC", "cpu", document)     one machine of the site's index
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from trace_tools.analysis.floors import NO_WORK
+from trace_tools.analysis.summaries import claim_summary, tells_nothing_new
+from trace_tools.machines.loads import load_text
+from trace_tools.machines.peaks import leading_peak, peak_of, ridge
+from trace_tools.pages.document import (
+    Block,
+    Call,
+    ClaimLine,
+    Document,
+    Narration,
+    Notice,
+    Section,
+    WithClaims,
+    first_trouble,
+    narratives,
+    reading_minutes,
+    visible,
+)
+from trace_tools.presentation import prose
+from trace_tools.presentation.formulas import mathml
+from trace_tools.presentation.markdown_text import escape
+from trace_tools.source.claim_kinds import tally
+from trace_tools.trace.model import Machine, Peak, Plot, Process, Run, Text
+from trace_tools.trace.ranks import whole_runs
+from trace_tools.util import formats
+
+Facts = list[tuple[str, str]]
+
+SETUP = "setup"  # the page of the code outside sections
+_FORMULA = Token("text", "", 0, content="\ue000")  # replaces a formula until a sentence is cut
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """A key figure of a run: a number, its label, and a note on its origin."""
+
+    value: str
+    label: str
+    note: str = ""
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimList(WithClaims):
+    """The claims of one page in the list of all claims."""
+
+    slug: str
+    title: str
+    claims: tuple[ClaimLine, ...]
+
+
+# --- the line under a page's title, and notices ---
+
+
+def claims_text(held: int, failed: int) -> str:
+    """Summarise the results of claims."""
+    if failed:
+        return f"{formats.plural(failed, 'claim')} of {held + failed:,} failed"
+    return "no claims" if not held else f"all {held:,} claims hold" if held > 1 else "its one claim holds"
+
+
+def meta(document: Document, section: Section | None = None) -> list[str]:
+    """Return the parts of the line under a page's title."""
+    counted: Document | Section = section if section is not None else document
+    parts = [formats.one_line(document.machine.name, 60)]
+    run, ranks = document.run, []
+    if run.ranks is not None:
+        of_nodes = f" on {len(run.nodes)} nodes" if run.nodes else ""
+        ranks = [f"{formats.plural(run.ranks, 'rank')}{of_nodes}, times of the slowest rank"]
+    if section is not None:
+        return [reading(section), *parts, claims_text(counted.held, counted.failed), *ranks]
+    torch = dict(document.versions).get("torch")
+    if torch:
+        parts.append(f"torch {formats.one_line(torch, 40)}")
+    if document.machine.cuda:  # "13.0", or "ROCm 6.4"
+        cuda = formats.one_line(document.machine.cuda, 20)
+        parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
+    parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
+    return [*parts, *ranks, claims_text(counted.held, counted.failed)]
+
+
+def reading(section: Section) -> str:
+    """Format the reading time of a section and of its deeper parts."""
+    core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
+    return f"{core} min" + (f" + {deeper} deeper" if deeper else "")
+
+
+def opening_words(section: Section) -> str:
+    """Return the first sentence of a section's text as plain text; "" if it has no text."""
+    return _opening(section, lambda formula: formula, str)
+
+
+def opening_html(section: Section) -> Markup:
+    """Return that sentence with its formulas, as HTML."""
+    return Markup(_opening(section, mathml, html.escape))
+
+
+def opening_markdown(section: Section) -> str:
+    """Return that sentence with its formulas, as Markdown."""
+    return _opening(section, lambda formula: f"${formula}$", escape)
+
+
+def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[str], str]) -> str:
+    """Return the first sentence of a section, cut to 280 characters; a formula counts as one and is never cut."""
+    told = [it.text for it in narratives(section.blocks) if isinstance(it, Text)] or [section.summary or ""]
+    formulas: list[str] = []
+
+    def words(token: Token) -> str:
+        for child in token.children or []:
+            if child.type.startswith("math"):
+                formulas.append(child.content)
+        children = token.children or []
+        return prose.plain(replace(token, children=[_FORMULA if it.type.startswith("math") else it for it in children]))
+
+    paragraph = next(filter(None, (_first_paragraph(text, words) for text in told)), "")
+    sentence = _in_words(re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0])
+    pieces = escaped(sentence).split(_FORMULA.content)
+    return pieces[0] + "".join(write(formula) + piece for formula, piece in zip(formulas, pieces[1:], strict=False))
+
+
+def first_words(told: str) -> str:
+    """Return the first paragraph of a Markdown text as plain text, cut to the length of a page's description."""
+    return _in_words(_first_paragraph(told))
+
+
+def _first_paragraph(told: str, words: Callable[[Token], str] = prose.plain) -> str:
+    """Return the first paragraph or list item; "" for a text with only headings, tables or code."""
+    tokens = pairwise(prose.parse(told))
+    return next((words(token) for opening, token in tokens if opening.type == "paragraph_open"), "")
+
+
+def _in_words(text: str, limit: int = 280) -> str:
+    """Return a text on one line, cut between two words if it is longer than `limit`."""
+    whole, cut = formats.one_line(text, len(text) + limit), formats.one_line(text, limit)
+    return whole if len(whole) <= limit else f"{cut[:-1].rpartition(' ')[0] or cut[:-1]} …"
+
+
+def closing_words(section: Section) -> str | None:
+    """Return the text that follows a section's last part, Markdown: its summary."""
+    parts = [at for at, block in enumerate(section.blocks) if isinstance(block, Call) and block.shown == "part"]
+    last = [it.narrative for it in section.blocks[parts[-1] + 1 :] if isinstance(it, Narration)] if parts else []
+    return "\n\n".join(it.text for it in last if isinstance(it, Text) and it.text) or None
+
+
+def cover(document: Document) -> tuple[Section, Narration] | None:
+    """Return the figure marked `@cover`, for the first page, with its section."""
+    for section in document.sections:
+        for it in visible(section.blocks):
+            if isinstance(it, Narration) and it.cover and isinstance(it.narrative, Plot):
+                return section, it
+    return None
+
+
+def minutes(document: Document) -> tuple[int, int, int]:
+    """Return the reading times of a lecture in minutes: its core, its deeper parts, and the summaries alone."""
+    summaries = [Narration(Text(text=closing_words(section) or ""), 0) for section in document.sections]
+    blocks = [block for section in document.sections for block in section.blocks]
+    return reading_minutes(blocks), reading_minutes(blocks, deeper=True), reading_minutes(summaries)
+
+
+def section_time(section: Section) -> str:
+    """Format the time of a section, marked if only the host's clock measured it although a device worked."""
+    if section.timing is None:
+        return ""
+    return formats.spread(section.timing.samples_ns) + (" (host)" if section.timing.clock == "launch" else "")
+
+
+def section_notices(section: Section) -> Iterator[Notice]:
+    """Yield the notices of a section's page."""
+    yield from (Notice("info", f"Left out of the trace: {line}.") for line in section.left_out)
+    anchor = first_trouble(section.blocks)
+    link = f"#{anchor}" if anchor else None
+    if section.failure is not None:
+        where = f" at line {section.failure.line}" if section.failure.line is not None else ""
+        began = "This section ended" if section.failure.survived else "The run ended in this section"
+        yield Notice("failed", f"{began} with {section.failure.type}{where}.", link)
+    if section.failed:
+        yield Notice("failed", f"On this page, {claims_text(section.held, section.failed)}.", link)
+
+
+def document_notices(document: Document) -> Iterator[Notice]:
+    """Yield the notices of a machine's index."""
+    yield from (Notice("info", f"Left out of the trace: {line}.") for line in document.left_out)
+    for section in document.sections:
+        anchor = first_trouble(section.blocks)
+        link = f"{section.slug}.html" + (f"#{anchor}" if anchor else "")
+        if section.failure is not None:
+            began = f"“{section.title}” ended" if section.failure.survived else f"The run ended in “{section.title}”"
+            yield Notice("failed", f"{began} with {section.failure.type}.", link)
+        if section.failed:
+            yield Notice("failed", f"In “{section.title}”, {claims_text(section.held, section.failed)}.", link)
+    anchor = first_trouble(around(document))
+    if anchor:
+        yield Notice("failed", "Code outside the sections failed.", f"{SETUP}.html#{anchor}")
+    if document.sharing is not None:
+        yield Notice("doubtful", f"{document.sharing[:1].upper()}{document.sharing[1:]}.")
+    for line in document.violations:
+        yield Notice("doubtful", f"This trace is not consistent: {line}.")
+    if document.why_no_floors == NO_WORK:
+        yield Notice("info", f"These pages show no lower bounds of times: {NO_WORK}.")
+
+
+def around(document: Document) -> tuple[Block, ...]:
+    """Return the code outside sections: the module's own, and `main` if it contains no text."""
+    return document.setup if speaks(document) else (*document.setup, *document.opening)
+
+
+def speaks(document: Document) -> bool:
+    """Return whether `main` itself contains text, which is then shown on the index."""
+    return any(isinstance(block, Narration) for block in document.opening)
+
+
+def claim_texts(line: ClaimLine) -> tuple[str, str, bool]:
+    """Return a claim's source, its two sides, and whether the sides add information to the source."""
+    return formats.one_line(line.claim.source, 160), claim_summary(line.claim), not tells_nothing_new(line.claim)
+
+
+# --- a machine's index ---
+
+
+def claim_lists(document: Document) -> list[ClaimList]:
+    """Return the claims of the lecture, page by page, without pages that have no claims."""
+    lists = [ClaimList(s.slug, f"{s.number} {s.title}", s.claims) for s in document.sections]
+    lists.append(ClaimList(SETUP, "Outside the sections", document.claims_outside))
+    return [listed for listed in lists if listed.claims]
+
+
+def claim_kinds_text(document: Document) -> str:
+    """Count the claims by kind; "" without claims."""
+    return tally(line.kind for listed in claim_lists(document) for line in listed.claims)
+
+
+def headline(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield (name, text): results of the claims, time of `main`, number of recorded steps."""
+    yield "claims", claims_text(document.held, document.failed)
+    if kinds := claim_kinds_text(document):
+        yield "kinds of claims", kinds
+    for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
+        if times:
+            yield name, f"{formats.spread(times)} for all of main()"
+    sections = formats.plural(len(document.sections), "section")
+    yield "recorded", f"{formats.plural(document.steps, 'step')} in {sections}"
+
+
+def key_figures(document: Document) -> Iterator[KeyFigure]:
+    """Yield the key figures of a run: its claims, its time, its steps, the machine's peaks and their ridge point."""
+    if document.failed:
+        yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
+    elif document.held:
+        label = "claims, all hold" if document.held > 1 else "claim, it holds"
+        yield KeyFigure(f"{document.held:,}", label, claim_kinds_text(document))
+    cold, warm = _cold_runs(document.run), _warm_runs(document.run)
+    if warm or cold:
+        first = f"{formats.duration(statistics.median(cold))} in the first run" if warm and cold else ""
+        yield KeyFigure(formats.spread(warm or cold), "for the whole lecture", first)
+    yield KeyFigure(f"{document.steps:,}", f"steps in {formats.plural(len(document.sections), 'section')}")
+    leading, memory = leading_peak(document.machine), _bandwidth(document.machine)
+    for peak in (leading, memory):
+        if peak is not None:
+            name, rate, source = peak_texts(peak)
+            yield KeyFigure(rate, f"{name}, peak", source)
+    meet = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
+    if leading is not None and meet is not None:
+        yield KeyFigure(formats.quantity(meet, "FLOP/B", 3), "ridge point", f"{leading.name} over memory")
+
+
+def _bandwidth(machine: Machine) -> Peak | None:
+    memory = peak_of(machine, "memory")
+    return memory if memory is not None and memory.per_second else None
+
+
+def _cold_runs(run: Run) -> Sequence[int]:
+    """Return the time of the first run of `main` in each process, in nanoseconds."""
+    return whole_runs(run, "cold_ns")
+
+
+def _warm_runs(run: Run) -> Sequence[int]:
+    """Return how long it took once more, in nanoseconds."""
+    return whole_runs(run, "warm_ns")
+
+
+def peak_texts(peak: Peak) -> tuple[str, str, str]:
+    """Return a peak as texts: what, how much, from where."""
+    unit = "B/s" if peak.name == "memory" else "OP/s" if peak.name.startswith("int") else "FLOP/s"
+    rate = "not known" if peak.per_second is None else formats.quantity(peak.per_second, unit)
+    return formats.one_line(peak.name, 40), rate, formats.one_line(peak.source, 200)
+
+
+def machine_facts(machine: Machine) -> Facts:
+    """Return the properties of a machine, without its peaks."""
+
+    def size(of: int | None) -> str | None:
+        return formats.byte_size(of) if of is not None else None
+
+    rows = [
+        ("name", machine.name),
+        ("emulated", "by software: no time was measured on a device" if machine.emulated else None),
+        ("memory", size(machine.memory_bytes) if machine.memory_bytes != machine.ram_bytes else None),
+        ("multiprocessors", machine.multiprocessors),
+        ("compute capability", machine.compute_capability),
+        ("L2 cache", size(machine.l2_bytes)),
+        ("CPU cache", size(machine.cache_bytes)),
+        ("driver", machine.driver),
+        ("CUDA", machine.cuda),
+        ("float32 matmul precision", machine.tf32),
+        ("CPU", machine.cpu if machine.cpu != machine.name else None),
+        ("cores", machine.cores),
+        ("threads", machine.threads),
+        ("RAM", size(machine.ram_bytes)),
+        ("system", machine.os),
+    ]
+    return [(name, formats.one_line(str(fact), 200)) for name, fact in rows if fact not in (None, "")]
+
+
+def run_facts(document: Document) -> Facts:
+    """Return how the trace was made, and the versions of the software."""
+    run = document.run
+    story = ""
+    if run.story is not None:
+        typical = f", the most typical of {formats.plural(run.timed_runs, 'run')}" if run.timed_runs else ""
+        story = f"values and prose come from {run.story}{typical}"
+    known = bool(run.processes)  # unknown if another tool wrote the trace
+    often = "once" if document.ran_once else "twice"
+    rows = [
+        ("lecture", run.lecture),
+        ("started", run.started),
+        ("ended", run.ended),
+        ("passes", f"{run.passes}, each in its own process, which runs the lecture {often}" if known else ""),
+        ("ranks", _ranks_in_words(run)),
+        ("story", story),
+        ("seed", str(run.seed) if known else ""),
+        ("commit", run.commit),
+        *document.versions,
+    ]
+    return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
+
+
+def _ranks_in_words(run: Run) -> str:
+    """Return the number of ranks in a pass, and their nodes."""
+    if run.ranks is None:
+        return ""
+    if not run.nodes:
+        return str(run.ranks)
+    there = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
+    return f"{run.ranks}, {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(there)}"
+
+
+def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
+    """Return a process as texts: name, end, time of the first and of the second run, memory, remarks."""
+    notes = [*(process.notes or []), *([process.why_no_warm] if process.why_no_warm else [])]
+    if process.other_cores is not None and (load := load_text(process)):
+        notes.append(load)
+    if process.floor_ns is not None:
+        notes.append(f"an empty step takes {formats.duration(process.floor_ns)} on the device's clock")
+    if process.restored:
+        notes.append("restored between its runs: " + ", ".join(process.restored))
+    cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
+    held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
+    memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
+    remarks = formats.one_line("; ".join(notes), 300)
+    name = process.name if process.rank is None else f"{process.name}, rank {process.rank}"
+    return formats.one_line(name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", remarks
+
+
+# --- the site's index ---
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRow:
+    """One machine, under a name, in the list of all machines; `folder` contains its pages."""
+
+    name: str
+    folder: str
+    document: Document
+
+    @property
+    def used(self) -> tuple[str, str]:
+        """The library that ran the lecture, with its version: torch, or else Python."""
+        versions = dict(self.document.versions)
+        return next(((name, versions[name]) for name in ("torch", "python") if name in versions), ("python", "–"))
+
+    @property
+    def duration(self) -> str:
+        """The time of `main`: of the warm run if it ran twice."""
+        times = _warm_runs(self.document.run) or _cold_runs(self.document.run)
+        return formats.duration(statistics.median(times)) if times else "not measured"
+
+    @property
+    def peaks(self) -> list[tuple[str, str, str]]:
+        """The peaks of multiplication and memory: name, rate, source."""
+        machine = self.document.machine
+        return [peak_texts(peak) for peak in (leading_peak(machine), _bandwidth(machine)) if peak is not None]
+
+    @property
+    def notes(self) -> list[str]:
+        """The kinds of notices that concern the whole trace, such as "partial"."""
+        return [notice.kind for notice in self.document.notices if notice.kind in ("emulated", "partial", "stale")]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """One section in the list of all sections, with its page on each machine that ran it."""
+
+    number: int
+    title: str
+    pages: tuple[tuple[str, str, int, int], ...]  # machine, address without its ending, claims held, failed

@@ -1,0 +1,104 @@
+"""Read the image or video that a lecture names, from its folder or from the trace.
+
+Only files inside the lecture's own folder (links resolved) that begin like an image or a video are read. Files that the
+lecture made itself are in the trace, as data addresses. For an image on the web, the copy is read that the lecture's
+own tools have stored in the folder.
+
+    picture = read_picture(Path("lectures"), "images/loss.png")
+    picture.name, picture.media        ("loss-1f3a9c2e.png", "image/png")
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from trace_tools.presentation.prose import slug
+from trace_tools.util.files import paths_in_cache
+
+LARGEST = 8 * 2**20  # bytes of an image
+LARGEST_VIDEO = 64 * 2**20
+INLINE = 100 * 2**10  # bytes that may be part of a page
+
+_KEPT = re.compile(r"data:image/[a-z+]{3,9};base64,")
+_SIGNATURES = (
+    (rb"\x89PNG\r\n\x1a\n", "image/png", "png"),
+    (rb"\xff\xd8\xff", "image/jpeg", "jpg"),
+    (rb"GIF8", "image/gif", "gif"),
+    (rb"RIFF", "image/webp", "webp"),
+    (rb".{4}ftyp", "video/mp4", "mp4"),
+    (rb"\x1aE\xdf\xa3", "video/webm", "webm"),
+    (rb"OggS", "video/ogg", "ogv"),
+    (rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE[^>]*>\s*)?<svg[\s>]", "image/svg+xml", "svg"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image's bytes, with a unique name for its copy."""
+
+    name: str
+    media: str
+    content: bytes
+
+    @property
+    def address(self) -> str:
+        """The image as a data address."""
+        return f"data:{self.media};base64,{base64.b64encode(self.content).decode('ascii')}"
+
+    @property
+    def inline(self) -> str | None:
+        """The same for a small image; None if the page needs a copy next to it."""
+        return self.address if len(self.content) <= INLINE else None
+
+
+def read_picture(folder: Path | None, address: str) -> Picture | None:
+    """Return the image at a relative address below `folder`, or the stored copy of an image on the web.
+
+    None if the file is missing or is not an image.
+    """
+    if kept := _KEPT.match(address):
+        try:
+            return _recognised("made", base64.b64decode(address[kept.end() :], validate=True))
+        except ValueError:
+            return None
+    if folder is None:
+        return None
+    if address.startswith(("http://", "https://")):
+        copies = (path for kind in ("image", "video") for path in paths_in_cache(address, kind))
+        found = next((copy for path in copies if (copy := _read(folder, path))), None)
+        name = re.split("[?#]", unquote(address))[0].rstrip("/").rpartition("/")[2].partition(".")[0]
+        return found and replace(found, name=f"{slug(name)}-{found.name.rpartition('-')[2]}")
+    if re.match(r"[a-zA-Z][\w+.-]*:|/", address):
+        return None
+    return _read(folder, unquote(address))
+
+
+def _read(folder: Path, path: str) -> Picture | None:
+    if ".." in path.replace("\\", "/").split("/") or "\0" in path:
+        return None
+    try:
+        place = (folder / path).resolve()
+        if not place.is_relative_to(folder.resolve()) or not place.is_file() or place.stat().st_size > LARGEST_VIDEO:
+            return None
+        content = place.read_bytes()
+    except (OSError, ValueError):  # a ValueError: no file can have such a name
+        return None
+    return _recognised(place.stem, content)
+
+
+def _recognised(name: str, content: bytes) -> Picture | None:
+    """Return the picture in these bytes, recognised by their beginning; None if they are neither an image nor a
+    video.
+    """
+    for signature, media, ending in _SIGNATURES:
+        if re.match(signature, content[:4096], re.DOTALL):
+            if len(content) > LARGEST and media.startswith("image/"):
+                return None
+            digest = hashlib.sha256(content).hexdigest()[:8]
+            return Picture(f"{slug(name)}-{digest}.{ending}", media, content)
+    return None

@@ -1,0 +1,338 @@
+"""Build the stops of a section's player, in order of execution, and pack them into one block of text for its page.
+
+    section.stepping = stepping(lecture, "tensors", anchors)
+    section.stepping.stops[41].anchor       "L216": the row to highlight
+    section.stepping.stops[41].variables    the values observed after that statement
+    block = step_block(section, budget=250_000)
+    block.text                              "eNq1W…", for `player.js`
+    block.kept, block.total                 stops in the block, and in the trace
+
+A stop shows the state after its statement. Values observed on the line of a call are therefore known at that line, and
+not inside the call. If a statement is not on the page (its call is only named), its stop uses the row with the same
+line, else the row of its caller.
+
+A block consists of columns of numbers and texts: 10,000 stops take about 100 kB, and a browser unpacks them in a few
+hundredths of a second. The same stops give the same bytes. Stops that exceed the budget are left out, the least
+informative ones first: repetitions of the previous execution, then all except first and last executions, then the last
+stops.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trace_tools.analysis import summaries
+from trace_tools.pages.content.lecture import Lecture
+from trace_tools.pages.content.storage_contents import StorageContents
+from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
+from trace_tools.pages.margin import claim_told, told_apart
+from trace_tools.presentation.payload import deltas, packed, table
+from trace_tools.source.directives import RETURN
+from trace_tools.trace.model import Frame, Step, Value
+from trace_tools.trace.ranks import disagreeing, in_words
+from trace_tools.util import formats
+
+BUDGET = 250_000  # characters of base64
+PRINTED = 600  # characters of output at a stop
+APART = 160  # characters of a variable that differs between ranks
+
+CHANGES = ("same", "new", "changed", "written", "cleared")  # numbered in the block
+NOTES = ("held", "failed", "raised", "caught", "printed", "warning")
+
+
+def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
+    """Return the stops of all calls of a section's function; `anchors` are the positions of its page."""
+    tree = lecture.tree
+    frames = [frame for frame, of in tree.section_of.items() if of == function and tree.steps_of(frame)]
+    steps = [step for frame in frames for step in tree.steps_of(frame) if _stops_at(lecture, step)]
+    steps.sort(key=lambda step: step.id)
+    inside, variables = _observed(lecture, steps)
+    place = {step.id: index for index, step in enumerate(steps)}
+    number = {frame: index for index, frame in enumerate(frames)}
+    lines = dict(anchors.lines)
+    for step in steps:  # a line of narrative may be shown in another call only
+        if step.id in anchors.said:
+            lines.setdefault((lecture.source(step), lecture.lines[step.id]), anchors.said[step.id])
+
+    def anchor(step: Step) -> tuple[str, bool]:
+        """Return the anchor of a step, and whether it is its own line; else it belongs to its nearest caller."""
+        at: Step | None = step
+        while at is not None and at.frame in tree.frames:
+            known = anchors.rows.get(at.id) or anchors.others.get(at.id)
+            known = known or lines.get((lecture.source(at), lecture.lines[at.id]))
+            if known is not None:
+                return known, at is step
+            of = tree.frames[at.frame].of
+            at = tree.by_id.get(of) if of is not None else None
+        return "", False
+
+    stops = []
+    for index, step in enumerate(steps):
+        where, own = anchor(step)
+        directives = lecture.edition(step).directives.get(lecture.edition(step).shown[step.statement], ())
+        animated = any(directive.name == "animate" for directive in directives)
+        stops.append(
+            Stop(
+                number=index + 1,
+                frame=number[step.frame],
+                anchor=where,
+                line=lecture.lines[step.id],
+                code="" if own else lecture.code(step),
+                source=lecture.source(step),
+                inside=inside[index],
+                outputs=len(step.narrative or ()) if animated else 0,
+                variables=tuple(variables[index]),
+                execution=lecture.executions[step.id],
+            )
+        )
+    stack = []
+    for frame in frames:
+        called = tree.frames[frame]
+        name, of = ".".join(filter(None, (lecture.module(called), called.function))), called.of
+        calls = tree.call_number[frame], tree.call_total[function, called.source, called.function]
+        stack.append(StackFrame(name, place.get(of) if of is not None else None, *calls))
+    return Stepping(
+        frames=tuple(stack),
+        stops=tuple(stops),
+        said=tuple((said, place[step]) for said, step in anchors.narrations if step in place),
+    )
+
+
+def _stops_at(lecture: Lecture, step: Step) -> bool:
+    """Return whether the player stops at a step: it is on the page, or has text on the page.
+
+    Constant prose that was removed from the lecture after the trace was made has no step.
+    """
+    edition = lecture.edition(step)
+    number = edition.shown.get(step.statement)
+    if number is None:
+        return False
+    shown = number not in edition.source.hidden and number not in edition.source.narrative
+    observed = step.values or step.narrative or step.claim or step.raised
+    return shown or bool(observed) or bool(lecture.tree.calls(step.id))
+
+
+def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[list[Variable]]]:
+    """Return for each step the number of steps inside it, and the variables known after it.
+
+    Statements end in another order than they begin: a statement with a call ends after everything inside the call. A
+    name's previous value and a storage's previous contents come from the last statement that ended. A call's arguments
+    are known from its first step.
+    """
+    tree = lecture.tree
+    inside = [0] * len(steps)
+    variables: list[list[Variable]] = [[] for _ in steps]
+    known: defaultdict[int, dict[str, Value]] = defaultdict(dict)  # by frame
+    contents = StorageContents()
+
+    def all_noted(event: Step | Frame) -> Iterator[Variable]:
+        """Record the values observed by a step, or the arguments of a call."""
+        argument = isinstance(event, Frame)
+        apart = dict(disagreeing(event, lecture.trace.run.ranks or 1))
+        for name, value in (event.arguments if isinstance(event, Frame) else event.values) or ():
+            if argument and name == RETURN:  # of a call that returned; not known at its first step
+                continue
+            one = noted(event.frame, name, value, argument=argument)
+            yield replace(one, ranks=told_apart(apart[name])) if name in apart else one
+
+    def lies_at(value: Value) -> tuple[object, ...] | None:
+        """Return the view of memory that a tensor is."""
+        t = value.tensor
+        return None if t is None or t.storage is None else (t.storage, t.shape, t.strides, t.offset, t.dtype)
+
+    def noted(frame: int, name: str, value: Value, *, argument: bool) -> Variable:
+        before = known[frame].get(name)
+        known[frame][name] = value
+        contradicts = contents.note(value)  # for every value, because `contents` remembers them
+        if contradicts or (before is not None and before != value and lies_at(before) == lies_at(value) is not None):
+            return Variable(name, value, "written", argument)
+        return Variable(name, value, "new" if before is None else "same" if before == value else "changed", argument)
+
+    def done(index: int, following: int) -> None:
+        step = steps[index]
+        inside[index] = following - index - 1
+        edition, of_frame = lecture.edition(step), known[step.frame]
+        for directive in edition.directives.get(edition.shown[step.statement], ()):
+            # and expressions that begin with the name
+            for name in directive.names if directive.name == "clear" else ():
+                for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:
+                    del of_frame[gone]
+                    variables[index].append(Variable(gone, None, "cleared"))
+        variables[index] += all_noted(step)
+
+    begun: set[int] = set()
+    open_calls: list[int] = []  # indices of steps with calls that have not ended
+    for index, step in enumerate(steps):
+        while open_calls and tree.frames[step.frame].of != steps[open_calls[-1]].id:
+            done(open_calls.pop(), index)
+        if step.frame not in begun:
+            begun.add(step.frame)
+            variables[index] += all_noted(tree.frames[step.frame])
+        if tree.calls(step.id):
+            open_calls.append(index)
+        else:
+            done(index, index + 1)
+    while open_calls:
+        done(open_calls.pop(), len(steps))
+    return inside, variables
+
+
+# --- packed ---
+
+
+@dataclass(frozen=True, slots=True)
+class StepBlock:
+    """The packed stops of a section, for the script of its page."""
+
+    text: str
+    kept: int
+    total: int
+
+
+# A stop's texts, formatted once even if its block is packed several times: time; notes; name, text, grid, change and
+# storage of each variable.
+_Texts = tuple[str, list[tuple[int, str]], list[tuple[str, str, str, int, str]]]
+
+
+def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
+    """Return the block of a section in at most `budget` characters."""
+    stops = section.stepping.stops
+    texts = [(_time(stop), list(_notes(stop)), list(map(_variable, stop.variables))) for stop in stops]
+    for keep in (None, _telling, _first_and_last):
+        kept = keep(stops) if keep is not None else list(range(len(stops)))
+        text = packed(_columns(section, kept, texts))
+        if len(text) <= budget:
+            break
+    while kept and len(text) > budget:
+        kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
+        text = packed(_columns(section, kept, texts))
+    return StepBlock(text, len(kept), len(stops))
+
+
+def _telling(stops: Sequence[Stop]) -> list[int]:
+    """Keep first and last executions, and all that changed a variable, made a call, failed, or emitted text."""
+    kept = set(_first_and_last(stops))
+    for index, stop in enumerate(stops):
+        step = stop.execution.step
+        changed = stop.inside or any(variable.change != "same" for variable in stop.variables)
+        failed = step.claim is not None and not step.claim.held
+        if changed or failed or step.raised or step.stdout or step.warnings or step.narrative:
+            kept.add(index)
+    return sorted(kept)
+
+
+def _first_and_last(stops: Sequence[Stop]) -> list[int]:
+    """Keep the first and the last execution of each statement in each call."""
+    executed: dict[tuple[int, int, int], list[int]] = {}
+    for index, stop in enumerate(stops):
+        executed.setdefault((stop.frame, stop.source, stop.execution.step.statement), []).append(index)
+    return sorted({place for places in executed.values() for place in (places[0], places[-1])})
+
+
+def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> dict[str, Any]:
+    """Return the kept stops, column by column; names and addresses are indices in tables."""
+    stepping = section.stepping
+    stops = [stepping.stops[index] for index in kept]
+    place = {index: number for number, index in enumerate(kept)}
+    used: set[int] = set()  # frames with a stop, and their callers
+    for stop in stops:
+        at: int | None = stop.frame
+        while at is not None and at not in used:
+            used.add(at)
+            of = stepping.frames[at].of
+            at = stepping.stops[of].frame if of is not None else None
+    frames = [stepping.frames[frame] for frame in sorted(used)]
+    number = {frame: index for index, frame in enumerate(sorted(used))}
+
+    def caller(frame: StackFrame) -> int:
+        """Return the index of the stop that called a frame, or of another stop of its statement; -1 without one."""
+        if frame.of is None or frame.of in place:
+            return -1 if frame.of is None else place[frame.of]
+        left_out = stepping.stops[frame.of]
+        statement = left_out.frame, left_out.execution.step.statement
+        return next((p for p, s in enumerate(stops) if (s.frame, s.execution.step.statement) == statement), -1)
+
+    written = [texts[index] for index in kept]
+    variables = [(at, *variable) for at, (_, _, known) in enumerate(written) for variable in known]
+    places, names, shown, grids, changes, storages = zip(*variables, strict=True) if variables else ((),) * 6
+    return {
+        "total": len(stepping.stops),
+        "frames": {
+            "name": table(formats.one_line(frame.function, 60) for frame in frames),
+            "of": [caller(frame) for frame in frames],
+            "number": [frame.number for frame in frames],
+            "total": [frame.total for frame in frames],
+        },
+        "stops": {
+            "number": deltas([stop.number for stop in stops]),
+            "frame": deltas([number[stop.frame] for stop in stops]),
+            "anchor": table(stop.anchor for stop in stops),
+            "line": deltas([stop.line for stop in stops]),
+            "code": table(formats.one_line(stop.code, 120) for stop in stops),
+            "statement": table(f"{stop.source}:{stop.execution.step.statement}" for stop in stops),
+            "execution": deltas([stop.execution.step.execution for stop in stops]),
+            "inside": [bisect_right(kept, kept[at] + stop.inside) - at - 1 for at, stop in enumerate(stops)],
+            "time": [time for time, _, _ in written],
+        },
+        "outputs": [[at, stop.outputs] for at, stop in enumerate(stops) if stop.outputs > 1],
+        "seen": {
+            "stop": deltas(places),
+            "name": table(names),
+            "text": shown,
+            "grid": grids,
+            "change": changes,
+            "storage": table(storages),
+            "shared": [formats.one_line(label, 20) for label in section.shared],
+        },
+        "notes": [[at, *note] for at, (_, notes, _) in enumerate(written) for note in notes],
+        "said": [[said, place[of]] for said, of in stepping.said if of in place],
+    }
+
+
+def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
+    value = variable.value
+    tensor = value.tensor if value is not None else None
+    text = summaries.summary(value) if value is not None else ""
+    told = "; ".join(f"{ranks}: {there}" for ranks, there in variable.ranks)
+    if len(told) > APART:  # the lowest rank's; the others are shown next to the line
+        text, told = f"{text} on {variable.ranks[0][0]}", ""
+    grid = ""  # a small matrix or a frame, as lines of cells separated by tabs
+    if not told and value is not None and summaries.is_small(value):
+        [there] = summaries.tables(value)
+        grid = "\n".join("\t".join(row) for row in there.rows)
+    return (
+        formats.one_line(variable.name, 60),
+        told or text,
+        grid,
+        CHANGES.index(variable.change) + 8 * variable.argument,
+        formats.one_line(tensor.storage, 20) if tensor is not None and tensor.storage else "",
+    )
+
+
+def _time(stop: Stop) -> str:
+    timing = stop.execution.timing
+    if timing is None or timing.clock == "launch":
+        return ""
+    return formats.duration(statistics.median(timing.samples_ns)) + (" a call" if timing.clock == "call" else "")
+
+
+def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
+    """Yield the notes of a stop: its claim's result, its exception, output and warnings."""
+    step, failure = stop.execution.step, stop.execution.failure
+    if step.claim is not None:
+        yield NOTES.index("held" if step.claim.held else "failed"), claim_told(stop.execution)
+    if failure is not None:
+        text = formats.one_line(f"{failure.type}: {failure.message}", 200)
+        yield NOTES.index("caught" if failure.caught else "raised"), text
+    if step.stdout:
+        apart = any(one.stdout is not None or "stdout" in (one.lacks or ()) for one in step.ranks or ())
+        whose = f"{in_words([step.on[0] if step.on else 0])}:\n" if apart else ""
+        yield NOTES.index("printed"), whose + formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
+    for warning in (step.warnings or ())[:3]:
+        yield NOTES.index("warning"), formats.one_line(warning, 200)

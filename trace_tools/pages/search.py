@@ -1,0 +1,181 @@
+"""Build the search index of a document, a script that pages load on the first search; no server is needed.
+
+    index = SearchIndex(document)
+    index.within(100_000)       "eNqtW…", at most so many characters, for `search.js`
+    index.script()              'searchIndex = "eNqtW…";', the file `search-index.js`
+
+An entry is a link target (a title, a paragraph, a row of code) with its text and the heading above it. The index covers
+source and prose, so its size does not depend on the number of steps. The lecture's own vocabulary finds synonyms: terms
+in bold, long forms of abbreviations, and function names of headings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from trace_tools.pages import overview
+from trace_tools.pages.content.abbreviations import abbreviations
+from trace_tools.pages.document import Block, CodeListing, CodeRow, Document, Narration, visible
+from trace_tools.pages.narration import FORMATS
+from trace_tools.presentation import prose
+from trace_tools.presentation.payload import deltas, packed, table
+from trace_tools.trace.model import Ask, Note, Text
+from trace_tools.util import formats
+
+LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry; the first limit that fits the budget is used
+DEFINITION = 160  # characters of a definition that no page calls
+FILE = "search-index.js"
+LARGEST = 1_000_000  # bytes of that file
+
+Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "exercise", "code", "claim", "failed"]
+ORDER: tuple[Kind, ...] = (
+    "section", "heading", "failed", "text", "exercise", "claim", "code", "table", "figure", "link", "note",
+)  # fmt: skip
+CODE = ("code", "claim", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEntry:
+    """One link target.
+
+    `also` lists further names: for code, observed names that it does not spell out; for prose, the terms that it
+    introduces; for a heading, its function.
+    """
+
+    kind: Kind
+    page: int  # index in `pages`
+    anchor: str  # "" is the top of the page
+    text: str
+    also: str = ""
+    under: str = ""  # the heading above it
+
+
+class SearchIndex:
+    """The entries of a document, packed to fit a budget."""
+
+    def __init__(self, document: Document) -> None:
+        sections = [(s.slug, f"{s.number} {prose.readable_text(s.title)}") for s in document.sections]
+        pages = [*sections, ("index", "Index"), (overview.SETUP, "Code outside the sections")]
+        self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
+        found = list(entries(document))
+        self._entries = sorted(found, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        self._same = abbreviations(entry.text for entry in found if entry.kind not in CODE)
+        self._packed: dict[int, str] = {}  # by the limit of an entry's length
+
+    def script(self) -> str:
+        """Return the index as a file that pages can load from any address, including `file://`."""
+        return f'searchIndex = "{self.within(LARGEST)}";\n'
+
+    def within(self, budget: int) -> str:
+        """Return the index in at most `budget` characters; it states its omissions."""
+        for limit in LIMITS:
+            if limit not in self._packed:
+                shown = [_cut(entry, limit) for entry in self._entries]
+                reach = f"Only the first {limit:,} characters of long passages are searched."
+                self._packed[limit] = self._pack(shown, reach if shown != self._entries else "")
+            text = self._packed[limit]
+            if len(text) <= budget:
+                return text
+        kept = sorted(self._entries, key=lambda entry: ORDER.index(entry.kind))
+        while kept and len(text) > budget:
+            kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
+            reach = f"Only {len(kept):,} of {len(self._entries):,} entries are searched, titles first."
+            text = self._pack([_cut(entry, LIMITS[-1]) for entry in kept], reach)
+        return text
+
+    def _pack(self, shown: Sequence[SearchEntry], reach: str) -> str:
+        anchors, first, last = zip(*map(_split, shown), strict=True) if shown else ((), (), ())
+        return packed(
+            {
+                "pages": self._pages,
+                "reach": reach,
+                "same": self._same,
+                "page": deltas([entry.page for entry in shown]),
+                "kind": table(entry.kind for entry in shown),
+                "anchor": table(anchors),
+                "first": deltas(first),
+                "last": deltas(last),
+                "text": [entry.text for entry in shown],
+                "also": table(entry.also for entry in shown),
+                "under": table(entry.under for entry in shown),
+            }
+        )
+
+
+def _cut(entry: SearchEntry, limit: int) -> SearchEntry:
+    return entry if len(entry.text) <= limit else replace(entry, text=formats.shorten(entry.text, limit))
+
+
+def _split(entry: SearchEntry) -> tuple[str, int, int]:
+    """Split "call-7-L216" into "call-#-L#", 7 and 216: increasing numbers deflate well."""
+    numbers = re.findall(r"\d+", entry.anchor, re.ASCII)
+    if not 1 <= len(numbers) <= 2 or "#" in entry.anchor or any(len(n) > 9 or n != str(int(n)) for n in numbers):
+        return entry.anchor, 0, 0
+    return re.sub(r"\d+", "#", entry.anchor, flags=re.ASCII), int(numbers[0]), int(numbers[-1])
+
+
+def entries(document: Document) -> Iterator[SearchEntry]:
+    """Yield every link target of a document, page by page."""
+    lines: set[tuple[int, int]] = set()
+    for page, section in enumerate(document.sections):
+        yield SearchEntry("section", page, "", _line(prose.readable_text(section.title)))
+        if section.summary:
+            yield SearchEntry("text", page, "", _line(prose.passages(section.summary)))
+        yield from _entries(section.blocks, page, lines)
+    if overview.speaks(document):
+        yield from _entries(document.opening, len(document.sections), lines)
+    for entry in _entries(overview.around(document), len(document.sections) + 1, lines):
+        yield _cut(entry, DEFINITION)
+
+
+def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+    """Yield the link targets of a page; code that is on several pages is listed for the first one."""
+    under = ""
+    for entry in _places(blocks, page, lines):
+        yield replace(entry, under=under)
+        under = entry.text if entry.kind == "heading" else under
+
+
+def _places(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+    for block in visible(blocks):
+        rows: Sequence[CodeRow] = ()
+        if isinstance(block, Narration):
+            yield from _said(block, page)
+        elif isinstance(block, CodeListing):
+            rows = block.rows
+        elif block.shown == "part":
+            title = _line(prose.readable_text(block.title))
+            yield SearchEntry("heading", page, block.anchor, title, block.function if block.function != title else "")
+        elif block.header is not None and block.shown != "named":
+            rows = (block.header,)
+        for row in rows:
+            place = (row.lines[0].source, row.lines[0].number) if row.lines else None
+            if place is not None and place not in lines and any(line.text.strip() for line in row.lines):
+                lines.add(place)
+                yield _code(row, page)
+
+
+def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
+    it, terms = said.narrative, ""
+    anchor, shown = f"said-{said.number}", FORMATS[type(it)]
+    if isinstance(it, Text | Note | Ask):
+        yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
+        terms = ", ".join(dict.fromkeys(prose.terms(it.text)))
+    if text := _line(shown.search(it)):
+        yield SearchEntry(shown.entry, page, anchor, text, formats.shorten(terms, 300))
+
+
+def _code(row: CodeRow, page: int) -> SearchEntry:
+    text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
+    claims = [e.step.claim for e in row.executions if e.step.claim is not None]
+    kind: Kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
+    observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
+    also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)
+    return SearchEntry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
+
+
+def _line(text: str) -> str:
+    return formats.one_line(text, LIMITS[0] * 40)

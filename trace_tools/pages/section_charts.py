@@ -1,0 +1,158 @@
+"""Draw the figures of a section or of a whole document: where time went, memory, rooflines.
+
+    section_figures(section, document, others)     [PageFigure("time", "Where the time went", …), …]
+
+The HTML writer embeds them; the Markdown writer stores them as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trace_tools.analysis.distances import verdict
+from trace_tools.analysis.rates import WORTH_SAYING_NS
+from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.pages.document import Block, Document, Execution, Section, Stop, brief_code, rows_shown, salient
+from trace_tools.presentation import prose
+from trace_tools.presentation.charts.distances import distance
+from trace_tools.presentation.charts.flame import flame
+from trace_tools.presentation.charts.memory import MemoryPoint, memory
+from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
+from trace_tools.presentation.charts.storage import Views, window
+from trace_tools.util import formats
+
+TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
+FAR = "Distance of this lecture from the roof"
+UNDER = (
+    " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point can be above its "
+    "roof because it read from a cache (a small memory, faster than that bandwidth), needed fewer FLOPs than are "
+    "counted, or computed in a format with another peak, or because the roof was measured too low."
+)
+NO_ROOF = " No peak of this machine is known, so no roof is drawn."
+HOST = " On a device, the time of a statement without annotations is only its launch."
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """One figure of a page."""
+
+    name: str  # of its file and its anchor
+    title: str
+    caption: str
+    svg: str
+
+
+def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+    """Return a section's figures; `others` are the rooflines of the other machines with this section's steps."""
+    where = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
+    of_run = "the only run (cold)" if document.ran_once else "a second run (warm)"
+    wide = f"The width of a statement is its time in {of_run}; its calls are below it."
+    alive = (
+        "Bytes of tensors, counted in a separate process. This is a lower bound, "
+        "because temporary memory inside an operation is not seen."
+    )
+    under = "Statements whose FLOPs and bytes were counted."
+    return _figures(
+        (TIME, wide + HOST * (document.machine.device != "cpu"), _where_time_went(where)),
+        (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
+        _under_the_roof(document, section_points(section), others, under),
+    )
+
+
+def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+    """Return the figures of a machine's index: the time of all sections, and all points under the roofline."""
+    sections = []
+    for s in document.sections:
+        name, ns = f"{s.number} {prose.readable_text(s.title)}", sum(time.ns for time in s.times)
+        sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
+    where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
+    points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
+    whole = "The whole lecture, section by section, and its slowest lines."
+    under = "All statements of the lecture whose FLOPs and bytes were counted."
+    far = (
+        "Time divided by its lower bound (floor), which is the sum of the operators' least times under the roof "
+        "measured here. Only statements that call no function of the lecture count. A box covers the middle half of "
+        "them, its line eight in ten. Short ones are far from any roof, because starting an operator takes longer than "
+        f"running it. A fill writes zeros or draws random numbers. {verdict(document.distances)}"
+    )
+    return _figures(
+        (TIME, whole, _where_time_went(where, rows=5)),
+        _under_the_roof(document, points, others, under),
+        (FAR, far, distance(document.distances, "distance", FAR)),
+    )
+
+
+def _where_time_went(root: StatementTime, rows: int = 7) -> str | None:
+    """Draw where time went; None if it is too short to be worth a figure."""
+    return flame(root, "time", TIME, rows) if root.ns >= WORTH_SAYING_NS else None
+
+
+def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
+    """Return the figures that exist, from (title, caption, SVG)."""
+    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline", FAR: "distance"}
+    return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
+
+
+def _under_the_roof(
+    document: Document, points: Iterable[RoofPoint], others: Sequence[Roof], caption: str
+) -> tuple[str, str, str | None]:
+    roofs = [roof_of("here", document.machine, points), *others]
+    # points far below a roofline do not justify a figure
+    near = any(not roof.is_far(point) for roof in roofs for point in roof.points)
+    known = any(roof.peaks or roof.bytes_per_second for roof in roofs)
+    return ROOF, caption + (UNDER if known else NO_ROOF), roofline(roofs, "roofline", ROOF) if near else None
+
+
+def section_points(
+    section: Section, page: str = "", there: Callable[[Execution], Execution | None] = lambda here: here
+) -> Iterator[RoofPoint]:
+    """Yield the points of inspected or measured statements that were timed and counted; `there` maps to another
+    machine.
+    """
+    for row in rows_shown(section.blocks):
+        code = brief_code(row.lines[0].text) if row.lines else ""
+        asked = any(e.step.annotated or e.step.measured for e in row.executions)
+        for here in salient(row.executions) if asked else ():
+            execution = there(here)
+            if execution is not None:
+                yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
+
+
+def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:
+    """Return the metered steps of a section without calls, in order; calls are represented by their own steps."""
+    found = []
+    for stop in stops:
+        meters = stop.execution.step.meters
+        if meters is not None and meters.live_bytes is not None and not stop.inside:
+            peak = max(meters.peak_bytes or 0, meters.live_bytes)
+            link = f"#{stop.anchor}" if stop.anchor else None
+            found.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
+    return found
+
+
+def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[RoofPoint]:
+    """Yield the point of an execution, or the points of the calls that it measured, numbered if several.
+
+    Statements that are not annotated, or not both timed and counted, have no point.
+    """
+    step = execution.step
+    if step.annotated or step.measured:
+        for rate in execution.rates:
+            if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
+                which = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
+                yield RoofPoint(rate.intensity, rate.per_second, name + which, link, rate.peak)
+
+
+def views_of(blocks: Sequence[Block]) -> Views:
+    """Return, by storage, the distinct tensors inspected on a page, in order of appearance."""
+    found: Views = {}
+    for row in rows_shown(blocks):
+        for name, value in (pair for execution in row.executions for pair in execution.values):
+            tensor = value.tensor
+            if tensor is None or tensor.storage is None:
+                continue
+            views = found.setdefault(tensor.storage, [])
+            if not any(name == other and window(tensor) == window(seen) for other, seen in views):
+                views.append((name, tensor))
+    return found

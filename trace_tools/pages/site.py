@@ -1,0 +1,293 @@
+"""Render traces into a folder of pages: one folder per machine, reports that compare them, and an index.
+
+    render_folder(Path("rendered"))
+    render_site([SiteTrace(trace, "cpu", lecture_text, lecture_folder)], Path("rendered"))
+
+The documents and the differences between machines come first, then all files, then one write. The second call
+writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown, `rendered/cpu/figures/*.svg`
+and `rendered/index.html`. A file is written only if its bytes change. A page that an earlier rendering made and this
+one does not is removed: `.pages` in each folder lists the pages that were made there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import combinations
+from pathlib import Path
+
+from trace_tools.diff.difference import Side
+from trace_tools.errors import UsageError
+from trace_tools.pages import html, markdown, overview
+from trace_tools.pages.columns import columns_block
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.document import Document, Notice, Section, SourceText
+from trace_tools.pages.html import MachineLink, Surroundings
+from trace_tools.pages.machine_columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs, ranks_note
+from trace_tools.pages.pictures import read_picture
+from trace_tools.pages.search import FILE
+from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
+from trace_tools.source.layout import cut_source
+from trace_tools.source.statements import ParsedSource
+from trace_tools.trace.model import Trace
+from trace_tools.trace.trace_file import Loaded, load
+from trace_tools.util.files import update_folder
+from trace_tools.util.garbage import collector_paused
+from trace_tools.util.processes import cores, in_processes
+
+PARTIAL = "partial"
+SECTIONS = 4  # number of sections that justify a process
+REPORTS = "diff"  # the folder that compares the machines
+_OURS = re.compile(  # each rank had a folder of pages in older versions; they are removed
+    r"(?:rank\d+/)?(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
+    r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js)"
+)
+_FOLDER = re.compile(r"[\w][\w.-]*")
+
+
+@dataclass(frozen=True)
+class SiteTrace:
+    """One trace of a site, and the folder of its pages: `<folder>/`, or `<folder>/partial/`."""
+
+    trace: Trace
+    folder_slug: str
+    lecture_text: str | None = None  # the current text; None: only the stored text
+    lecture_folder: Path | None = None  # folder of its images
+    partial: bool = False
+
+    @property
+    def folder(self) -> str:
+        """The folder of its pages below the site's."""
+        return f"{self.folder_slug}/{PARTIAL}" if self.partial else self.folder_slug
+
+    @cached_property
+    def document(self) -> Document:
+        """The content of its pages."""
+        return make_document(self.trace, self.lecture_text)
+
+
+Traces = Sequence[SiteTrace]
+
+
+@collector_paused()
+def get_ready(source: ParsedSource) -> None:
+    """Prepare the data that does not depend on a run of the lecture, ahead of its pages."""
+    html.load_templates()
+    lines = cut_source(source.text, source.path).lines
+    html.highlighted_source(SourceText(source.path, tuple(line or "" for line in lines)))
+
+
+def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[Path]:
+    """Write the pages of all traces, reports on the `compared` ones, and the index; return the files that changed.
+
+    The index lists the given traces, so pass all traces of the folder. Raises UsageError if a folder's name is not a
+    plain name or the folder cannot be written.
+    """
+    files = site_files(site, out, compared)
+    patterns = dict.fromkeys(files, _OURS)
+    if REPORTS in files:
+        from trace_tools.diff.report.folder import PAIR
+
+        patterns[REPORTS] = PAIR
+    return [path for folder in files for path in update_folder(out / folder, files[folder], patterns[folder])]
+
+
+@collector_paused()
+def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
+    """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
+    for one in site:
+        if not _FOLDER.fullmatch(one.folder_slug):
+            raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+        for source in one.document.sources:  # shared data is computed once, before processes are forked
+            html.highlighted_source(source)
+    sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
+    _ = [side.tree for side in sides]
+    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site]
+    pairs = [*combinations(range(len(site)), 2)]
+    columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
+    others: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
+    for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
+        others[a].append(in_b)
+        others[b].append(in_a)
+    ranks = [
+        [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)] for one, of in zip(site, listed, strict=True)
+    ]
+    asked = [*zip(site, others, ranks, strict=True)]
+    parts = 1
+    if len(asked) == 1:  # the pages of one machine are divided among processes
+        parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
+    calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, compared)] if compared else []
+    calls += [partial(_machine_files, *one, site, out, part, parts) for one in asked for part in range(parts)]
+    written = in_processes(calls)
+    reports = written.pop(0) if compared else {}
+    made: dict[str, dict[str, bytes]] = {}
+    for (one, _, _), files in zip((one for one in asked for _ in range(parts)), written, strict=True):
+        made.setdefault(one.folder, {}).update(files)
+    if reports:
+        made[REPORTS] = reports
+    return made | {"": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())}
+
+
+def _reports(sides: Sequence[Side]) -> dict[str, bytes]:
+    """Return the files that compare the machines; none if their lectures have no step in common."""
+    from trace_tools.diff.compare import compare  # late: loads NumPy, which a site of one machine does not need
+    from trace_tools.diff.report.folder import report_files
+
+    try:
+        comparison = compare(sides)
+    except UsageError:
+        return {}
+    return report_files(comparison, "../index.html")
+
+
+@collector_paused()
+def render_folder(out: Path, lecture: Path | None = None) -> Path:
+    """Render every trace in `out`, compare the machines if there are several, and return the site's index.
+
+    `lecture` is the current lecture; the default is the file with the trace's name next to `out`, if it exists. Raises
+    TraceFileError for an unreadable trace.
+    """
+    site, compared = traces_in(out, lecture)
+    render_site(site, out, compared)
+    return out / "index.html"
+
+
+def traces_in(out: Path, lecture: Path | None = None) -> tuple[list[SiteTrace], list[Side]]:
+    """Return the traces of a site's folder, and those that reports compare: each machine's whole trace."""
+    paths = sorted([*out.glob("*/trace.yaml"), *out.glob(f"*/{PARTIAL}/trace.yaml")])
+    site = [placed(load(path), path, path.parent, lecture) for path in paths]
+    whole = [Side(str(path), one.trace) for path, one in zip(paths, site, strict=True) if not one.partial]
+    return site, whole if len(whole) > 1 else []
+
+
+def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
+    """Render traces into `out`, or into their own sites with all other traces there; yield a line for each index.
+
+    Raises TraceFileError for an unreadable trace, UsageError for a trace outside a site.
+    """
+    paths = list(traces)
+    for path in paths:  # reports a wrong file before anything is written
+        yield from (f"{path}: {note}" for note in load(path).notes)
+        if out is None and path.name != "trace.yaml":
+            raise UsageError(f"{path}: expected <machine>/trace.yaml, or -o with a folder for the pages")
+    if out is not None:
+        render_site([placed(load(path), path, None, lecture) for path in paths], out)
+        yield str(out / "index.html")
+        return
+    for root in dict.fromkeys(map(site_of, paths)):
+        yield str(render_folder(root, lecture))
+
+
+def site_of(trace: Path) -> Path:
+    """Return the folder of a trace's site, relative to the current folder; `..` from the trace's own folder."""
+    partial = Path(os.path.abspath(trace)).parent.name == PARTIAL
+    return Path(os.path.normpath(trace.parent / ("../.." if partial else "..")))
+
+
+def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None) -> SiteTrace:
+    """Return the trace of a file with its folder in the site: its own folder, else one named after its machine.
+
+    `lecture` is the current lecture; the default is the file with the trace's name next to the site, if it exists.
+    """
+    trace = loaded.trace
+    beside = Path(os.path.abspath(site_of(path))).parent
+    named = Path(trace.run.lecture)  # a module of a package: with the package's folders
+    found = lecture if lecture is not None and lecture.name == named.name else beside / named
+    try:
+        text = found.read_text(encoding="utf-8") if found.is_file() else None
+    except (OSError, UnicodeDecodeError):
+        text = None  # use the stored text
+    is_partial = not trace.run.complete if folder is None else folder.name == PARTIAL
+    slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
+    parents = Path(os.path.abspath(found)).parents
+    its_folder = parents[min(len(named.parts), len(parents)) - 1]  # of its file, or of its package
+    return SiteTrace(trace, slug, text, its_folder, is_partial)
+
+
+def _machine_files(
+    one: SiteTrace, others: Sequence[Beside], ranks: Sequence[Beside], site: Traces, out: Path, part: int, parts: int
+) -> dict[str, bytes]:
+    """Return the files of one machine by their names in its folder.
+
+    `others` are the columns of the other machines, `ranks` the columns of its ranks. With several parts, each writes
+    its share of the sections, and the first one also writes all other files.
+    """
+    document, up = one.document, "../" * (one.folder.count("/") + 1)
+    notices: list[Notice] = []
+    given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
+    if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
+        told = "A later run on this machine did not finish; its steps are on separate pages."
+        notices.append(Notice("info", told, f"{PARTIAL}/index.html"))
+
+    def machines(section: Section | None) -> list[MachineLink]:
+        """Link to the same section on every machine that has it, else to that machine's index."""
+        links = []
+        for name, other in zip(_names(site), site, strict=True):
+            has = section is not None and any(s.slug == section.slug for s in other.document.sections)
+            page = f"{section.slug}.html" if has and section is not None else "index.html"
+            links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is one))
+        return links
+
+    place = Surroundings(
+        machines=machines,
+        picture=lambda address: read_picture(one.lecture_folder, address),
+        columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *others)]),
+        roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
+        ranks_note=ranks_note(one.trace),
+        home=f"{up}index.html",
+        has_trace=(out / one.folder / "trace.yaml").exists(),
+        notices=tuple(notices),
+    )
+    pages, texts = html.HtmlWriter(document, place), markdown.MarkdownWriter(document, place)
+    files: dict[str, str | None] = {}
+    if part == 0:
+        files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
+        files |= {FILE: pages.search_index()} | {name: shared_script(name) for name in (HALL, SECTION)}
+    for section in document.sections[part::parts]:
+        files[f"{section.slug}.html"] = pages.section(section)
+        files[f"{section.slug}.js"] = pages.section_data(section)
+        files[f"{section.slug}.md"] = texts.section(section)
+    return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
+
+
+def _names(site: Traces) -> list[str]:
+    """Return a short name for each trace; its folder's name if several would be equal."""
+    short = [one.trace.machine.name if one.trace.machine.device != "cpu" else "CPU" for one in site]
+    folders = [{other.folder_slug for name, other in zip(short, site, strict=True) if name == own} for own in short]
+    named = [o.folder_slug if len(same) > 1 else n for n, o, same in zip(short, site, folders, strict=True)]
+    return [f"{name} (partial)" if one.partial else name for name, one in zip(named, site, strict=True)]
+
+
+def _full_names(site: Traces) -> list[str]:
+    """Return each machine's name, with its folder's name if another machine has the same."""
+    folders: dict[str, set[str]] = {}
+    for one in site:
+        folders.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
+    names = ((one.trace.machine.name, one.folder_slug) for one in site)
+    return [f"{name} ({slug})" if len(folders[name]) > 1 else name for name, slug in names]
+
+
+def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
+    """Return the index of the site, which searches the pages of the first machine with a complete trace."""
+    title = site[0].document.title if site else "No traces"
+    names = _full_names(site)
+    machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
+    pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
+    titles: dict[tuple[int, str], str] = {}
+    for name, one in zip(names, site, strict=True):
+        for section in one.document.sections:
+            key = (section.number, section.slug)
+            titles.setdefault(key, section.title)
+            page = name + (" (partial)" if one.partial else ""), f"{one.folder}/{section.slug}"
+            pages.setdefault(key, []).append((*page, section.held, section.failed))
+    sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
+    machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
+    searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
+    more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
+    return {
+        "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
+        "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
+    }

@@ -1,0 +1,1 @@
+"""The parts that pages and reports share: prose, formulas, highlighting, charts, and the shell of a page."""

@@ -1,0 +1,1 @@
+"""Draw measurements as SVG: time, memory, rooflines, samples, storages."""

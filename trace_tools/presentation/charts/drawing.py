@@ -1,0 +1,170 @@
+"""Build one SVG element from shapes and text, in the page's colours.
+
+    drawing = Drawing(640, 200)
+    drawing.line((0, 10), (640, 10), stroke=SOFT)
+    drawing.text((4, 20), "a label", size=11)
+    drawing.svg("fig3", "Title", "What it shows")          "<svg viewBox=…><title>…"
+
+A page contains dozens of these figures, so they are written as text: a millisecond and a few kB each, where matplotlib
+(which draws the lecture's own plots) takes 100 ms and ten times the bytes. Only presentation attributes are used,
+because
+the page's content policy forbids styles.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+
+from trace_tools.presentation.charts import svg
+from trace_tools.util import formats
+
+INK = "currentColor"
+SOFT = f"var(--soft, {svg.SOFT})"
+COLOURS = tuple(f"var(--s{place}, {colour})" for place, colour in enumerate(svg.PALETTE, start=1))
+# Width of a letter relative to its size, for DejaVu Sans, the widest font of the pages.
+LETTER = 0.62
+UNLIKE = dict.fromkeys(" .,:;'|!()[]-/·Iijlfrt", 0.39) | dict.fromkeys("mwMW@%…→←↓=+×<>−≈", 0.95)
+UNLIKE |= dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ", 0.72)
+
+Point = tuple[float, float]
+Paint = str | float
+
+
+def colour(place: int) -> str:
+    """Return the colour of the n-th of several series."""
+    return COLOURS[place % len(COLOURS)]
+
+
+def width_of(text: str, size: float) -> float:
+    """Return an upper estimate of a text's width."""
+    return size * sum(UNLIKE.get(letter, LETTER) for letter in text)
+
+
+def fitted(text: str, width: float, size: float) -> str:
+    """Cut a text to a width; "" if not even three letters fit."""
+    if width_of(text, size) <= width:
+        return text
+    letters = bisect_right(range(1, len(text)), width, key=lambda count: width_of(f"{text[:count]}…", size))
+    return f"{text[:letters]}…" if letters >= 2 else ""
+
+
+class Drawing:
+    """Collects the parts of one figure."""
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width, self.height = width, height
+        self._parts: list[str] = []
+
+    def line(self, start: Point, end: Point, *, stroke: str = INK, width: float = 1, **more: Paint) -> None:
+        """Draw a straight line."""
+        (x1, y1), (x2, y2) = start, end
+        self._add("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "stroke": stroke, "stroke-width": width}, more)
+
+    def path(self, d: str, *, stroke: str = "none", fill: str = "none", width: float = 1.5, **more: Paint) -> None:
+        """Draw an SVG path; an empty one is skipped."""
+        if d:
+            outline: dict[str, Paint] = {} if stroke == "none" else {"stroke": stroke, "stroke-width": width}
+            self._add("path", {"d": d, "fill": fill, **outline}, more)
+
+    def rect(self, corner: Point, size: Point, *, fill: str = INK, **more: Paint) -> None:
+        """Draw a rectangle from its upper left corner."""
+        (x, y), (width, height) = corner, size
+        self._add("rect", {"x": x, "y": y, "width": width, "height": height, "fill": fill}, more)
+
+    def circle(self, centre: Point, radius: float, *, fill: str = INK, **more: Paint) -> None:
+        """Draw a disc."""
+        self._add("circle", {"cx": centre[0], "cy": centre[1], "r": radius, "fill": fill}, more)
+
+    def text(self, place: Point, words: str, *, size: float = 12, anchor: str = "", fill: str = "") -> None:
+        """Write text whose baseline starts (or ends, or is centred) at a point."""
+        if words:
+            look: dict[str, Paint] = {
+                "x": place[0],
+                "y": place[1],
+                "font-size": size,
+                "text-anchor": anchor,
+                "fill": fill,
+            }
+            self._parts.append(f"<text{_attributes(look)}>{escape(formats.visible(words), quote=False)}</text>")
+
+    @contextmanager
+    def linked(self, link: str | None, tip: str = "") -> Iterator[None]:
+        """Make everything drawn in the `with` block a link, with a tooltip."""
+        opening = f'<a href="{escape(link)}">' if link else "<g>"
+        self._parts.append(opening + (f"<title>{escape(formats.visible(tip), quote=False)}</title>" if tip else ""))
+        yield
+        self._parts.append("</a>" if link else "</g>")
+
+    @contextmanager
+    def classed(self, name: str) -> Iterator[None]:
+        """Put everything drawn in the `with` block into a group with a class, for scripts."""
+        self._parts.append(f'<g class="{escape(name)}">')
+        yield
+        self._parts.append("</g>")
+
+    def svg(self, prefix: str, title: str, description: str) -> str:
+        """Return the figure as one element; ids begin with `prefix`."""
+        words = [escape(formats.visible(formats.shorten(text, 1_000)), quote=False) for text in (title, description)]
+        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
+        labels = f'<title id="{prefix}-title">{words[0]}</title><desc id="{prefix}-desc">{words[1]}</desc>'
+        # an image may not contain links
+        role = "group" if any(part.startswith("<a ") for part in self._parts) else "img"
+        return (
+            f'<svg fill="currentColor" stroke-linejoin="round" {size} role="{role}" '
+            f'aria-labelledby="{prefix}-title {prefix}-desc">{labels}{"".join(self._parts)}</svg>'
+        )
+
+    def inline(self, description: str) -> str:
+        """Return the figure without ids, for pages with many of them."""
+        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
+        label = escape(formats.visible(formats.shorten(description, 400)))
+        return f'<svg fill="currentColor" {size} role="img" aria-label="{label}">{"".join(self._parts)}</svg>'
+
+    def _add(self, tag: str, attributes: Mapping[str, Paint], more: Mapping[str, Paint]) -> None:
+        named = {name.replace("_", "-"): value for name, value in more.items()}
+        self._parts.append(f"<{tag}{_attributes({**attributes, **named})}/>")
+
+
+def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2, *, fill: str = "") -> None:
+    """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond; in its colour or in `fill`."""
+    x, y = at
+    shapes = (
+        "",
+        polyline([(x - size, y - size), (x + size, y - size), (x + size, y + size), (x - size, y + size)]),
+        polyline([(x, y - 1.3 * size), (x + 1.2 * size, y + size), (x - 1.2 * size, y + size)]),
+        polyline([(x, y - 1.4 * size), (x + 1.4 * size, y), (x, y + 1.4 * size), (x - 1.4 * size, y)]),
+    )
+    shape = shapes[place % len(shapes)]
+    outline = {"stroke": "var(--paper, none)", "fill": fill or colour(place)}
+    if shape:
+        drawing.path(f"{shape}Z", width=0.8, **outline)
+    else:
+        drawing.circle(at, size, fill=outline["fill"], stroke=outline["stroke"], stroke_width=0.8)
+
+
+def polyline(points: Sequence[Point]) -> str:
+    """Return a path through points, rounded to a tenth of a pixel."""
+    return "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
+
+
+def steps(points: Sequence[Point], end: float) -> str:
+    """Return a staircase path: each height until the next point, the last one until x = `end`."""
+    parts = [f"M{_number(points[0][0])} {_number(points[0][1])}"]
+    height = points[0][1]
+    for x, y in points[1:]:
+        if y != height:
+            parts.append(f"H{_number(x)}V{_number(y)}")
+            height = y
+    return "".join([*parts, f"H{_number(end)}"])
+
+
+def _attributes(attributes: Mapping[str, Paint]) -> str:
+    written = {name: value if isinstance(value, str) else _number(value) for name, value in attributes.items()}
+    return "".join(f' {name}="{escape(value)}"' for name, value in written.items() if value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

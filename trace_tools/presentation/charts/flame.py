@@ -1,0 +1,64 @@
+"""Draw where time went as an icicle: each statement is as wide as its time, above the statements that it called.
+
+    flame(StatementTime("matmul", 0, "", 1_420_000_000, 1, section.times), "time", "Where the time went")
+
+A block links to its line. Blocks too narrow to see are omitted; their caller shows the gap.
+"""
+
+from __future__ import annotations
+
+from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.presentation.charts.drawing import Drawing, colour, fitted
+from trace_tools.util import formats
+
+WIDTH, ROW = 960.0, 24.0
+NARROWEST = 2.0  # pixels
+LETTERS = 11.5
+OPACITIES = (0.34, 0.22)  # of neighbours
+
+
+def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | None:
+    """Draw how a time was spent, in at most `rows` rows; None if nothing took time.
+
+    A block without a line is the lecture or a section. Its anchor is the page of the statements inside it: "" for the
+    current
+    page.
+    """
+    if not root.ns or not any(inner.ns for inner in root.inside):
+        return None
+    drawing = Drawing(WIDTH, ROW * _depth(root, WIDTH, rows))
+
+    def draw(time: StatementTime, left: float, width: float, depth: int, number: int, page: str) -> None:
+        """Draw a block, the n-th of its caller, with its contents below."""
+        took, tip, link = formats.duration(time.ns), time.code, time.anchor
+        if time.line:
+            times = f" ({time.executions:,} executions)" if time.executions > 1 else ""
+            tip, link = f"line {time.line}: {time.code}{times}", f"{page}#{link}" if link else ""
+        else:
+            page = link
+        with drawing.linked(link or None, f"{tip} · {took}, {formats.percent(time.ns / root.ns)}"):
+            corner, size = (left, depth * ROW), (max(width - 1, 1), ROW - 1)
+            drawing.rect(corner, size, fill=colour(depth), fill_opacity=OPACITIES[number % 2])
+            both, room = f"{time.code} · {took}", width - 8
+            label = both if fitted(both, room, LETTERS) == both else fitted(time.code, room, LETTERS)
+            drawing.text((left + 4, depth * ROW + 16), label, size=LETTERS)
+        for place, (inner, wide) in enumerate(_widths(time, width)):
+            if wide >= NARROWEST and depth + 1 < rows:
+                draw(inner, left, wide, depth + 1, place, page)
+            left += wide
+
+    draw(root, 0.0, WIDTH, 0, 0, "")
+    longest = sorted(root.inside, key=lambda inner: -inner.ns)[:6]
+    parts = [f"{formats.one_line(t.code, 60)}: {formats.percent(t.ns / root.ns)}" for t in longest if t.ns]
+    return drawing.svg(prefix, title, f"{formats.duration(root.ns)} in all. The most of it: {'; '.join(parts)}.")
+
+
+def _widths(time: StatementTime, width: float) -> list[tuple[StatementTime, float]]:
+    """Return the contents of a block with their widths in pixels; scaled down if threads overlapped."""
+    scale = width / max(time.ns, sum(inner.ns for inner in time.inside), 1)
+    return [(inner, inner.ns * scale) for inner in time.inside]
+
+
+def _depth(time: StatementTime, width: float, rows: int) -> int:
+    wide = [(inner, pixels) for inner, pixels in _widths(time, width) if pixels >= NARROWEST] if rows > 1 else []
+    return 1 + max((_depth(inner, pixels, rows - 1) for inner, pixels in wide), default=0)

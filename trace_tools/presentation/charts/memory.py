@@ -1,0 +1,132 @@
+"""Draw the bytes of live tensors along the steps of a section.
+
+    memory([MemoryPoint(1, 4096, 8192, "x = …", "#L12"), …], "memory")
+    memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")      several machines, along their common steps
+
+The area shows the bytes alive after each statement, the line above it the maximum during the statement. They were
+counted
+in the metering process and are a lower bound of the memory that the machine used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trace_tools.presentation.charts.axes import TICK, Axes, Scale, binary_ticks, grid_up
+from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour, steps
+from trace_tools.presentation.charts.labels import ABOVE, Labels
+from trace_tools.presentation.charts.plot import plot
+from trace_tools.trace.model import Series
+from trace_tools.util import formats
+
+WIDTH, HEIGHT = 680.0, 220.0
+LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
+NAMED = 4  # peaks labelled with their lines
+APART = 110.0  # pixels between labels
+LEAST_BYTES = 4096  # sections with less have no figure
+MOST_POINTS = 1_200  # of a path; longer ones are thinned out, but keep their peaks
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPoint:
+    """One statement without calls: the bytes alive after it, and the maximum during it."""
+
+    number: int  # of the step
+    live_bytes: int
+    peak_bytes: int
+    name: str
+    link: str | None
+
+
+def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, step by step") -> str | None:
+    """Draw bytes over steps; None if nothing large was alive."""
+    most = max((point.peak_bytes for point in points), default=0)
+    if most < LEAST_BYTES or len(points) < 2:
+        return None
+    drawing = Drawing(WIDTH, HEIGHT)
+    across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
+    up = Scale(0, most * 1.04, HEIGHT - BOTTOM, TOP)
+    grid_up(drawing, Axes(across, up), [(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
+    shown = _thinned(points)
+    start = [(across(p.number - 1), p) for p in shown]
+    live = steps([(across.start, up.start), *((x, up(p.live_bytes)) for x, p in start)], across.end)
+    drawing.path(f"{live}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
+    drawing.path(live, stroke=colour(0), width=1.4)
+    peaks = [(x, p) for x, p in start if p.peak_bytes > p.live_bytes]
+    spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
+    drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
+    _name_peaks(drawing, points, start, across, up)
+    _legend(drawing, points)
+    highest = max(points, key=lambda p: p.peak_bytes)
+    words = f"Across: {len(points)} steps. At most {formats.byte_size(highest.peak_bytes)}, at {highest.name}; "
+    return drawing.svg(prefix, title, f"{words}{formats.byte_size(points[-1].live_bytes)} alive at the end.")
+
+
+def _thinned(points: Sequence[MemoryPoint]) -> list[MemoryPoint]:
+    """Keep the highest of each group of neighbours if there are too many points."""
+    size = -(-len(points) // MOST_POINTS)
+    groups = (points[at : at + size] for at in range(0, len(points), size))
+    return [max(group, key=lambda p: p.peak_bytes) for group in groups]
+
+
+def _name_peaks(
+    drawing: Drawing,
+    points: Sequence[MemoryPoint],
+    drawn: Sequence[tuple[float, MemoryPoint]],
+    across: Scale,
+    up: Scale,
+) -> None:
+    """Label the highest peaks, without covering bytes or other labels."""
+    labels = Labels((LEFT, 0, WIDTH, up.start))
+    corners = [(across.start, up.start)]
+    for x, point in drawn:
+        live, peak = up(point.live_bytes), up(point.peak_bytes)
+        corners += [(x, corners[-1][1]), (x, peak), (x, live)]
+    labels.avoid([*corners, (across.end, corners[-1][1])])
+    taken: list[float] = []
+    for point in sorted(points, key=lambda p: -p.peak_bytes):
+        x, y = across(point.number - 1), up(point.peak_bytes)
+        if point.peak_bytes < up.high / 8 or len(taken) == NAMED:
+            return
+        words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
+        apart = all(abs(x - other) >= APART for other in taken)
+        found = labels.beside((x, y), words, TICK, ABOVE) if apart else None
+        if found is None:
+            continue
+        taken.append(x)
+        labels.avoid([(x, y)])
+        with drawing.linked(point.link, words):
+            drawing.circle((x, y), 3, fill=colour(1))
+            drawing.text(found[0], words, size=TICK, anchor=found[1])
+
+
+def _legend(drawing: Drawing, points: Sequence[MemoryPoint]) -> None:
+    y = HEIGHT - 8
+    drawing.text((LEFT, y), f"step {points[0].number}", size=TICK, fill=SOFT)
+    drawing.text((WIDTH - RIGHT, y), f"step {points[-1].number}", size=TICK, anchor="end", fill=SOFT)
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
+    drawing.text((middle - 112, y), "alive after a step", size=TICK)
+    drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
+    drawing.text((middle + 35, y), "at most during it", size=TICK)
+
+
+def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:
+    """Draw live tensor bytes along the matched steps, one line per machine; the axis is linear up to 1 KiB."""
+    most = [(name, max((size or 0 for size in sizes), default=0)) for name, sizes in lines]
+    if not any(size for _, size in most):
+        return None
+    series = [Series(name, list(range(len(sizes))), list(sizes), "steps") for name, sizes in lines]
+    words = "; ".join(f"{name}: at most {formats.byte_size(size)}" for name, size in most)
+    return plot(
+        series,
+        prefix,
+        "Memory along the lecture",
+        words,
+        labels=("matched step", ""),
+        log=(False, True),
+        linear_to=1024,
+        write=formats.byte_size,
+        machines=True,
+    )

@@ -1,0 +1,368 @@
+"""Plot numbers of a lecture or report: lines, points, bars (grouped or stacked), steps.
+
+    figure(narrative, "fig3")     '<svg role="img" …><title>Loss</title>…</svg>', also for a matplotlib figure
+    plot([Series("a", [1, 2], [3.0, 1.0])], "fig3", "Loss", "a: 2 values")
+
+A number that is not finite, or not positive on a logarithmic axis, leaves a gap. The legend is above the axes. Equal
+numbers give equal bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+
+from trace_tools.presentation.charts import svg
+from trace_tools.presentation.charts.axes import TICK, Axes, Scale, grid_up, tick_text, ticks
+from trace_tools.presentation.charts.drawing import (
+    SOFT,
+    Drawing,
+    Paint,
+    Point,
+    colour,
+    marker,
+    polyline,
+    steps,
+    width_of,
+)
+from trace_tools.trace.model import Plot, Scalar, Series
+from trace_tools.util import formats
+
+WIDTH, HEIGHT = 640.0, 270.0  # HEIGHT of the axes
+WIDE = 780.0  # a figure of machines in a report
+RIGHT, TOP, BOTTOM = 14.0, 14.0, 44.0
+ROW = 17.0  # height of a line of the legend
+NAME = 11.5  # font size of its names
+SERIES = 12  # more could not be distinguished
+LABELLED_BARS = 12
+MARKED = 30  # a line with at most so many values marks each of them
+SPARSE = 8  # marks of a longer line
+SERIES_APART = 5  # so many series have marks at different values
+JOINED = 40  # most points of one of several series that are joined by a curve
+LARGEST = 1e300  # largest number that is drawn; an axis extends beyond it, and floats end at 1.8e308
+FULL = 0.7  # share of the distance between two positions that bars fill
+STACK = 110.0  # largest width of a stack of bars
+
+
+def figure(told: Plot, prefix: str) -> str | None:
+    """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None if it has no numbers."""
+    title = told.title or " against ".join(label for label in (told.y_label, told.x_label) if label) or "Figure"
+    words = describe(told)
+    if told.svg:
+        return svg.clean(told.svg, prefix, title, words)
+    labels, log = (told.x_label or "", told.y_label or ""), (told.x_scale == "log", told.y_scale == "log")
+    return plot(told.series[:SERIES], prefix, title, words, labels=labels, log=log)
+
+
+def describe(told: Plot) -> str:
+    """Describe a plot in words, for readers who cannot see it."""
+    if told.text and not told.series:  # a matplotlib figure, which has a description
+        return told.text
+    axes = [f"{name}: {label}" for name, label in (("across", told.x_label), ("up", told.y_label)) if label]
+    parts = [", ".join(axes)] if axes else []
+    for series in told.series[:SERIES]:
+        heights = [y for y in map(height, series.y) if math.isfinite(y)]
+        if heights:
+            unit = formats.unit_of(told.y_label or "")
+            decimal = told.y_scale == "log" or formats.is_decimal(heights)
+            low, high = (_height_text(end, unit, decimal=decimal) for end in (min(heights), max(heights)))
+            name = formats.one_line(series.name, 60)
+            ends = f"of {low}" if low == high else f"from {low} to {high}"
+            parts.append(f"{name}: {formats.plural(len(series.y), 'value')} {ends}")
+    return ". ".join(parts) + "." if parts else "A drawing."
+
+
+def bars(
+    groups: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[float | None]]],
+    prefix: str,
+    title: str,
+    write: Callable[[float], str],
+) -> str | None:
+    """Draw one bar per machine in each group on a logarithmic axis; `rows` are (machine, heights)."""
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{group} {write(h)}" for group, h in zip(groups, row, strict=True) if h)
+        for name, row in rows
+    )
+    series = [Series(name, list(groups), list(row), "bars") for name, row in rows]
+    return plot(series, prefix, title, words, log=(False, True), write=write, machines=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The n-th series as floats; nan is a gap."""
+
+    place: int
+    name: str
+    style: str
+    x: list[float]
+    y: list[float]
+    below: list[float]  # the lower ends of its bars
+    width: float  # of its stroke
+    opacity: Paint
+    dashes: str
+
+
+def plot(
+    series: Sequence[Series],
+    prefix: str,
+    title: str,
+    description: str,
+    *,
+    labels: tuple[str, str] = ("", ""),
+    log: tuple[bool, bool] = (False, False),
+    linear_to: float = 0,
+    write: Callable[[float], str] | None = None,
+    machines: bool = False,
+) -> str | None:
+    """Draw series on two axes with labels; None if there are no numbers.
+
+    Heights are formatted by `write`, or else in the unit that their label names; the unit then moves to the numbers,
+    with a
+    prefix. The vertical axis may be linear near 0. If the series are `machines`, which often agree, the first line is
+    wide so
+    that it shows under the others, each has marks, and each bar has a tooltip.
+    """
+    series = [s for s in series if any(math.isfinite(height(y)) for y in s.y)]
+    if not series:
+        return None
+    names = _categories(series)
+    log_up = log[1] and any(height(y) > 0 for s in series for y in s.y)
+    sampled = [] if names else _sampled(series)
+    lines = []
+    stacked: dict[float, float] = defaultdict(float)  # height of the stack at each position
+    for place, s in enumerate(series):
+        x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
+        style, below = "line" if s in sampled else s.style, [0.0] * len(y)
+        if style == "stacked" and log_up:  # sums have no meaning on a logarithmic axis
+            style = "bars"
+        elif style == "stacked":
+            y = [max(part, 0.0) for part in y]
+            for number, (at, part) in enumerate(zip(x, y, strict=False)):
+                below[number] = stacked[at]
+                stacked[at] += part if math.isfinite(part) else 0
+        width, opacity = (1.9, "") if not machines else (1.3, "") if place else (4.0, 0.4)
+        pen = width, opacity, "" if place < 6 else "6 4"
+        lines.append(_Line(place, formats.one_line(s.name, 60), style, x, y, below, *pen))
+    standing = [line for line in lines if line.style in ("bars", "stacked")]
+    beside = [line for line in lines if line.style == "bars"]
+    places = sorted({x for line in standing for x in line.x if math.isfinite(x)})
+    gap = min((b - a for a, b in pairwise(places)), default=1.0)  # the smallest distance between two positions of bars
+
+    xs, ys = [x for line in lines for x in line.x], [*stacked.values(), *(y for line in lines for y in line.y)]
+    log_across = log[0] and not names and any(x > 0 for x in xs)
+    first, last = _span(xs, log=log_across, margin=0.02)
+    if standing:
+        first, last = max(first - 0.6 * gap, first / 2 if log_across else -math.inf), last + 0.6 * gap
+    elif names:
+        first, last = -0.5, len(names) - 0.5
+    low, high = _span(ys, log=log_up, margin=0.08, floor=bool(standing))
+    unit, decimal = formats.unit_of(labels[1]), log_up or formats.is_decimal([*stacked.values(), *ys])
+    told = write or partial(_height_text, unit=unit, decimal=decimal)
+    across_unit = formats.unit_of(labels[0])
+    labels = labels[0] if across_unit is None or names else "", labels[1] if unit is None or write else ""
+    write = write or partial(tick_text, unit=unit, decimal=decimal)
+    marks = ticks(low, high, log=log_up, binary=unit in formats.BYTE_UNITS and not decimal)
+    if linear_to and log_up:
+        low, high = 0.0, max(1.5 * high, linear_to)
+        marks = [0.0, *(t for n in range(10) if (t := linear_to * 32.0**n) <= high)]
+
+    width = WIDE if machines else WIDTH
+    legend = _legend_rows(lines, width)
+    top = TOP + ROW * len(legend) + (ROW if labels[1] else 0.0)
+    left = 14 + max((width_of(write(tick), TICK) for tick in marks), default=20.0)
+    across = Scale(first, last, left, width - RIGHT, log_across)
+    axes = Axes(across, Scale(low, high, top + HEIGHT, top, log_up, linear_to))
+    drawing = Drawing(width, top + HEIGHT + BOTTOM)
+    for number, row in enumerate(legend):
+        for right, line in row:
+            _draw_name(drawing, (left + right, 12 + ROW * number), line, machines=machines)
+    drawing.text((4, top - 9), formats.one_line(labels[1], 80), size=12)
+    grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
+    drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
+    numbers = [] if names else ticks(first, last, log=log_across)
+    # integers, such as numbers of runs, have no ticks between them
+    if all(type(at) is int for s in series for at in s.x):
+        numbers = [tick for tick in numbers if math.isclose(tick, round(tick))]
+    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick, across_unit)) for tick in numbers)]:
+        drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4), stroke=SOFT)
+        drawing.text((across(tick), top + HEIGHT + 17), words, size=TICK, anchor="middle")
+    middle = (left + across.end) / 2
+    drawing.text((middle, top + HEIGHT + 37), formats.one_line(labels[0], 80), size=12, anchor="middle")
+    for line in lines:
+        if line.style == "bars":
+            _bars(drawing, axes, line, (beside.index(line), len(beside), gap), told, tips=machines)
+        elif line.style == "stacked":
+            _stack(drawing, axes, line, gap, told)
+        else:
+            _curve(drawing, axes, line, machines=machines)
+    for at, total in stacked.items():
+        if axes.at(at, total) is not None:
+            spot = axes.across(at), axes.up(total) - 5
+            drawing.text(spot, told(total), size=TICK, anchor="middle")
+    return drawing.svg(prefix, title, description)
+
+
+def height(value: Scalar) -> float:
+    """Return a number to plot; nan if it is not finite or too large for the axis."""
+    if not isinstance(value, (bool, int, float)):
+        return math.nan
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.nan
+    return number if abs(number) <= LARGEST else math.nan
+
+
+def _height_text(height: float, unit: str | None, *, decimal: bool) -> str:
+    """Format a height to four digits, whole numbers without decimals."""
+    if unit is not None:
+        return formats.quantity(height, unit, decimal=decimal)
+    return formats.number(int(height) if height.is_integer() else height)
+
+
+def _categories(series: Sequence[Series]) -> list[Scalar]:
+    """Return the positions across if they are names, or the few numbers under bars; an empty list for a numeric
+    axis.
+    """
+    places = list(dict.fromkeys(x for one in series for x in one.x))
+    named = any(isinstance(x, str) for x in places)
+    few_bars = all(one.style in ("bars", "stacked") for one in series) and len(places) <= LABELLED_BARS
+    return places if (named and len(places) <= 60) or few_bars else []
+
+
+def _sampled(series: Sequence[Series]) -> list[Series]:
+    """Return those of several series of points that sample a function: few points, in order along x.
+
+    A series whose positions are a subset of another one's highlights points on that curve, and is not joined.
+    """
+    points = [one for one in series if one.style == "points" and len(series) > 1]
+    places = [list(map(height, one.x)) for one in points]
+    found = []
+    for one, xs in zip(points, places, strict=True):
+        in_order = all(before < after for before, after in pairwise(xs))
+        if 2 < len(xs) <= JOINED and in_order and not any(set(xs) < set(other) for other in places):
+            found.append(one)
+    return found
+
+
+def _tick(place: Scalar) -> str:
+    return formats.one_line(place if isinstance(place, str) else "–" if place is None else formats.number(place, 4), 18)
+
+
+def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = False) -> tuple[float, float]:
+    """Return the ends of an axis, slightly beyond the numbers; bars start at 0, or at a power of ten."""
+    known = [n for n in numbers if math.isfinite(n) and (n > 0 or not log)]
+    low, high = min(known, default=1.0), max(known, default=1.0)
+    if log:
+        low = max(10.0 ** math.floor(math.log10(low) - 0.3) if floor else low, 1e-300)
+        beyond = max((high / low) ** margin, 1.05)
+        return low if floor else max(low / beyond, 1e-300), min(high * beyond, 1e300)
+    beyond = (high - low) * margin or abs(high) * margin or 1.0
+    if floor:
+        return (low - beyond if low < 0 else 0.0), (high + beyond if high > 0 else 0.0)
+    return low - beyond, high + beyond
+
+
+def _curve(drawing: Drawing, axes: Axes, line: _Line, *, machines: bool) -> None:
+    """Draw a series as a line, a staircase or points; gaps interrupt it."""
+    pairs = [axes.at(x, y) for x, y in zip(line.x, line.y, strict=False)]
+    runs = [[p for p in run if p] for known, run in groupby(pairs, key=bool) if known]
+    if line.style != "points":
+        path = "".join(steps(run, run[-1][0]) if line.style == "steps" else polyline(run) for run in runs)
+        pen = {"stroke_opacity": line.opacity, "stroke_dasharray": line.dashes}
+        drawing.path(path, stroke=colour(line.place), fill="none", width=line.width, **pen)
+    if line.style != "steps" or machines:
+        for at in _marked([at for run in runs for at in run], line):
+            marker(drawing, at, line.place, 3.6 if line.style == "points" else 2.6)
+
+
+def _marked(spots: list[Point], line: _Line) -> list[Point]:
+    """Return the points with a mark: all if there are few, else some, at different positions for each series."""
+    if line.style == "points" or len(spots) <= MARKED:
+        return spots
+    stride = -(-len(spots) // SPARSE)
+    return spots[(line.place * stride) // SERIES_APART % stride :: stride]
+
+
+def _bars(
+    drawing: Drawing,
+    axes: Axes,
+    line: _Line,
+    which: tuple[int, int, float],
+    write: Callable[[float], str],
+    *,
+    tips: bool,
+) -> None:
+    """Draw the bars of a series next to the others', with their heights if there are few."""
+    number, count, gap = which
+    wide = FULL * gap / count
+    floor = axes.up.start if axes.up.log else axes.up(0)
+    for x, y in zip(line.x, line.y, strict=False):
+        left, right = (x + (number - count / 2 + side) * wide for side in (0, 1))
+        if axes.across.log:
+            left, right = (max(end, 1e-300) if x > 0 else math.nan for end in (left, right))
+        at = axes.at(left, y)
+        if at is None:
+            continue
+        across = axes.across(right) - at[0]
+        size = max(across - 1, 0.5), abs(floor - at[1])
+        if tips:
+            with drawing.linked(None, f"{line.name}: {write(y)}"):
+                drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
+                marker(drawing, (at[0] + size[0] / 2, at[1]), line.place)
+            continue
+        drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
+        if len(line.x) * count <= LABELLED_BARS:
+            above = min(at[1], floor) - 4 if y >= 0 else max(at[1], floor) + 12
+            drawing.text((at[0] + across / 2, above), write(y), size=TICK, anchor="middle")
+
+
+def _stack(drawing: Drawing, axes: Axes, line: _Line, gap: float, write: Callable[[float], str]) -> None:
+    """Draw the bars of a series on top of the earlier ones, each with a tooltip and, if it fits, its number."""
+    for x, y, below in zip(line.x, line.y, line.below, strict=False):
+        foot, top = axes.at(x, below), axes.at(x, below + y)
+        if foot is None or top is None or not y:
+            continue
+        room = abs(axes.across(x + gap / 2) - axes.across(x - gap / 2))
+        wide, tall, words = min(FULL * room, STACK), foot[1] - top[1], write(y)
+        with drawing.linked(None, f"{line.name}: {words}"):
+            drawing.rect((top[0] - wide / 2, top[1]), (wide, max(tall - 1, 0.5)), fill=colour(line.place))
+        if tall >= TICK and width_of(words, TICK) + 8 < (room - wide) / 2:
+            drawing.text((top[0] + wide / 2 + 6, top[1] + tall / 2 + 4), words, size=TICK)
+
+
+def _legend_rows(lines: Sequence[_Line], width: float) -> list[list[tuple[float, _Line]]]:
+    """Arrange the names of several series in rows, each with its x."""
+    rows: list[list[tuple[float, _Line]]] = []
+    at = width
+    for line in lines if len(lines) > 1 else ():
+        wide = width_of(line.name, NAME) + 46
+        if at + wide > width - 60:
+            rows.append([])
+            at = 0.0
+        rows[-1].append((at, line))
+        at += wide
+    return rows
+
+
+def _draw_name(drawing: Drawing, at: Point, line: _Line, *, machines: bool) -> None:
+    x, y = at
+    if line.style in ("bars", "stacked"):
+        drawing.rect((x + 4, y - 6), (12, 11), fill=colour(line.place))
+    elif line.style != "points":
+        drawing.line(
+            (x, y),
+            (x + 22, y),
+            stroke=colour(line.place),
+            width=line.width,
+            stroke_opacity=line.opacity,
+            stroke_dasharray=line.dashes,
+        )
+    if line.style in ("points", "line") or machines:
+        marker(drawing, (x + (10 if line.style == "bars" else 11), y), line.place, 3.2)
+    drawing.text((x + 28, y + 4), line.name, size=NAME)

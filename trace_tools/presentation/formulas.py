@@ -1,0 +1,94 @@
+r"""Convert TeX formulas to MathML at build time, or to plain text for the search.
+
+    mathml(r"\frac{a}{b}")        "<math><mrow><mfrac>…</mfrac></mrow></math>"
+    readable(r"6 \times ND")      "6 × ND"
+
+A formula that cannot be converted to plain MathML is shown as TeX, with a note. Macros are refused: a few lines of them
+can expand to a formula of any size.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import lru_cache
+from xml.etree.ElementTree import Element, tostring
+
+LONGEST = 5_000  # characters of one formula
+
+_MACROS = re.compile(r"\\(?:re|provide)?newcommand|\\newenvironment|\\def\b|\\let\b|\\DeclareMathOperator")
+# Environments that the converter knows by another name, and the arguments that may follow.
+_ENVIRONMENT = re.compile(r"\\(begin|end)\{(aligned|gather)(?:ed|at)?\*?\}(?:\[[tbc]\]|\{\d\})?")
+_ESCAPED = re.compile(r"\\([_%#&${}])")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MATHML = _words(
+    "math mrow mi mn mo ms mtext mspace msub msup msubsup munder mover munderover mfrac msqrt mroot mtable mtr mtd "
+    "mstyle mpadded mphantom menclose mmultiscripts mprescripts none"
+)
+_ATTRIBUTES = _words(
+    "display displaystyle scriptlevel mathvariant mathcolor stretchy fence separator form accent accentunder lspace "
+    "rspace width height depth voffset linethickness columnalign rowspacing columnspacing columnlines rowlines "
+    "notation minsize maxsize movablelimits symmetric largeop"
+)
+
+
+_PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3, "mroot": 2}
+
+
+@lru_cache(maxsize=4096)
+def mathml(tex: str, *, display: bool = False) -> str:
+    """Return a formula as MathML, or as TeX if it cannot be converted to plain MathML."""
+    from latex2mathml.converter import convert_to_element  # the import takes 40 ms, and many pages have no formula
+
+    try:
+        if len(tex) > LONGEST or _MACROS.search(tex):
+            raise ValueError("too long, or with macros")
+        known = _ENVIRONMENT.sub(_renamed, tex)
+        element = convert_to_element(known, display="block" if display else "inline")
+        _check(element)
+    except Exception:  # the converter raises IndexError, KeyError and its own errors
+        return f'<code class="tex" title="This formula could not be set; this is its TeX.">{html.escape(tex)}</code>'
+    for implied in ("xmlns", *(() if display else ("display",))):  # in HTML
+        element.attrib.pop(implied, None)
+    return str(tostring(element, encoding="unicode"))
+
+
+def _renamed(found: re.Match[str]) -> str:
+    """Return the converter's name for an environment: aligned or centred lines."""
+    if found[2] == "aligned":
+        return rf"\{found[1]}{{split}}"
+    return r"\begin{array}{c}" if found[1] == "begin" else r"\end{array}"
+
+
+def _check(element: Element) -> None:
+    """Unescape an element's text; raise ValueError for anything but plain MathML."""
+    for part in element.iter():
+        odd = set(part.attrib) - _ATTRIBUTES - {"xmlns"}
+        if part.tag not in _MATHML or odd or any(":" in str(v) for k, v in part.attrib.items() if k != "xmlns"):
+            raise ValueError(f"not plain MathML: {part.tag} {sorted(odd)}")
+        if len(part) != _PARTS.get(part.tag, len(part)):
+            raise ValueError(f"a part of {part.tag} is missing")
+        if part.text:
+            part.text = html.unescape(part.text)
+            if part.tag == "mtext":
+                part.text = _ESCAPED.sub(r"\1", part.text)
+            elif "\\" in part.text:
+                raise ValueError(f"unknown command {part.text}")
+
+
+def readable(tex: str) -> str:
+    """Return a formula as a line of text, without braces and commands."""
+    from latex2mathml.symbols_parser import convert_symbol
+
+    def symbol(found: re.Match[str]) -> str:
+        code = convert_symbol(found[0])
+        return chr(int(code, 16)) if code else found[1]
+
+    text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf|begin|end|left|right|[,;!: ])", " ", tex)
+    text = re.sub(r"\\([a-zA-Z]+)", symbol, _ESCAPED.sub(r"\1", text))
+    return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", text)).strip()

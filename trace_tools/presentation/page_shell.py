@@ -1,0 +1,113 @@
+"""The shell of every HTML page: templates that escape everything, and a content policy for its scripts and styles.
+
+    environment(HERE / "templates").get_template("section.html.j2").render(assets=assets("page", "search"), …)
+
+Pages and reports (`diff`) add their own templates, filters, styles and scripts.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from trace_tools.presentation import prose
+from trace_tools.util import formats
+
+HERE = Path(__file__).parent
+HALL, SECTION = "hall.js", "section.js"  # script files next to the pages, shared by all of them
+_PARTS = {
+    HALL: ("hall",),
+    SECTION: (
+        *("hanging", "folded", "drawn", "linked", "player", "machines", "floors"),
+        *("numbers", "answering", "exploring"),
+    ),
+}  # their parts, in `static/`
+
+# The icon: three memory stacks, in the colours of the figures.
+_BARS = "".join(
+    f"<path fill='{colour}' d='M{x} 28V{top}h6V28z'/>"
+    for x, top, colour in ((5, 18, "#2f6fdd"), (13, 5, "#d9480f"), (21, 12, "#1a8f58"))
+)
+FAVICON = "data:image/svg+xml," + quote(f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>{_BARS}</svg>")
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The stylesheet, the script, and the policy that allows only these."""
+
+    css: Markup
+    js: Markup
+    policy: str
+
+
+def allowed(css: str, js: str, *, beside: bool = False) -> Assets:
+    """Return a style and a script with a policy that allows their hashes and, with `beside`, script files next to
+    the page.
+    """
+    own = " 'self'" if beside else ""
+    sources = f"script-src '{source_hash(js)}'{own}; style-src '{source_hash(css)}'; img-src 'self' data:"
+    return Assets(Markup(css), Markup(js), f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'")
+
+
+def source_hash(text: str) -> str:
+    """Return the hash that names an inline style or script in a policy (Content Security Policy, level 3)."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+@lru_cache(maxsize=8)
+def assets(*names: str) -> Assets:
+    """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
+    found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
+    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
+    return allowed(_tight(css), js, beside="search" in names)
+
+
+@lru_cache(maxsize=2)
+def shared_script(file: str) -> str:
+    """Return a shared script, `HALL` or `SECTION`, with the style of the parts that it adds."""
+    found = assets(*_PARTS[file])
+    return f"{Path(file).stem}Style = {json.dumps(found.css, ensure_ascii=False)};\n{found.js}"
+
+
+def _lean(text: str) -> str:
+    """Remove indentation and comments from a style or script, since every page contains it."""
+    uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    lines = (line.strip() for line in uncommented.split("\n"))
+    code = (re.sub(r"  // [^\"'`]*$", "", line) for line in lines if not line.startswith("//"))
+    return "".join(f"{line}\n" for line in code if line)
+
+
+def _tight(css: str) -> str:
+    """Remove unnecessary blanks from a style: around braces and semicolons, after colons and commas."""
+    parts = re.split(r'("[^"]*")', css)  # quoted parts are unchanged
+    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
+    return "".join(parts)
+
+
+def environment(*folders: Path) -> Environment:
+    """Return the templates of some folders, with the filters that pages and reports share."""
+    made = Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "line": formats.one_line,
+        "plain": prose.readable_text,
+        "titled": lambda text, limit=200: Markup(prose.title_html(text, limit)),
+        "inline": lambda text: Markup(prose.inline_html(text)),
+        "plural": formats.plural,
+    }
+    made.globals["favicon"] = FAVICON
+    return made

@@ -1,0 +1,246 @@
+"""Convert a lecture's Markdown to tokens, and tokens to safe HTML.
+
+The HTML is written from markdown-it's tokens: raw HTML is shown as text, links lead only to http, https, mailto or
+relative addresses, and math becomes MathML at build time.
+
+    to_html("A *storage* of $n$ bytes.")        "<p>A <em>storage</em> of <math>…</math> bytes.</p>"
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from trace_tools.presentation.formulas import mathml, readable
+from trace_tools.presentation.varied import in_words, marked, ranges_in_words
+from trace_tools.trace.model import Varied
+from trace_tools.util import formats
+
+LONGEST = 30_000  # characters of one text: takes up to a second for each form of a page
+LONGEST_URL = 2_000
+# of the tables in one text: short rows are padded, so 2,000 rows and columns would make 4 million cells
+MOST_CELLS = 6_000
+
+Image = Callable[[str], str | None]  # maps a path to the address of the image; None: refused
+
+# a browser would break the line there
+BEFORE_PUNCTUATION = re.compile(r"<math\b(?:(?!<math\b).)*?</math>[,.;:!?)]+", re.DOTALL)
+_URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
+
+
+TERM = 5  # most words of a term
+
+
+def safe_url(url: str) -> str | None:
+    """Return `url` if it is an http, https, mailto or relative address; else None."""
+    if len(url) > LONGEST_URL or not _URL.fullmatch(url):
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme.lower() in ("http", "https"):
+        return url if parts.netloc else None
+    relative = not parts.scheme and not parts.netloc and ":" not in url.split("/")[0]
+    return url if relative or parts.scheme.lower() == "mailto" else None
+
+
+@lru_cache(maxsize=2)
+def _parser(*, tables: bool = True) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
+    parser.enable(["table", "strikethrough"] if tables else ["strikethrough"])
+    parser.disable(["html_block", "html_inline"])
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    return parser
+
+
+def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
+    """Return the tokens of a text, without its common indentation; numbers that varied are marked.
+
+    Exponents are written as on all pages, except in code.
+    """
+    tokens = marked(_parse, markdown, varied) if varied else _parse(markdown)
+    for child in chain.from_iterable(token.children or () for token in tokens):
+        if child.type in ("text", "varied"):
+            child.content = formats.tidy_exponents(child.content)
+    return tokens
+
+
+def _parse(markdown: str) -> list[Token]:
+    text = formats.visible(_dedented(markdown[:LONGEST].expandtabs(4)).replace("\r\n", "\n"))
+    if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
+        told = f"*The text goes on: it has {len(markdown):,} characters.*"
+        text = f"{formats.shorten(text, LONGEST)}\n\n{told}"
+    return _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
+
+
+def _cells(text: str) -> int:
+    """Return the most cells that the tables of a text can have: below each line of dashes, columns times rows."""
+    cells = rows = 0
+    for line in reversed(text.split("\n")):
+        rows = rows + 1 if line.strip() else 0
+        if "-" in line and not line.strip(" \t>|:-"):
+            cells += rows * (line.count("|") + 1)
+    return cells
+
+
+def _dedented(text: str) -> str:
+    """Remove the common indentation of a triple-quoted string."""
+    lines = text.split("\n")
+    margins = [len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()]
+    margin = min(margins, default=0)
+    return "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
+
+
+def headings(markdown: str) -> list[tuple[int, str]]:
+    """Return the headings of a text as (level, plain text)."""
+    tokens = parse(markdown)
+    return [
+        (int(opening.tag[1]), plain(inline)) for opening, inline in pairwise(tokens) if opening.type == "heading_open"
+    ]
+
+
+def plain(inline: Token) -> str:
+    """Return the text of an inline token without its markup."""
+    return "".join(child.content or (" " if child.type == "softbreak" else "") for child in inline.children or [])
+
+
+def passages(markdown: str) -> str:
+    """Return the words of a text without markup and headings, for the search."""
+    tokens = parse(markdown)
+    under = {id(token) for opening, token in pairwise(tokens) if opening.type == "heading_open"}
+    return " ".join(_words(token) for token in tokens if id(token) not in under)
+
+
+def terms(markdown: str) -> list[str]:
+    """Return the terms that a text introduces in bold, without whole sentences."""
+    found = []
+    for token in parse(markdown):
+        children = token.children or []
+        for opening, inside, closing in zip(children, children[1:], children[2:], strict=False):
+            if (opening.type, inside.type, closing.type) == ("strong_open", "text", "strong_close"):
+                found.append(inside.content.strip())
+    return [term for term in found if len(term.split()) <= TERM and not re.search(r"[.:!?,]$", term)]
+
+
+def _words(token: Token) -> str:
+    if token.type.startswith("math"):
+        return readable(token.content)
+    if token.type == "inline":
+        return "".join(_words(child) or (" " if child.type.endswith("break") else "") for child in token.children or [])
+    return plain(token) if token.type == "image" else token.content
+
+
+def plain_text(markdown: str) -> str:
+    """Return one line of Markdown without markup, for a contents list or a window's title."""
+    tokens = _parser().parseInline(formats.one_line(markdown, 500))
+    return "".join(plain(token) for token in tokens)
+
+
+def readable_text(markdown: str) -> str:
+    r"""Return one line of Markdown as readable text, with its math: "$n \times n$" is "n × n"."""
+    return "".join(map(_words, _parser().parseInline(formats.one_line(markdown, 500))))
+
+
+def inline_html(markdown: str) -> str:
+    """Return one line of Markdown as HTML without a paragraph and without images."""
+    tokens = _parser().parseInline(formats.one_line(markdown, 2_000))
+    return "".join(_html(token, [], lambda path: None, "range") for token in tokens)
+
+
+def title_html(markdown: str, limit: int = 200) -> str:
+    """Return a title as HTML for use inside a link: with math, without links; longer titles as plain text."""
+    text = plain_text(markdown)
+    if len(text) > limit:
+        return html.escape(formats.one_line(text, limit))
+    return re.sub(r"</?a\b[^>]*>", "", inline_html(markdown))
+
+
+def slug(text: str) -> str:
+    """Return `text` as part of an address: "Views share storage" → "views-share-storage"."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "section"
+
+
+def to_html(
+    markdown: str,
+    anchors: Sequence[str] = (),
+    image: Image = lambda path: None,
+    varied: Sequence[Varied] = (),
+    prefix: str = "range",
+) -> str:
+    """Return the HTML of a text. `anchors` are the ids of its headings; `image` maps a path to an address (None:
+    refused).
+
+    Numbers that varied show their range on hover and focus; the ids of these notes begin with `prefix`.
+    """
+    remaining = list(anchors)
+    return "".join(_html(token, remaining, image, prefix) for token in parse(markdown, varied))
+
+
+def with_range(shown: str, told: str, identity: str) -> str:
+    """Return HTML with a dotted underline and a note that appears on hover, focus and tap."""
+    tip = f'<span role="tooltip" id="{identity}">{html.escape(told)}</span>'
+    return f'<span class="varied" tabindex="0" aria-describedby="{identity}">{shown}{tip}</span>'
+
+
+def level(heading: Token) -> int:
+    """Return the level of a heading on a page: the page's title is h1, so prose begins at h2."""
+    return min(6, max(2, int(heading.tag[1])))
+
+
+def _html(token: Token, anchors: list[str], image: Image, prefix: str) -> str:
+    """Write one token and the tokens inside it; `anchors` are the ids of the remaining headings."""
+    content = html.escape(token.content)
+    match token.type:
+        case "inline":
+            inside = "".join(_html(child, anchors, image, prefix) for child in token.children or [])
+            return BEFORE_PUNCTUATION.sub(r'<span class="unbroken">\g<0></span>', inside)
+        case "text":
+            return content
+        case "varied":
+            return with_range(content, in_words(token.meta["of"]), f"{prefix}-{token.meta['number']}")
+        case "ranges":
+            lead = "" if token.meta.get("alone") else " "
+            return f'{lead}<span class="ranges">{html.escape(ranges_in_words(token))}</span>'
+        case "code_inline":
+            return f"<code>{content}</code>"
+        case "fence" | "code_block":
+            return f'<pre tabindex="0"><code>{content}</code></pre>\n'
+        case "math_inline" | "math_inline_double":
+            return mathml(token.content, display=token.type.endswith("double"))
+        case "math_block" | "math_block_label":
+            formula = mathml(token.content, display=True)
+            return f'<div class="math" tabindex="0" role="group" aria-label="Formula">{formula}</div>\n'
+        case "heading_open":
+            return f"<h{level(token)}" + (f' id="{html.escape(anchors[0])}">' if anchors else ">")
+        case "heading_close":
+            link = '<a class="permalink" href="#{}" aria-label="Link to this heading">#</a>'
+            return (link.format(html.escape(anchors.pop(0))) if anchors else "") + f"</h{level(token)}>\n"
+        case "softbreak" | "hardbreak" | "hr":
+            return {"softbreak": "\n", "hardbreak": "<br>\n", "hr": "<hr>\n"}[token.type]
+        case "link_open":
+            url = safe_url(str(token.attrs.get("href", "")))
+            title = html.escape(str(token.attrs.get("title", "")))
+            hover = f' title="{title}"' if title else ""
+            return f'<a href="{html.escape(url)}" rel="noreferrer"{hover}>' if url else "<a>"
+        case "image":
+            source, alt = image(str(token.attrs.get("src", ""))), html.escape(plain(token))
+            shown = f'<img src="{html.escape(source or "")}" alt="{alt}">'
+            return shown if source else f"<em>[{alt or 'image'}: not shown]</em>"
+    if token.hidden or not token.tag:
+        return content
+    if token.nesting < 0:
+        return f"</{token.tag}>" + ("\n" if token.block else "")
+    # a class, because inline styles are forbidden
+    align = re.search(r"text-align:(right|center)", str(token.attrs.get("style", "")))
+    start = token.attrs.get("start")
+    extra = f' class="{align[1]}"' if align else f' start="{int(start)}"' if start is not None else ""
+    return f"<{token.tag}{extra}>"

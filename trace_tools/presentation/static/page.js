@@ -1,0 +1,151 @@
+// The theme, and unfolding parts for an address or for printing.
+"use strict";
+const reveal = (element) => {
+  for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+};
+const copied = async (text) => {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {  // the clipboard is not available
+    const field = document.createElement("textarea");
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+};
+// Unpack the columns of `packing.py`: numbers are differences between neighbours, texts are indices in a table.
+const unpack = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+};
+const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
+const table = ({ of, at }) => sums(at).map((place) => of[place]);
+const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css); return sheet; };
+(() => {
+  const follow = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    reveal(target);
+    target.scrollIntoView({ block: target.classList.contains("row") ? "center" : "start" });
+  };
+
+  // If the address has no anchor, only the visible part is laid out at first.
+  const root = document.documentElement, settle = () => root.classList.add("settled");
+  if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
+  else requestAnimationFrame(() => setTimeout(settle));
+  const store = (theme) => { try { localStorage.setItem("theme", theme); } catch { /* no storage */ } };
+  const stored = () => { try { return localStorage.getItem("theme"); } catch { return null; } };
+  if (stored()) root.dataset.theme = stored();
+  const button = document.getElementById("theme");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    store(root.dataset.theme);
+  });
+
+  // Show a line's number as a link under the pointer. Links for all lines would be hundreds of tab stops.
+  document.addEventListener("pointerover", ({ target }) => {
+    const row = target.closest?.(".row:not(:has(> .code > .n))"), number = row && /L(\d+)$/.exec(row.id);
+    if (!number) return;
+    const link = Object.assign(document.createElement("a"), { className: "n", href: `#${row.id}`, textContent: number[1] });
+    link.ariaLabel = `Line ${number[1]}`;
+    row.querySelector(".code").prepend(link);
+  });
+
+  // Copy code: a button for each listing; a selection that begins in code excludes observations.
+  const heard = document.createElement("p");
+  heard.className = "hidden";
+  heard.role = "status";
+  const copier = (listing) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.ariaLabel = "Copy this code";
+    button.addEventListener("click", async (event) => {
+      event.stopPropagation();  // not a click on the line under it
+      const lines = [...listing.querySelectorAll(":scope > .row > .code > code, :scope > .unran > .row > .code > code")].map((line) => line.textContent);
+      await copied(`${lines.join("\n")}\n`);
+      button.focus();
+      button.classList.add("done");
+      heard.textContent = `Copied ${lines.length} ${lines.length === 1 ? "line" : "lines"}.`;
+      setTimeout(() => { button.classList.remove("done"); heard.textContent = ""; }, 2000);
+    });
+    listing.querySelector(":scope > .row > .code, :scope > .unran > .row > .code")?.append(button);
+  };
+  // Notes that take more lines than their code are cut to its height; a button shows the others.
+  const fitting = new ResizeObserver((entries) => entries.forEach(({ target }) =>
+    target.classList.toggle("fits", !target.classList.contains("whole") && target.scrollHeight <= target.clientHeight + 4)));
+  const unfolder = (notes) => {
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "unfold", ariaLabel: "Show all notes", ariaExpanded: "false" });
+    const unfold = (open) => { notes.classList.toggle("whole", open); button.ariaExpanded = `${open}`; };
+    button.addEventListener("click", (event) => { event.stopPropagation(); unfold(!notes.classList.contains("whole")); });
+    notes.addEventListener("toggle", ({ target }) => { if (target.open) unfold(true); }, true);
+    notes.addEventListener("focusin", ({ target }) => { if (target !== button && target.matches(":focus-visible")) unfold(true); });
+    notes.append(button);
+    fitting.observe(notes);
+  };
+  requestAnimationFrame(() => setTimeout(() => {  // after the first paint
+    document.body.append(heard);
+    document.querySelectorAll(".listing").forEach(copier);
+    document.querySelectorAll(".beside.tall").forEach(unfolder);
+  }));
+  // Wide content fades at the edge beyond which it can be scrolled.
+  const scrolls = ".scroll, .drawnbox";
+  const goOn = (boxes) => {  // measure all before changing any, because each change forces a new layout
+    const shown = boxes.filter((box) => box.checkVisibility());
+    const on = shown.map((box) => box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+    shown.forEach((box, place) => box.classList.toggle("goes-on", on[place]));
+  };
+  const fade = () => goOn([...document.querySelectorAll(scrolls)]);
+  document.addEventListener("scroll", ({ target }) => { if (target.matches?.(scrolls)) goOn([target]); }, { capture: true, passive: true });
+  for (const event of ["load", "resize"]) addEventListener(event, fade);
+  document.addEventListener("toggle", fade, true);
+  addEventListener("mousedown", ({ target }) => document.body.classList.toggle("taking", Boolean(target.closest?.(".code"))));
+
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") document.activeElement.closest(".varied")?.blur();  // its range covers the text below it
+  });
+
+  const contents = document.querySelector(".contents > details");
+  if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
+  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper, .unran, .grids)").forEach((box) => { box.open = true; }));
+  // Deeper parts stay as the reader left them.
+  document.querySelectorAll("details.deeper").forEach((box) => {
+    const key = `deeper-${box.querySelector("[id]").id}`;
+    try { if (localStorage.getItem(key)) box.open = true; } catch { return; }
+    box.addEventListener("toggle", () => {
+      try { if (box.open) localStorage.setItem(key, "open"); else localStorage.removeItem(key); } catch { /* none */ }
+    });
+  });
+  addEventListener("hashchange", follow);
+  follow();
+  addEventListener("load", () => {
+    follow();  // again, after scripts have added content above it; without animation
+    root.classList.add("moving");
+  });
+
+  // Remember the reader's position in sections; the first page links to it.
+  const place = `place-${document.querySelector(".bar .home").textContent}`;
+  const again = document.getElementById("again");
+  const title = document.querySelector("main > h1")?.textContent;
+  if (again) {
+    try {
+      const { page, at, name } = JSON.parse(localStorage.getItem(place));
+      if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
+        again.href = page + (at ? `#${at}` : "");
+        again.querySelector("small").textContent = name;
+        again.hidden = false;
+      }
+    } catch { /* no position yet, or no storage */ }
+  } else if (document.querySelector(".contents [aria-current=page]")) {
+    addEventListener("pagehide", () => {
+      const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2);
+      const entry = { page: location.pathname.split("/").slice(-2).join("/"), at: passed.at(-1)?.id ?? "", name: title };
+      try { localStorage.setItem(place, JSON.stringify(entry)); } catch { /* no storage */ }
+    });
+  }
+})();

@@ -1,0 +1,512 @@
+// The player: step through the run, one statement at a time.
+//
+// `player.py` packed the steps into columns: stops (each step's position), frames (calls), seen (the values observed
+// at a stop, in order). A stop is an index in these columns; readers see its `number`. The panel shows the state after
+// a stop's statement: values observed on the line of a call are shown at that line, not inside the call. No state is
+// stored per step; it is computed at each key press. The slides (`hall.js`, called the hall in this code) are loaded
+// when they are first opened.
+(() => {
+  const CHANGES = ["", "new", "changed", "written", ""];
+  const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
+  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
+  const $ = (id) => document.getElementById(id);
+  const main = $("text"), panel = $("panel");
+  if (!panel || typeof DecompressionStream === "undefined") return;
+
+  const make = (tag, name, ...inside) => {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    made.append(...inside);
+    return made;
+  };
+
+  // --- the block ---
+
+  const grouped = (keys) => {
+    const groups = new Map();
+    keys.forEach((key, place) => (groups.get(key) ?? groups.set(key, []).get(key)).push(place));
+    return groups;
+  };
+
+  const read = (packed) => {
+    const { frames, stops, seen } = packed;
+    const columns = {
+      ...packed,
+      names: table(frames.name), of: frames.of, calls: frames.number, totals: frames.total,
+      number: sums(stops.number), frame: sums(stops.frame), anchor: table(stops.anchor), line: sums(stops.line),
+      code: table(stops.code), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
+      seen: { ...seen, stop: sums(seen.stop), name: table(seen.name), storage: table(seen.storage) },
+      outputs: new Map(packed.outputs),
+    };
+    columns.depth = [];
+    const depth = (frame) => (columns.depth[frame] ??= columns.of[frame] < 0 ? 0 : 1 + depth(columns.frame[columns.of[frame]]));
+    columns.of.forEach((_, frame) => depth(frame));
+    const statement = table(stops.statement);
+    columns.same = statement.map((name, stop) => `${columns.frame[stop]} ${name}`);  // one statement in one call
+    columns.executions = grouped(columns.same);
+    columns.standing = grouped(columns.anchor);
+    columns.within = grouped(columns.frame);
+    columns.seenAt = grouped(columns.seen.stop);
+    columns.seenIn = grouped(columns.seen.stop.map((stop) => columns.frame[stop]));
+    columns.noted = new Map();
+    for (const [stop, kind, text] of packed.notes) {
+      (columns.noted.get(stop) ?? columns.noted.set(stop, []).get(stop)).push([NOTES[kind], text]);
+    }
+    return columns;
+  };
+
+  const play = (steps) => {
+    const { seen } = steps, count = steps.number.length;
+    const asked = new Set();  // stops whose results the reader revealed, in predict mode
+    const modes = { animate: false, predict: false, notes: false };
+    let here = -1, before = -1, part = 0;  // shown stop, previously shown stop, outputs shown of it (@animate)
+    let marked = [];
+    let hall = null;  // once loaded; `hall.on` while slides are shown
+
+    // --- moving ---
+
+    const above = (stop) => {  // the next stop outside this call
+      for (let at = stop + 1; at < count; at++) if (steps.depth[steps.frame[at]] < steps.depth[steps.frame[stop]]) return at;
+      return -1;
+    };
+    const over = (stop, way) => {  // the nearest stop that is not inside a call
+      let at = stop + way;
+      while (steps.depth[steps.frame[at]] > steps.depth[steps.frame[stop]]) at += way;
+      return at;
+    };
+    const addressed = () => (location.hash.length > 1 ? steps.standing.get(location.hash.slice(1))?.[0] : undefined);
+    const start = () => {  // the line in the address, else the first visible one
+      if (addressed() !== undefined) return addressed();
+      const top = document.querySelector(".bar").getBoundingClientRect().bottom;
+      for (const [anchor, stops] of steps.standing) {
+        const box = $(anchor)?.getBoundingClientRect();
+        if (box && box.height && box.bottom > top) return stops[0];
+      }
+      return 0;
+    };
+    const outputs = () => (modes.animate ? steps.outputs.get(here) ?? 1 : 1);
+
+    const move = (way) => {
+      if (hall?.on) return hall.move(way);
+      const stepping = panel.hidden === false;
+      if (here < 0 || !stepping) return "lj".includes(way) ? go(here < 0 ? start() : here) : undefined;
+      if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
+      const to = { l: () => here + 1, h: () => here - 1, j: () => over(here, 1), k: () => over(here, -1),
+        u: () => above(here), Home: () => 0, End: () => count - 1 }[way]();
+      if (way === "u" && to < 0) return say("This call ends with the section.");
+      if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
+      show(to, 0);
+    };
+    const go = (stop) => (hall?.on ? hall.visit(stop) : show(stop, 0));
+
+    const stand = (stop) => {  // set the current stop and mark it on the page; -1: none yet
+      before = stop === here ? before : here;
+      here = stop;
+      mark();
+      drawRows();
+    };
+    const show = (stop, output) => {
+      part = output;
+      panel.hidden = false;
+      document.body.classList.add("stepping");
+      stand(stop);
+      if (modes.animate) uncoverPage();
+      drawPanel();
+      $("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
+      $("step-done").value = steps.number[here];
+      scroll();
+      later();
+    };
+    const stop = () => {
+      panel.hidden = true;
+      document.body.classList.remove("stepping");
+      uncoverPage();
+      drawRows();
+    };
+
+    // --- on the page ---
+
+    const stack = () => {  // innermost first: [frame, the stop in it]
+      const calls = [];
+      for (let at = here; at >= 0; at = steps.of[steps.frame[at]]) calls.push([steps.frame[at], at]);
+      return calls;
+    };
+    const placeOf = (stop) => {  // a line that is not on the page is shown at the line before it, in its call
+      const within = steps.within.get(steps.frame[stop]);
+      let at = within.indexOf(stop);
+      while (!hall?.on && steps.code[within[at]]) at--;  // slides have their own positions
+      return $(steps.anchor[within[at] ?? stop]);
+    };
+    const mark = () => {
+      for (const [element, name] of marked) {
+        element.classList.remove(name);
+        element.removeAttribute("aria-current");
+      }
+      marked = stack().map(([, stop], depth) => [placeOf(stop), depth ? "caller" : "current"])
+        .filter(([element], place, all) => element && all.findIndex(([other]) => other === element) === place);
+      for (const [element, name] of marked) element.classList.add(name);
+      marked[0]?.[0].setAttribute("aria-current", "step");
+    };
+    const scroll = () => {
+      const at = placeOf(here);
+      if (!panel.contains(document.activeElement)) panel.scrollTop = 0;  // a slider stays under the finger that moves it
+      if (!at) return;
+      reveal(at);
+      at.scrollIntoView({ block: "nearest", behavior: "instant" });
+    };
+
+    // Next to a line that ran several times, show the results of the current call and iteration.
+    const alive = new Map();  // row → [key of the shown stop, the element that shows it]
+    const renamed = new Map();  // summary of a call → its original text
+    const rowsOf = new Map();  // frame → its rows, with their steps in this call
+    const rows = (frame) => {
+      if (!rowsOf.has(frame)) rowsOf.set(frame, grouped(steps.within.get(frame).map((stop) => steps.anchor[stop])));
+      return rowsOf.get(frame);
+    };
+    const drawRows = () => {
+      const wanted = new Map(), called = new Map();
+      if (!panel.hidden || hall?.on) for (const [frame] of stack()) {
+        const within = steps.within.get(frame);
+        for (const [anchor, places] of rows(frame)) {
+          if (wanted.has(anchor) || steps.standing.get(anchor).length < 2) continue;
+          let low = 0, high = places.length;  // the last one that began
+          while (low < high) { const middle = (low + high) >> 1; if (within[places[middle]] > here) high = middle; else low = middle + 1; }
+          wanted.set(anchor, low ? within[places[low - 1]] : -1);
+        }
+        const summary = $(steps.anchor[within[0]])?.closest(".called")?.firstElementChild;
+        if (summary && !called.has(summary)) called.set(summary, steps.calls[frame]);
+      }
+      for (const [anchor, [, told]] of alive) if (!wanted.has(anchor)) {
+        told.parentElement.classList.remove("alive");
+        if (told.nextElementSibling) told.remove(); else told.parentElement.remove();
+        alive.delete(anchor);
+      }
+      for (const [anchor, stop] of wanted) {
+        const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${isCovered(stop)} ${stop + (steps.inside[stop] ?? 0) < here}`;
+        if (shown === key) continue;
+        const row = $(anchor), told = old ?? make("div", "live");
+        if (!row?.matches(".row")) continue;
+        const beside = old?.parentElement ?? row.querySelector(".beside") ?? make("div", "beside");
+        if (!beside.parentElement) row.querySelector(".code").after(beside);
+        told.replaceChildren(...toldOf(stop));
+        if (!old) { beside.prepend(told); beside.classList.add("alive"); }
+        alive.set(anchor, [key, told]);
+      }
+      for (const [summary, said] of renamed) if (!called.has(summary)) { summary.lastChild.data = said; renamed.delete(summary); }
+      for (const [summary, number] of called) {
+        const text = summary.lastChild;
+        if (text.nodeType !== Node.TEXT_NODE) continue;
+        if (!renamed.has(summary)) renamed.set(summary, text.data);
+        text.data = renamed.get(summary).replace(/call [\d,]+ of/, `call ${number.toLocaleString("en")} of`);
+      }
+    };
+    const toldOf = (stop) => {
+      if (stop < 0) return [];
+      const list = steps.executions.get(steps.same[stop]), told = [];
+      if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
+      if (isCovered(stop)) return told;
+      for (const entry of steps.seenAt.get(stop) ?? []) {
+        if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
+        told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
+      }
+      for (const [kind, text] of steps.noted.get(stop) ?? []) if (kind !== "printed") told.push(make("span", kind, kind === "held" ? "✓" : SIGNS[kind] + text));
+      return told;
+    };
+
+    // Animate mode: each piece of the page, with the position that reveals it.
+    let pieces = null;
+    const arrange = () => {
+      const said = new Map(), counts = new Map();
+      for (const [number, stop] of steps.said) {
+        const nth = counts.get(stop) ?? 0;
+        counts.set(stop, nth + 1);
+        said.set(`said-${number}`, stop + (steps.outputs.has(stop) ? nth / 1000 : 0));
+      }
+      const own = (element) => said.get(element.id) ?? steps.standing.get(element.id)?.[0];
+      const leaves = [...main.querySelectorAll(".row, .under > :not(.called), .prose, .note, .reference, figure, h2, h3, h4, h5, h6")]
+        .filter((leaf) => !leaf.parentElement.closest(".prose, .note, figure"));
+      const at = leaves.map((leaf) => own(leaf.closest(".under")?.contains(leaf) && !leaf.matches(".row, .prose, .note")
+        ? leaf.closest(".under").previousElementSibling : leaf));
+      for (let place = at.length - 2; place >= 0; place--) at[place] ??= at[place + 1];  // revealed with the next piece
+      for (let place = 1; place < at.length; place++) at[place] ??= at[place - 1];
+      pieces = new Map();
+      leaves.forEach((leaf, place) => {
+        for (let box = leaf; box !== main; box = box.parentElement) {
+          pieces.set(box, Math.min(pieces.get(box) ?? Infinity, at[place] ?? 0));
+        }
+      });
+    };
+    const uncoverPage = () => {
+      if (!pieces && !modes.animate) return;
+      if (!pieces) arrange();
+      const until = modes.animate && !panel.hidden ? here + part / 1000 : Infinity;
+      for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
+    };
+
+    // Predict mode: hide the notes and output of a line until the reader reveals them, and the text below a question until
+    // it is answered.
+    const coverPage = () => {
+      document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
+      document.querySelectorAll(".covered, .untold").forEach((covered) => covered.classList.remove("covered", "untold"));
+      if (!modes.predict) return;
+      for (const box of main.querySelectorAll(".beside, .under > pre")) {
+        const button = make("button", "cover", "What do you expect? Show");
+        button.type = "button";
+        box.classList.add("covered");
+        if (box.tagName === "PRE") box.before(button); else box.prepend(button);
+      }
+      for (const question of main.querySelectorAll(".ask:not(.right):not(:has(> .solution[open]))")) {
+        for (const piece of below(question)) piece.classList.add("untold");
+      }
+    };
+    function* below(question) {  // the text up to the next question or heading
+      for (let piece = question.nextElementSibling; piece && !piece.matches(".ask, section"); piece = piece.nextElementSibling) {
+        if (!piece.matches(".listing, details")) yield piece;
+      }
+    }
+    main.addEventListener("toggle", ({ target }) => {  // a correct answer unfolds the solution
+      if (target.matches(".ask > .solution[open]")) for (const piece of below(target.parentElement)) piece.classList.remove("untold");
+    }, true);
+    const ask = (button) => {
+      const covered = button.closest(".covered") ?? button.nextElementSibling;
+      for (const stop of steps.standing.get(button.closest(".row")?.id) ?? []) asked.add(stop);
+      covered.classList.remove("covered");
+      button.remove();
+      drawRows();
+    };
+    const askHere = () => {
+      if (here < 0 || !modes.predict) return;
+      asked.add(here);
+      const row = $(steps.anchor[here]);
+      const under = row?.nextElementSibling?.matches(".under") ? row.nextElementSibling : null;
+      for (const button of [...(row?.querySelectorAll("button.cover") ?? []), ...(under?.querySelectorAll(":scope > button.cover") ?? [])]) ask(button);
+      drawPanel();
+      say(spoken());
+    };
+
+    // --- the panel ---
+
+    const isKnown = (entry, at) => {
+      const stop = seen.stop[entry];
+      return seen.change[entry] >= 8 ? stop <= at : stop === at || (stop < at && stop + steps.inside[stop] < at);
+    };
+    const known = (frame) => {  // name → the last known entry with its value
+      const found = new Map();
+      for (const entry of steps.seenIn.get(frame) ?? []) {
+        if (seen.stop[entry] > here) break;
+        if (!isKnown(entry, here)) continue;
+        if (seen.change[entry] === 4) found.delete(seen.name[entry]);
+        else found.set(seen.name[entry], entry);
+      }
+      return found;
+    };
+    const isFresh = (entry) => (before >= 0 && before < here ? !isKnown(entry, before) : seen.stop[entry] === here);
+    const isCovered = (stop) => modes.predict && !asked.has(stop);
+
+    const gridOf = (text) => {
+      const grid = make("table", "grid");
+      for (const line of text.split("\n")) grid.append(make("tr", "", ...line.split("\t").map((cell) => make("td", "", cell))));
+      const box = make("div", "gridbox", grid);
+      box.tabIndex = 0;
+      box.role = "group";
+      box.ariaLabel = "Elements";
+      return box;
+    };
+    const labelled = (storage) => {
+      const place = seen.shared.indexOf(storage);
+      return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
+    };
+    const showButton = (stop) => {
+      const button = make("button", "cover", "Show");
+      button.type = "button";
+      button.dataset.stop = stop;
+      return button;
+    };
+    const variable = (entry, change) => {
+      const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);  // line breaks allowed in an expression
+      const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("wbr"), part]).slice(1)));
+      row.firstChild.scope = "row";
+      if (isCovered(seen.stop[entry])) {
+        row.append(make("td", "", showButton(seen.stop[entry])));
+        return row;
+      }
+      const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
+      if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
+      const told = { alias: "written through another name" }[change] ?? change;
+      if (told) cell.append(make("small", "", told));
+      row.append(cell);
+      return row;
+    };
+
+    const boxes = [];  // one per depth of the stack, kept so that a slider keeps its focus
+    const boxAt = (depth) => {
+      if (boxes[depth]) return boxes[depth];
+      const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
+      const empty = make("p", "where", "No values inspected in this call yet.");
+      slider.type = "range";
+      slider.min = 1;
+      label.append(text, slider);
+      const box = make("section", "", title, label, empty, make("table", "vars", body));
+      const made = (boxes[depth] = { box, title, slider, label, text, empty, body, list: [] });
+      slider.addEventListener("input", () => go(made.list[slider.value - 1]));
+      panel.append(box);
+      return made;
+    };
+    const drawFrame = ([frame, stop], depth, names, writes) => {
+      const { box, title, slider, label, text, empty, body } = boxAt(depth);
+      const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
+      box.hidden = false;
+      const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
+      title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", ` at line ${steps.line[stop]}`)] : []));
+      label.hidden = list.length < 2;
+      slider.max = list.length;
+      slider.value = list.indexOf(stop) + 1;
+      text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
+      empty.hidden = depth > 0 || names.size > 0;
+      const rank = ["alias", ""], told = [...names.values()].map((entry) => {
+        const storage = seen.storage[entry];
+        return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
+      });
+      told.sort(([, one], [, other]) => rank.indexOf(one) - rank.indexOf(other));  // changed names first
+      body.replaceChildren(...told.map(([entry, change]) => variable(entry, change)));
+    };
+    const head = make("div", "at");
+    head.id = "step-at";
+    panel.append(head);
+    const drawPanel = () => {
+      const calls = stack(), names = calls.map(([frame]) => known(frame)), writes = new Set();
+      for (const found of names) {
+        for (const entry of found.values()) {
+          if (isFresh(entry) && seen.change[entry] % 8 === 3 && !isCovered(seen.stop[entry])) writes.add(seen.storage[entry]);
+        }
+      }
+      drawHead();
+      calls.forEach((call, depth) => drawFrame(call, depth, names[depth], writes));
+      for (const { box, body } of boxes.slice(calls.length)) {
+        box.hidden = true;
+        body.replaceChildren();
+      }
+    };
+    const drawHead = () => {
+      const time = steps.time[here] ? ` · ${steps.time[here]}` : "";
+      const lines = [make("p", "where", `line ${steps.line[here]}${time}`)];
+      if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
+      const notes = steps.noted.get(here) ?? [];
+      if (notes.length && isCovered(here)) {
+        lines.push(showButton(here));
+      } else {
+        for (const [kind, text] of notes) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
+      }
+      head.replaceChildren(...lines);
+    };
+
+    // --- updated with a delay: the address, and the text for screen readers ---
+
+    let waiting = 0;
+    const say = (text) => { $("step-said").textContent = text; };
+    const spoken = () => {
+      const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
+      if (isCovered(here)) return place;
+      const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
+      const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
+      return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
+    };
+    const settle = () => {
+      say(hall?.on ? hall.spoken() : spoken());
+      try { history.replaceState(null, "", hall?.on ? hall.address() : `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
+    };
+    const later = () => { clearTimeout(waiting); waiting = setTimeout(settle, 250); };
+
+    // --- modes ---
+
+    const setMode = (name, on) => {
+      modes[name] = on;
+      $(`mode-${name}`).checked = on;
+      if (name === "notes") document.querySelectorAll("details.note").forEach((note) => { note.open = on; });
+      if (name === "predict") coverPage();
+      if (name === "animate") { part = 0; uncoverPage(); }
+      if (here >= 0 && !panel.hidden) drawPanel();
+      drawRows();
+    };
+    const toggle = (name) => {
+      setMode(name, !modes[name]);
+      try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
+      say(`${{ animate: "Reveal step by step", predict: "Predict first", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
+    };
+
+    // --- the slides ---
+
+    let loading = null;
+    const inHall = (place) => {
+      loading ??= new Promise((done, fail) => {
+        document.head.append(Object.assign(document.createElement("script"), { src: "hall.js", onload: done, onerror: fail }));
+      }).then(() => {
+        hall = lectureHall({ steps, make, stand, stop, say, spoken, later, over, start, here: () => here });
+      });
+      loading.then(() => hall.enter(place), () => {
+        loading = null;
+        say($("step-now").textContent = "Cannot load hall.js, which belongs next to this page.");
+      });
+    };
+
+    // --- events ---
+
+    const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
+    const letters = { A: () => toggle("animate"), Q: () => toggle("predict"), P: () => inHall(""), N: () => toggle("notes"), s: askHere,
+      "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
+    document.addEventListener("keydown", (event) => {
+      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
+      const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as in edtrace, or without
+      if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+      if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
+      if (hall?.on && (hall.key(event) || !"?sq".includes(key.toLowerCase()))) return;
+      const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
+      if ((arrow || key === "Home" || key === "End") && own) return;  // these keys move a slider or scroll a table
+      if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape", "s"].includes(key)) return;  // outside the player, these keys scroll
+      if (event.shiftKey && arrow) move({ ArrowRight: "j", ArrowLeft: "k" }[key] ?? KEYS[key]);
+      else if (["h", "j", "k", "l", "u", "Home", "End"].includes(key) || arrow) move(KEYS[key] ?? key);
+      else if (letter) letter();
+      else return;
+      event.preventDefault();
+    });
+    document.addEventListener("click", (event) => {
+      const { target } = event, cover = target.closest("button.cover");
+      if (cover && panel.contains(cover)) { asked.add(Number(cover.dataset.stop)); drawPanel(); } else if (cover) ask(cover);
+      const machine = target.closest(".seg a");
+      if (machine && !panel.hidden) machine.hash = `#step-${steps.number[here]}`;
+      const row = target.closest(".code") && !target.closest("a") && target.closest(".row");
+      const stops = row && !String(getSelection()) && steps.standing.get(row.id);
+      if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);  // a second click on the line goes to its next execution
+    });
+    for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
+    $("hall-open").addEventListener("click", letters.P);
+    let touched = null;  // start of a swipe, outside elements that scroll sideways
+    document.addEventListener("touchstart", ({ target, touches: [at, second] }) => {
+      touched = second || target.closest("input, .scroll, .gridbox, .drawnbox, dialog") ? null : at;
+    }, { passive: true });
+    document.addEventListener("touchend", ({ changedTouches: [at] }) => {
+      const across = touched && at.clientX - touched.clientX;
+      if (Math.abs(across) < 45 || Math.abs(across) < 2 * Math.abs(at.clientY - touched.clientY)) return;
+      if (!panel.hidden || hall?.on) move(hall?.on ? (across < 0 ? "on" : "back") : across < 0 ? "l" : "h");
+    });
+    $("step-help").addEventListener("click", letters["?"]);
+    $("keys-close").addEventListener("click", () => $("keys").close());
+    for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
+
+    const open = () => {  // go to the step in the address, or while stepping to its line
+      const place = /^#(?:hall|presenter)\b.*/.exec(location.hash)?.[0];
+      if (place || hall?.on) return inHall(place ?? location.hash);
+      const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
+      if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
+      else if (addressed() !== undefined && !panel.hidden) go(addressed());
+    };
+    addEventListener("hashchange", open);
+    matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another element scrolls
+    $("player").hidden = $("step-done").hidden = false;
+    try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
+    open();
+  };
+
+  // After the first paint. If the steps cannot be unpacked, the page works without a player.
+  requestAnimationFrame(() => setTimeout(() => unpack(sectionData.steps).then(read).then(play, () => {})));
+})();

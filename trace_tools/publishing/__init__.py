@@ -1,1 +1,0 @@
-"""Several traces → one site: pages of each (`rendering`), with the others beside them (`comparing`)."""

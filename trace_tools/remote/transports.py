@@ -1,0 +1,231 @@
+"""Build the command that reaches a machine and runs a trace there: a shell script for `sh`, `ssh` or `srun`.
+
+command_for(entry, archive_bytes, asked, beside, key)      ["ssh", "-T", …, "--", "gpu-box", "sh -c '…'"]
+
+The script reads the archive from its standard input, unpacks it in a new folder, runs the tools there and removes the
+folder. After the archive, its input is the connection: when that closes, the run ends, and so does a Slurm job. Prompts
+for a key, a password or an unknown host fail. No environment is sent.
+
+A `batch` job uses a folder named by `key`, the digest of the archive and request, so that the same request finds the
+same
+job again. The folder is removed when a line `ok` confirms that the trace has arrived, or when the job failed.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import string
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trace_tools.remote.bundle import Parcel
+from trace_tools.remote.inventory import Entry
+from trace_tools.remote.worker import MARK
+
+SSH = (
+    "-T", "-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oConnectTimeout=15", "-oServerAliveInterval=15",
+    "-oServerAliveCountMax=4", "-oForwardAgent=no", "-oForwardX11=no", "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no", "-oLogLevel=ERROR", "-oControlMaster=no",
+)  # fmt: skip
+KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME")  # of our environment, for ssh itself
+EXPORTED = "HOME,PATH,USER,LOGNAME,TMPDIR,LANG"  # of the environment of srun, for the job
+KEY = 16  # characters of a key in the name of a batch job's folder
+PLAIN = frozenset(f"{string.ascii_letters}{string.digits} ./_-")  # not special in any shell
+REFUSED = 73  # the script's exit status if the machine cannot take the archive
+OPTIONS = {"partition": "--partition", "constraint": "--constraint", "account": "--account", "qos": "--qos"}
+OPTIONS |= {"gres": "--gres", "cpus": "--cpus-per-task", "time": "--time"}
+
+# `exec 3<&0` keeps the connection for the watcher, because a background job's own input is /dev/null. `setsid` makes a
+# group of everything that the command starts, so that ending it reaches all; srun ends its own processes and is
+# signalled alone.
+SCRIPT = """\
+umask 077
+unset SSH_CONNECTION SSH_CLIENT SSH_TTY
+base={base}
+mkdir -p "$base" && d=$(mktemp -d "$base/run-XXXXXX") || exit {refused}
+group={group} job=
+ends() {{ [ -z "$job" ] || kill -s "$1" -- "${{group:+-}}$job"; }} 2>/dev/null
+trap '[ -z "$group" ] || ends KILL; cd /; rm -rf "$d"' EXIT
+trap 'ends TERM; exit 129' HUP INT TERM
+cd "$d" && head -c {length} | tar -xzf - || exit {refused}
+exec 3<&0
+{command} </dev/null 3<&- & job=$!
+( cat <&3; ends TERM; sleep {grace}; ends KILL ) >/dev/null 2>&1 & watch=$!
+exec 3<&-
+wait $job; status=$?
+kill $watch 2>/dev/null
+exit $status
+"""
+# Another script for `batch`. The job's output goes to a file, which is read from its beginning each time. A job that
+# could not write its exit status, on a full disk, leaves no `room`: head reports why.
+BATCH = """\
+umask 077
+unset SSH_CONNECTION SSH_CLIENT SSH_TTY
+d={base}/job-{key}
+if {again} && [ -s "$d/id" ]; then scancel "$(cat "$d/id")" 2>/dev/null; rm -rf "$d"; fi
+mkdir -p "$d" && cd "$d" || exit {refused}
+if [ -s id ]; then head -c {length} >/dev/null; else
+  head -c {length} | tar -xzf - || {{ cd /; rm -rf "$d"; exit {refused}; }}
+  printf %s {job} >job.sh
+  sbatch --parsable {options} --output=said --error=error job.sh >submitted
+  status=$?; [ $status = 0 ] || {{ cd /; rm -rf "$d"; exit $status; }}
+  cut -d';' -f1 submitted >id
+fi
+id=$(cat id) sent=0 was=
+trap '[ ! -e got ] || {{ scancel "$id"; cd /; rm -rf "$d"; }} 2>/dev/null; exit 0' TERM
+exec 3<&0
+( read -r answer <&3; [ "$answer" != ok ] || : >got; kill -TERM $$ ) & watch=$!
+exec 3<&-
+while :; do
+  state=$(squeue -h -j "$id" -o '%T (%r)' 2>&1) && known=true || known=false
+  case $state in *"Invalid job id"*) known=true state= ;; esac
+  [ ! -s status ] || state=
+  size=$(cat said 2>/dev/null | wc -c)
+  [ "$size" -le "$sent" ] || {{ tail -c +$((sent + 1)) said | head -c $((size - sent)) || exit 1; sent=$size; }}
+  if [ -z "$state" ] && $known || [ -s status ]; then break; fi
+  ! $known || [ "$state" = "$was" ] || echo "sbatch: job $id ${{state% (None)}}" >&2
+  was=$state
+  sleep {poll}
+done
+if [ -s status ] && grep -q '{mark}.*"\\(end\\|why\\)"' said; then wait $watch; fi
+cat error >&2
+if [ -s status ]; then status=$(cat status); else
+  status=1
+  head -c 1000000 /dev/zero >room
+  state=$(scontrol -o show job "$id" 2>/dev/null | grep -o 'JobState=[A-Z_]*')
+  echo "Slurm ended job $id: ${{state#JobState=}}" >&2
+fi
+kill $watch 2>/dev/null
+cd /; rm -rf "$d"
+exit $status
+"""
+JOB = """\
+#!/bin/sh
+umask 077
+d=$PWD
+{command} </dev/null
+echo $? >status
+"""
+POLL_S = 2  # between two checks of a batch job
+GRACE_S = 15  # time for a remote tracer to end
+
+
+def command_for(
+    entry: Entry, archive_bytes: int, asked: Mapping[str, Any], beside: Path, key: str, *, again: bool = False
+) -> list[str]:
+    """Return the command that traces on a machine; it receives the archive on its standard input.
+
+    A batch job is named by `key`, which identifies the request; `again` ends an existing one first.
+    """
+    words = shlex.split(entry.python) if entry.python else [sys.executable if entry.engine == "local" else "python3"]
+    if entry.engine == "slurm" and not entry.batch:
+        words = ["srun", *_of_slurm(entry), *words]
+    elif entry.nodes is not None:  # the job's script runs on the first of them
+        words = ["srun", *_tasks(entry), *words]
+    command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(asked))])
+    told = {"base": _quoted(entry.folder), "length": archive_bytes, "refused": REFUSED}
+    if entry.batch:
+        job, options = shlex.quote(JOB.format(command=command)), " ".join(map(_quoted, _of_slurm(entry)))
+        found = {"key": key[:KEY], "again": str(again).lower(), "mark": MARK.strip(), "poll": POLL_S}
+        script = BATCH.format(**told, **found, job=job, options=options)
+    else:
+        group, command = ("", command) if entry.engine == "slurm" else ("$(command -v setsid)", f"$group {command}")
+        script = SCRIPT.format(**told, command=command, group=group, grace=GRACE_S)
+    host = host_of(entry)
+    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, in_any_shell(script)]
+
+
+def in_any_shell(script: str) -> str:
+    """Return a line that makes `sh` run a script in any login shell: csh takes no quoted newline and expands `!`."""
+    escaped = "".join(chr(byte) if chr(byte) in PLAIN else f"\\0{byte:03o}" for byte in script.encode())
+    return f"""sh -c 'eval "$(printf %b "{escaped}")"'"""
+
+
+def host_of(entry: Entry) -> str | None:
+    """Return the host for ssh; None to run here. SkyPilot makes each cluster an ssh host of its name."""
+    return entry.name if entry.engine == "sky" else entry.host
+
+
+def _ssh(entry: Entry, beside: Path) -> list[str]:
+    config = ["-F", str(beside / Path(entry.ssh_config).expanduser())] if entry.ssh_config else []
+    # SkyPilot's hosts are not known in advance: it writes them to ssh's configuration.
+    known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
+    return ["ssh", *config, *SSH, *known]
+
+
+def _of_slurm(entry: Entry) -> list[str]:
+    """Return Slurm's command for a task: it queues, chooses the machine, and ends the job at its time limit."""
+    given = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
+    limit = [] if entry.time else [f"--time={entry.minutes}"]
+    return [*_tasks(entry), f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+
+
+def _tasks(entry: Entry) -> list[str]:
+    return ["--ntasks=1"] if entry.nodes is None else [f"--nodes={entry.nodes}", "--ntasks-per-node=1"]
+
+
+def _quoted(word: str) -> str:
+    """Quote for a shell; `~` is the remote home folder."""
+    return f'"$HOME"/{shlex.quote(word[2:])}' if word.startswith("~/") else shlex.quote(word)
+
+
+def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the command: all of ours on this machine, only `KEPT` otherwise."""
+    return (
+        dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours} | _slurms(ours)
+    )
+
+
+def _slurms(ours: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in ours.items() if name == "SLURM_CONF"}
+
+
+def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
+    """Return one line that says why no trace arrived, from the exit status and the end of standard error."""
+    lines = [line.strip() for line in said if line.strip()]
+    text = "\n".join(lines)
+    last = lines[-1] if lines else ""
+    host = host_of(entry)
+    if host is not None and status == 255:
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text:
+            return (
+                "its host key has changed; ask its owner whether this is expected. If so, run "
+                f"`ssh-keygen -R {host}`, then connect once with `ssh {host}`"
+            )
+        if "Host key verification failed" in text or "host key is known" in text:
+            return (
+                f"its host key is not known; connect once with `ssh {host}`, compare its fingerprint with that from "
+                "its owner, and accept it"
+            )
+        if "Permission denied" in text:
+            return f"refuses the key: `ssh {host}` must log in without asking for anything"
+        return f"can't be reached: {last or 'ssh printed no error'}"
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return "its disk is full"
+    if status in (126, 127):
+        return f"can't run `{entry.python or 'python3'}` there: {last}"
+    slurm = [line.partition(": error: ")[2] for line in lines if line.startswith(("srun: error: ", "sbatch: error: "))]
+    if slurm:
+        return f"Slurm refuses: {slurm[0]}"
+    return last or f"ended with status {status} without a message"
+
+
+def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
+    """Return a task file for SkyPilot: a machine with the accelerator, and the packages of the lecture."""
+    known = packages_distributions()  # pip's name for yaml is PyYAML, if it is installed here
+    names = sorted(known.get(name, [name])[0] for name in lecture_needs)
+    wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in names]
+    setup = f"python3 -m pip install {' '.join(map(shlex.quote, wanted))}" if wanted else "python3 --version"
+    task = {
+        "name": entry.name,
+        "resources": {"accelerators": entry.accelerators},
+        "setup": setup + "\n",
+        "run": f"echo ready for {shlex.quote(parcel.lecture)}\n",
+    }
+    return yaml.safe_dump(task, sort_keys=False)

@@ -1,1 +1,0 @@
-"""Traces → pages: one document model, two writers."""

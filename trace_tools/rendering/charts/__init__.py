@@ -1,1 +1,0 @@
-"""What a trace measured → figures as SVG: time, memory, rooflines, samples, storages."""

@@ -1,5 +1,0 @@
-// A long line that a narrow column breaks goes on behind its own blanks: its rest must not look like a statement.
-for (const code of document.querySelectorAll(".code > code")) {
-  const blanks = /^ */.exec(code.textContent)[0].length;
-  if (blanks && code.textContent.length > 44) code.style.setProperty("--in", `${Math.min(blanks, 12) + 4}ch`);
-}

@@ -1,0 +1,1 @@
+"""Read the text of a lecture without running it: statements, directives, layout, mistakes."""

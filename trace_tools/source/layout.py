@@ -1,0 +1,190 @@
+r"""Cut the lines of a function into segments, each of them code or narrative.
+
+A segment is one row of a page: a simple statement, the header of a compound one, or lines without a statement
+(comments, blank lines, `else:`). Statements on one line share a segment. Calls of the lecture's vocabulary (`text`,
+`plot`, …) are narrative, and the page shows their output instead. A compound statement that contains only such calls is
+narrative.
+
+    source = cut_source("from trace_tools import text\ndef f():\n    text('a')\n    x = 1  # @inspect x\n", "l.py")
+    [s.narrative for s in source.body(source.parsed.function("f"))]   # [True, False]
+    source.lines[3]                                                   # "    x = 1"
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from trace_tools.source.directives import NAMES, RECORDED, Directive, parse_directives
+from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
+from trace_tools.source.vocabularies import narrative_calls
+
+_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)  # functions and classes are code
+_DIRECTIVE = re.compile(rf"@(?:{'|'.join(NAMES)})(?![^\W])[^#]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive lines, `first` to `last`, and their statements, with executions shown next to them."""
+
+    first: int
+    last: int
+    statements: tuple[int, ...] = ()
+    narrative: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CutSource:
+    """A parsed source with its layout. `lines` have no directives; a line that only had directives is None."""
+
+    parsed: ParsedSource
+    directives: tuple[Directive, ...]
+    lines: tuple[str | None, ...]
+    narrative: frozenset[int]  # numbers of the narrative statements
+    hidden: frozenset[int]  # numbers of the statements under `@hide`
+    stepped_over: frozenset[int]  # numbers of the statements inside one under `@stepover`
+    marks: Mapping[int, frozenset[str]]  # by statement: names of directives that affect only pages
+    bodies: Mapping[int | None, tuple[Segment, ...]]  # by the number of a `def`, or None for the module
+
+    def body(self, definition: Statement | None) -> tuple[Segment, ...]:
+        """Return the segments of a function's body (its docstring is hidden); of the module for None."""
+        return self.bodies[None if definition is None else definition.number]
+
+    def enclosing(self, number: int) -> Statement | None:
+        """Return the `def` that executes a statement in its frame; None for the module."""
+        parent = self.parsed.statements[number].parent
+        while parent is not None:
+            outer = self.parsed.statements[parent]
+            if isinstance(outer.node, FUNCTIONS):
+                return outer
+            parent = outer.parent
+        return None
+
+
+def cut_source(text: str, path: str) -> CutSource:
+    """Parse a source and mark its code, narrative and hidden statements. Raises LectureError."""
+    parsed = parse_source(text, path)
+    return _cut(parsed, parse_directives(parsed), set(narrative_calls(parsed)))
+
+
+def with_narrative(source: CutSource, more: Collection[int]) -> CutSource:
+    """Return the source with the statements in `more` marked as narrative; in the run they only emitted narrative."""
+    narrative = source.narrative | set(more)
+    return source if narrative == source.narrative else _cut(source.parsed, source.directives, narrative)
+
+
+def _cut(parsed: ParsedSource, directives: Sequence[Directive], emitting: Collection[int]) -> CutSource:
+    hidden = {d.statement for d in directives if d.name == "hide"}
+    marks: dict[int, set[str]] = {}
+    for directive in directives:
+        if directive.name not in RECORDED:
+            marks.setdefault(directive.statement, set()).add(directive.name)
+    outer = {d.statement for d in directives if d.name == "stepover"}
+    stepped_over: set[int] = set()
+    inspected = {d.statement for d in directives if d.name == "inspect"}
+    narrative = set(emitting) - inspected
+    inner: dict[int, list[Statement]] = {}
+    for statement in reversed(parsed.statements):
+        if statement.number not in inspected and isinstance(statement.node, _COMPOUND):
+            # a compound statement with only narrative in it, and a bare `return` after that, is narrative
+            within = inner.get(statement.number, [])
+            emits = any(s.number in narrative for s in within)
+            others = (s.node for s in within if s.number not in narrative)
+            ends = (isinstance(n, ast.Pass) or (isinstance(n, ast.Return) and not n.value and emits) for n in others)
+            if within and all(ends):
+                narrative |= {statement.number, *(s.number for s in within)}
+        if statement.parent is not None:
+            inner.setdefault(statement.parent, []).append(statement)
+    for statement in parsed.statements:
+        if statement.parent in hidden:
+            hidden.add(statement.number)
+        if statement.parent in outer | stepped_over:
+            stepped_over.add(statement.number)
+    lines: list[str | None] = list(split_lines(parsed.text))
+    marked = {directive.line for directive in directives}
+    readline = io.StringIO(parsed.text.removeprefix("\ufeff"), newline=None).readline
+    for token in tokenize.generate_tokens(readline) if marked else ():
+        line, column = token.start
+        if token.type == tokenize.COMMENT and line in marked:
+            comment = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", token.string)).rstrip()
+            rest = (token.line[:column] + comment).rstrip()
+            lines[line - 1] = rest or None
+    definitions = [None, *(s for s in parsed.statements if isinstance(s.node, FUNCTIONS))]
+    return CutSource(
+        parsed,
+        tuple(directives),
+        tuple(lines),
+        frozenset(narrative),
+        frozenset(hidden),
+        frozenset(stepped_over),
+        marks={number: frozenset(names) for number, names in marks.items()},
+        bodies={
+            definition.number if definition is not None else None: tuple(
+                _segments(parsed, definition, len(lines), narrative, hidden)
+            )
+            for definition in definitions
+        },
+    )
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a source at the line ends that Python's line numbers count."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _segments(
+    parsed: ParsedSource, definition: Statement | None, lines: int, narratives: set[int], hiding: set[int]
+) -> list[Segment]:
+    """Walk the statements of a region in order; lines outside all statements become segments of their own.
+
+    Lines inside a narrative or hidden compound statement make no segment: its `else:` and comments disappear with it.
+    """
+    inner = _executed_in(parsed, definition)
+    if not inner:
+        return []
+    at = inner[0].first_line if definition is not None else 1
+    end = definition.end_line if definition is not None else lines
+    gone = (s for s in inner if s.number in narratives or s.number in hiding)
+    dropped = {line for s in gone for line in range(s.first_line, s.end_line + 1)}
+    segments: list[Segment] = []
+    for statement in inner:
+        content = statement.node.value if isinstance(statement.node, ast.Expr) else None
+        is_string = isinstance(content, ast.Constant) and isinstance(content.value, str)
+        docstring = statement is inner[0] and is_string
+        hidden, narrative = docstring or statement.number in hiding, statement.number in narratives
+        last = statement.end_line if _is_definition(statement) else statement.header_end
+        before = segments[-1] if segments else None
+        if before is not None and before.statements and statement.first_line <= before.last:  # they share a line
+            numbers = (*before.statements, statement.number)
+            narrative, hidden = narrative and before.narrative, hidden and before.hidden
+            segments[-1] = Segment(before.first, max(before.last, last), numbers, narrative, hidden)
+        else:
+            segments += [Segment(line, line) for line in range(at, statement.first_line) if line not in dropped]
+            segments.append(Segment(statement.first_line, last, (statement.number,), narrative, hidden))
+        at = max(at, last + 1)
+    return segments + [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
+
+
+def _executed_in(parsed: ParsedSource, definition: Statement | None) -> list[Statement]:
+    """Return the statements executed in a function's own frame (class bodies belong to the class statement)."""
+    function = None if definition is None else definition.number
+    statements: list[Statement] = []
+    inside: set[int | None] = {function}
+    for statement in parsed.statements[0 if function is None else function + 1 :]:
+        if statement.parent in inside:
+            statements.append(statement)
+            if not _is_definition(statement):
+                inside.add(statement.number)
+        elif definition is not None and statement.line > definition.end_line:
+            break
+    return statements
+
+
+def _is_definition(statement: Statement) -> bool:
+    return isinstance(statement.node, (*FUNCTIONS, ast.ClassDef))

@@ -1,0 +1,238 @@
+r"""Parse source text and number its statements.
+
+A statement's number is its position in a pre-order walk of the syntax tree, from 0. Steps in a trace carry that number,
+which is the only convention that the tracer and the pages share.
+
+    source = parse_source("x = 1\nif x:\n    y = 2\n", "lecture.py")
+    [(s.number, s.line) for s in source.statements]  # [(0, 1), (1, 2), (2, 3)]
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_tools.errors import LectureError
+from trace_tools.trace.model import MAIN, MODULE
+from trace_tools.util import formats
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+CLAUSES = (ast.excepthandler, ast.match_case)  # they contain statements but are not statements
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement; lines count from 1 and include the last."""
+
+    number: int
+    node: ast.stmt
+    function: str  # qualified name of the function that executes it; MODULE at module level
+    parent: int | None  # number of the statement that contains it
+    first_line: int  # of its first decorator, else `line`
+    line: int
+    header_end: int  # last line of a compound statement's header, else `end_line`
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSource:
+    """A source file with its syntax tree and its statements in the order of their numbers."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    statements: tuple[Statement, ...]
+    # the `def` statements by qualified name; of equal names the last one, as in Python
+    functions: Mapping[str, Statement]
+
+    def first_lines(self) -> dict[int, str]:
+        """Return the code on each statement's first line, without a comment behind it, by number."""
+        lines, codes = self.text.split("\n"), {}
+        for number, node in ((statement.number, statement.node) for statement in self.statements):
+            end = node.end_col_offset if node.end_lineno == node.lineno else None
+            codes[number] = lines[node.lineno - 1].encode()[:end].decode(errors="replace").strip()
+        return codes
+
+    def function(self, name: str) -> Statement | None:
+        """Return the `def` statement with this qualified name."""
+        return self.functions.get(name)
+
+
+def qualified_name(definition: Statement) -> str:
+    """Return the qualified name that a `def` or `class` statement defines: "Block.forward"."""
+    assert isinstance(definition.node, (*FUNCTIONS, ast.ClassDef))
+    outer = definition.function
+    return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
+
+
+def rank_counts(source: ParsedSource) -> list[int]:
+    """Return the numbers of ranks that a lecture allows, from `RANKS = (2, 4)` in its module; else an empty list."""
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["RANKS"]:
+            try:
+                counts = ast.literal_eval(node.value)
+            except ValueError:
+                return []
+            counts = counts if isinstance(counts, (tuple, list)) else [counts]
+            return [count for count in counts if type(count) is int]
+    return []
+
+
+def sections(source: ParsedSource, main: str = MAIN) -> list[str]:
+    """Return the lecture's sections, which are its functions that `main` calls, in order.
+
+    A function that `main` only passes to another function is not a section.
+    """
+    called: dict[str, None] = {}
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and source.function(node.id):
+            called.setdefault(node.id)
+        if isinstance(node, ast.Call):
+            visit(node.func)
+            handed = [*node.args, *(keyword.value for keyword in node.keywords)]
+            for argument in handed:
+                if not isinstance(argument, ast.Name):
+                    visit(argument)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    definition = source.function(main)
+    for child in ast.iter_child_nodes(definition.node) if definition is not None else ():
+        visit(child)
+    return list(called)
+
+
+def title_of(source: ParsedSource, lecture: str) -> str:
+    """Return a lecture's title, from the first paragraph of its docstring or else from its file name."""
+    doc = ast.get_docstring(source.tree) or ""
+    first = doc.strip().split("\n\n")[0].replace("\n", " ")
+    return re.sub(r"\.$", "", first) or formats.readable(Path(lecture).stem)
+
+
+def bare_call(node: ast.stmt) -> str | None:
+    """Return the name of the function that a statement `f(…)` calls, or None for any other statement."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+            return name
+    return None
+
+
+def reached(names: Iterable[str], uses: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """Return these names and all names that they use, directly or indirectly."""
+    names_reached: set[str] = set()
+    waiting = [*names]
+    while waiting:
+        name = waiting.pop()
+        if name not in names_reached:
+            names_reached.add(name)
+            waiting += uses.get(name, ())
+    return frozenset(names_reached)
+
+
+def read_source(path: str | Path) -> ParsedSource:
+    """Read and parse a file as `read_text` does. Raises LectureError if it cannot be read or is not Python."""
+    return parse_source(read_text(path), str(path))
+
+
+def read_text(path: str | Path) -> str:
+    r"""Read a file, decoded as Python would (PEP 263), with "\n" at the end of each line.
+
+    Raises LectureError if the file is missing, unreadable or cannot be decoded.
+    """
+    try:
+        # reading a pipe would wait for a writer
+        if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+            raise LectureError(path, None, "is not a regular file; expected a Python file")
+        content = Path(path).read_bytes()
+    except OSError as error:
+        with_ending = Path(f"{path}.py")
+        missing = isinstance(error, FileNotFoundError) and with_ending.is_file()
+        expected = f"did you mean {with_ending}?" if missing else "expected a Python file"
+        raise LectureError(path, None, f"can't be read: {error.strerror}; {expected}") from None
+    if Path(path).suffix == ".ipynb":
+        raise LectureError(path, None, f"is a notebook; `trace-tools import {path}` converts it to a lecture")
+    expected = "expected UTF-8, or another encoding declared in line 1 or 2"
+    try:
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        except SyntaxError:
+            content.decode("utf-8")  # raises at the wrong byte, unless the declaration is wrong
+            raise
+        return io.StringIO(content.decode(encoding), newline=None).read()
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{error.object[error.start]:02x} is not {error.encoding}"
+        raise LectureError(path, line, f"{what}; {expected}") from None
+    except (SyntaxError, LookupError, UnicodeError) as error:
+        raise LectureError(path, None, f"can't be decoded: {error}; {expected}") from None
+
+
+def parse_source(text: str, path: str) -> ParsedSource:
+    """Parse `text` without its byte order mark. Raises LectureError at the line that is not valid Python."""
+    text = text.removeprefix("\ufeff")
+    try:
+        tree = ast.parse(text, path)
+    except (SyntaxError, ValueError) as error:
+        raise LectureError(path, getattr(error, "lineno", None), not_valid(error)) from None
+    except (RecursionError, MemoryError):
+        raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
+    statements = tuple(_walk(tree))
+    functions = {qualified_name(s): s for s in statements if isinstance(s.node, FUNCTIONS)}
+    return ParsedSource(path, text, tree, statements, functions)
+
+
+def not_valid(error: SyntaxError | ValueError) -> str:
+    """Return Python's reason for refusing a text."""
+    version = ".".join(map(str, sys.version_info[:2]))  # a later version may accept it
+    return f"not valid Python {version}: {getattr(error, 'msg', None) or error}"
+
+
+def _walk(tree: ast.Module) -> Iterator[Statement]:
+    numbers = iter(range(10**9))
+
+    def visit(node: ast.AST, function: str, parent: int | None) -> Iterator[Statement]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, CLAUSES):
+                yield from visit(child, function, parent)
+            if not isinstance(child, ast.stmt):
+                continue
+            statement = _statement(next(numbers), child, function, parent)
+            yield statement
+            inner = function
+            if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+                inner = qualified_name(statement)
+            yield from visit(child, inner, statement.number)
+
+    return visit(tree, MODULE, None)
+
+
+def _statement(number: int, node: ast.stmt, function: str, parent: int | None) -> Statement:
+    decorators = getattr(node, "decorator_list", [])
+    end = node.end_lineno or node.lineno
+    inner = getattr(node, "body", None) or getattr(node, "cases", None)
+    body = None  # the first line inside, of a decorator or a statement
+    if inner and isinstance(inner[0], ast.match_case):
+        body = inner[0].pattern.lineno
+    elif inner:
+        body = min([inner[0].lineno, *(d.lineno for d in getattr(inner[0], "decorator_list", []))])
+    parts = (child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, *CLAUSES)))
+    ends = (getattr(part, "end_lineno", None) for child in parts for part in ast.walk(child))
+    header_line = max([node.lineno, *(int(end) for end in ends if end)])  # the last of its own expressions
+    return Statement(
+        number=number,
+        node=node,
+        function=function,
+        parent=parent,
+        first_line=min([node.lineno, *(d.lineno for d in decorators)]),
+        line=node.lineno,
+        header_end=end if body is None or body <= header_line else body - 1,
+        end_line=end,
+    )

@@ -1,0 +1,281 @@
+"""Choose the text that the pages use: the source stored in a trace, or the lecture's current text.
+
+Prose may change without a new trace. Both texts are compared without the parts that only readers see (constant `text`
+and `note` statements, comments other than `@inspect`, `@clear` and `@stepover`). If the rest is equal, every statement
+that ran still exists, and the pages use the current text.
+
+    edition = edition_of(SourceFile("lecture.py", old), new)
+    edition.stale           # None, or why the new text can't be used
+    edition.recorded[7]     # the number that statement 7 of the shown text has in the trace
+    changed_functions(SourceFile("lecture.py", old), new)     # functions with changed code: {"matmul"}
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from trace_tools.errors import LectureError
+from trace_tools.source.claim_kinds import Kind, claim_kinds
+from trace_tools.source.directives import RECORDED, Directive
+from trace_tools.source.layout import CutSource, cut_source
+from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
+from trace_tools.source.vocabularies import words_called
+from trace_tools.trace.model import MODULE, Note, SourceFile, Step, Text
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
+
+
+@dataclass(frozen=True, slots=True)
+class NewProse:
+    """A constant narrative statement of the new text, shown as often as a recorded statement near it ran."""
+
+    narrative: Text | Note
+    beside: int | None  # the recorded statement's number, or None for once in each call of the function
+    reworded: bool = False  # it replaces the recorded statement and takes over its steps
+
+
+@dataclass(frozen=True)
+class Edition:
+    """The text to show, and its relation to the recorded text."""
+
+    source: CutSource
+    recorded: Mapping[int, int]  # statement of the shown text → statement of the trace
+    prose: Mapping[int, NewProse] = field(default_factory=dict)
+    lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, if it moved
+    stale: str | None = None
+
+    @cached_property
+    def shown(self) -> Mapping[int, int]:
+        """The number in the shown text of each statement of the trace, reworded prose included."""
+        prose = ((number, new.beside) for number, new in self.prose.items() if new.reworded)
+        return {old: new for new, old in (*prose, *self.recorded.items()) if old is not None}
+
+    @cached_property
+    def claim_kinds(self) -> Mapping[int, Kind]:
+        """The kind of each claim of the shown text."""
+        return claim_kinds(self.source.parsed)
+
+    @cached_property
+    def directives(self) -> Mapping[int, Sequence[Directive]]:
+        """The directives of each statement of the shown text that has any."""
+        by_statement: dict[int, list[Directive]] = {}
+        for directive in self.source.directives:
+            by_statement.setdefault(directive.statement, []).append(directive)
+        return by_statement
+
+    def statement(self, step: Step) -> Statement | None:
+        """Return the statement of the shown text that a step executed; None for prose that was removed since."""
+        number = self.shown.get(step.statement, -1)
+        return self.source.parsed.statements[number] if 0 <= number < len(self.source.parsed.statements) else None
+
+    def line(self, step: Step) -> int:
+        """Return the line of a step in the shown text, or the line where its removed statement was."""
+        statement = self.statement(step)
+        return statement.line if statement is not None else self.lines.get(step.line, step.line)
+
+    def code(self, line: int) -> str:
+        """Return the code of a line of the shown text, or ""."""
+        return (self.source.lines[line - 1] or "").strip() if 0 < line <= len(self.source.lines) else ""
+
+
+@lru_cache(maxsize=8)  # one lecture, traced on this many machines
+def edition_of(stored: SourceFile, lecture: str | None) -> Edition:
+    """Return the edition to show, with the current text if its code is that of the trace, else with the stored text.
+
+    Raises LectureError if the stored text is not valid Python.
+    """
+    old = _code_of(stored.text, stored.path)
+    same = {statement.number: statement.number for statement in old.statements}
+    if lecture is None or lecture == stored.text:
+        return Edition(old.source, same)
+    try:
+        new = _code_of(lecture, stored.path)
+    except LectureError as error:
+        return Edition(old.source, same, stale=f"the lecture can no longer be read ({error})")
+    if new.fingerprint != old.fingerprint:
+        return Edition(old.source, same, stale="the lecture's code has changed since it was traced")
+    prose = _prose_beside(old, new)
+    if prose is None:
+        return Edition(old.source, same, stale="the lecture has new prose in a branch that was not traced")
+    moved: dict[int, int] = {}
+    for was, now in zip(old.kept, new.kept, strict=True):
+        before, after = old.statements[was], new.statements[now]
+        for line in range(before.first_line, before.header_end + 1):
+            moved[line] = min(after.first_line + line - before.first_line, after.header_end)
+    return Edition(new.source, dict(zip(new.kept, old.kept, strict=True)), prose, moved)
+
+
+def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
+    """Return the functions of the module that exist in only one text or have different code.
+
+    Returns None if the texts differ outside functions. Raises LectureError if a text is not valid Python.
+    """
+    old, new = _code_of(stored.text, stored.path).parts(), _code_of(lecture, stored.path).parts()
+    if old.pop(MODULE) != new.pop(MODULE):
+        return None
+    return frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
+
+
+def parsed_once(text: str, path: str) -> ParsedSource:
+    """Parse a lecture and its directives, with a cache. Raises LectureError."""
+    return _code_of(text, path).source.parsed
+
+
+@lru_cache(maxsize=8)
+def _code_of(text: str, path: str) -> _Code:
+    return _Code(cut_source(text, path))
+
+
+class _Position(NamedTuple):
+    """The position of a statement: its list in its parent, and its siblings."""
+
+    parent: int | None  # index among the kept statements, or None for the module
+    path: str  # "body", "orelse", "handlers[0].body"
+    siblings: tuple[int, ...]
+    steady: bool  # the list is the body of a function or the module: executed once per call
+
+
+_Gap = tuple[int | None, str, int]  # between kept siblings: their parent, their list, how many come before
+
+
+class _Code:
+    """A source without its constant prose: `kept` are the other statements, `index` their positions among
+    themselves.
+    """
+
+    def __init__(self, source: CutSource) -> None:
+        self.source = source
+        self.statements = source.parsed.statements
+        words = words_called(source.parsed)
+        constants = {number: constant_prose(self.statements[number].node, *word) for number, word in words.items()}
+        self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
+        self.kept = [s.number for s in self.statements if s.number not in self.prose]
+        self.index = {number: index for index, number in enumerate(self.kept)}
+        self.gone = {id(self.statements[number].node) for number in self.prose}
+        # directives that change the recording, as statement and arguments
+        self.directives: list[tuple[int, object]] = []
+        for one in source.directives:
+            if one.name in RECORDED:
+                inspected = [(ast.dump(item.node), item.unit) for item in one.inspected]
+                self.directives.append((one.statement, (one.name, one.place, one.names, inspected)))
+        self.positions: dict[int, _Position] = {}
+        numbers = {id(s.node): s.number for s in self.statements}
+        owners: list[tuple[int | None, ast.AST]] = [(None, source.parsed.tree)]
+        for parent, node in [*owners, *((self.index.get(s.number), s.node) for s in self.statements)]:
+            bodies: dict[str, Sequence[ast.stmt]] = {}  # the lists of statements directly inside, by path
+            for name, value in ast.iter_fields(node):
+                if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                    bodies[name] = value
+                elif isinstance(value, list):
+                    parts = [part for part in value if isinstance(part, (ast.ExceptHandler, ast.match_case))]
+                    bodies |= {f"{name}[{count}].body": part.body for count, part in enumerate(parts)}
+            for path, body in bodies.items():
+                siblings = tuple(numbers[id(s)] for s in body)
+                position = _Position(parent, path, siblings, isinstance(node, (ast.Module, *FUNCTIONS)))
+                self.positions |= dict.fromkeys(siblings, position)
+
+    @cached_property
+    def fingerprint(self) -> tuple[list[object], list[object]]:
+        """Return the code and the recording directives, which are equal if a trace of one text is a trace of the
+        other.
+        """
+        directives: list[object] = [(self.index.get(statement), arguments) for statement, arguments in self.directives]
+        return list(_flat(self.source.parsed.tree, self.gone)), directives
+
+    def parts(self) -> dict[str, list[object]]:
+        """Return the code of each function of the module by name, and the code of the rest of the module."""
+        parts: dict[str, list[object]] = {MODULE: []}
+        owners: dict[int, tuple[str, int]] = {}  # statement → the function that contains it, and its position there
+        name, first = MODULE, 0
+        for index, number in enumerate(self.kept):
+            statement = self.statements[number]
+            if statement.parent is None:
+                name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
+                first = index
+                parts.setdefault(name, []).extend(_flat(statement.node, self.gone))
+            owners[number] = (name, index - first)
+        for of, arguments in self.directives:
+            owner, offset = owners.get(of, (MODULE, 0))
+            parts[owner].append((offset, arguments))
+        return parts
+
+    @cached_property
+    def gaps(self) -> dict[_Gap, list[int]]:
+        """The prose in each gap between kept siblings."""
+        gaps: dict[_Gap, list[int]] = {}
+        for number in self.prose:
+            gaps.setdefault(self.gap(number), []).append(number)
+        return gaps
+
+    def gap(self, number: int) -> _Gap:
+        """Return the gap that contains a prose statement."""
+        position = self.positions[number]
+        return position.parent, position.path, sum(n < number and n in self.index for n in position.siblings)
+
+
+def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Text | Note | None:
+    """Return the narrative of a `text` or `note` with one literal string.
+
+    `borrowed` is whether the call is in another tool's vocabulary.
+    """
+    match node:
+        case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in ("text", "note"):
+            return Text(text=text, flows=borrowed) if word == "text" else Note(text=text)
+    return None
+
+
+def _flat(tree: ast.AST, gone: set[int]) -> Iterator[object]:
+    """Write a tree as a sequence that is equal for equal trees, without recursion."""
+    stack: list[object] = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.AST):
+            yield type(item).__name__
+            stack += [value for _, value in ast.iter_fields(item)]
+        elif isinstance(item, list):
+            present = [part for part in item if id(part) not in gone]
+            yield len(present)
+            stack += present
+        else:
+            yield type(item), repr(item)
+
+
+def _prose_beside(old: _Code, new: _Code) -> dict[int, NewProse] | None:
+    """Find a recorded statement near each prose statement; return None if a prose statement has no such neighbour.
+
+    The recorded statement decides how often the prose is shown. Candidates in order of certainty: the prose that it
+    replaces; any prose in the same gap between statements; the nearest sibling that runs as often, before or after it
+    (a loop's header runs once more than its siblings); prose anywhere in the same list of statements. In a function's
+    own body, prose is shown once per call.
+    """
+    counterparts: dict[int, int] = {}  # the same words in the same gap, else their replacement
+    for gap, after in new.gaps.items():
+        before = old.gaps.get(gap, [])
+        was, now = [old.prose[number].text for number in before], [new.prose[number].text for number in after]
+        for kind, i, i_end, j, j_end in SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
+            if kind in ("equal", "replace"):
+                counterparts |= dict(zip(after[j:j_end], before[i:i_end], strict=False))
+    lists = {gap[:2]: numbers[0] for gap, numbers in reversed(old.gaps.items())}
+    prose: dict[int, NewProse] = {}
+    for number, narrative in new.prose.items():
+        gap, position = new.gap(number), new.positions[number]
+        siblings = [n for n in position.siblings if n in new.index and not isinstance(new.statements[n].node, _LOOPS)]
+        earlier = [n for n in siblings if n < number]
+        beside: int | None
+        if number in counterparts:
+            beside = counterparts[number]
+        elif gap in old.gaps:
+            beside = old.gaps[gap][0]
+        elif siblings:
+            beside = old.kept[new.index[earlier[-1] if earlier else siblings[0]]]
+        else:
+            beside = lists.get(gap[:2])
+        if beside is None and not position.steady:
+            return None
+        prose[number] = NewProse(narrative, beside, reworded=number in counterparts)
+    return prose

@@ -1,0 +1,1 @@
+"""Keep traces of many runs by lecture, commit and machine, and follow times through them."""

@@ -1,0 +1,239 @@
+"""An index over many traces: which runs there are, and how long each statement took in each.
+
+    record(index, "lecture.py/1bba177/cpu/…/trace.yaml.gz", 25_914, "lecture.py", "1bba177", trace, load)
+    index.execute("SELECT machine, started FROM runs")
+
+A statement is followed through the versions of its lecture as a diff matches them. Versions are ordered by their first
+run, and each is matched with the previous one. Matched statements share a number, their lineage, also across versions
+without them. The result does not depend on the order in which traces are added: a version that is inserted between two
+others has the later one matched again. The index can be rebuilt from the traces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from trace_tools.analysis.rates import timing_of
+from trace_tools.diff.align.code import codes_of
+from trace_tools.diff.align.functions import Place, match_code
+from trace_tools.errors import LectureError
+from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import Trace
+from trace_tools.trace.tree import Tree
+
+VERSION = 4  # of the tables; an index with another version is rebuilt
+TABLES = {
+    "codes": "(id INTEGER PRIMARY KEY, lecture TEXT, digest TEXT, before INTEGER, UNIQUE (lecture, digest))",
+    "statements": "(id INTEGER PRIMARY KEY, code INTEGER, source INTEGER, statement INTEGER, before INTEGER,"
+    " lineage INTEGER, function TEXT, line INTEGER, text TEXT, UNIQUE (code, source, statement))",
+    "runs": "(id INTEGER PRIMARY KEY, path TEXT UNIQUE, size INTEGER, lecture TEXT, title TEXT, version TEXT,"
+    " machine TEXT, name TEXT, torch TEXT, started TEXT, passes INTEGER, ended TEXT, emulated INTEGER, code INTEGER)",
+    "times": "(statement INTEGER, run INTEGER, ns REAL, low REAL, high REAL, annotated INTEGER,"
+    " PRIMARY KEY (statement, run)) WITHOUT ROWID",
+}  # `before`: the statement that it was matched with in the previous version; `statement` of a time: its id
+SORTED = (
+    "CREATE INDEX by_lineage ON statements (lineage)",
+    "CREATE INDEX by_start ON runs (lecture, started)",
+    "CREATE INDEX by_code ON runs (code, started)",
+)
+
+
+class KeptTimes(NamedTuple):
+    """The time of one execution of a statement (ns): median and extremes over the passes, each the mean of its
+    executions.
+    """
+
+    median: float
+    low: float
+    high: float
+    annotated: bool
+
+
+def make_tables(index: sqlite3.Connection) -> None:
+    """Create empty tables and drop those of another version; call it within a transaction."""
+    for name, columns in TABLES.items():
+        index.execute(f"DROP TABLE IF EXISTS {name}")
+        index.execute(f"CREATE TABLE {name} {columns}")
+    for statement in SORTED:
+        index.execute(statement)
+    index.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def times_of(trace: Trace) -> dict[Place, KeptTimes]:
+    """Return the time of each timed statement, by source and number.
+
+    Launch times do not count, nor do steps in which `measure` ran several times. The call of a section has the
+    section's time, as in `compare`.
+    """
+    tree = Tree(trace)
+    callers = {step.id for step, _ in tree.section_calls()}
+    samples: dict[Place, list[tuple[int, ...]]] = defaultdict(list)
+    annotated: set[Place] = set()
+    for step in tree.by_id.values():
+        timing = timing_of(step, trace.machine)
+        if timing is None or timing.clock == "launch":
+            continue
+        if step.harness and timing.clock != "call" and step.id not in callers:
+            continue
+        key = tree.frames[step.frame].source, step.statement
+        samples[key].append(timing.samples_ns)
+        if step.annotated:
+            annotated.add(key)
+    times = {}
+    for key, executions in samples.items():
+        passes = min(map(len, executions))
+        means = [statistics.fmean(one[n] for one in executions) for n in range(passes)]
+        if means:
+            times[key] = KeptTimes(statistics.median(means), min(means), max(means), key in annotated)
+    return times
+
+
+def record(
+    index: sqlite3.Connection,
+    path: str,
+    size: int,
+    lecture: str,
+    version: str,
+    trace: Trace,
+    load: Callable[[str], Trace | None],
+) -> None:
+    """Add the trace at `path`, a file of `size` bytes.
+
+    `load` reads other traces of the same lecture; those that it cannot read (None) are skipped.
+    """
+    code = _code(index, lecture, trace)
+    run, torch = trace.run, dict(trace.versions).get("torch")
+    row = (path, size, lecture, trace.title, version, trace.machine.slug, trace.machine.name, torch, run.started)
+    entered = index.execute(
+        "INSERT INTO runs (path, size, lecture, title, version, machine, name, torch, started, passes, ended,"
+        " emulated, code) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, run.passes, run.ended, trace.machine.emulated, code),
+    )
+    rows = _known(index, code)
+    index.executemany(
+        "INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?, ?, ?)",
+        [(rows[key], entered.lastrowid, *times) for key, times in times_of(trace).items() if key in rows],
+    )
+    _follow(index, lecture, load, {code: trace})
+
+
+def forget(index: sqlite3.Connection, paths: Iterable[str], load: Callable[[str], Trace | None]) -> None:
+    """Remove the runs with these paths, and versions without runs."""
+    lectures = set()
+    for path in paths:
+        run, lecture = index.execute("SELECT id, lecture FROM runs WHERE path = ?", (path,)).fetchone()
+        index.execute("DELETE FROM times WHERE run = ?", (run,))
+        index.execute("DELETE FROM runs WHERE id = ?", (run,))
+        lectures.add(lecture)
+    index.execute("DELETE FROM codes WHERE id NOT IN (SELECT code FROM runs)")
+    index.execute("DELETE FROM statements WHERE code NOT IN (SELECT id FROM codes)")
+    for lecture in sorted(lectures):
+        _follow(index, lecture, load, {})
+
+
+def _code(index: sqlite3.Connection, lecture: str, trace: Trace) -> int:
+    """Return the number of a trace's version of its lecture; add the statements of a new version."""
+    texts = "\0".join(f"{source.path}\0{source.text}" for source in trace.sources)
+    digest = hashlib.sha256(texts.encode()).hexdigest()
+    stored = index.execute("SELECT id FROM codes WHERE lecture = ? AND digest = ?", (lecture, digest)).fetchone()
+    if stored is not None:
+        return int(stored[0])
+    code = index.execute("INSERT INTO codes (lecture, digest) VALUES (?, ?)", (lecture, digest)).lastrowid
+    assert code is not None
+    index.executemany(
+        "INSERT INTO statements (code, source, statement, function, line, text) VALUES (?, ?, ?, ?, ?, ?)",
+        [(code, *key, *words) for key, words in _statements(trace).items()],
+    )
+    return code
+
+
+def _known(index: sqlite3.Connection, code: int) -> dict[Place, int]:
+    """Return the row number of each statement of a version."""
+    rows = index.execute("SELECT source, statement, id FROM statements WHERE code = ?", (code,))
+    return {(source, statement): row for source, statement, row in rows}
+
+
+def _follow(
+    index: sqlite3.Connection, lecture: str, load: Callable[[str], Trace | None], loaded: dict[int, Trace]
+) -> None:
+    """Match each version that has a new predecessor with it, and renumber the lineages."""
+    versions = index.execute(
+        "SELECT codes.id, codes.before FROM codes JOIN runs ON runs.code = codes.id WHERE codes.lecture = ?"
+        " GROUP BY codes.id ORDER BY min(runs.started), codes.digest",
+        (lecture,),
+    ).fetchall()
+    order = [code for code, _ in versions]
+    moved = [pair for pair, (_, before) in zip(pairwise([0, *order]), versions, strict=True) if pair[0] != before]
+    for before, code in moved:
+        for one in (before, code):
+            if one and one not in loaded:
+                paths = [path for (path,) in index.execute("SELECT path FROM runs WHERE code = ?", (one,))]
+                stored = next((trace for path in paths if (trace := load(path)) is not None), None)
+                if stored is None:  # the files are damaged: as if they were removed
+                    return forget(index, paths, load)
+                loaded[one] = stored
+        index.execute("UPDATE codes SET before = ? WHERE id = ?", (before, code))
+        index.execute("UPDATE statements SET before = NULL WHERE code = ?", (code,))
+        if before:
+            there, here = _known(index, before), _known(index, code)
+            matching = match_code(codes_of(Tree(loaded[before])), codes_of(Tree(loaded[code])))
+            pairs = [(there[old], here[new]) for new, old in matching.to_a.items() if old in there and new in here]
+            index.executemany("UPDATE statements SET before = ? WHERE id = ?", pairs)
+    if moved:
+        _number(index, order)
+
+
+def _number(index: sqlite3.Connection, order: Sequence[int]) -> None:
+    """Number the lineages of all statements of a lecture: the number of the matched predecessor, or the next one.
+
+    A statement that was missing and reappears unchanged in its function continues its lineage.
+    """
+    ages: dict[int, int] = {}
+    fresh = 0
+    last: dict[int, tuple[str, str]] = {}  # of the previous version: the name of each lineage
+    gone: dict[tuple[str, str], list[int]] = defaultdict(list)  # lineages that ended earlier, by name
+    for code in order:
+        here: dict[int, tuple[str, str]] = {}
+        rows = index.execute(
+            "SELECT id, before, function, text FROM statements WHERE code = ? ORDER BY source, statement", (code,)
+        )
+        for row, before, *words in rows.fetchall():
+            called = words[0], words[1]
+            if before is not None:
+                ages[row] = ages[before]
+            elif gone[called]:
+                ages[row] = gone[called].pop(0)
+            else:
+                ages[row] = fresh = fresh + 1
+            here[ages[row]] = called
+        for age in sorted(last.keys() - here.keys()):
+            gone[last[age]].append(age)
+        last = here
+    index.executemany("UPDATE statements SET lineage = ? WHERE id = ?", [(age, row) for row, age in ages.items()])
+
+
+def _statements(trace: Trace) -> dict[Place, tuple[str, int, str]]:
+    """Return each statement's function, line and first line of code."""
+    rows: dict[Place, tuple[str, int, str]] = {}
+    tree = Tree(trace)
+    ran = {(tree.frames[step.frame].source, step.statement): step for step in tree.by_id.values()}
+    for number, source in enumerate(trace.sources):
+        try:
+            parsed = parse_source(source.text, source.path)
+            codes = parsed.first_lines()
+            for one in parsed.statements:
+                rows[number, one.number] = one.function, one.line, codes[one.number]
+        # the syntax of another Python version: statements are known by their lines
+        except (LectureError, RecursionError):
+            lines = source.text.split("\n")
+            for key, step in ran.items():
+                if key[0] == number:
+                    text = lines[step.line - 1].strip() if step.line <= len(lines) else ""
+                    rows[key] = tree.frames[step.frame].function, step.line, text
+    return rows

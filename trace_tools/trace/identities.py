@@ -1,0 +1,114 @@
+"""Name the processes and runs of a trace, and describe how they ended. The trace file holds the text of each.
+
+ProcessId.parse("pass 2")                   # ProcessId("pass", 2); its files are named "pass-2"
+RunId.parse("pass 2, warm")                 # RunId(ProcessId("pass", 2), "warm")
+Ending.parse("ValueError at line 12")       # Ending("raised", "ValueError", 12)
+str(Ending("killed", "SIGKILL"))            # "killed by SIGKILL"
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+PASS, METERING, PERTURBED = "pass", "metering", "shaken"  # kinds of processes; the last has perturbed clocks
+COLD, WARM = "cold", "warm"  # runs of a pass
+CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device seeds"  # runs with perturbed clocks
+
+_PASS = re.compile(r"pass[ -]([1-9][0-9]*)", re.ASCII)
+_LINE = re.compile(r"(.*) at line (\d+|None)", re.DOTALL | re.ASCII)
+_CLASS = re.compile(r"[^\W\d][\w.]*")
+_WHERE = re.compile(rf" on ranks? \d| \((?:pass \d+|{METERING}|{PERTURBED})\)|; ", re.ASCII)  # follows the first ending
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process of a trace; only passes have a number."""
+
+    kind: str  # PASS, METERING, PERTURBED; any other text in the trace of another tool
+    pass_: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> ProcessId:
+        """Return the process that a text or the stem of a file names."""
+        number = _PASS.fullmatch(text)
+        return cls(PASS, int(number[1])) if number else cls(text)
+
+    def __str__(self) -> str:
+        return self.kind if self.pass_ is None else f"{self.kind} {self.pass_}"
+
+    @property
+    def file_stem(self) -> str:
+        """The name of its files in a run's folder, without the suffix."""
+        return str(self).replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class RunId:
+    """A run of the lecture in a process."""
+
+    process: ProcessId
+    kind: str  # COLD, WARM, CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS
+
+    @classmethod
+    def parse(cls, text: str) -> RunId:
+        """Return the run that a text names."""
+        process, _, kind = text.partition(", ")
+        return cls(ProcessId.parse(process), kind)
+
+    def __str__(self) -> str:
+        return f"{self.process}, {self.kind}"
+
+
+EndingKind = Literal["complete", "raised", "killed", "exited", "stopped", "waited", "failed"]
+
+_PREFIXES: dict[EndingKind, str] = {
+    "killed": "killed by ",  # a signal
+    "exited": "exited with status ",
+    "stopped": "stopped ",  # by torchrun or with the tracer
+    "waited": "waited for the others ",  # without end: another rank was missing
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process or a run ended."""
+
+    kind: EndingKind  # "failed": for the reason in `detail`
+    detail: str = ""  # the exception's class, the signal, the exit status, the rest of the text
+    line: int | None = None  # of the lecture
+
+    @classmethod
+    def parse(cls, text: str) -> Ending:
+        """Return the ending that a text describes."""
+        at_line = _LINE.fullmatch(text)
+        rest, line = (at_line[1], None if at_line[2] == "None" else int(at_line[2])) if at_line else (text, None)
+        if rest == "complete":
+            return cls("complete", line=line)
+        for kind, prefix in _PREFIXES.items():
+            if rest.startswith(prefix):
+                return cls(kind, rest.removeprefix(prefix), line)
+        return cls("raised" if _CLASS.fullmatch(rest) else "failed", rest, line)
+
+    @classmethod
+    def of_trace(cls, text: str) -> Ending:
+        """Return the first ending in the text for a whole trace, which names processes and ranks."""
+        return cls.parse(_WHERE.split(text, maxsplit=1)[0])
+
+    def __str__(self) -> str:
+        text = "complete" if self.kind == "complete" else _PREFIXES.get(self.kind, "") + self.detail
+        return text if self.line is None else f"{text} at line {self.line}"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it ended without an error."""
+        return self == COMPLETE
+
+    @property
+    def follows_another(self) -> bool:
+        """Whether it may only follow from the end of another rank: an operation waits for it, or torchrun stops it."""
+        return self.kind in ("stopped", "waited")
+
+
+COMPLETE = Ending("complete")

@@ -1,0 +1,653 @@
+"""Define the records of a trace.
+
+A `Trace` records what happened when one lecture ran on one machine, as plain data: `tracing` makes it, `trace_file`
+writes it as YAML and reads it back, `pages` and `diff` read it. A field that is `None` was not measured; if the
+reason is not obvious, another field next to it gives the reason. Durations are integer nanoseconds, sizes bytes, rates
+per second. msgspec checks types and bounds while it reads a file; mypy checks Python code that makes records.
+
+    Trace(title="…", sources=[SourceFile(path="lecture.py", text="…")],
+          steps=[Frame(frame=0, function="<module>"), Step(id=0, frame=0, statement=3, line=12, …)], …)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from trace_tools.trace.identities import Ending, ProcessId
+from trace_tools.util.structs import Meta, Struct, field
+
+SCALES = ("linear", "log")
+STYLES = ("line", "points", "bars", "stacked", "steps")
+WIDTH = re.compile(r"0*[1-9]\d{0,4}|0*[1-9]\d{0,2}(\.\d+)?%")  # of an image: pixels, or a share of the text's
+
+MODULE = "<module>"
+MAIN = "main"
+
+SCHEMA_VERSION = 1
+LARGEST_INT = 2**63 - 1  # msgspec's largest bound
+LARGEST_FLOAT = 2**1023  # a larger int may be no float
+
+Natural = Annotated[int, Meta(ge=0, le=LARGEST_INT)]
+Positive = Annotated[int, Meta(ge=1, le=LARGEST_INT)]
+Integer = Annotated[int, Meta(ge=-LARGEST_INT, le=LARGEST_INT)]
+Total = Annotated[int, Meta(ge=0)]  # FLOPs and bytes of operators on tensors without memory can need more than 64 bits
+Seconds = Annotated[float, Meta(ge=0, le=1e40)]
+
+Scalar = bool | int | float | str | None
+Element = bool | int | float | str | None | list[float]  # a complex element is [real, imaginary]
+
+
+class Statistics(Struct, frozen=True):
+    """Statistics of a large tensor's elements; min, max, mean and std cover the finite elements."""
+
+    min: int | float | None = None
+    max: int | float | None = None
+    mean: float | None = None
+    std: float | None = None
+    nan: Natural = 0
+    inf: Natural = 0
+    zero: Natural = 0
+    histogram: list[Natural] | None = None  # finite elements in equal bins from min to max
+
+
+class Tensor(Struct, frozen=True):
+    """A tensor or array: its metadata, and its elements if they are few.
+
+    `elements` holds all elements in row-major order. For larger tensors `corner` holds the block at the origin, with
+    the shape `corner_shape` (same rank as `shape`), and `statistics` covers all elements. Tensors with equal `storage`
+    labels share memory. `strides` and `offset` count elements.
+    """
+
+    dtype: str  # "float32", without the "torch."
+    shape: list[Natural]
+    device: str  # "cpu", "cuda:0", "meta"
+    bytes: Natural | None = None  # numel × element size
+    strides: list[Integer] | None = None
+    offset: Natural | None = None
+    contiguous: bool | None = None
+    requires_grad: bool = False
+    layout: str = "strided"
+    storage: str | None = None
+    storage_bytes: Natural | None = None
+    elements: list[Element] | None = None
+    corner: list[Element] | None = None
+    corner_shape: list[Natural] | None = None
+    statistics: Statistics | None = None
+
+
+class Value(Struct, frozen=True):
+    """The value of an expression, as plain data with its type.
+
+    type        fields that go with it
+    bool int float str none      value
+    complex     value as text, `text`
+    list tuple set frozenset     items (the first ones), length
+    dict        entries (the first ones), length
+    tensor parameter ndarray     tensor
+    DataFrame (pandas, polars)   entries (its first columns), length, labels
+    Series                       tensor, or items and length with its dtype as `note`; labels
+    error       text: the exception, when the expression could not be evaluated
+    cycle       a container that contains itself, at this position
+    anything else (a class name) text: its repr; entries: its attributes, where they are worth showing
+    """
+
+    type: str
+    value: Scalar = None
+    text: str | None = None
+    length: Natural | None = None  # of the whole container or string, when it was cut short or is a container
+    items: list[Value] | None = None
+    entries: list[tuple[Value, Value]] | None = None
+    tensor: Tensor | None = None
+    labels: list[Value] | None = None  # of the first rows of a pandas object, where its index is not 0, 1, 2 …
+    unit: str | None = None  # from the directive: FLOP, B, s …
+    note: str | None = None  # why something is missing
+    varies: bool = False  # it differed between timed runs with the same seeds
+    samples: list[Scalar] | None = None  # of a varying scalar, one per warm run
+    cold_samples: list[Scalar] | None = None  # likewise, one per cold run
+    clock: bool = False  # depends on a clock: equal in all timed runs, different in the clock-perturbation run
+    device_random: bool = False  # it follows from a device's generator: another once that was seeded differently
+
+
+Observed = tuple[str, Value]  # an expression and its value
+
+# The work of all calls of one operator in one dtype: the operator ("aten.mm"), the dtype of its FLOPs (None without
+# FLOPs; for a float32 product the format that it may be rounded to: "tf32", "tf32_or_bfloat16"), FLOPs without those
+# that a program may leave out (under a causal mask, around the input of a convolution), and the sum of bytes read and
+# written. Not recorded: operators that moved no bytes and did no arithmetic, tensors without memory (device "meta"),
+# and the bytes of compiled code, which moves fewer than its operators would.
+Work = tuple[str, str | None, Total, Total]
+
+
+class Collective(Struct, frozen=True):
+    """Calls of one operation between ranks, in one step, on groups of one size.
+
+    `bytes` is the payload S of all calls together as nccl-tests define it, and `factor` converts it to bus traffic;
+    see `metering.collectives` for the sources. The times are this rank's in the metering process, with a barrier before
+    each call: `waited_ns` is the wait for other ranks at the barrier, `moved_ns` the operation.
+    """
+
+    operation: str  # "all_reduce"
+    ranks: Positive  # in the group
+    calls: Positive
+    bytes: Total
+    factor: Annotated[float, Meta(ge=0, le=2)] | None = None  # None without a payload, as for a barrier
+    waited_ns: Natural | None = None  # None if no barrier can precede it: for a send, or a group that is not real
+    moved_ns: Natural | None = None
+
+
+NOT_METERED = "the lecture measures time here; a full trace counts it"  # reason why a draft counted no work in a step
+
+
+class Meters(Struct, frozen=True):
+    """The work of the operators inside one step, counted in the metering process (children included)."""
+
+    flops: Total | None = None
+    bytes_read: Total | None = None
+    bytes_written: Total | None = None
+    live_bytes: Natural | None = None  # tensor bytes alive after the step (a lower bound: no workspaces)
+    peak_bytes: Natural | None = None  # the most alive at once during the step
+    operators: list[tuple[str, Natural]] | None = None  # ("aten.mm", 3)
+    uncounted: list[str] | None = None  # operators without a FLOP formula
+    meta_flops: Total | None = None  # part of the FLOPs: those on tensors without memory, never computed
+    dtype: str | None = None  # of nearly all FLOPs; None if they are divided among dtypes
+    collectives: list[Collective] | None = None  # traffic between ranks
+    work: list[Work] | None = None  # of operators on tensors that have memory; absent from older traces
+    # reason for a figure of None: "fused", "no counterpart in the metering process", NOT_METERED
+    why: str | None = None
+    device_operators: int | None = None  # number of operators that moved bytes of the accelerator; None for 0
+
+
+class Measured(Struct, frozen=True):
+    """One call of `measure` in a step: the time and the work of one call of its function.
+
+    `seconds` is the median of the measurement, one per warm run (per cold run if there was no warm run).
+    The work of one call was counted in the metering process.
+    """
+
+    seconds: list[Seconds]
+    flops: Total | None = None
+    bytes_read: Total | None = None
+    bytes_written: Total | None = None
+    dtype: str | None = None  # as in `Meters`
+    operators: list[tuple[str, Natural]] | None = None
+    uncounted: list[str] | None = None  # as in `Meters`; absent from older traces
+    meta_flops: Total | None = None  # likewise
+    collectives: list[Collective] | None = None
+    work: list[Work] | None = None
+    why: str | None = None  # reason for a count of None: "no torch operator ran in it", "fused"
+
+
+Counts = Meters | Measured  # operations of a step, or of one call that it measured
+
+
+class Claim(Struct, frozen=True):
+    """An `assert`: its source, the values of both sides, and whether it held in every timed run.
+
+    A claim failed if its AssertionError left its section; an AssertionError that the lecture itself caught is not
+    recorded.
+    """
+
+    source: str
+    held: bool
+    sides: list[Observed] = field(default_factory=list)
+    message: str | None = None  # of the AssertionError
+    failed_runs: list[str] | None = None  # "pass 2, warm"
+
+
+class NarrativeKind(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
+    """The base of the kinds of narrative. Each is one call of the vocabulary; a file names its class as `kind`."""
+
+    @property
+    def kind(self) -> str:
+        """The kind's name in a file: "text" for `Text`."""
+        return type(self).__name__.lower()
+
+    # defaults for the kinds that lack one of these fields
+
+    @property
+    def others(self) -> list[tuple[str, Natural]] | None:
+        """The alternative texts, each with the number of timed runs with it."""
+        return None
+
+    @property
+    def flows(self) -> bool:
+        """Whether it is a piece of a line: the calls of one step form one line of text, or images side by side."""
+        return False
+
+    @property
+    def style(self) -> list[tuple[str, str]] | None:
+        """How it is to look, as CSS: ("color", "red")."""
+        return None
+
+
+class Text(NarrativeKind, frozen=True, kw_only=True):
+    """Prose in Markdown."""
+
+    text: str
+    choice: Choice | None = None  # if `decide` chose it
+    varied: list[Varied] | None = None  # numbers that differed in other runs
+    others: list[tuple[str, Natural]] | None = None
+    left_out: int | None = None  # characters that are not in the trace
+    flows: bool = False
+    style: list[tuple[str, str]] | None = None
+
+
+class Note(NarrativeKind, frozen=True, kw_only=True):
+    """A note for the presenter, in Markdown."""
+
+    text: str
+    varied: list[Varied] | None = None
+    others: list[tuple[str, Natural]] | None = None
+    left_out: int | None = None  # characters, as in the classes below that do not say more
+
+
+class Link(NarrativeKind, frozen=True, kw_only=True):
+    """A reference on the web, or a link to a function or class of the lecture."""
+
+    text: str | None = None  # description
+    url: str | None = None  # None only of a flowing link
+    title: str | None = None
+    authors: str | None = None
+    date: str | None = None
+    left_out: int | None = None
+    flows: bool = False
+    style: list[tuple[str, str]] | None = None
+    label: str | None = None  # of a flowing link: its text
+    target: str | None = None  # the function or class of the lecture
+    notes: str | None = None  # remarks of the lecture's own
+
+
+class Image(NarrativeKind, frozen=True, kw_only=True):
+    """An image next to the lecture, on the web, or as data."""
+
+    url: str
+    title: str | None = None  # alternative text
+    width: int | str | None = None  # pixels, or "50%" of the text's
+    left_out: int | None = None
+    flows: bool = False
+    style: list[tuple[str, str]] | None = None
+
+
+class Video(Image, frozen=True, kw_only=True):
+    """A video, likewise."""
+
+
+class Table(NarrativeKind, frozen=True, kw_only=True):
+    """A table of plain cells."""
+
+    title: str | None = None
+    columns: list[str]
+    rows: list[list[Scalar]]
+    varied: list[Varied] | None = None
+    others: list[tuple[str, Natural]] | None = None
+    left_out: int | None = None  # rows
+
+
+class Plot(NarrativeKind, frozen=True, kw_only=True):
+    """A plot of series; one that another tool drew has an `svg`."""
+
+    text: str | None = None  # the drawing in words
+    title: str | None = None
+    x_label: str | None = None
+    y_label: str | None = None
+    x_scale: str | None = None  # "linear" or "log"
+    y_scale: str | None = None
+    series: list[Series]
+    svg: str | None = None
+    left_out: int | None = None  # points, or characters of the svg
+    style: list[tuple[str, str]] | None = None
+
+
+class Ask(NarrativeKind, frozen=True, kw_only=True):
+    """A question in Markdown, with its answer."""
+
+    text: str
+    answer: Answer
+    varied: list[Varied] | None = None
+    others: list[tuple[str, Natural]] | None = None
+    left_out: int | None = None
+
+
+class Explore(NarrativeKind, frozen=True, kw_only=True):
+    """A figure with inputs that a reader can change."""
+
+    text: str  # a sentence with slots for results, see `explorations.places`
+    title: str | None = None
+    exploration: Exploration
+    left_out: int | None = None
+
+
+Narrative = Text | Note | Link | Image | Video | Table | Plot | Ask | Explore
+
+
+class Answer(Struct, frozen=True):
+    """The computed answer to a question, and the replies to other answers.
+
+    A number is right within a relative error of `within`; if runs computed different answers, within that of any.
+    """
+
+    value: int | float | str
+    unit: str | None = None
+    within: Annotated[float, Meta(ge=0, le=1e40)] | None = None  # of a number
+    choices: list[str] | None = None  # including the answer
+    hint: str | None = None  # Markdown, as in the fields below
+    why: str | None = None
+    slips: list[tuple[int | float | str, str]] | None = None  # a known wrong answer, and its cause
+    samples: list[Scalar] | None = None  # the answers of all timed runs, where they differ
+
+
+class Input(Struct, frozen=True):
+    """A number that a reader may change."""
+
+    name: str  # of the function's parameter
+    label: str
+    value: float  # as the lecture has it
+    low: float
+    high: float
+    scale: str  # of its slider: "linear" or "log"
+    whole: bool = False  # only whole numbers
+    unit: str | None = None
+
+
+class Menu(Struct, frozen=True):
+    """Named rows of numbers, such as machines or recipes: the lecture uses the first row, and a reader can choose
+    any.
+    """
+
+    label: str
+    columns: list[Input]  # the numbers of a row; a reader may type a row within their limits
+    rows: list[tuple[str, list[float]]]
+    own: bool = False  # whether a reader may
+
+
+class Result(Struct, frozen=True):
+    """A named result of the function, called with the lecture's numbers."""
+
+    name: str
+    label: str
+    value: bool | float
+    unit: str | None = None
+
+
+class Exploration(Struct, frozen=True):
+    """A function of the lecture that a reader can call with other numbers, and how its results are drawn."""
+
+    name: str  # of the function
+    formula: str  # it, as `arithmetic` writes it
+    parameters: list[str]  # the names of inputs and of columns of menus, in the function's order
+    inputs: list[Input]
+    menus: list[Menu]
+    results: list[Result]  # in the order of the formula's results
+    stack: list[str] | None = None  # results that are drawn as a stack
+    limit: str | None = None  # a result, or a parameter, that their sum is compared with
+    curve: tuple[str, str] | None = None  # an input across, a result upwards
+    across: str | None = None  # a menu with its other rows drawn as well
+
+
+class LeftOut(Struct, frozen=True):
+    """The amount of a step's output or values beyond the limit."""
+
+    what: str  # "stdout", "narrative", "warnings", "measured": the incomplete field
+    count: int  # characters printed, calls of the vocabulary, warnings, measurements
+    at: int | None = None  # position of the cut in `stdout`, which keeps the first and the last output
+
+
+class Choice(Struct, frozen=True):
+    """The reason for a sentence: `samples` were all above `high`, all below `low`, or undecided.
+
+    A run records its own samples and all three sentences; a trace the samples of all timed runs and the sentence that
+    fits.
+    """
+
+    low: float
+    high: float
+    samples: list[float]
+    answer: str | None = None  # "above", "below", "undecided"
+    sentences: list[str] | None = None  # for above, below and undecided, in a run
+
+
+class Varied(Struct, frozen=True):
+    """A number in the narrative that differed between timed runs.
+
+    In a text, `text[start:end]` is the number in the narrative; in a table, it is a cell.
+    """
+
+    samples: list[Scalar]  # as the warm runs have it: of a text the digits as they were written, of a table the cell
+    cold_samples: list[Scalar] | None = None
+    start: int | None = None
+    end: int | None = None
+    row: int | None = None
+    column: int | None = None
+
+
+class Series(Struct, frozen=True):
+    """One line (or row of bars, or set of points) of a plot."""
+
+    name: str
+    x: list[Scalar]
+    y: list[Scalar]
+    style: str = "line"  # "line", "points", "bars", "stacked", "steps"
+
+
+class Raised(Struct, frozen=True):
+    """An exception that left a statement."""
+
+    type: str
+    message: str
+    origin_line: Positive | None = None  # the lecture's line the traceback ends at or nearest to
+    survived: bool = False  # it ended a section, and the next section still ran: `--keep-going`
+    waited_line: Positive | None = None  # of a device error: the failed work was launched after the tracer waited here
+
+
+class RankCall(Struct, frozen=True):
+    """The arguments of a call on one rank, if they differ from those of the frame."""
+
+    rank: int
+    arguments: list[Observed]
+
+
+class Frame(Struct, frozen=True):
+    """One call of a lecture function (or the module itself, the first frame)."""
+
+    frame: Natural
+    function: str  # qualified name; "<module>" for the module body
+    of: Natural | None = None  # the step that called it
+    source: Natural = 0  # index in the trace's sources
+    arguments: list[Observed] | None = None  # when its `def` line is inspected
+    thread: str | None = None  # when it ran in another thread than its caller
+    on: list[int] | None = None  # the ranks that made this call, where not all did
+    ranks: list[RankCall] | None = None
+
+
+class RankStep(Struct, frozen=True):
+    """A step on one rank: the fields of `Step` that differ from the joined step.
+
+    A field that is None equals the step's, except for the fields in `lacks`, which this rank did not have at all.
+    """
+
+    rank: int
+    host_ns: list[Natural] | None = None
+    cold_ns: list[Natural] | None = None
+    device_ns: list[Natural] | None = None
+    launch_ns: list[Natural] | None = None
+    queued_ns: list[Natural] | None = None
+    values: list[Observed] | None = None  # all values, if any differs
+    claim: Claim | None = None
+    narrative: list[Narrative] | None = None
+    stdout: str | None = None
+    warnings: list[str] | None = None
+    left_out: list[LeftOut] | None = None
+    allocated_bytes: Natural | None = None
+    meters: Meters | None = None
+    measured: list[Measured] | None = None
+    raised: Raised | None = None
+    lacks: list[str] | None = None
+
+
+class Step(Struct, frozen=True):
+    """One execution of one statement.
+
+    With several ranks, it holds the record of the lowest rank that ran it, with the slowest rank's times, a claim that
+    failed on any rank and an exception that any rank raised; `ranks` has the differences.
+
+    `host_ns` are the warm run's durations, one per timed pass; `cold_ns` the first run's. They exclude the time spent
+    recording. On CUDA the host time of an unannotated statement is launch time, because work may still be under way; an
+    annotated statement was synchronised, and also has `device_ns`.
+    """
+
+    id: Natural
+    frame: Natural
+    statement: Natural  # number in its source, see `statements`
+    line: Positive
+    execution: Positive = 1  # the n-th time in this frame
+    host_ns: list[Natural] | None = None
+    cold_ns: list[Natural] | None = None
+    device_ns: list[Natural] | None = None
+    launch_ns: list[Natural] | None = None  # with `device_ns`: until the host was done, before the wait
+    # Before it began, the host waited so long for work that was queued earlier; no step includes this time.
+    queued_ns: list[Natural] | None = None
+    annotated: bool = False
+    values: list[Observed] | None = None
+    claim: Claim | None = None
+    narrative: list[Narrative] | None = None
+    stdout: str | None = None
+    warnings: list[str] | None = None
+    left_out: list[LeftOut] | None = None  # of its output, narrative, warnings and measurements
+    allocated_bytes: Natural | None = None  # by the device's caching allocator, after the step
+    meters: Meters | None = None
+    measured: list[Measured] | None = None  # the calls of `measure` in it, in order
+    harness: bool = False  # `measure` or `count` ran in it or below: its own time is that of many calls
+    raised: Raised | None = None
+    suspended: bool = False  # it yielded or awaited: no duration
+    compiled: bool = False  # dynamo compiled during it
+    graph: bool = False  # torch recorded a graph during it; the calls for that were neither observed nor counted
+    runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, where not in all
+    clock: bool = False  # whether it ran follows from a clock: once clocks were scaled, it did not
+    on: list[int] | None = None  # the ranks that ran it, where not all did
+    ranks: list[RankStep] | None = None  # differences by rank
+
+
+class Omitted(Struct, frozen=True):
+    """Executions of one statement in one frame that the limit left out, as totals."""
+
+    omitted: Positive  # how many executions
+    frame: Natural
+    statement: Natural
+    line: Positive
+    host_ns: Natural  # of all of them together, in the first pass
+    on: list[int] | None = None  # the ranks with such executions, if not all
+
+
+Event = Frame | Step | Omitted
+
+
+class Peak(Struct, frozen=True):
+    """A rate that a machine can't exceed, from a table or measured; `source` records which."""
+
+    name: str  # a dtype ("bfloat16", "tf32", "float8"), or "memory"
+    per_second: Annotated[float, Meta(ge=1, le=1e40)] | None  # FLOP/s (integer OP/s for int8), bytes/s for memory
+    source: str  # title of the datasheet; "measured: …"; or the reason why it is unknown: "not in the table"
+    measured: bool = False
+
+
+class Machine(Struct, frozen=True):
+    """The machine that ran the lecture."""
+
+    name: str  # as the driver names it; a CPU by its model name
+    slug: str  # the folder under rendered/: "nvidia-h200", "cpu"
+    device: str  # "cpu" or "cuda"
+    memory_bytes: Natural | None = None  # of the device
+    multiprocessors: Positive | None = None
+    compute_capability: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    l2_bytes: Natural | None = None
+    cache_bytes: Natural | None = None  # of a CPU: its largest cache
+    tf32: str | None = None  # torch.get_float32_matmul_precision(): "highest", "high", "medium"
+    cpu: str | None = None
+    cores: Positive | None = None  # that the process may use
+    threads: Positive | None = None  # torch's intra-op threads
+    ram_bytes: Natural | None = None
+    os: str | None = None
+    emulated: bool = False  # software emulates the device for tests; its times are meaningless
+    peaks: list[Peak] = field(default_factory=list)
+
+
+class Process(Struct, frozen=True):
+    """One process that ran the lecture."""
+
+    name: str  # "pass 1", "metering", "shaken"
+    ended: str  # "complete", "ValueError at line 12", "killed by SIGKILL"
+    cold_ns: Natural | None = None  # all of main(), first run
+    warm_ns: Natural | None = None
+    why_no_warm: str | None = None
+    restored: list[str] | None = None  # state that the lecture left behind between cold and warm
+    notes: list[str] | None = None  # clocks, temperature, throttling, other users of the GPU
+    peak_ram_bytes: Natural | None = None  # the most memory that it held at once, Python, torch and the tracer included
+    peak_device_bytes: Natural | None = None  # peak of torch's allocator on one device, without its context
+    floor_ns: Natural | None = None  # the device's clock for an empty step
+    other_cores: Annotated[float, Meta(ge=0)] | None = None  # of its cores, how many other processes kept busy
+    rank: Natural | None = None  # of several
+    device_index: Natural | None = None  # of a rank: its computer's accelerator with most of its memory
+
+    @property
+    def id(self) -> ProcessId:
+        """The identity that `name` describes."""
+        return ProcessId.parse(self.name)
+
+    @property
+    def ending(self) -> Ending:
+        """The ending that `ended` describes."""
+        return Ending.parse(self.ended)
+
+
+class Run(Struct, frozen=True):
+    """How the trace was made."""
+
+    lecture: str  # file name
+    started: str  # UTC, ISO 8601
+    seed: int
+    passes: Positive
+    limit: Positive
+    complete: bool
+    ended: str = "complete"  # or the first thing that went wrong
+    timed_runs: Natural | None = None  # cold and warm runs of all passes
+    story: str | None = None  # the run that values, prose and order of steps are from: "pass 2, warm"
+    only: str | None = None
+    main: str | None = None  # the function that ran the lecture, where it is not `main`
+    commit: str | None = None
+    keep_going: bool = False
+    inspect_all: bool = False
+    ranks: Positive | None = None  # how many processes each pass was, under torchrun
+    nodes: list[str] | None = None  # of several machines that they ran on, in order, with as many ranks on each
+    processes: list[Process] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)  # left out by the size cap or a limit
+
+    @property
+    def ending(self) -> Ending:
+        """The first ending that `ended` describes."""
+        return Ending.of_trace(self.ended)
+
+
+class SourceFile(Struct, frozen=True):
+    """The text that ran."""
+
+    path: str  # relative to the lecture's folder
+    text: str
+
+
+class Trace(Struct, frozen=True):
+    """One lecture on one machine.
+
+    In the file, `schema` comes first, then `events`: the number of events that `steps` lists. A file that holds fewer
+    was cut short, and its run is not complete. Older traces have no `events`.
+    """
+
+    title: str
+    run: Run
+    machine: Machine
+    versions: list[tuple[str, str]]  # ("torch", "2.13.0")
+    sources: list[SourceFile]
+    steps: list[Event]
+    schema: int = SCHEMA_VERSION

@@ -1,0 +1,73 @@
+"""Keep failures of the tools in a process of a trace, separate from how the lecture ended.
+
+keep(Path("pass-1.journal"), error)          pass-1.traceback: the text that Python would print
+in_words(Path("pass-1.status"))              "trace-tools failed: TypeError: … (recorder.py:88)"
+tracebacks(folder)                           of all processes of a run
+"""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from trace_tools.util.formats import one_line
+
+ENDING = ".traceback"
+_HERE = str(Path(__file__).parents[1])
+PROBES = tuple(f"{_HERE}/{part}" for part in ("describing/", "tracing/recorder/", "tracing/journal.py"))
+
+
+def is_of_probes(error: BaseException) -> bool:
+    """Return whether an exception that left the lecture started in the probes or the recorder.
+
+    Recursion errors, memory errors and Ctrl-C do not count: the lecture or the user may cause them anywhere.
+    """
+    if isinstance(error, (RecursionError, MemoryError, KeyboardInterrupt)):
+        return False
+    return _origin(error).startswith(PROBES)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Return whether an exception in a process that runs no line of the lecture is a failure of the tools.
+
+    A library that can't be loaded on this machine does not count.
+    """
+    return not isinstance(error, (ImportError, OSError)) or _origin(error).startswith(_HERE)
+
+
+def keep(journal: Path, error: BaseException) -> None:
+    """Write the traceback of a failure next to a process's journal, if the disk allows it."""
+    with suppress(OSError):
+        text = "".join(traceback.format_exception(error))
+        journal.with_suffix(ENDING).write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def tracebacks(folder: Path) -> list[Path]:
+    """Return the traceback files in a run's folder and in its ranks' folders."""
+    return sorted([*folder.glob(f"*{ENDING}"), *folder.glob(f"rank-*/*{ENDING}")])
+
+
+def in_words(status: Path) -> str | None:
+    """Return a failure of the tools in a process as one line, or None; `status` is the path of its status file."""
+    try:
+        lines = status.with_suffix(ENDING).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return None
+    places = [line.strip() for line in lines if line.startswith("  File ") and _HERE in line]
+    where = f" ({_place(places[-1])})" if places else ""
+    return f"trace-tools failed: {one_line(lines[-1] if lines else 'no reason was written', 200)}{where}"
+
+
+def _origin(error: BaseException) -> str:
+    """Return the file that raised an exception."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at.tb_frame.f_code.co_filename if at is not None else ""
+
+
+def _place(line: str) -> str:
+    """Return file and line of a traceback entry: '  File "/a/recorder.py", line 8, in x' → "recorder.py:8"."""
+    path, _, rest = line.removeprefix('File "').partition('", line ')
+    return f"{Path(path).name}:{rest.partition(',')[0]}"

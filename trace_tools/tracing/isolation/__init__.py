@@ -1,0 +1,1 @@
+"""Isolate the runs of a lecture in one process from each other."""

@@ -1,0 +1,162 @@
+r"""Capture standard output: report Python's output at once, and read all other output from a file.
+
+`printing` is a text stream like the one that Python makes for a redirected standard output, down to descriptor 1. In
+addition, it passes everything written to it to a listener, in the frame that wrote it. Descriptor 1 itself is a file
+that receives the output of subprocesses, forked children, C libraries and `os.write(1, …)`. At the end of each step,
+the recorder checks whether the file has grown.
+
+    output = OutputFile(folder / "pass-1.stdout")
+    os.system("echo hello")
+    output.grown(), output.take()  # True, "hello\n"
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from os import getpid, lseek, pread  # bound now: a lecture may replace these in `os`
+from pathlib import Path
+from typing import Any
+
+from trace_tools.tracing.isolation.own_file import OwnFile
+
+STDOUT = 1
+CHUNK_BYTES = 1 << 20  # kept from the beginning, and from the end, of the output since the last read
+PUNCH_HOLE = 0x02 | 0x01  # fallocate: free the blocks, keep the size
+LINE_BUFFERED = 1  # setvbuf
+
+
+class OutputFile:
+    """Descriptor 1 as a file, from the creation of this object; output that was taken uses no disk space."""
+
+    def __init__(self, path: Path, redact: Callable[[str], str] = str) -> None:
+        self._redact = redact
+        self._file = OwnFile(path, os.O_RDWR | os.O_APPEND)
+        self._reading = self._file.descriptor()
+        self._taken = 0  # bytes
+        self._taking = threading.Lock()
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._libc = ctypes.CDLL(None)
+        self.connect()
+        with suppress(ValueError, AttributeError):  # C libraries print whole lines, as to a terminal
+            stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
+            self._libc.setvbuf(stdout, None, LINE_BUFFERED, ctypes.c_size_t(0))
+
+    def connect(self) -> None:
+        """Point descriptor 1 to this file, because the lecture may have closed or reused the descriptor."""
+        os.dup2(self._file.descriptor(), STDOUT)
+
+    def grown(self) -> bool:
+        """Return whether new output has arrived. Takes a quarter of a microsecond, because it is called often."""
+        try:
+            return lseek(self._reading, 0, os.SEEK_END) != self._taken
+        except OSError:  # the lecture closed the file
+            with suppress(OSError):
+                self._reading = self._file.descriptor()
+            return False
+
+    def take(self) -> str:
+        """Return the output since the last call; of more than 2 MiB, only the beginning and the end.
+
+        Returns "" if another thread is in this method, or if a signal handler interrupted this thread in it.
+        """
+        if not self._taking.acquire(blocking=False):
+            return ""
+        try:
+            return self._take()
+        finally:
+            self._taking.release()
+
+    def _take(self) -> str:
+        try:
+            descriptor = self._reading = self._file.descriptor()
+            end = lseek(descriptor, 0, os.SEEK_END)
+            content = pread(descriptor, min(CHUNK_BYTES, end - self._taken), self._taken)
+            left = end - self._taken - len(content)
+            rest = pread(descriptor, min(CHUNK_BYTES, left), end - min(CHUNK_BYTES, left)) if left else b""
+        except OSError:
+            return ""
+        give_back(descriptor, 0, end)
+        self._taken = end
+        text = self._decode(content)
+        if left > len(rest):
+            text += f"\n… {left - len(rest):,} bytes more were printed …\n"
+        return self._redact(text + self._decode(rest))
+
+    def finish(self) -> str:
+        """Return the remaining output, including output that C libraries have buffered."""
+        self._libc.fflush(None)
+        return self.take() if self.grown() else ""
+
+
+def give_back(descriptor: int, start: int, end: int) -> None:
+    """Free the disk blocks of these bytes of a file; truncating could lose bytes that are being written."""
+    ctypes.CDLL(None).fallocate(descriptor, PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
+
+
+class _Told:
+    """Layer below a text stream that reports its content; in a forked child, content goes to the descriptor."""
+
+    listener: Callable[[bytes], None] | None = None
+    process: int | None = None
+
+    def write(self, content: Any) -> int:
+        if self.closed or self.listener is None or getpid() != self.process:  # type: ignore[attr-defined]
+            return super().write(content)  # type: ignore[misc, no-any-return]
+        with memoryview(content) as view:
+            told = view.tobytes()
+        self.listener(told)
+        return len(told)
+
+
+class _ToldBuffer(_Told, io.BufferedWriter):
+    pass
+
+
+class _ToldFile(_Told, io.FileIO):
+    """The same layer for unbuffered streams."""
+
+
+@contextmanager
+def printing(listener: Callable[[str], None]) -> Iterator[None]:
+    """Pass everything written to `sys.stdout` to `listener`; the stream looks like plain Python's, redirected to a
+    file.
+    """
+    before, original = sys.stdout, sys.__stdout__
+    unbuffered = isinstance(getattr(original, "buffer", None), io.FileIO)
+    raw = (_ToldFile if unbuffered else io.FileIO)(STDOUT, "wb", closefd=False)
+    raw.name = "<stdout>"
+    told = raw if isinstance(raw, _ToldFile) else _ToldBuffer(raw)
+    stream = io.TextIOWrapper(
+        told,
+        encoding=getattr(original, "encoding", None) or "utf-8",
+        errors=getattr(original, "errors", None) or "strict",
+        newline="\n",
+        write_through=True,
+    )
+    stream.mode = "w"  # type: ignore[misc]
+    encoding = "utf-8"
+    decoder: codecs.IncrementalDecoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+
+    def tell(content: bytes) -> None:
+        nonlocal decoder, encoding
+        with suppress(ValueError):  # the lecture has detached the stream
+            if stream.encoding != encoding:  # the lecture may choose another encoding
+                encoding = stream.encoding
+                decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        if text := decoder.decode(content):
+            listener(text)
+
+    told.listener, told.process = tell, getpid()
+    sys.stdout = sys.__stdout__ = stream  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        told.listener = None  # code that kept the stream prints to the descriptor
+        sys.stdout, sys.__stdout__ = before, original  # type: ignore[misc]

@@ -1,0 +1,256 @@
+"""Run a lecture in a private copy of its folder, in which paths resolve as in the real folder.
+
+The lecture's path exists again below a private root. Its folder is a copy, including dotfiles, so that files written by
+a run disappear with the copy. Each folder above it contains links to all other entries of the real folder, so that
+`../data/x` is found and written as in plain Python.
+
+    place = make(Path("/home/ann/course/lecture.py"), root, shared=[out])
+    place.lecture         # root/home/ann/course/lecture.py; root/home/ann/data is a link to /home/ann/data
+    place.changed()       # files that were too large to copy and that the run has written
+    place.left_out        # {Path("/home"): 20}: number of entries of a folder above without a link
+    leave(place)          # removes the copy; the next run reuses links above it that are still valid
+    remove(root)
+
+Links replace copies for shared folders (the folder of the pages), version control, virtual environments, other file
+systems, and content beyond the bounds. Relative links are copied unchanged and resolve inside the copy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import stat
+import tempfile
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trace_tools.errors import LectureError
+from trace_tools.source.statements import read_text
+
+FILE_BYTES = 64 << 20  # per copied file
+ALL_BYTES = 256 << 20  # of all copied files
+ENTRIES = 5000  # of the copy
+LINKS = 4000  # in all folders above the copy, nearest first; a link takes 0.5 ms on some systems
+SHARED = frozenset({".git", ".hg", ".svn", ".jj"})
+PATH_BYTES = 3800  # longest path of a lecture's copy; the limit of Linux is 4,096
+VIEW, ELSEWHERE = "view-", "trace-tools-view-"  # prefixes of roots: in the run's folder, or in the temporary folder
+
+
+@dataclass
+class PrivateFolder:
+    """One private copy: its paths and size, and the entries that were linked or left out."""
+
+    root: Path
+    lecture: Path  # in the copy
+    folder: Path  # copy of the lecture's folder (or of its package's parent)
+    bytes: int = 0
+    entries: int = 0
+    left_out: dict[Path, int] = field(default_factory=dict)  # folder above → number of entries without a link
+    linked: dict[Path, tuple[int, int] | None] = field(default_factory=dict)  # real files → size and time when linked
+
+    def changed(self) -> list[str]:
+        """Return the real files that were changed while the lecture had links to them."""
+        return [str(path) for path, before in self.linked.items() if _size_and_time(path) != before]
+
+
+def root_for(run: Path, lecture: Path, number: int) -> Path:
+    """Return the root of the copy for parallel process `number`, which is the same in each run.
+
+    The root is in the run's folder, or in the temporary folder if links or paths of that length cannot be made.
+    """
+    root = Path(os.path.realpath(run), f"{VIEW}{number:03}")
+    probe = root.with_name("probe")
+    try:
+        probe.symlink_to("nowhere")
+        probe.unlink()
+        fits = len(os.fsencode(root)) + len(os.fsencode(lecture)) < PATH_BYTES
+    except OSError:
+        fits = False
+    if fits:
+        return root
+    temporary = os.path.realpath(tempfile.gettempdir())
+    return Path(temporary, f"{ELSEWHERE}{os.getpid()}-{run.name.lstrip('.')}-{number:03}")
+
+
+def make(
+    lecture: Path, text: str, root: Path, shared: Sequence[Path] = (), folder: Path | None = None
+) -> PrivateFolder:
+    """Make the private copy for a lecture (a real path, without links) below `root`; `text` is the source that runs.
+
+    The copied folder is the lecture's, or `folder`, a folder above it that contains its package.
+    """
+    real = folder or lecture.parent
+    place = PrivateFolder(root, inside(root, lecture), inside(root, real))
+    links, entries = LINKS, {}
+    for child, ancestor in itertools.pairwise([real, *real.parents]):
+        beside = [entry for entry in _entries(ancestor) if entry.name != child.name]
+        if len(beside) > links:
+            beside.sort(key=lambda entry: entry.name not in text)  # entries named in the lecture first
+            place.left_out[ancestor] = len(beside) - links
+        entries[ancestor] = beside[:links]
+        links -= len(entries[ancestor])
+    below = [*reversed(real.parents), real]
+    _as_folder(root, exist_ok=root != place.folder)
+    for ancestor, child in itertools.pairwise(below):
+        _link(entries[ancestor], inside(root, ancestor), child.name)
+        _as_folder(inside(root, child), exist_ok=child != real)
+    _copy(real, place, {*map(os.path.realpath, (*shared, root.parent))})
+    if _text(place.lecture) != text:  # edited or removed since it was read
+        place.lecture.parent.mkdir(parents=True, exist_ok=True)
+        place.lecture.unlink(missing_ok=True)
+        place.lecture.write_text(text, encoding="utf-8", newline="")
+    return place
+
+
+def leave(place: PrivateFolder) -> None:
+    """Remove the copy of the lecture's folder, but not the links above it."""
+    remove(place.folder)
+
+
+def inside(root: Path, path: Path) -> Path:
+    """Return the path below a root that corresponds to an absolute path."""
+    return root / path.relative_to(path.anchor)
+
+
+def remove(root: Path) -> None:
+    """Remove a folder, even a write-protected one; links are removed, but never their targets."""
+    shutil.rmtree(root, ignore_errors=True)
+    if root.exists():  # write-protected folders
+        for folder, _, _ in os.walk(root):
+            with suppress(OSError):
+                os.chmod(folder, stat.S_IRWXU)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def sweep(run: Path) -> None:
+    """Remove leftovers of killed processes: below a run's folder, and in the temporary folder those of dead tracers."""
+    for root in run.glob(f"{VIEW}*"):
+        remove(root)
+    for root in Path(os.path.realpath(tempfile.gettempdir())).glob(f"{ELSEWHERE}*"):
+        owner = root.name.removeprefix(ELSEWHERE).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            remove(root)
+
+
+def _as_folder(path: Path, *, exist_ok: bool) -> None:
+    """Make a folder, which must be new unless `exist_ok`; remove anything else that a run has left at this path."""
+    if not exist_ok or path.is_symlink() or not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        _remove_entry(path)
+        path.mkdir(parents=True)
+
+
+def _link(entries: Sequence[os.DirEntry[str]], folder: Path, but: str) -> None:
+    """Make links to these entries in a folder, and remove all its other entries except `but`."""
+    wanted = {entry.name: entry.path for entry in entries}
+    for there in _entries(folder):
+        if there.is_symlink() and os.readlink(there.path) == wanted.get(there.name):
+            del wanted[there.name]
+        elif there.name != but:
+            _remove_entry(Path(there.path))
+    for name, path in wanted.items():
+        with suppress(OSError):
+            os.symlink(path, folder / name)
+
+
+def _remove_entry(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        remove(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _copy(real: Path, place: PrivateFolder, shared: set[str]) -> None:
+    """Copy a folder within the bounds, entries nearest to its top first; link the rest."""
+    device = real.stat().st_dev if real.exists() else 0
+    waiting = deque([real])
+    folders = []
+    while waiting:
+        folder = waiting.popleft()
+        private = inside(place.root, folder)
+        entries = _entries(folder)
+        fits = place.entries + len(entries) <= ENTRIES and os.access(folder, os.R_OK, effective_ids=True)
+        if folder != real and not fits:  # a file may be readable in a folder that is not
+            private.rmdir()
+            os.symlink(folder, private)
+            continue
+        folders.append(folder)
+        for entry in entries:
+            place.entries += 1
+            copy = private / entry.name
+            with suppress(OSError):  # the entry has disappeared meanwhile
+                if entry.is_symlink():
+                    os.symlink(os.readlink(entry.path), copy)
+                elif entry.is_dir():
+                    if _is_shared(entry, shared, device):
+                        os.symlink(entry.path, copy)
+                    else:
+                        copy.mkdir()
+                        waiting.append(Path(entry.path))
+                elif not (place.entries <= ENTRIES and _copied(entry, copy, place)):
+                    place.linked[Path(entry.path)] = _size_and_time(Path(entry.path))
+                    os.symlink(entry.path, copy)
+    for folder in reversed(folders):
+        with suppress(OSError):
+            shutil.copystat(folder, inside(place.root, folder))
+
+
+def _is_shared(entry: os.DirEntry[str], shared: set[str], device: int) -> bool:
+    return (
+        entry.name in SHARED
+        or os.path.realpath(entry.path) in shared
+        or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+        or entry.stat().st_dev != device
+    )
+
+
+def _copied(entry: os.DirEntry[str], copy: Path, place: PrivateFolder) -> bool:
+    """Copy a regular file within the bounds, sharing blocks if the file system supports it; else return False."""
+    status = entry.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > min(FILE_BYTES, ALL_BYTES - place.bytes):
+        return False
+    try:
+        with open(entry.path, "rb", buffering=0) as source, open(copy, "xb", buffering=0) as target:
+            left = status.st_size
+            try:
+                while left > 0 and (done := os.copy_file_range(source.fileno(), target.fileno(), left)):
+                    left -= done
+            except OSError:  # unsupported between these two file systems
+                left = status.st_size
+            if left:
+                source.seek(0)
+                target.truncate(0)
+                target.seek(0)
+                shutil.copyfileobj(source, target)
+        shutil.copystat(entry.path, copy)
+    except OSError:  # unreadable file or full disk
+        copy.unlink(missing_ok=True)
+        return False
+    place.bytes += status.st_size
+    return True
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return read_text(path)
+    except LectureError:
+        return None
+
+
+def _size_and_time(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,1 @@
+"""Merge the journals of a run into its trace."""

@@ -1,0 +1,1 @@
+"""Record the probe calls of one process, and limit how much of the run is kept."""

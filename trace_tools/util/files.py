@@ -1,0 +1,140 @@
+r"""Write files and folders atomically, and check that paths stay in their folder.
+
+replace(Path("report.md"), "# Differences …")
+update_folder(Path("rendered/cpu"), {"index.html": b"…"}, made_here=re.compile(r"[a-z-]+\.html"))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from trace_tools.errors import UsageError
+
+_OUTSIDE = re.compile(r"[/~]|[A-Za-z][A-Za-z0-9+.-]*:")  # the start of a path that is not relative, or of a URL
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in a file
+_FRESH = re.compile(r"\..+\.[0-9a-f]{8}")  # a file that is being written
+DEAD_S = 3600
+MANIFEST = ".pages"  # in a folder of pages: the names of the files written there
+
+
+def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool = False) -> None:
+    """Replace a file in one rename; `durable` waits until it is on disk.
+
+    The folder must exist. Raises `UsageError` if the file cannot be written (disk full, read-only, missing folder); the
+    old content is then unchanged and no other file remains.
+    """
+    fresh = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
+    try:
+        try:
+            with open(fresh, "xb") as file:
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    for text in (content,) if isinstance(content, str) else content:
+                        file.write(text.encode("utf-8"))
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(fresh, path)
+        except BaseException:
+            with suppress(OSError):
+                fresh.unlink()
+            raise
+        if durable:
+            with suppress(OSError):  # the folder, so that the name survives a power failure
+                descriptor = os.open(path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+    except OSError as error:
+        raise UsageError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files of a `replace` that was killed, except those written a moment ago."""
+    for path in folder.glob(".*"):
+        with suppress(OSError):
+            if _FRESH.fullmatch(path.name) and path.stat().st_mtime < time.time() - DEAD_S:
+                path.unlink()
+
+
+def update_folder(folder: Path, files: Mapping[str, bytes], made_here: re.Pattern[str]) -> list[Path]:
+    """Make a folder contain these files; return the paths of those that changed.
+
+    A file is written only if its bytes change. A file that an earlier call wrote and this call does not is removed, if
+    its name matches `made_here`. Raises `UsageError` if that fails.
+    """
+    changed: list[Path] = []
+    sweep(folder)
+    try:
+        for name, content in files.items():
+            changed += _write_changed(folder / name, content)
+        for name in _made_before(folder, made_here) - set(files):
+            (folder / name).unlink(missing_ok=True)
+            changed.append(folder / name)
+        _write_changed(folder / MANIFEST, manifest(files))
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder}: can't be written: {error.strerror or error}") from None
+    return changed
+
+
+def manifest(files: Iterable[str]) -> bytes:
+    """Return the content of the file that lists what `update_folder` wrote."""
+    return "".join(f"{name}\n" for name in sorted(files)).encode("utf-8")
+
+
+def _write_changed(path: Path, content: bytes) -> list[Path]:
+    try:
+        if path.read_bytes() == content:
+            return []
+    except (FileNotFoundError, IsADirectoryError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, content)
+    return [path]
+
+
+def _made_before(folder: Path, made_here: re.Pattern[str]) -> set[str]:
+    try:
+        listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return set()
+    return {name for name in listed if made_here.fullmatch(name) and not (folder / name).is_symlink()}
+
+
+def paths_in_cache(url: str, prefix: str) -> tuple[str, str]:
+    """Return the two paths where lectures cache the content of a URL.
+
+    CS336's `file_util` uses the first path, edtrace the second.
+
+    `prefix` is "image", "video" or "arxiv". edtrace keeps the extension of the URL.
+    """
+    name = re.sub(r"[^\w_-]+", "_", url)
+    digest = hashlib.md5(url.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    path = os.path.join("var", "files", f"{prefix}-{digest}-{name}")
+    try:
+        ending = os.path.splitext(urlsplit(url).path)[1]
+    except ValueError:  # not a valid address for a browser
+        ending = ""
+    return path, path + ending
+
+
+def why_not_inside(path: str) -> str | None:
+    """Return why a relative path could leave its folder, or None if it cannot."""
+    plain = unquote(path).strip()  # as a browser reads it
+    if not plain or _CONTROL.search(plain) or _SURROGATE.search(path):
+        return f"found {path[:80]!r}; expected a file's path"
+    if _OUTSIDE.match(plain):
+        return f"found {path[:80]!r}; expected a relative path"
+    if "\\" in plain or ".." in plain.split("/"):
+        return f"found {path[:80]!r}; expected a path that stays in the folder, with forward slashes"
+    return None

@@ -1,0 +1,118 @@
+r"""Run git: the content of a revision, and the state of a working tree.
+
+git("rev-parse", "HEAD", folder=Path("."))        b"7c8399b…\n"
+show("HEAD~1:rendered/cpu/trace.yaml", file)      writes the output of `git show` into an open file
+commit_of(Path("lecture.py"))                     "7c8399b + uncommitted changes"
+with checked_out("HEAD~1:lecture.py") as path:
+    path                                          # /tmp/…/lecture.py, with all other files of the revision
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from trace_tools.errors import UsageError
+
+LONGEST_S = 120.0  # time limit for git
+
+
+class GitError(UsageError):
+    """git cannot be run, or failed: the message is the first line of git's own."""
+
+
+def git(*arguments: str, folder: Path | None = None, to: BinaryIO | None = None, longest_s: float = LONGEST_S) -> bytes:
+    """Run git in a folder (default: the current one); return its output, or write it to an open file.
+
+    Only use commands that do not write: `status` would refresh the index. Raises `GitError`.
+    """
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    output = subprocess.PIPE if to is None else to.fileno()
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            timeout=longest_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise GitError("git is not installed") from None
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise GitError(str(error).splitlines()[0]) from None
+    if done.returncode != 0:
+        stderr = done.stderr.decode(errors="replace").strip().splitlines() or [f"git exited with {done.returncode}"]
+        raise GitError(stderr[0].removeprefix("fatal: "))
+    return done.stdout or b""
+
+
+def show(argument: str, to: BinaryIO) -> None:
+    """Write a file of a revision, named as for `git show`: `REV:path` is relative to the root of the repository,
+    `REV:./path` to the current folder. Raises `UsageError` if git has no such file.
+    """
+    with _named(argument):
+        git("show", "--no-textconv", "--end-of-options", argument, to=to)  # a name may begin with a dash
+
+
+@contextmanager
+def checked_out(argument: str) -> Iterator[Path]:
+    """Yield the path of a lecture. For `REV:path`, that is a temporary checkout, which is removed afterwards.
+
+    `REV:path` is read as in `show`. Raises `UsageError` if git has no such file.
+    """
+    if ":" not in argument or Path(argument).exists():
+        yield Path(argument)
+        return
+    revision, _, name = argument.partition(":")
+    with tempfile.TemporaryDirectory(prefix="bench-revision-") as folder:
+        archive, tree = Path(folder, "tree.tar"), Path(folder, "tree")
+        with _named(argument):
+            top = Path(os.fsdecode(git("rev-parse", "--show-toplevel")).rstrip("\n"))
+            inside = Path(os.path.relpath(Path(name).resolve(), top) if name.startswith(("./", "../")) else name)
+            git("cat-file", "-e", "--end-of-options", f"{revision}:{inside.as_posix()}", folder=top)
+            git("archive", f"--output={archive}", "--end-of-options", revision, folder=top)
+        with tarfile.open(archive) as packed:
+            packed.extractall(tree, filter="data")
+        archive.unlink()
+        yield tree / inside
+
+
+def commit_of(path: Path) -> str | None:
+    """Name the commit of a file or folder: "abc1234", or "abc1234 + uncommitted changes".
+
+    None outside a repository, before its first commit, and without git. Traces under `rendered/`, and untracked files
+    other than `path`, do not count as changes.
+    """
+    path = path.resolve()
+    folder = path if path.is_dir() else path.parent
+    commit = _said(folder, "rev-parse", "--short=7", "HEAD")
+    if not commit:
+        return None
+    changed = _said(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)rendered")
+    untracked = "" if path.is_dir() else _said(folder, "ls-files", "--others", "--", path.name)
+    return f"{commit} + uncommitted changes" if changed or untracked else commit
+
+
+def _said(folder: Path, *arguments: str) -> str:
+    """Return git's output without the final newline, or "" if git fails."""
+    try:
+        return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()
+    except GitError:
+        return ""
+
+
+@contextmanager
+def _named(argument: str) -> Iterator[None]:
+    try:
+        yield
+    except GitError as error:
+        raise UsageError(f"{argument}: neither a file nor REV:path in git: {error}") from None

@@ -1,0 +1,47 @@
+"""Run a callback when a module is first imported, without importing it.
+
+wait = OnceImported("torch._dynamo", then)
+wait.begin()     # `then` is called right after the next first import of the module
+wait.end()       # stop waiting
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+class OnceImported:
+    """A finder on `sys.meta_path` that delegates to the finders after it and calls back once its module is loaded."""
+
+    def __init__(self, name: str, then: Callable[[], object]) -> None:
+        self._name, self._then = name, then
+
+    def begin(self) -> None:
+        """Start waiting for the module, which must not be loaded yet."""
+        sys.meta_path.insert(0, self)
+
+    def end(self) -> None:
+        """Stop waiting; there is no callback for a module that is being loaded at this moment."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Find the module as the finders after this one do; return None for other modules."""
+        if name != self._name or self not in sys.meta_path:
+            return None
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in behind)), None)
+        if spec is None or spec.loader is None:
+            return spec
+        loader, load = spec.loader, spec.loader.exec_module
+
+        def load_and_speak_up(module: Any) -> None:
+            vars(loader).pop("exec_module", None)
+            load(module)
+            if self in sys.meta_path:
+                self._then()
+
+        loader.exec_module = load_and_speak_up  # type: ignore[method-assign]
+        return spec
