@@ -81,7 +81,8 @@ else:
 
     def tag(cls: Any) -> dict[str, Any]:
         """Return the key and the name by which plain data of a union names this class; {} if it is in no union."""
-        return {cls._tagged[0]: cls._tagged[1](cls.__qualname__)} if cls._tagged else {}
+        tagged = getattr(cls, "_tagged", None)  # a dataclass that is no Struct has none
+        return {tagged[0]: tagged[1](cls.__qualname__)} if tagged else {}
 
     def json_decoder(cls: Any) -> Any:
         """Return the function that decodes the JSON of one record."""
