@@ -223,7 +223,7 @@ class Firefox:
         return found[0]
 
     def perform(self, kind: str, actions: list[dict[str, Any]]) -> None:
-        """Perform actions of a mouse or a keyboard, and wait until the page has drawn what they did, as Chromium's does."""
+        """Perform actions of a mouse or a keyboard, and wait until the page has drawn what they did."""
         source = {"type": kind, "id": kind, "actions": actions}
         self._send("input.performActions", context=self.current_window_handle, actions=[source])
         with suppress(self._errors.WebDriverException):  # they led to another page, or closed this
