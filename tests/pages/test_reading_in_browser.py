@@ -140,7 +140,11 @@ def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Pat
     forget(browser)
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.hidden")
+    show(browser, tmp_path / "cpu" / "01-measuring.html")  # a glance
+    show(browser, tmp_path / "index.html")
+    assert ask(browser, f"{again}.hidden")
     show(browser, tmp_path / "cpu" / "01-measuring.html")
+    press(browser, "\ue00f")  # page down
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.getAttribute('href')") == "cpu/01-measuring.html"
     assert ask(browser, f"{again}.textContent") == "Continue with 1 Measuring"

@@ -1,9 +1,5 @@
 // Check readers' answers to questions and remember the correct ones. The solutions are folded on the page.
 (() => {
-  const store = {
-    get: (key) => { try { return localStorage.getItem(`asked-${key}`); } catch { return null; } },
-    set: (key) => { try { localStorage.setItem(`asked-${key}`, "right"); } catch { /* no storage */ } },
-  };
   const near = (value, low, high, within) =>
     value >= low - within * Math.abs(low) - 1e-12 * Math.abs(low) && value <= high + within * Math.abs(high) + 1e-12 * Math.abs(high);
 
@@ -15,7 +11,7 @@
 
   document.querySelectorAll(".ask").forEach((box) => {
     const { kind, right, within, unit, slips } = JSON.parse(box.dataset.answer);
-    const key = box.dataset.asked;
+    const answered = stored(`asked ${box.dataset.asked}`);
     const verdict = element("output", { className: "verdict" });
     verdict.role = "status";
     const solution = box.querySelector(".solution");
@@ -23,7 +19,9 @@
       box.classList.toggle("right", state === "right");
       box.classList.toggle("wrong", state === "wrong");
       verdict.innerHTML = words;  // the lecture's text, written by the renderer
-      if (state === "right") { store.set(key); solution.open = true; }
+      if (state !== "right") return;
+      answered.set("right");
+      for (const fold of [solution, box.nextElementSibling]) if (fold?.matches("details")) fold.open = true;
     };
     const answering = element("div", { className: "answering" });
     if (kind === "choice") {
@@ -49,12 +47,13 @@
         if (!field.value.trim()) return;
         const value = parsed(field.value, unit);
         const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
-        if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%.");
+        if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4, 40× or 12%.");
         else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.");
         else if (known) judge("wrong", `✗ ${known[1]}`);
         else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-          ? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : "✗ Close, but not close enough.");
+          ? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : within ? `✗ Close. Right is within ${Number((100 * within).toPrecision(3))}%.` : "✗ Close, but not close enough.");
       };
+      field.addEventListener("focus", () => field.select());
       field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
       const button = element("button", { type: "button", textContent: "Check" });
       button.addEventListener("click", check);
@@ -65,6 +64,12 @@
       solution.append(element("div", { className: "answering" }, button, verdict));
     }
     if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-    if (store.get(key)) { box.classList.add("right"); verdict.textContent = "✓ Answered earlier."; }
+    if (answered.get()) {
+      box.classList.add("right");
+      verdict.textContent = "✓ Answered earlier.";
+      const field = box.querySelector(".answering input[type=text]"), choice = box.querySelector(`input[value="${CSS.escape(right)}"]`);
+      if (field) field.value = Number(right[0].toPrecision(4));
+      if (choice) choice.checked = true;
+    }
   });
 })();

@@ -55,7 +55,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const inside = (box) => {
       for (const block of box.children) {
         if (block.matches(".listing")) inListing(block);
-        else if (block.matches("section, .called")) inside(block);
+        else if (block.matches("section, .called, .next")) inside(block);
         else if (block.matches(".deeper")) {
           if (!deep && !block.open) continue;
           add(block.querySelector(`summary > :is(${TITLE})`));

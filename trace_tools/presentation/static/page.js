@@ -1,4 +1,4 @@
-// The theme, and unfolding parts for an address or for printing.
+// The theme, and folding: below a question until it is answered, deeper parts, and all of it open for an address or for print.
 "use strict";
 const reveal = (element) => {
   for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
@@ -23,6 +23,34 @@ const unpack = async (text) => {
 };
 const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
 const table = ({ of, at }) => sums(at).map((place) => of[place]);
+// What a reader did is stored for this lecture, or for this page of it: all pages of `file://` may share one storage.
+const stored = (name, of = document.querySelector(".bar .home").textContent) => {
+  const key = `${of} ${name}`;
+  return {
+    get: () => { try { return localStorage.getItem(key); } catch { return null; } },
+    set: (text) => { try { if (text) localStorage.setItem(key, text); else localStorage.removeItem(key); } catch { /* no storage */ } },
+  };
+};
+const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
+const storedHere = (name) => stored(`${document.querySelector("main > h1")?.textContent} ${name}`);
+// A choice among names, in the address and for the pages that follow: "?compare=cpu&bounds=H100". The address counts.
+const addressed = (name, names) => ({
+  get: () => {
+    try {
+      const chosen = new URLSearchParams(location.search).getAll(name);
+      return (chosen.length ? chosen : JSON.parse(sessionStorage.getItem(name) ?? "[]")).filter((one) => names.includes(one));
+    } catch { return []; }
+  },
+  set: (chosen) => {
+    const address = new URL(location.href);
+    address.searchParams.delete(name);
+    for (const one of chosen) address.searchParams.append(name, one);
+    try {
+      sessionStorage.setItem(name, JSON.stringify(chosen));
+      history.replaceState(null, "", address);
+    } catch { /* no storage */ }
+  },
+});
 const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css); return sheet; };
 (() => {
   const follow = () => {
@@ -36,15 +64,20 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   const root = document.documentElement, settle = () => root.classList.add("settled");
   if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
   else requestAnimationFrame(() => setTimeout(settle));
-  const store = (theme) => { try { localStorage.setItem("theme", theme); } catch { /* no storage */ } };
-  const stored = () => { try { return localStorage.getItem("theme"); } catch { return null; } };
-  if (stored()) root.dataset.theme = stored();
-  const button = document.getElementById("theme");
+  const theme = stored("theme", "all lectures:"), button = document.getElementById("theme");
+  const SIGNS = { "": ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+  const colour = () => {
+    const chosen = theme.get() ?? "", [sign, name] = SIGNS[chosen] ?? SIGNS[""];
+    if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
+    button.firstElementChild.textContent = sign;
+    button.ariaLabel = button.title = `Colours: ${name}`;
+  };
+  colour();
   button.hidden = false;
-  button.addEventListener("click", () => {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-    store(root.dataset.theme);
+  button.addEventListener("click", () => {  // the other colours first, then the system's own, then back
+    const order = matchMedia("(prefers-color-scheme: dark)").matches ? ["", "light", "dark"] : ["", "dark", "light"];
+    theme.set(order[(order.indexOf(theme.get() ?? "") + 1) % 3]);
+    colour();
   });
 
   // Show a line's number as a link under the pointer. Links for all lines would be hundreds of tab stops.
@@ -110,16 +143,83 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     if (key === "Escape") document.activeElement.closest(".varied")?.blur();  // its range covers the text below it
   });
 
+  // A menu closes at a click outside, or by Escape.
+  const menu = document.querySelector("details.menu");
+  document.addEventListener("click", ({ target }) => { if (menu?.open && !menu.contains(target)) menu.open = false; });
+  menu?.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.firstElementChild.focus();
+    event.stopPropagation();
+  });
+
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper, .unran, .grids)").forEach((box) => { box.open = true; }));
-  // Deeper parts stay as the reader left them.
-  document.querySelectorAll("details.deeper").forEach((box) => {
-    const key = `deeper-${box.querySelector("[id]").id}`;
-    try { if (localStorage.getItem(key)) box.open = true; } catch { return; }
-    box.addEventListener("toggle", () => {
-      try { if (box.open) localStorage.setItem(key, "open"); else localStorage.removeItem(key); } catch { /* none */ }
-    });
+  // On paper all is open, and the answers are at the end of their section.
+  const answers = [];
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("details:is(.called, .claimed, .deeper, .next, .unran, .grids)").forEach((box) => { box.open = true; });
+    const parts = document.querySelectorAll("main > .part");
+    for (const part of parts.length ? parts : document.querySelectorAll("main")) {
+      const list = document.createElement("ol"), heading = document.createElement("h2"), box = document.createElement("section");
+      part.querySelectorAll(".ask").forEach((question, place) => {
+        const answer = document.createElement("li");
+        answer.append(...[...question.querySelector(".solution").cloneNode(true).children].filter((it) => !it.matches("summary, .answering")));
+        list.append(answer);
+        question.dataset.number = place + 1;
+      });
+      if (!list.children.length) continue;
+      heading.textContent = "Answers";
+      box.className = "answers";
+      box.append(heading, list);
+      const after = part.querySelector(":scope > .drawn, :scope > .back");
+      if (after) after.before(box); else part.append(box);
+      answers.push(box);
+    }
+  });
+  addEventListener("afterprint", () => answers.splice(0).forEach((box) => box.remove()));
+  // Deeper parts stay as the reader left them; what a link, the player or the slides opened is closed at the next visit.
+  const remembered = (box, name) => {
+    const left = storedHere(name);
+    if (left.get()) box.open = true;
+    box.firstElementChild.addEventListener("click", () => left.set(box.open ? "" : "open"));  // before it opens or closes
+  };
+  document.querySelectorAll("details.deeper").forEach((box) => remembered(box, box.querySelector("[id]").id));
+  // Think first: what follows a question, up to the next question or part, is folded until the reader answers or opens it.
+  const thinking = stored("think first", "all lectures:");
+  const following = (question) => {
+    const found = [];
+    for (let it = question.nextElementSibling; it && !it.matches(".ask, section, h2, h3, h4, h5, h6, .drawn"); it = it.nextElementSibling) found.push(it);
+    return found;
+  };
+  const fold = (question) => {
+    const pieces = following(question), box = document.createElement("details"), summary = document.createElement("summary");
+    if (!pieces.some((it) => !it.matches(".note"))) return;
+    box.className = "next";
+    summary.textContent = "Answer first, or show what follows";
+    question.after(box);
+    box.append(summary, ...pieces);
+    remembered(box, question.dataset.asked);
+    if (stored(`asked ${question.dataset.asked}`).get()) box.open = true;
+    question.addEventListener("click", ({ target }) => { if (target.closest(".solution > summary")) summary.click(); }, { once: true });
+  };
+  const questions = [...document.querySelectorAll(".ask")];
+  const choose = () => {
+    for (const box of document.querySelectorAll("details.next")) box.replaceWith(...[...box.children].slice(1));
+    if (thinking.get() !== "off") questions.forEach(fold);
+  };
+  choose();
+  const choice = document.createElement("button");
+  choice.type = "button";
+  choice.className = "thinking";
+  const name = () => { choice.textContent = thinking.get() === "off" ? "Fold what follows each question" : "Never fold what follows a question"; };
+  choice.addEventListener("click", () => { thinking.set(thinking.get() === "off" ? "" : "off"); choose(); name(); });
+  name();
+  questions[0]?.append(choice);
+  document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey, altKey }) => {
+    if (key !== "o" || ctrlKey || metaKey || altKey || !lettersAreKeys.get() || target.closest("input, textarea, select, dialog[open]")) return;
+    const bar = document.querySelector(".bar").getBoundingClientRect().bottom;
+    [...document.querySelectorAll("details.next:not([open]) > summary")].find((it) => it.checkVisibility() && it.getBoundingClientRect().top > bar)?.click();
   });
   addEventListener("hashchange", follow);
   follow();
@@ -129,12 +229,12 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   });
 
   // Remember the reader's position in sections; the first page links to it.
-  const place = `place-${document.querySelector(".bar .home").textContent}`;
+  const place = stored("place");
   const again = document.getElementById("again");
   const title = document.querySelector("main > h1")?.textContent;
   if (again) {
     try {
-      const { page, at, name } = JSON.parse(localStorage.getItem(place));
+      const { page, at, name } = JSON.parse(place.get());
       if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
         again.href = page + (at ? `#${at}` : "");
         again.querySelector("small").textContent = name;
@@ -142,10 +242,13 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
       }
     } catch { /* no position yet, or no storage */ }
   } else if (document.querySelector(".contents [aria-current=page]")) {
+    let isRead = false;  // a glance at a page is not
+    setTimeout(() => { isRead = true; }, 8000);
+    for (const event of ["wheel", "keydown", "touchmove"]) addEventListener(event, () => { isRead = true; }, { once: true, passive: true });
     addEventListener("pagehide", () => {
       const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2);
       const entry = { page: location.pathname.split("/").slice(-2).join("/"), at: passed.at(-1)?.id ?? "", name: title };
-      try { localStorage.setItem(place, JSON.stringify(entry)); } catch { /* no storage */ }
+      if (isRead) place.set(JSON.stringify(entry));
     });
   }
 })();

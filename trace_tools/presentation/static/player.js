@@ -243,11 +243,10 @@
       for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
     };
 
-    // Predict mode: hide the notes and output of a line until the reader reveals them, and the text below a question until
-    // it is answered.
+    // Predict mode: hide the notes and output of a line until the reader reveals them.
     const coverPage = () => {
       document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
-      document.querySelectorAll(".covered, .untold").forEach((covered) => covered.classList.remove("covered", "untold"));
+      document.querySelectorAll(".covered").forEach((covered) => covered.classList.remove("covered"));
       if (!modes.predict) return;
       for (const box of main.querySelectorAll(".beside, .under > pre")) {
         const button = make("button", "cover", "What do you expect? Show");
@@ -255,18 +254,7 @@
         box.classList.add("covered");
         if (box.tagName === "PRE") box.before(button); else box.prepend(button);
       }
-      for (const question of main.querySelectorAll(".ask:not(.right):not(:has(> .solution[open]))")) {
-        for (const piece of below(question)) piece.classList.add("untold");
-      }
     };
-    function* below(question) {  // the text up to the next question or heading
-      for (let piece = question.nextElementSibling; piece && !piece.matches(".ask, section"); piece = piece.nextElementSibling) {
-        if (!piece.matches(".listing, details")) yield piece;
-      }
-    }
-    main.addEventListener("toggle", ({ target }) => {  // a correct answer unfolds the solution
-      if (target.matches(".ask > .solution[open]")) for (const piece of below(target.parentElement)) piece.classList.remove("untold");
-    }, true);
     const ask = (button) => {
       const covered = button.closest(".covered") ?? button.nextElementSibling;
       for (const stop of steps.standing.get(button.closest(".row")?.id) ?? []) asked.add(stop);
@@ -342,7 +330,7 @@
     const boxAt = (depth) => {
       if (boxes[depth]) return boxes[depth];
       const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
-      const empty = make("p", "where", "No values inspected in this call yet.");
+      const empty = make("p", "where");
       slider.type = "range";
       slider.min = 1;
       label.append(text, slider);
@@ -363,6 +351,8 @@
       slider.value = list.indexOf(stop) + 1;
       text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
       empty.hidden = depth > 0 || names.size > 0;
+      const caller = steps.of[frame];
+      if (!empty.hidden) empty.textContent = `${caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`}. No value was inspected in it so far.`;
       const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
         return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -458,6 +448,7 @@
       const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
       const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as in edtrace, or without
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+      if (/^[a-z]$/i.test(key) && !lettersAreKeys.get()) return;
       if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
       if (hall?.on && (hall.key(event) || !"?sq".includes(key.toLowerCase()))) return;
       const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
@@ -480,6 +471,9 @@
     });
     for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
     $("hall-open").addEventListener("click", letters.P);
+    $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
+    $("mode-letters").checked = lettersAreKeys.get();
+    $("mode-letters").addEventListener("change", ({ target }) => lettersAreKeys.of.set(target.checked ? "" : "off"));
     let touched = null;  // start of a swipe, outside elements that scroll sideways
     document.addEventListener("touchstart", ({ target, touches: [at, second] }) => {
       touched = second || target.closest("input, .scroll, .gridbox, .drawnbox, dialog") ? null : at;
