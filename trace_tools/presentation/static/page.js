@@ -3,6 +3,16 @@
 const reveal = (element) => {
   for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
 };
+// What readers chose and answered is kept for each lecture and section, since several may share one storage. The section is
+// that of an element; without one, it is kept for the lecture.
+const kept = (name, element) => {
+  const lecture = document.querySelector(".bar .home").textContent, page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
+  const key = [lecture, ...(element ? [(element.closest(".part")?.id ?? page).replace(/^\d+-/, "")] : []), name].join("/");
+  return {
+    get: () => { try { return localStorage.getItem(key); } catch { return null; } },
+    set: (text) => { try { if (text) localStorage.setItem(key, text); else localStorage.removeItem(key); } catch { /* no storage */ } },
+  };
+};
 const copied = async (text) => {
   try {
     await navigator.clipboard.writeText(text);
@@ -112,14 +122,18 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
 
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  addEventListener("beforeprint", () => document.querySelectorAll("details:is(.called, .claimed, .deeper, .unran, .grids)").forEach((box) => { box.open = true; }));
-  // Deeper parts stay as the reader left them.
+  // Paper has all parts open; the screen then has them as before.
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed.push(...document.querySelectorAll("details:is(.called, .claimed, .deeper, .waits, .unran, .grids):not([open])"));
+    for (const box of closed) box.open = true;
+  });
+  addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; });
+  // Deeper parts stay as the reader's own clicks left them.
   document.querySelectorAll("details.deeper").forEach((box) => {
-    const key = `deeper-${box.querySelector("[id]").id}`;
-    try { if (localStorage.getItem(key)) box.open = true; } catch { return; }
-    box.addEventListener("toggle", () => {
-      try { if (box.open) localStorage.setItem(key, "open"); else localStorage.removeItem(key); } catch { /* none */ }
-    });
+    const own = kept(`deeper-${box.querySelector("[id]").id}`, box);
+    if (own.get()) box.open = true;
+    box.firstElementChild.addEventListener("click", () => own.set(box.open ? "" : "open"));  // the click changes it afterwards
   });
   addEventListener("hashchange", follow);
   follow();
@@ -129,23 +143,29 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   });
 
   // Remember the reader's position in sections; the first page links to it.
-  const place = `place-${document.querySelector(".bar .home").textContent}`;
+  const place = kept("place");
   const again = document.getElementById("again");
   const title = document.querySelector("main > h1")?.textContent;
   if (again) {
-    try {
-      const { page, at, name } = JSON.parse(localStorage.getItem(place));
-      if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
-        again.href = page + (at ? `#${at}` : "");
-        again.querySelector("small").textContent = name;
-        again.hidden = false;
-      }
-    } catch { /* no position yet, or no storage */ }
+    const { page, at, name } = JSON.parse(place.get() ?? "{}");
+    if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
+      again.href = page + (at ? `#${at}` : "");
+      again.querySelector("small").textContent = name;
+      again.hidden = false;
+    }
   } else if (document.querySelector(".contents [aria-current=page]")) {
+    // A glance is no reading: it takes some seconds in view, or scrolling.
+    let isRead = false, begun = 0, from = null;
+    const watch = () => { clearTimeout(begun); if (!document.hidden) begun = setTimeout(() => { isRead = true; }, 5000); };
+    watch();
+    document.addEventListener("visibilitychange", watch);
+    addEventListener("load", () => requestAnimationFrame(() => { from = scrollY; }));  // where the address led
+    addEventListener("scroll", () => { isRead ||= from !== null && Math.abs(scrollY - from) > innerHeight / 3; }, { passive: true });
     addEventListener("pagehide", () => {
-      const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2);
+      if (!isRead) return;
+      const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2 && it.checkVisibility());
       const entry = { page: location.pathname.split("/").slice(-2).join("/"), at: passed.at(-1)?.id ?? "", name: title };
-      try { localStorage.setItem(place, JSON.stringify(entry)); } catch { /* no storage */ }
+      place.set(JSON.stringify(entry));
     });
   }
 })();

@@ -1,4 +1,4 @@
-// Mark the current section in the contents, which show its headings. For printing, unfold the answers to questions.
+// Mark the current section in the contents, which show its headings.
 (() => {
   const nav = document.querySelector(".contents"), parts = [...document.querySelectorAll("main > .part")];
   const links = new Map([...nav.querySelectorAll("ol > li > a")].map((link) => [link.getAttribute("href").slice(1), link]));
@@ -14,5 +14,4 @@
   };
   addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(mark); } }, { passive: true });
   mark();
-  addEventListener("beforeprint", () => document.querySelectorAll(".ask > .solution").forEach((box) => { box.open = true; }));
 })();
