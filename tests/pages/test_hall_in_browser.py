@@ -492,17 +492,6 @@ def test_the_focus_stays_where_it_can_be_seen(browser: Any, pages: dict[str, Pat
     assert ask(browser, "document.activeElement.id") == "text"
 
 
-def test_predictions_come_first_in_the_hall_too(browser: Any, pages: dict[str, Path]) -> None:
-    enter(browser, pages[ROOFLINE], at="#hall-9")
-    shown = "document.querySelector('.spot .o').checkVisibility({visibilityProperty: true})"
-    assert ask(browser, shown)
-    press(browser, "q")
-    assert not ask(browser, shown)
-    press(browser, "s")
-    assert ask(browser, shown)
-    press(browser, "q")
-
-
 def test_notes_are_not_for_the_hall(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE])
     shown = "[...document.querySelectorAll('.note')].some((note) => note.checkVisibility())"
