@@ -61,8 +61,7 @@ def as_html(it: Ask, number: int, question: Markup) -> Markup:
 def answer_html(it: Ask) -> Markup:
     """Return the answer, why, and the hint, for the end of a printed section."""
     told = it.answer
-    hint = Markup('<div class="hinted">{}</div>').format(Markup(prose.to_html(told.hint))) if told.hint else ""
-    return _solution_html(told) + hint
+    return _solution_html(told) + Markup(prose.to_html(f"*Hint.* {told.hint}") if told.hint else "")
 
 
 def _solution_html(told: Answer) -> Markup:

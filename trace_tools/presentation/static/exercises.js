@@ -7,7 +7,7 @@ const thinkFirst = (() => {
   const stored = () => { try { return localStorage.getItem("think-first"); } catch { return null; } };
   let on = stored() !== "off";
   const draw = () => {
-    document.documentElement.classList.toggle("thinking", on);
+    document.documentElement.dataset.think = on ? "on" : "off";
     for (const box of boxes) box.checked = on;
     for (const fold of folds) fold.open = !on || questionOf(fold).matches(".right") || Boolean(passed(fold).get());
   };
