@@ -89,6 +89,9 @@ def test_it_asks_for_nothing_and_says_nothing_on_the_console(browser: Any, folde
     assert found == []
 
 
+BESIDE = "figure > .label, .thinking, details.next > summary"  # not the lecture's text
+
+
 def test_it_has_what_the_pages_say(browser: Any, folder: Path) -> None:
     def says(root: str) -> str:
         text: str = ask(browser, f"document.querySelector({root!r}).textContent")
@@ -101,16 +104,14 @@ def test_it_has_what_the_pages_say(browser: Any, folder: Path) -> None:
         browser.execute_script("document.querySelectorAll('.o').forEach((box) => { box.open = true; })")
         until(lambda: ask(browser, "[...document.querySelectorAll('details.o')].every((it) => it.children.length > 1)"))
         until(lambda: not ask(browser, "document.querySelector('.drawn svg:empty')"))
-        browser.execute_script(
-            "document.querySelectorAll('.turn, noscript, figure > .label').forEach((one) => one.remove())"
-        )
+        browser.execute_script(f"document.querySelectorAll('.turn, noscript, {BESIDE}').forEach((one) => one.remove())")
         paged, links = says("main"), ask(browser, "[...document.querySelectorAll('main a[href]')].length")
         ids = ask(
             browser,
             "[...document.querySelectorAll('main [id]')].map((it) => [it.id, it.tagName, it.getAttribute('class')])",
         )
         show(browser, folder / "whole.html")
-        browser.execute_script("document.querySelectorAll('.back, figure > .label').forEach((one) => one.remove())")
+        browser.execute_script(f"document.querySelectorAll('.back, {BESIDE}').forEach((one) => one.remove())")
         assert says(f"[id='{slug}']") == paged
         here = (
             "[...document.getElementById(arguments[0]).querySelectorAll('[id]')]"

@@ -1,4 +1,7 @@
-"""A real browser for the tests of pages: how it is opened, and what a test asks of it."""
+"""A real browser for the tests of pages: how it is opened, and what a test asks of it.
+
+It is Chromium; with TEST_BROWSER=firefox in the environment, Firefox.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.pages.firefox import Firefox
 from tests.programs import BROWSER, require
 
 WIDE, NARROW = (1280, 900), (390, 844)
@@ -18,6 +22,8 @@ WIDE, NARROW = (1280, 900), (390, 844)
 
 def open_browser() -> Any:
     """Open the browser that is installed; skip the test where there is none."""
+    if os.environ.get("TEST_BROWSER") == "firefox":
+        return Firefox()
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     (binary,) = require(BROWSER)
     options = webdriver.ChromeOptions()
@@ -35,12 +41,19 @@ def open_browser() -> Any:
 
 def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light", at: str = "") -> None:
     """Open a page in a window of that size."""
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-    browser.get("about:blank")
-    browser.get_log("browser"), browser.get_log("performance")
+    if isinstance(browser, Firefox):
+        if scheme != "light":
+            pytest.skip("Firefox without a driver takes the system's colours")
+        browser.resize(*size)
+        browser.get("about:blank")
+        browser.get_log("browser")
+    else:
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+        browser.get("about:blank")
+        browser.get_log("browser"), browser.get_log("performance")
     browser.get(page.as_uri() + at)
     there = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
     until(lambda: ask(browser, there, page.as_uri()))
@@ -48,7 +61,10 @@ def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "
 
 def forget(browser: Any) -> None:
     """Drop what pages stored: a page's own `localStorage.clear` may come after what the next page stores."""
-    browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
+    if isinstance(browser, Firefox):
+        browser.execute_script("if (location.protocol == 'file:') localStorage.clear()")
+    else:
+        browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -67,3 +83,13 @@ def ask(browser: Any, script: str, *arguments: Any) -> Any:
 def press(browser: Any, keys: str) -> None:
     """Type keys at the page."""
     browser.find_element("tag name", "body").send_keys(keys)
+
+
+def drag(browser: Any, element: Any, right: int, down: int) -> None:
+    """Press the mouse on an element, move it so many pixels, and release it."""
+    if isinstance(browser, Firefox):
+        element.drag(right, down)
+    else:
+        from selenium.webdriver import ActionChains
+
+        ActionChains(browser).drag_and_drop_by_offset(element, right, down).perform()

@@ -7,23 +7,19 @@ from tests.pages.test_compose import blocks_of, failing, lecture, number
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import (
     Anchors,
-    Block,
     Call,
     CodeLine,
-    CodeListing,
     CodeRow,
-    Narration,
     execution,
     first_trouble,
     in_runs,
-    reading_minutes,
     rows_shown,
     said_in_runs,
     salient,
     stretches,
     visible,
 )
-from trace_tools.trace.model import Claim, Machine, Note, Run, Step, Text, Value
+from trace_tools.trace.model import Claim, Machine, Run, Step, Text, Value
 
 CPU = Machine("A processor", "cpu", "cpu")
 
@@ -112,19 +108,6 @@ def test_values_of_a_step_without_any_are_none() -> None:
     assert not execution(Step(0, 0, 0, 1), CPU).values
     known: list[tuple[str, Value]] = [("x", number(1))]
     assert execution(Step(0, 0, 0, 1, values=known), CPU).values == known
-
-
-def test_reading_takes_a_minute_for_238_words_of_prose_or_code_and_deeper_parts_are_counted_apart() -> None:
-    def said(words: int, kind: type[Text | Note] = Text) -> Narration:
-        return Narration(kind(text="word " * words), 1)
-
-    def part(*inner: Block, deeper: bool = False) -> Call:
-        return Call("f", 1, 1, 1, 1, "f", "F", None, inner, 2, shown="part", deeper=deeper)
-
-    rows = CodeListing(tuple(CodeRow((CodeLine(0, n, "x = y_1 @ w  # 3 µs"),), f"L{n}") for n in range(40)))
-    blocks = [said(188), part(said(48), rows), part(said(400), part(said(76)), deeper=True), said(999, Note)]
-    assert (reading_minutes(blocks), reading_minutes(blocks, deeper=True)) == (2, 2)
-    assert (reading_minutes([]), reading_minutes([said(1)])) == (0, 1)
 
 
 def test_three_rows_that_did_not_run_are_folded_with_the_comments_between_them() -> None:

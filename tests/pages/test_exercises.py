@@ -108,6 +108,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_number_is_judged(browser: Any, page: Path, question: int, typed: str, state: str, says: str) -> None:
     show(browser, page)
+    forget(browser)
+    show(browser, page)
     box = browser.find_elements("css selector", ".ask")[question]
     field = box.find_element("css selector", "input")
     field.clear()
@@ -151,14 +153,19 @@ SEEN = "document.querySelector('.waits > .prose').checkVisibility()"
 
 
 @pytest.fixture
-def unfolded(browser: Any) -> Iterator[None]:
+def unfolded(browser: Any, page: Path) -> Iterator[None]:
     """Nothing is remembered of the test before, nor for the test after."""
+    show(browser, page)
     forget(browser)
     yield
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    browser.execute_script("try { sessionStorage.clear(); } catch {}")
-    browser.get("about:blank")
+    browser.execute_script("sessionStorage.clear()")
     forget(browser)
+
+
+def ready(browser: Any, page: Path, at: str = "") -> None:
+    """Open a page and wait for its player."""
+    show(browser, page, at=at)
+    until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
 
 
 @pytest.mark.usefixtures("unfolded")
@@ -177,7 +184,6 @@ def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(bro
     until(lambda: bool(ask(browser, "document.querySelector('.ask input').value == '~4 MB'")))
     assert ask(browser, SEEN)
 
-    browser.get("about:blank")
     forget(browser)
     for shows in (".waits > summary", ".ask > .solution > summary"):  # passed over
         show(browser, page)
@@ -192,21 +198,17 @@ def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(bro
 
 @pytest.mark.usefixtures("unfolded")
 def test_a_reader_turns_folding_off_for_all_pages(browser: Any, page: Path) -> None:
-    for turn in ("the box", "the key"):
-        show(browser, page)
-        until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
-        if turn == "the box":
-            browser.find_element("css selector", ".ask .think input").click()
-        else:
-            press(browser, "q")
-        assert ask(browser, SEEN) is (turn == "the box")
-        until(lambda: bool(ask(browser, "localStorage.getItem('think-first')")))
-        show(browser, page)
-        assert ask(browser, SEEN) is (turn == "the box")
-        boxes = "[...document.querySelectorAll('.think input, #mode-think')].map(box => box.checked)"
-        assert ask(browser, boxes) == [turn != "the box"] * 2
-    until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
-    press(browser, "s")
+    boxes = "[...document.querySelectorAll('.think input, #mode-think')].map(box => box.checked)"
+    ready(browser, page)
+    browser.find_element("css selector", ".ask .think input").click()
+    for _ in range(2):
+        assert ask(browser, SEEN) and ask(browser, boxes) == [False] * 2
+        ready(browser, page)
+    press(browser, "q")
+    for _ in range(2):
+        assert not ask(browser, SEEN) and ask(browser, boxes) == [True] * 2
+        ready(browser, page)
+    press(browser, "o")
     assert ask(browser, SEEN)
 
 
@@ -214,8 +216,7 @@ def test_a_reader_turns_folding_off_for_all_pages(browser: Any, page: Path) -> N
 @pytest.mark.parametrize("way", ["a link", "an address", "a step", "a slide", "paper"])
 def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page: Path, way: str) -> None:
     where = "document.querySelector('.waits > .prose').id"
-    show(browser, page)
-    until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
+    ready(browser, page)
     assert not ask(browser, SEEN)
     if way == "a link":
         browser.execute_script(f"location.hash = {where}")
@@ -232,10 +233,8 @@ def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page
             )
         )
     else:
-        events = "const seen = []; for (const name of ['beforeprint', 'afterprint']) {"
-        opened = ask(
-            browser, f"(() => {{ {events} dispatchEvent(new Event(name)); seen.push({SEEN}); }} return seen; }})()"
-        )
+        script = "[['beforeprint', 'afterprint'].map(name => (dispatchEvent(new Event(name)), SEEN))]"
+        (opened,) = ask(browser, script.replace("SEEN", SEEN))
         assert opened == [True, False]
     if way != "paper":
         until(lambda: bool(ask(browser, SEEN)))
@@ -244,11 +243,13 @@ def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page
     assert not [key for key in ask(browser, "Object.keys(localStorage)") if "passed" in key or "answer" in key]
 
 
-@pytest.mark.usefixtures("unfolded")
 def test_without_scripts_everything_is_open(browser: Any, page: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    show(browser, page)
-    assert ask(browser, SEEN) and not browser.find_element("css selector", ".waits > summary").is_displayed()
+    try:
+        show(browser, page)
+        assert ask(browser, SEEN) and not browser.find_element("css selector", ".waits > summary").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
 @pytest.mark.usefixtures("unfolded")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pages.browsing import NARROW, WIDE, ask, forget, press, show, until
+from tests.pages.browsing import NARROW, WIDE, ask, drag, forget, press, show, until
 from tests.pages.explored import GPUS, explored_lecture, holding, training
 from trace_tools.pages import explorations
 from trace_tools.pages.site import SiteTrace, render_site
@@ -119,11 +119,10 @@ def test_a_slider_of_whole_numbers_gets_on_from_small_ones(opened: Any) -> None:
 
 
 def test_the_point_is_dragged_by_a_mouse(opened: Any) -> None:
-    chains = pytest.importorskip("selenium.webdriver.common.action_chains")
     point = opened.find_element("css selector", ".explore .point")
     opened.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", point)
     before = float(point.get_attribute("aria-valuenow"))
-    chains.ActionChains(opened).drag_and_drop_by_offset(point, 100, 30).perform()
+    drag(opened, point, 100, 30)
     after = float(point.get_attribute("aria-valuenow"))
     assert before < after < 1 and says(opened).startswith(f"It takes {days(mfu=after)} on ")
 

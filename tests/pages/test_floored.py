@@ -107,7 +107,9 @@ def test_a_reader_chooses_a_machine_and_the_choice_is_kept(browser: Any, page: P
     browser.execute_script(CHOOSE, "H100 80GB HBM3")
     assert ask(browser, FLOORS)[0] == "on H100 80GB HBM3: at least 1 µs, float32"
     assert ask(browser, "getComputedStyle(document.querySelector('.floor')).borderLeftStyle") == "dashed"
-    assert "not measured" in ask(browser, "document.getElementById('floors').innerText")
+    assert "not measured" in ask(browser, "document.getElementById('floors').textContent")
+    assert browser.current_url.endswith("?bounds=H100+80GB+HBM3")
+    browser.execute_script("sessionStorage.clear()")
     browser.refresh()
     until(lambda: len(ask(browser, FLOORS)) == 3)
     browser.execute_script(CHOOSE, "")

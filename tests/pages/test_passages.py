@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from trace_tools.pages.content.passages import as_told, cited, flowing, in_order, targets, with_places
-from trace_tools.pages.document import Block, Call, CodeListing, Narration, References, reading_minutes
+from trace_tools.pages.document import Block, Call, CodeListing, Narration, References
 from trace_tools.pages.narration import as_html, as_markdown, classes
+from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.presentation.prose import to_html
 from trace_tools.trace.model import Image, Link, Narrative, Note, Text, Varied
 

@@ -139,6 +139,6 @@ def test_of_64_ranks_eight_have_a_column_and_the_page_says_so(browser: Any, tmp_
     render_site([SiteTrace(of_ranks(64), "cpu")], tmp_path)
     opened(browser, tmp_path / "cpu" / "00-sums.html", size=NARROW)
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
-    columns = ask(browser, "document.getElementById('machines').innerText")
+    columns = ask(browser, "document.getElementById('machines').textContent")
     assert "8 of 64 ranks" in columns and "rank 7" in columns and "rank 8" not in columns
     assert all(page.stat().st_size <= PAGE_BYTES for page in (tmp_path / "cpu").rglob("*.html"))

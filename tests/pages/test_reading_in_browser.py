@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cases_in_one import each
-from tests.pages.browsing import ask, forget, press, show, until
+from tests.pages.browsing import ask, forget, press, show
 from tests.pages.hostile import hostile_trace
 from tests.pages.test_compose import LECTURE, failing, lecture
 from tests.pages.test_site import first_page
@@ -143,14 +143,13 @@ def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Pat
     show(browser, tmp_path / "cpu" / "01-measuring.html")  # a glance
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.hidden")
-    hurried = """const after = setTimeout;
-        window.setTimeout = (act, ms) => after(() => { act(); window.waited ||= ms == 5000; }, ms == 5000 ? 0 : ms);"""
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": hurried})
-    show(browser, tmp_path / "cpu" / "01-measuring.html")
-    until(lambda: bool(ask(browser, "window.waited")))
-    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    show(browser, tmp_path / "cpu" / "01-measuring.html", (1280, 240))
+    browser.execute_async_script("""const done = arguments[0];
+        requestAnimationFrame(() => requestAnimationFrame(() => {
+            addEventListener("scroll", () => requestAnimationFrame(done), { once: true });
+            scrollTo({ top: 120, behavior: "instant" });
+        }))""")
     show(browser, tmp_path / "index.html")
-    until(lambda: not ask(browser, f"{again}.hidden"))
     assert ask(browser, f"{again}.getAttribute('href')") == "cpu/01-measuring.html"
     assert ask(browser, f"{again}.textContent") == "Continue with 1 Measuring"
     assert not ask(browser, "document.querySelector('.toc div.words').checkVisibility()")

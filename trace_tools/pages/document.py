@@ -12,8 +12,6 @@ Meters, Narrative) are the trace's own.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -22,7 +20,7 @@ from trace_tools.analysis.distances import Distance
 from trace_tools.analysis.rates import Rate, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.analysis.time_tree import StatementTime
 from trace_tools.source.claim_kinds import Kind
-from trace_tools.trace.model import Ask, Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Text, Value
+from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 from trace_tools.trace.ranks import in_words
 
 
@@ -464,38 +462,6 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
 def narratives(blocks: Sequence[Block]) -> Iterator[Narrative | References]:
     """Yield the narrative that a page shows, in order."""
     return (block.narrative for block in visible(blocks) if isinstance(block, Narration))
-
-
-# Adults read English non-fiction at 238 words a minute: the mean of 190 studies in Brysbaert, "How many words do we
-# read per minute?", Journal of Memory and Language 109 (2019). No figure for code is known; its names and numbers count
-# as words.
-WORDS_A_MINUTE = 238
-WORD = re.compile(r"\w+")
-_LEADS = re.compile(r'\]\(<[^>]*>(?: "(?:[^"\\]|\\.)*")?\)')  # the target and tooltip of a link in a passage
-
-
-def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
-    """Return the reading time of a page or part: of its core, or with `deeper` of its folded parts.
-
-    None: both. The result is in minutes of prose and open code, rounded up; exercises take longer.
-    """
-    words = 0
-
-    def read(blocks: Sequence[Block], below: bool) -> None:
-        nonlocal words
-        for block in blocks:
-            if isinstance(block, Call) and block.shown == "part":
-                read(block.blocks, below or block.deeper)
-            elif deeper is not None and below is not deeper:
-                continue
-            elif isinstance(block, Narration) and isinstance(block.narrative, Text | Ask):
-                text = block.narrative.text
-                words += len((_LEADS.sub("]", text) if block.narrative.flows else text).split())
-            elif isinstance(block, CodeListing):
-                words += sum(len(WORD.findall(line.text)) for row in block.rows for line in row.lines)
-
-    read(blocks, below=False)
-    return math.ceil(words / WORDS_A_MINUTE)
 
 
 def rows_shown(blocks: Sequence[Block]) -> Iterator[CodeRow]:

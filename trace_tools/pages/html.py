@@ -41,7 +41,6 @@ from trace_tools.pages.document import (
     Section,
     SourceText,
     narratives,
-    reading_minutes,
     shared_storages,
     stretches,
     visible,
@@ -52,6 +51,7 @@ from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture
 from trace_tools.pages.player import step_block
+from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import SearchIndex
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
 from trace_tools.presentation import prose

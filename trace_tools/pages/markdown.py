@@ -27,12 +27,12 @@ from trace_tools.pages.document import (
     MarginNote,
     Notice,
     Section,
-    reading_minutes,
     shared_storages,
 )
 from trace_tools.pages.html import Surroundings
 from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_markdown
+from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.section_charts import PageFigure, index_figures, section_figures
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import svg

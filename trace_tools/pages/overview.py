@@ -32,9 +32,9 @@ from trace_tools.pages.document import (
     WithClaims,
     first_trouble,
     narratives,
-    reading_minutes,
     visible,
 )
+from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.presentation import prose
 from trace_tools.presentation.formulas import mathml
 from trace_tools.presentation.markdown_text import escape

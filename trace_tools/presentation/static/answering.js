@@ -11,7 +11,7 @@
 
   document.querySelectorAll(".ask").forEach((box) => {
     const { kind, right, within, unit, slips } = JSON.parse(box.dataset.answer);
-    const store = kept(`answer-${box.dataset.asked}`, box), before = store.get();
+    const answered = storedHere(`answer ${box.dataset.asked}`, box), before = answered.get();
     const verdict = element("output", { className: "verdict" });
     verdict.role = "status";
     const solution = box.querySelector(".solution");
@@ -20,7 +20,7 @@
       box.classList.toggle("wrong", state === "wrong");
       verdict.innerHTML = words;  // the lecture's text, written by the renderer
       if (state !== "right") return;
-      store.set(answer);
+      answered.set(answer);
       solution.open = true;
       if (box.nextElementSibling?.matches(".waits")) box.nextElementSibling.open = true;
     };
@@ -58,6 +58,7 @@
         else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
           ? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : `✗ Close, but not close enough${enough}`);
       };
+      field.addEventListener("focus", () => field.select());
       field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
       const button = element("button", { type: "button", textContent: "Check" });
       button.addEventListener("click", check);

@@ -3,9 +3,9 @@
 const thinkFirst = (() => {
   const folds = [...document.querySelectorAll("details.waits")], boxes = [...document.querySelectorAll("#mode-think")];
   const questionOf = (fold) => fold.previousElementSibling;
-  const passed = (fold) => kept(`passed-${questionOf(fold).dataset.asked}`, fold);
-  const stored = () => { try { return localStorage.getItem("think-first"); } catch { return null; } };
-  let on = stored() !== "off";
+  const passed = (fold) => storedHere(`passed ${questionOf(fold).dataset.asked}`, fold);
+  const choice = stored("think first", "all lectures:");
+  let on = choice.get() !== "off";
   const draw = () => {
     document.documentElement.dataset.think = on ? "on" : "off";
     for (const box of boxes) box.checked = on;
@@ -13,7 +13,7 @@ const thinkFirst = (() => {
   };
   const toggle = () => {
     on = !on;
-    try { localStorage.setItem("think-first", on ? "on" : "off"); } catch { /* no storage */ }
+    choice.set(on ? "" : "off");
     draw();
     return `Think first: ${on ? "on" : "off"}.`;
   };
@@ -28,15 +28,15 @@ const thinkFirst = (() => {
     return "What follows the question is shown.";
   };
   for (const question of document.querySelectorAll(".ask")) {
-    if (kept(`answer-${question.dataset.asked}`, question).get()) question.classList.add("right");
+    if (storedHere(`answer ${question.dataset.asked}`, question).get()) question.classList.add("right");
     const fold = question.nextElementSibling;
     if (!fold?.matches(".waits")) continue;
     const [line] = fold.children, box = Object.assign(document.createElement("input"), { type: "checkbox" });
     line.addEventListener("click", () => passed(fold).set(fold.open ? "" : "yes"));  // the click changes it afterwards
     question.querySelector(".solution > summary").addEventListener("click", () => pass(fold));
-    const choice = Object.assign(document.createElement("label"), { className: "think" });
-    choice.append(box, " Fold what follows until I answer");
-    question.append(choice);
+    const label = Object.assign(document.createElement("label"), { className: "think" });
+    label.append(box, " Fold what follows until I answer");
+    question.append(label);
     boxes.push(box);
   }
   for (const box of boxes) box.addEventListener("change", toggle);

@@ -21,10 +21,10 @@
   box.hidden = false;
   requestAnimationFrame(() => setTimeout(() => unpack(sectionData.floors).then((floors) => {
     choice.append(...floors.machines.map(([name]) => new Option(name, name)));
-    try { choice.value = sessionStorage.getItem("floor") ?? ""; } catch { /* no storage */ }
-    if (choice.selectedIndex < 0) choice.selectedIndex = 0;
+    const chosen = addressed("bounds", floors.machines.map(([name]) => name));
+    choice.value = chosen.get()[0] ?? "";
     choice.addEventListener("change", () => {
-      try { sessionStorage.setItem("floor", choice.value); } catch { /* no storage */ }
+      chosen.set(choice.value ? [choice.value] : []);
       draw(floors);
     });
     if (choice.value) draw(floors);

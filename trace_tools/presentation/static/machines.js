@@ -9,8 +9,6 @@
   const $ = (id) => document.getElementById(id);
   const box = $("machines"), main = $("text");
   if (!box) return;
-  const here = document.querySelector(".seg [aria-current]"), bar = here?.parentElement;  // among many, it may be out of sight
-  if (here) bar.scrollLeft += here.getBoundingClientRect().left - bar.getBoundingClientRect().left - 24;
 
   const make = (tag, name, ...inside) => {
     const made = document.createElement(tag);
@@ -64,6 +62,7 @@
       }
       differing = [...main.querySelectorAll(".row.differs")];
       at = -1;
+      if (chosen.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
       $("differing").hidden = !differing.length;
       $("differs-now").textContent = `${differing.length} ${differing.length === 1 ? "line differs" : "lines differ"}`;
     };
@@ -73,18 +72,18 @@
       differing[at].scrollIntoView({ block: "center" });
       $("differs-now").textContent = `${at + 1} of ${differing.length}`;
     };
+    const chosen = addressed("compare", names);
+    choices.forEach((choice) => { choice.checked = chosen.get().includes(choice.value); });
     const choose = () => {
-      try { sessionStorage.setItem("compare", JSON.stringify(names.filter((_, place) => choices[place].checked))); } catch { /* no storage */ }
+      chosen.set(names.filter((_, place) => choices[place].checked));
       draw();
     };
-
-    try {
-      const stored = JSON.parse(sessionStorage.getItem("compare") ?? "[]");
-      choices.forEach((choice) => { choice.checked = stored.includes(choice.value); });
-    } catch { /* no storage */ }
     box.addEventListener("change", choose);
     $("differs-back").addEventListener("click", () => jump(-1));
     $("differs-on").addEventListener("click", () => jump(1));
+    document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey }) => {
+      if ("[]".includes(key) && differing.length && !ctrlKey && !metaKey && !target.closest("input, textarea, select, dialog[open]")) jump(key === "[" ? -1 : 1);
+    });
     if (choices.some((choice) => choice.checked)) draw();
   };
 

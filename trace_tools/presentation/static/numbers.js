@@ -8,7 +8,7 @@ const parsed = (() => {
   const WORDS = { B: 1e9, b: 1e9, thousand: 1e3, million: 1e6, billion: 1e9, trillion: 1e12 };
   return (text, unit) => {
     const superscript = (all) => `^${[...all].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)).map((at) => (at ? at - 1 : "-")).join("")}`;
-    let rest = text.trim().replace(/^[~≈]\s*/, "").replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/[−–]/g, "-")
+    let rest = text.trim().replace(/^(?:[~≈∼]|about)\s*/i, "").replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/[−–]/g, "-")
       .replace(/(?<![\d.,])(\d+),(\d+)(?![\d.,])/g, (all, whole, part) => (part.length !== 3 || whole === "0" ? `${whole}.${part}` : all))
       .replace(/(\d)[,_\u202f\u00a0](?=\d{3}(?!\d))/g, "$1");
     const BY = /^(?:[·*/]|[x×](?=\s*[-+.\d]))/, one = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)/i;
@@ -26,7 +26,7 @@ const parsed = (() => {
       value = by[0] === "/" ? value / factor() : value * factor();
     }
     if (rest === "" || rest === unit) return value;
-    if (!unit && ["x", "×", "times"].includes(rest)) return value;
+    if (!unit && /^(?:x|×|times|-?fold)$/.test(rest)) return value;
     if (rest === "%") return unit === "%" ? value : value / 100;
     if (rest in WORDS) return value * WORDS[rest];
     if (unit === "s" && rest in TIMES) return value * TIMES[rest];

@@ -3,16 +3,6 @@
 const reveal = (element) => {
   for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
 };
-// What readers chose and answered is kept for each lecture and section, since several may share one storage. The section is
-// that of an element; without one, it is kept for the lecture.
-const kept = (name, element) => {
-  const lecture = document.querySelector(".bar .home").textContent, page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
-  const key = [lecture, ...(element ? [(element.closest(".part")?.id ?? page).replace(/^\d+-/, "")] : []), name].join("/");
-  return {
-    get: () => { try { return localStorage.getItem(key); } catch { return null; } },
-    set: (text) => { try { if (text) localStorage.setItem(key, text); else localStorage.removeItem(key); } catch { /* no storage */ } },
-  };
-};
 const copied = async (text) => {
   try {
     await navigator.clipboard.writeText(text);
@@ -33,6 +23,38 @@ const unpack = async (text) => {
 };
 const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
 const table = ({ of, at }) => sums(at).map((place) => of[place]);
+// What a reader did is stored for this lecture: several may share one storage.
+const stored = (name, of = document.querySelector(".bar .home").textContent) => {
+  const key = `${of} ${name}`;
+  return {
+    get: () => { try { return localStorage.getItem(key); } catch { return null; } },
+    set: (text) => { try { if (text) localStorage.setItem(key, text); else localStorage.removeItem(key); } catch { /* no storage */ } },
+  };
+};
+const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
+// The same for the section of an element, whatever its number.
+const storedHere = (name, element) => {
+  const page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
+  return stored(`${(element.closest(".part")?.id ?? page).replace(/^\d+-/, "")} ${name}`);
+};
+// A choice among names, in the address and for the pages that follow: "?compare=cpu&bounds=H100". The address counts.
+const addressed = (name, names) => ({
+  get: () => {
+    try {
+      const chosen = new URLSearchParams(location.search).getAll(name);
+      return (chosen.length ? chosen : JSON.parse(sessionStorage.getItem(name) ?? "[]")).filter((one) => names.includes(one));
+    } catch { return []; }
+  },
+  set: (chosen) => {
+    const address = new URL(location.href);
+    address.searchParams.delete(name);
+    for (const one of chosen) address.searchParams.append(name, one);
+    try {
+      sessionStorage.setItem(name, JSON.stringify(chosen));
+      history.replaceState(null, "", address);
+    } catch { /* no storage */ }
+  },
+});
 const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css); return sheet; };
 (() => {
   const follow = () => {
@@ -46,15 +68,20 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   const root = document.documentElement, settle = () => root.classList.add("settled");
   if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
   else requestAnimationFrame(() => setTimeout(settle));
-  const store = (theme) => { try { localStorage.setItem("theme", theme); } catch { /* no storage */ } };
-  const stored = () => { try { return localStorage.getItem("theme"); } catch { return null; } };
-  if (stored()) root.dataset.theme = stored();
-  const button = document.getElementById("theme");
+  const theme = stored("theme", "all lectures:"), button = document.getElementById("theme");
+  const SIGNS = { "": ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+  const colour = () => {
+    const chosen = theme.get() ?? "", [sign, name] = SIGNS[chosen] ?? SIGNS[""];
+    if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
+    button.firstElementChild.textContent = sign;
+    button.ariaLabel = button.title = `Colours: ${name}`;
+  };
+  colour();
   button.hidden = false;
-  button.addEventListener("click", () => {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-    store(root.dataset.theme);
+  button.addEventListener("click", () => {  // the other colours first, then the system's own, then back
+    const order = matchMedia("(prefers-color-scheme: dark)").matches ? ["", "light", "dark"] : ["", "dark", "light"];
+    theme.set(order[(order.indexOf(theme.get() ?? "") + 1) % 3]);
+    colour();
   });
 
   // Show a line's number as a link under the pointer. Links for all lines would be hundreds of tab stops.
@@ -120,6 +147,16 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     if (key === "Escape") document.activeElement.closest(".varied")?.blur();  // its range covers the text below it
   });
 
+  // A menu closes at a click outside, or by Escape.
+  const menu = document.querySelector("details.menu");
+  document.addEventListener("click", ({ target }) => { if (menu?.open && !menu.contains(target)) menu.open = false; });
+  menu?.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.firstElementChild.focus();
+    event.stopPropagation();
+  });
+
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
   // Paper has all parts open; the screen then has them as before.
@@ -131,7 +168,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; });
   // Deeper parts stay as the reader's own clicks left them.
   document.querySelectorAll("details.deeper").forEach((box) => {
-    const own = kept(`deeper-${box.querySelector("[id]").id}`, box);
+    const own = storedHere(`deeper ${box.querySelector("[id]").id}`, box);
     if (own.get()) box.open = true;
     box.firstElementChild.addEventListener("click", () => own.set(box.open ? "" : "open"));  // the click changes it afterwards
   });
@@ -143,7 +180,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   });
 
   // Remember the reader's position in sections; the first page links to it.
-  const place = kept("place");
+  const place = stored("place");
   const again = document.getElementById("again");
   const title = document.querySelector("main > h1")?.textContent;
   if (again) {

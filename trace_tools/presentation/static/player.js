@@ -288,7 +288,7 @@
     const boxAt = (depth) => {
       if (boxes[depth]) return boxes[depth];
       const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
-      const empty = make("p", "where", "No values inspected in this call yet.");
+      const empty = make("p", "where");
       slider.type = "range";
       slider.min = 1;
       label.append(text, slider);
@@ -309,6 +309,8 @@
       slider.value = list.indexOf(stop) + 1;
       text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
       empty.hidden = depth > 0 || names.size > 0;
+      const caller = steps.of[frame];
+      if (!empty.hidden) empty.textContent = `${caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`}. No value was inspected in it so far.`;
       const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
         return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -391,12 +393,13 @@
     // --- events ---
 
     const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
-    const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => inHall(""), N: () => toggle("notes"), S: () => say(thinkFirst.showHere()),
+    const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => inHall(""), N: () => toggle("notes"), O: () => say(thinkFirst.showHere()),
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
       const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
       const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as in edtrace, or without
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+      if (/^[a-z]$/i.test(key) && !lettersAreKeys.get()) return;
       if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
       if (hall?.on && (hall.key(event) || key !== "?")) return;
       const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
@@ -418,6 +421,9 @@
     });
     for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
     $("hall-open").addEventListener("click", letters.P);
+    $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
+    $("mode-letters").checked = lettersAreKeys.get();
+    $("mode-letters").addEventListener("change", ({ target }) => lettersAreKeys.of.set(target.checked ? "" : "off"));
     let touched = null;  // start of a swipe, outside elements that scroll sideways
     document.addEventListener("touchstart", ({ target, touches: [at, second] }) => {
       touched = second || target.closest("input, .scroll, .gridbox, .drawnbox, dialog") ? null : at;

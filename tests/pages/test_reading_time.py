@@ -1,0 +1,36 @@
+"""The oracle: minutes worked out by hand, from words of a fixed number."""
+
+from __future__ import annotations
+
+from trace_tools.pages.document import Block, Call, CodeLine, CodeListing, CodeRow, Narration
+from trace_tools.pages.reading_time import reading_minutes
+from trace_tools.trace.model import Answer, Ask, Note, Plot, Table, Text
+
+WORDS = "word " * 600  # three minutes
+
+
+def part(*inner: Block, deeper: bool = False) -> Call:
+    return Call("f", 1, 1, 1, 1, "f", "F", None, inner, 2, shown="part", deeper=deeper)
+
+
+def rows(count: int, *, ran: bool = True) -> CodeListing:
+    return CodeListing(tuple(CodeRow((CodeLine(0, n, "x = y_1 @ w  # 3 µs"),), f"L{n}", ran=ran) for n in range(count)))
+
+
+def test_words_lines_and_questions_take_the_time_that_the_module_states() -> None:
+    prose = Narration(Text(text=WORDS), 1)
+    table = Narration(Table(columns=["a b", "c"], rows=[["d e", 1.5]] * 199), 2)  # 600 words with its head
+    figure = Narration(Plot(title=WORDS, series=[]), 3)
+    question = Narration(Ask(text="word " * 66, answer=Answer(1, hint=WORDS, why=WORDS)), 4)  # 19.8 s and 40 s
+    for block, minutes in ((prose, 3), (table, 3), (figure, 3), (question, 1), (rows(60), 2), (rows(60, ran=False), 0)):
+        assert reading_minutes([block]) == minutes
+    assert reading_minutes([prose, table, figure, question, rows(60)]) == 12
+    assert reading_minutes([]) == 0 and reading_minutes([Narration(Text(text="word"), 1)]) == 1
+
+
+def test_deeper_parts_are_counted_apart_and_notes_and_addresses_not_at_all() -> None:
+    linked = Text(text='[word](<https://example.org/one-two> "three four") ' * 600)
+    blocks = [Narration(linked, 1), part(rows(30)), part(rows(60), part(rows(30)), deeper=True)]
+    blocks.append(Narration(Note(text=WORDS), 2))
+    assert (reading_minutes(blocks), reading_minutes(blocks, deeper=True)) == (4, 3)
+    assert reading_minutes(blocks, deeper=None) == 7
