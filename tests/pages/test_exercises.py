@@ -183,6 +183,9 @@ def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(bro
     show(browser, page)
     until(lambda: bool(ask(browser, "document.querySelector('.ask input').value == '~4 MB'")))
     assert ask(browser, SEEN)
+    title = ask(browser, "document.querySelector('.bar .home').textContent")
+    (key,) = (key for key in ask(browser, "Object.keys(localStorage)") if "answer" in key)
+    assert key.startswith(f"{title} f answer ")  # of this lecture and section
 
     forget(browser)
     for shows in (".waits > summary", ".ask > .solution > summary"):  # passed over

@@ -485,6 +485,24 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     assert count(browser) == without
 
 
+def test_only_a_readers_own_click_on_a_deeper_part_is_remembered(browser: Any, pages: dict[str, Path]) -> None:
+    opened = "document.querySelectorAll('details.deeper[open]').length"
+    ready(browser, pages[ROOFLINE])
+    forget(browser)
+    ready(browser, pages[ROOFLINE])
+    browser.execute_script("reveal(document.querySelector('details.deeper .prose'))")  # as links, steps and search do
+    assert ask(browser, opened) == 1
+    enter(browser, pages[ROOFLINE])
+    assert ask(browser, opened) == 0
+    press(browser, "d" + 3 * RIGHT + ESCAPE)
+    ready(browser, pages[ROOFLINE])
+    assert ask(browser, opened) == 0
+    for count in (1, 0):
+        browser.find_element("css selector", "details.deeper > summary").click()
+        ready(browser, pages[ROOFLINE])
+        assert ask(browser, opened) == count
+
+
 def test_the_focus_stays_where_it_can_be_seen(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE], at="#hall-5")
     browser.find_element("css selector", ".ask.now summary").send_keys(RIGHT)
