@@ -26,7 +26,7 @@ from markupsafe import Markup, escape
 
 from trace_tools.analysis import summaries
 from trace_tools.analysis.floors import ceilings
-from trace_tools.pages import columns, explorations, overview
+from trace_tools.pages import columns, exercises, explorations, overview
 from trace_tools.pages.columns import ColumnsBlock
 from trace_tools.pages.document import (
     Block,
@@ -100,6 +100,7 @@ def _environment() -> Environment:
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
     found.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
+    found.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
     found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
     found.tests |= {
         "tall": is_tall,

@@ -20,9 +20,10 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     return `${s < 3600 ? "" : `${Math.floor(s / 3600)}:`}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
   };
   const began = () => {  // kept from section to section, if the window has storage
+    const key = `hall-${document.querySelector(".bar .home").textContent}`;
     try {
-      if (!sessionStorage.getItem("hall")) sessionStorage.setItem("hall", Date.now());
-      return Number(sessionStorage.getItem("hall"));
+      if (!sessionStorage.getItem(key)) sessionStorage.setItem(key, Date.now());
+      return Number(sessionStorage.getItem(key));
     } catch { return Date.now(); }
   };
   let since = 0;
@@ -55,7 +56,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const inside = (box) => {
       for (const block of box.children) {
         if (block.matches(".listing")) inListing(block);
-        else if (block.matches("section, .called, .next")) inside(block);
+        else if (block.matches("section, .called, .waits")) inside(block);
         else if (block.matches(".deeper")) {
           if (!deep && !block.open) continue;
           add(block.querySelector(`summary > :is(${TITLE})`));
