@@ -162,7 +162,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   // Paper has all parts open; the screen then has them as before.
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed.push(...document.querySelectorAll("details:is(.called, .claimed, .deeper, .waits, .unran, .grids):not([open])"));
+    closed.push(...document.querySelectorAll("details:is(.called, .claimed, .deeper, .waits, .unran, .grids, .tools):not([open])"));
     for (const box of closed) box.open = true;
   });
   addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; });
