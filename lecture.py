@@ -579,7 +579,7 @@ def days_and_dollars() -> None:
         units={"peak": "FLOP/s", "flops": "FLOP", "days": "days", "gpu_hours": "GPU-hours", "dollars": "dollars"},
         curve=("mfu", "days"),
         across="GPU",
-    )  # @stepover
+    )  # @stepover @cover
     run = training_run(parameters, tokens, gpus, H100_BF16, 0.4, 2.0)  # @hide @stepover
     assert math.isclose(run["days"], days) and math.isclose(run["dollars"], dollars)  # @hide
     assert (round(days, 1), round(dollars, -3)) == (21.9, 67_000)  # @hide
@@ -4722,7 +4722,7 @@ def what_a_step_costs() -> None:
     w.grad = torch.randn_like(w)  # @hide
     optimizer = optim.AdamW([w], fused=True)  # one kernel
     optimizer.step()  # @hide
-    moved = count(optimizer.step).bytes_moved / w.numel()  # bytes per parameter @inspect moved
+    moved = count(optimizer.step).bytes_moved / w.numel()  # bytes per parameter @inspect moved @cover
     assert round(moved) == 4 * 4 + 3 * 4  # a step counter adds a few bytes
     tokens = (moved / H100_BANDWIDTH) / (6 / H100_BF16)  # @hide
     assert round(tokens, -2) == 1400  # @hide
@@ -6414,7 +6414,7 @@ def timeline_of_two_steps() -> None:
         },
     )
     first, second, parameter_bytes, state_bytes = two_steps(batch=8)  # @stepover
-    draw_timeline(first, second)  # @stepover @hide @cover
+    draw_timeline(first, second)  # @stepover @hide
     summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
     assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
     assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # the optimizer made it, and keeps it

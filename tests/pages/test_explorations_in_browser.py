@@ -60,6 +60,15 @@ def test_at_first_it_says_what_the_lecture_does(opened: Any) -> None:
     assert [entry for entry in opened.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+def test_it_answers_on_the_first_page_too(browser: Any, tmp_path: Path) -> None:
+    render_site([SiteTrace(explored_lecture(), "here", None)], tmp_path)
+    show(browser, tmp_path / "index.html")
+    assert says(browser) == f"It takes {days()} on 1024 H100s, which is quick."
+    type_in(browser, "MFU", "0.25")
+    assert says(browser).startswith(f"It takes {days(mfu=0.25)} on ")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
 @pytest.mark.parametrize(
     ("label", "typed", "changed"),
     [

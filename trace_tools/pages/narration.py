@@ -108,6 +108,7 @@ def _left_out(said: Narration) -> str:
 def _text_html(it: Text, at: Position) -> Markup:
     apart = " apart" if at.said.apart and it.flows else ""
     whole = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
+    apart += " takeaway" if at.said.takeaway else ""
     return whole.format(classes(it) + apart, at.identity, _prose(it, at), _others_html(at.said))
 
 
@@ -355,12 +356,13 @@ def _rows_html(it: Table, number: int) -> Markup:
     for place, cells in enumerate(it.rows):
         body.append("<tr>")
         for column, cell in enumerate(cells):
-            text = texts[place][column]
+            padded = texts[place][column]
+            text = padded.rstrip(formats.FIGURE + formats.POINT)
             shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
             if (place, column) in varied:
                 which, one = varied[place, column]
                 shown = prose.with_range(shown, in_words(one), f"range-{number}-{which}")
-            body.append(f"<td{right[column]}>{shown}</td>")
+            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
         body.append("</tr>\n")
     rows = Markup("".join(body))
     return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
