@@ -32,6 +32,7 @@ const stored = (name, of = document.querySelector(".bar .home").textContent) => 
   };
 };
 const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
+const printsCore = stored("print", "all lectures:");  // "core", or all
 const storedHere = (name) => stored(`${document.querySelector("main > h1")?.textContent} ${name}`);
 // A choice among names, in the address and for the pages that follow: "?compare=cpu&bounds=H100". The address counts.
 const addressed = (name, names) => ({
@@ -158,7 +159,8 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   // On paper all is open, and the answers are at the end of their section.
   const answers = [];
   addEventListener("beforeprint", () => {
-    document.querySelectorAll("details:is(.called, .claimed, .deeper, .next, .unran, .grids)").forEach((box) => { box.open = true; });
+    const onlyCore = printsCore.get() === "core";
+    document.querySelectorAll("details:is(.called, .claimed, .deeper, .next, .unran, .grids)").forEach((box) => { box.open = !(onlyCore && box.matches(".deeper")); });
     const parts = document.querySelectorAll("main > .part");
     for (const part of parts.length ? parts : document.querySelectorAll("main")) {
       const list = document.createElement("ol"), heading = document.createElement("h2"), box = document.createElement("section");
