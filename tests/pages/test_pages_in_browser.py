@@ -242,7 +242,7 @@ def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_bla
 ) -> None:
     made = Recording(NARROW_COLUMN)
     part = made.call(made.frame("main"), "part()", "part")
-    made.step(part, "total =")
+    made.step(part, "total =", values=[("total", Value("int", 0))])
     held = Claim("total < 1 and half == 2", True, [])
     made.step(part, "assert total < 1", values=[("total", Value("int", 0)), ("half", Value("int", 2))], claim=held)
     made.step(part, "assert total", claim=Claim("total", True, []))
@@ -266,3 +266,5 @@ def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_bla
     )
     first, *rest = ask(browser, starts, "previous_total")
     assert rest and min(rest) > first + 16
+    wide = f"({row}).querySelector('.code').offsetWidth === document.querySelector('.listing').clientWidth"
+    assert ask(browser, wide, "for step in")  # a line without notes has the margin too

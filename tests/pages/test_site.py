@@ -196,7 +196,7 @@ def main():
 def counting():
     """Counting"""
     text("You can count: it is easy. And more.")
-    part()
+    part()  # @deeper
     text("**In short.**\\n\\nOne.")
 
 

@@ -32,6 +32,7 @@ const stored = (name, of = document.querySelector(".bar .home").textContent) => 
   };
 };
 const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
+const printsCore = stored("print", "all lectures:");  // "core", or all
 // The same for the section of an element, whatever its number.
 const storedHere = (name, element) => {
   const page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
@@ -160,12 +161,15 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
   // Paper has all parts open; the screen then has them as before.
-  let closed = [];
+  const closed = [], opened = [];
   addEventListener("beforeprint", () => {
-    closed.push(...document.querySelectorAll("details:is(.called, .claimed, .deeper, .waits, .unran, .grids, .tools):not([open])"));
+    const core = printsCore.get() === "core", folds = "details:is(.called, .claimed, .deeper, .waits, .unran, .grids, .tools)";
+    closed.push(...document.querySelectorAll(`${folds}${core ? ":not(.deeper)" : ""}:not([open])`));
     for (const box of closed) box.open = true;
+    opened.push(...(core ? document.querySelectorAll("details.deeper[open]") : []));
+    for (const box of opened) box.open = false;
   });
-  addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; });
+  addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; for (const box of opened.splice(0)) box.open = true; });
   // Deeper parts stay as the reader's own clicks left them.
   document.querySelectorAll("details.deeper").forEach((box) => {
     const own = storedHere(`deeper ${box.querySelector("[id]").id}`, box);

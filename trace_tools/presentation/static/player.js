@@ -422,6 +422,8 @@
     for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
     $("hall-open").addEventListener("click", letters.P);
     $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
+    $("mode-core").checked = printsCore.get() === "core";
+    $("mode-core").addEventListener("change", ({ target }) => printsCore.set(target.checked ? "core" : ""));
     $("mode-letters").checked = lettersAreKeys.get();
     $("mode-letters").addEventListener("change", ({ target }) => lettersAreKeys.of.set(target.checked ? "" : "off"));
     let touched = null;  // start of a swipe, outside elements that scroll sideways
