@@ -38,7 +38,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     for (let box = place.spot; box; box = box.parentElement.closest(".called")) depth++;
     return depth;
   };
-  const SHORT = 160;  // characters of a paragraph that shares the place of what follows it
+  const SHORT = 240;  // characters of a paragraph that shares the place of what follows it
   const introduction = (block) => {  // the paragraph before a listing or a figure, or the question they answer
     let it = block;
     do {
@@ -47,20 +47,21 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     } while (it?.matches(".listing, figure, .note, .next"));
     return it?.matches(".prose") ? it : it?.matches(".ask") ? it.querySelector(".prose") : null;
   };
+  const isDefinition = (listing) => Boolean(listing.closest(".called")?.id.startsWith("def-"));
   const stopsOf = (listing) => [...listing.querySelectorAll(":scope > .row")].flatMap((row) => steps.standing.get(row.id) ?? []);
   const plan = () => {
     const found = [], lines = new Set();
     let titles = [];  // without a block so far
-    const add = (block, stops = steps.standing.get(block.id)) => {
+    const add = (block, stops = []) => {
       const before = block.matches(".listing, figure") ? introduction(block) : null, last = found.at(-1);
-      const first = Math.min(...[...titles, block].map((one) => steps.standing.get(one.id)?.[0] ?? Infinity), stops?.[0] ?? Infinity);
+      const first = Math.min(...[...titles, block].map((one) => steps.standing.get(one.id)?.[0] ?? Infinity), ...stops);
       const isJoined = before && last?.spot === before && !titles.length && text(before).length <= SHORT;
       if (isJoined) Object.assign(last, { blocks: [...last.blocks, block], spot: block, first: Math.min(last.first, first) });
       else found.push({ blocks: [...titles, block], spot: block, first, heading: titles.at(-1) ?? block.closest("section, main").querySelector(TITLE), led: isJoined ? null : before });
       titles = [];
     };
     const isNewListing = (box) => {  // whether it has a line that no place has shown
-      const called = box.closest(".called"), defined = called?.id.startsWith("def-");
+      const called = box.closest(".called"), defined = isDefinition(box);
       let isNew = false;
       for (const part of box.querySelectorAll(":scope > .row")) {
         const [, source, line] = /^(?:call-\d+-|def-.*-(?=L))?(.*L)(\d+)$/.exec(part.id) ?? [], own = [...part.querySelectorAll(".code > code")];
@@ -73,7 +74,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     };
     const inListing = (box) => {
       if (isNewListing(box)) {
-        add(box, stopsOf(box).sort((one, other) => one - other));
+        add(box, isDefinition(box) ? [] : stopsOf(box));
       }
       for (const call of box.querySelectorAll(":scope > .under > .called")) inside(call);
     };
@@ -91,8 +92,11 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       }
     };
     inside(main);
-    let key = -1;
-    for (const place of found) key = place.key = place.first === Infinity ? key : place.first;
+    let key = -1, latest = -1;
+    for (const place of found) {  // without a step: after all above it or, in a function, after the last place above it
+      key = place.key = place.first < Infinity ? place.first : calls(place) > 1 ? key : latest;
+      latest = Math.max(latest, key);
+    }
     places = found.sort((one, other) => one.key - other.key);
     folds.ariaPressed = String(places.some(({ spot }) => spot.closest("details.deeper")));
     indexOf = new Map(places.flatMap(({ blocks }, index) => blocks.map((block) => [block, index])));
@@ -217,7 +221,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const go = (index, way) => {  // to a place; a listing is shown as it is after its last line
     const place = places[index], stops = steps.standing.get(place.spot.id);
     if (place.spot.matches(".listing")) {
-      const own = stopsOf(place.spot);
+      const own = isDefinition(place.spot) ? [] : stopsOf(place.spot);
       const frame = steps.frame[Math.min(...own)];
       return arrive(index, own.length ? Math.max(...own.filter((stop) => steps.frame[stop] === frame)) : place.key);
     }
@@ -247,8 +251,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     return places[index] ? go(index, way) : leaf(way > 0 ? "next" : "prev");
   };
   const byStep = (way) => {
-    const place = places[at], isWhole = !lined && place.spot.matches(".listing") && !isAtText();
-    let step = isWhole ? (way > 0 ? Math.min(...stopsOf(place.spot), place.key + steps.number.length) : here()) : here() + way;
+    const place = places[at], isWhole = !lined && place.spot.matches(".listing") && !isDefinition(place.spot) && $(steps.anchor[here()])?.matches(".row");
+    let step = isWhole ? (way > 0 ? Math.min(...stopsOf(place.spot)) : here()) : here() + way;
     while (step >= 0 && step < steps.number.length && isLeftOut(step)) step += way;
     if (step >= 0 && step < steps.number.length) visit(step);
     else say(step < 0 ? "This is the first step." : "This is the last step.");
