@@ -16,8 +16,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     made.addEventListener("click", act);
     return made;
   };
-  const clock = (since) => {
-    const s = Math.max(0, Math.floor((Date.now() - since) / 1000)), two = (n) => String(n).padStart(2, "0");
+  const clock = (seconds) => {
+    const s = Math.max(0, Math.floor(seconds)), two = (n) => String(n).padStart(2, "0");
     return `${s < 3600 ? "" : `${Math.floor(s / 3600)}:`}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
   };
   const began = () => {  // kept from section to section, if the window has storage
@@ -86,7 +86,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
           if (!deep && !block.open) continue;
           titles.push(block.querySelector(`summary > :is(${TITLE})`));
           inside(block);
-        } else if (block.matches(".reference") && found.at(-1)?.blocks.at(-1) === block.previousElementSibling && block.previousElementSibling.matches(".reference")) found.at(-1).blocks.push(block);
+        } else if (block.matches(".reference") && found.length && !titles.length) found.at(-1).blocks.push(block);
         else if (block.matches(TITLE)) titles.push(block);
         else if (block.matches(".prose, figure, .ask, .reference")) add(block);
       }
@@ -359,7 +359,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   let presenter = null, presenting = false;
   const openPresenter = () => {
     if (presenter && !presenter.closed) return presenter.focus();
-    presenter = window.open(`${location.href.replace(/#.*/, "")}#presenter`, "presenter", "popup,width=820,height=620");
+    presenter = window.open(`${location.href.replace(/#.*/, "")}#presenter`, "presenter", "popup,width=900,height=760");
     if (presenter) return;
     notice = `${(then.textContent = "The browser blocked the second window. Allow pop-ups for this page.")} `;
     later();
@@ -399,7 +399,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const act = (way) => () => window.opener?.postMessage({ presenter: true, way }, "*");
     const column = (name) => Object.assign(make("th", "", name), { scope: "col" });
     const box = make("main", "", make("h1", "hidden", "Presenter"), head, now, next, note,
-      make("table", "", make("thead", "", make("tr", "", column("heading"), column("planned"), column("spent"))), body),
+      make("div", "outline", make("table", "", make("thead", "", make("tr", "", column("heading"), column("planned, min:s"), column("spent, min:s"))), body)),
       make("p", "foot", "since the slides began ", since, " · time of day ", day),
       make("p", "buttons", button("Back", "←", act("back")), button("Next", "→", act("on")), button("Over calls", "↓", act("over"))));
     box.id = "presenter";
@@ -409,7 +409,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     note.textContent = noteOf(main.querySelector(NOTE));  // from this page, until the first message
     head.textContent = title;
     const row = (name, planned, seconds, current) => {
-      const made = make("tr", current ? "current" : "", Object.assign(make("th", "", name), { scope: "row" }), make("td", "", planned ? `${planned < 1 ? "<\u20091" : Math.round(planned)} min` : ""), make("td", seconds > 60 * planned && planned ? "late" : "", seconds ? clock(Date.now() - 1000 * seconds) : ""));
+      const made = make("tr", current ? "current" : "", Object.assign(make("th", "", name), { scope: "row" }), make("td", "", planned ? clock(60 * planned) : ""),
+        make("td", planned && seconds > 60 * planned ? "late" : "", seconds ? clock(seconds) : ""));
       if (current) made.ariaCurrent = "true";
       return made;
     };
@@ -423,7 +424,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
         body.replaceChildren(...all.map(([name, planned, seconds]) => row(name, planned, seconds, name === told.heading)),
           row("This section", ...[1, 2].map((column) => all.reduce((sum, it) => sum + it[column], 0)), false));
       }
-      since.textContent = begun ? clock(begun) : "–";
+      since.textContent = begun ? clock((Date.now() - begun) / 1000) : "–";
       day.textContent = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
     };
     addEventListener("message", ({ source, data }) => {
@@ -438,7 +439,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       next.textContent = `Next: ${told.next}`;
       note.textContent = told.note || "No note for this section.";
       tick();
-      body.querySelector(".current")?.scrollIntoView({ block: "nearest" });
+      const row = body.querySelector(".current"), list = body.closest(".outline");
+      if (row) list.scrollTop = row.offsetTop - list.clientHeight / 2;
     });
     const ask = () => {
       const gone = !window.opener || window.opener.closed;
@@ -450,6 +452,6 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     ask();
     setInterval(ask, 1000);
   };
-  setInterval(() => { if (hall.on && !presenting) time.textContent = clock(since); }, 1000);
+  setInterval(() => { if (hall.on && !presenting) time.textContent = clock((Date.now() - since) / 1000); }, 1000);
   return hall;
 };
