@@ -112,7 +112,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     return copy.textContent.replace(/\s+/g, " ").trim();
   };
   const brief = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
-  const label = ({ spot }) => {
+  const label = ({ blocks: [begins], spot }) => {
+    if (begins.matches(TITLE)) return brief(text(begins), 70);
     const said = spot.matches("figure") ? spot.querySelector("h3, figcaption, .answer, td") : spot.matches(".listing") ? spot.querySelector(".code") : spot;
     return brief(text(said ?? spot) || "Figure", 70);
   };
