@@ -303,11 +303,12 @@ def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> No
     assert ask(browser, "document.querySelector('[aria-current=step]').classList.contains('current')")
 
 
-def test_escape_gives_the_contents_back(browser: Any, site: Path) -> None:
+def test_the_contents_stay_below_the_panel_and_escape_gives_them_back(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "l")
-    assert not browser.find_element("css selector", ".contents").is_displayed()
+    last = "[...document.querySelectorAll('#panel > :is(.at, section:not([hidden]))')].at(-1).getBoundingClientRect()"
+    assert ask(browser, f"document.querySelector('#panel > .contents').getBoundingClientRect().top >= {last}.bottom")
     press(browser, ESCAPE)
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "E")
