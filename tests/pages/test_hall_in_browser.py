@@ -185,26 +185,30 @@ def test_a_section_of_five_minutes_has_at_most_forty_places_and_over_needs_no_mo
         enter(browser, page)
         places = count(browser)
         assert places <= 40, page.stem
-        passed = walk(browser, "ArrowDown", f"[{PLACE}, document.querySelector('#hall .words').textContent]", 1)
-        for _ in range(3 * places):
-            if passed[-1][0] == f"{places} of {places}":
-                break
-            passed += walk(browser, "ArrowDown", f"[{PLACE}, document.querySelector('#hall .words').textContent]", 1)
-        assert len({place for place, _ in passed}) <= places and passed[-1][0] == f"{places} of {places}", page.stem
+        presses = """(() => {
+            const last = arguments[0], place = () => document.querySelector('#hall b').textContent;
+            let pressed = 0;
+            for (; place() !== last && pressed < 100; pressed++)
+                document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }));
+            return pressed;
+        })()"""
+        assert ask(browser, presses.replace("arguments[0]", json.dumps(f"{places} of {places}"))) <= 1.5 * places
 
 
 def test_code_stands_below_the_sentence_that_introduces_it_and_a_heading_is_always_in_view(
     browser: Any, pages: dict[str, Path]
 ) -> None:
     enter(browser, pages[ROOFLINE])
-    look = """[document.querySelector('.now:last-child, .now').className, [...document.querySelectorAll('.now')].map((block) =>
+    look = """[[...document.querySelectorAll('.now')].map((block) =>
         block.matches('.listing, figure') ? 'shown' : block.matches('.prose, .ask') ? 'said' : 'heading'),
         document.querySelector('.led')?.textContent ?? '', document.getElementById('hall-top').innerText]"""
     seen = [ask(browser, look), *walk(browser, "ArrowRight", look, count(browser) - 1)]
-    below = [(kinds, led) for _, kinds, led, _ in seen if "shown" in kinds and kinds[0] != "heading"]
-    assert below and sum(bool(led) or "said" in kinds for kinds, led in below) >= len(below) - 3  # tools' figures at the end
+    below = [(kinds, led) for kinds, led, _ in seen if "shown" in kinds and kinds[0] != "heading"]
+    assert (
+        below and sum(bool(led) or "said" in kinds for kinds, led in below) >= len(below) - 3
+    )  # tools' figures at the end
     assert any("PyTorch adds bf16 numbers" in led and "An H100" not in led for _, led in below)  # its last sentence
-    assert all(top or "heading" in kinds for _, kinds, _, top in seen)
+    assert all(top or "heading" in kinds for kinds, _, top in seen)
 
 
 def test_what_is_higher_than_the_screen_is_scrolled_by_the_same_key(browser: Any, pages: dict[str, Path]) -> None:
@@ -439,7 +443,8 @@ def test_the_presenter_sees_notes_the_next_step_and_a_clock_in_a_second_window(
     ]
     assert " ".join(note.split())[:60] in shown and f"Next: {soon}" in shown
     assert re.search(r"since the slides began \d\d:\d\d · time of day \d", shown)
-    planned = "[...document.querySelectorAll('#presenter tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+    rows = "[...document.querySelectorAll('#presenter tbody tr')]"
+    planned = f"{rows}.map((row) => [...row.cells].map((cell) => cell.innerText))"
     *headings, (_, minutes, _) = ask(browser, planned)
     assert all(planned for name, planned, _ in headings if name != "This section in figures")
     assert round(int(minutes[:2]) + int(minutes[3:]) / 60) == reading_minutes(section_of(document, ROOFLINE).blocks)
