@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,7 @@ def test_a_slider_moves_between_the_executions_of_a_line(browser: Any, site: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [WIDE, (1000, 800), NARROW])
+@pytest.mark.parametrize("size", [WIDE, (1000, 800), NARROW, (640, 400)])
 def test_the_panel_stands_beside_the_text_and_never_over_it(browser: Any, site: Path, size: tuple[int, int]) -> None:
     play(browser, site / "played" / "00-f.html", size=size)
     for step in range(13):
@@ -205,6 +206,10 @@ def test_the_panel_stands_beside_the_text_and_never_over_it(browser: Any, site: 
         assert apart, (step, panel, text)
         floor = min(text["bottom"], size[1])
         assert bar["bottom"] - 1 <= at["top"] and at["bottom"] <= floor + 1, (step, at)  # the line is in sight
+        said = ask(browser, "document.getElementById('panel').innerText")
+        assert re.match(r"line \d+", said) and ("Called by" in said or "The section's own function" in said), said
+        buttons = ask(browser, "document.getElementById('step-on').getBoundingClientRect().toJSON()")
+        assert buttons["top"] >= 0 and buttons["right"] <= size[0]  # reachable at 200% zoom, too
     assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
 
 
@@ -286,11 +291,12 @@ def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> No
     assert ask(browser, "document.querySelector('[aria-current=step]').classList.contains('current')")
 
 
-def test_escape_gives_the_contents_back(browser: Any, site: Path) -> None:
+def test_the_contents_stay_below_the_panel_and_escape_gives_them_back(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "l")
-    assert not browser.find_element("css selector", ".contents").is_displayed()
+    last = "[...document.querySelectorAll('#panel > :is(.at, section:not([hidden]))')].at(-1).getBoundingClientRect()"
+    assert ask(browser, f"document.querySelector('#panel > .contents').getBoundingClientRect().top >= {last}.bottom")
     press(browser, ESCAPE)
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "E")

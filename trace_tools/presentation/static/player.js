@@ -34,7 +34,7 @@
       ...packed,
       names: table(frames.name), of: frames.of, calls: frames.number, totals: frames.total,
       number: sums(stops.number), frame: sums(stops.frame), anchor: table(stops.anchor), line: sums(stops.line),
-      code: table(stops.code), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
+      code: table(stops.code), memory: table(stops.memory), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
       seen: { ...seen, stop: sums(seen.stop), name: table(seen.name), storage: table(seen.storage) },
       outputs: new Map(packed.outputs),
     };
@@ -104,10 +104,15 @@
       mark();
       drawRows();
     };
+    const contents = document.querySelector(".contents");
+    const open = (isOpen) => {  // the panel is above the contents, in their column
+      panel.hidden = !isOpen;
+      document.body.classList.toggle("stepping", isOpen);
+      if (contents) { if (isOpen) panel.append(contents); else panel.before(contents); }
+    };
     const show = (stop, output) => {
       part = output;
-      panel.hidden = false;
-      document.body.classList.add("stepping");
+      if (panel.hidden) open(true);
       stand(stop);
       if (modes.animate) uncoverPage();
       drawPanel();
@@ -117,8 +122,7 @@
       later();
     };
     const stop = () => {
-      panel.hidden = true;
-      document.body.classList.remove("stepping");
+      if (!panel.hidden) open(false);
       uncoverPage();
       drawRows();
     };
@@ -288,18 +292,18 @@
     const boxAt = (depth) => {
       if (boxes[depth]) return boxes[depth];
       const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
-      const empty = make("p", "where");
+      const from = make("p", "where");
       slider.type = "range";
       slider.min = 1;
       label.append(text, slider);
-      const box = make("section", "", title, label, empty, make("table", "vars", body));
-      const made = (boxes[depth] = { box, title, slider, label, text, empty, body, list: [] });
+      const box = make("section", "", title, from, label, make("table", "vars", body));
+      const made = (boxes[depth] = { box, title, slider, label, text, from, body, list: [] });
       slider.addEventListener("input", () => go(made.list[slider.value - 1]));
-      panel.append(box);
+      if (contents) contents.before(box); else panel.append(box);
       return made;
     };
     const drawFrame = ([frame, stop], depth, names, writes) => {
-      const { box, title, slider, label, text, empty, body } = boxAt(depth);
+      const { box, title, slider, label, text, from, body } = boxAt(depth);
       const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
       box.hidden = false;
       const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
@@ -308,9 +312,9 @@
       slider.max = list.length;
       slider.value = list.indexOf(stop) + 1;
       text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
-      empty.hidden = depth > 0 || names.size > 0;
       const caller = steps.of[frame];
-      if (!empty.hidden) empty.textContent = `${caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`}. No value was inspected in it so far.`;
+      from.hidden = depth > 0;  // the others say the line that they are at
+      from.textContent = caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`;
       const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
         return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -335,10 +339,25 @@
         body.replaceChildren();
       }
     };
+    const ASSIGNS = /^\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?(?:\s*,\s*\*?[A-Za-z_][\w.]*)*)\s*(?::[^=]*)?(?:[-+*/@%&|^]|\*\*|\/\/)?=(?!=)/;
+    const does = () => {  // one sentence: what the line did, beside the values below
+      const row = placeOf(here), code = steps.code[here] || (row?.matches(".row") ? row.querySelector(".code > code").textContent : "");
+      const calls = steps.inside[here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s+/g, "").split(",");
+      const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
+      const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
+      return [
+        calls ? `Calls: ${calls.toLocaleString("en")} ${calls === 1 ? "step" : "steps"} inside it.` : "",
+        unseen.length ? `Assigns ${unseen.join(" and ")}; ${unseen.length > 1 ? "their values were" : "its value was"} not inspected.` : "",
+        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
+        /^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
+      ].filter(Boolean).join(" ");
+    };
     const drawHead = () => {
-      const time = steps.time[here] ? ` · ${steps.time[here]}` : "";
-      const lines = [make("p", "where", `line ${steps.line[here]}${time}`)];
+      const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
+      const lines = [make("p", "where", `line ${steps.line[here]}${cost ? ` · ${cost}` : ""}`)];
       if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
+      const words = does();
+      if (words) lines.push(make("p", "", words));
       for (const [kind, text] of steps.noted.get(here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
       head.replaceChildren(...lines);
     };
@@ -439,18 +458,18 @@
     $("keys-close").addEventListener("click", () => $("keys").close());
     for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
 
-    const open = () => {  // go to the step in the address, or while stepping to its line
+    const follow = () => {  // go to the step in the address, or while stepping to its line
       const place = /^#(?:hall|presenter)\b.*/.exec(location.hash)?.[0];
       if (place || hall?.on) return inHall(place ?? location.hash);
       const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
       if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
       else if (addressed() !== undefined && !panel.hidden) go(addressed());
     };
-    addEventListener("hashchange", open);
+    addEventListener("hashchange", follow);
     matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another element scrolls
     $("player").hidden = $("step-done").hidden = false;
     try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
-    open();
+    follow();
   };
 
   // After the first paint. If the steps cannot be unpacked, the page works without a player.
