@@ -225,6 +225,7 @@ REFERENCES = {
     },
     "bfloat16": {
         "url": ""
+        ""
         "https://cloud.google.com/blog/products/ai-machine-learning/bfloat16-the-secret-to-high-performance-on-cloud-tpus",
         "title": "BFloat16: The secret to high performance on Cloud TPUs",
         "authors": "Wang and Kanwar",
@@ -578,7 +579,7 @@ def days_and_dollars() -> None:
         units={"peak": "FLOP/s", "flops": "FLOP", "days": "days", "gpu_hours": "GPU-hours", "dollars": "dollars"},
         curve=("mfu", "days"),
         across="GPU",
-    )  # @stepover
+    )  # @stepover @cover
     run = training_run(parameters, tokens, gpus, H100_BF16, 0.4, 2.0)  # @hide @stepover
     assert math.isclose(run["days"], days) and math.isclose(run["dollars"], dollars)  # @hide
     assert (round(days, 1), round(dollars, -3)) == (21.9, 67_000)  # @hide
@@ -756,16 +757,16 @@ def where_the_six_comes_from() -> None:
     x = torch.randn(tokens, width, requires_grad=True)  # the inputs
     w = torch.randn(width, outputs, requires_grad=True)  # the parameters
     upstream = torch.randn(tokens, outputs)  # the gradient of the outputs, from the layer above
-    parameters = w.numel()  # @hide
+    parameters = w.numel()
     forward = count(lambda: x @ w)  # `count` runs a function and counts its FLOPs @inspect forward.flops [FLOP]
     both = count(lambda: (x @ w).backward(upstream))  # forward and backward @inspect both.flops [FLOP]
     backward_flops = both.flops - forward.flops
     assert forward.flops == 2 * parameters * tokens
     assert backward_flops == 4 * parameters * tokens
     text(
-        "The layer below needs the gradient of the inputs. So a run takes $C \\approx 6ND$ FLOPs, its **compute**. "
-        "Attention (section 4) adds $12LDS$ per token, with $D$ the width: as much as $6N$ at $S = 6D$, if a layer has "
-        "$12D^2$ parameters."
+        "The layer below needs the gradient of the inputs. So a run with $N$ parameters and $D$ tokens takes $C "
+        "\\approx 6ND$ FLOPs, its **compute**. Attention's products, which $6ND$ leaves out, matter for long texts "
+        "(section 8)."
     )
     link(**REFERENCES["kaplan"])
 
@@ -833,15 +834,24 @@ def largest_model() -> None:
     assert kept == [True, False, True, True, False]  # @hide
     largest = [round(8 * H100_MEMORY / total / 1e9, 1) for total in held]  # 10⁹ parameters @hide
     assert largest == [40.0, 53.3, 45.7, 40.0, 80.0]  # @hide
-    signs = ["" if keeps else "**loses small updates**" for keeps in kept]  # @hide
+    signs = ["kept" if keeps else "**lost**" for keeps in kept]  # @hide
     rows = zip(recipes, recipes.values(), held, largest, signs, strict=True)  # @hide
     shown = ("all fp32", "bf16, fp32 master and states", "bf16, fp32 states")  # @hide
-    columns = ["recipe", "parameters", "gradients", "master", "states", "bytes", "largest, 10⁹", "1 + 0.001"]  # @hide
+    columns = [
+        "recipe",
+        "parameters",
+        "gradients",
+        "master",
+        "states",
+        "bytes",
+        "largest, 10⁹",
+        "small updates",
+    ]  # @hide
     table([(name, *parts, *others) for name, parts, *others in rows if name in shown], columns)  # @hide
     text(
-        "With a master copy, mixed precision saves *no* memory here. The marked recipe adds updates to bf16 "
-        "parameters, where 1 + 0.001 is 1 again; it needs a remedy such as stochastic rounding (section 12). So does "
-        f"`torch.optim.AdamW` on bf16 parameters, whose states are in bf16 as well: {held[-1]} bytes.\n\n"
+        "With a master copy, mixed precision saves *no* memory here. The marked recipe rounds small updates away and "
+        "needs a remedy such as stochastic rounding (section 12). So does `torch.optim.AdamW` on bf16 parameters, "
+        f"whose states are in bf16 as well: {held[-1]} bytes.\n\n"
         "The table assumes *sharding*: each number is on one of the 8 GPUs (section 14). In plain *data parallelism* "
         "each GPU holds everything, so 5 billion is the limit. A 70B model needs:"
     )
@@ -957,7 +967,7 @@ def memory_accounting() -> None:
         "**In three lines.**\n\n"
         "1. Bytes = elements × bytes per element: 4 in fp32, 2 in bf16 and fp16, 1 in fp8.\n"
         "2. Exponent bits buy range, which gradients need; mantissa bits buy precision, which weights need.\n"
-        "3. An H100 reads its own memory at 3350 GB/s, and the CPU's memory at 64 GB/s."
+        "3. An H100 reads its own memory at 3350 GB/s, the CPU's at 64 GB/s. Section 3: which operations move bytes."
     )
 
 
@@ -1485,7 +1495,8 @@ def tensors_from_the_inside() -> None:
         "1. A tensor is a storage, an offset, and a size and a stride per dimension.\n"
         "2. Slices, `view` and `transpose` are views of one storage: no bytes move, and a write through one shows in "
         "all.\n"
-        "3. Arithmetic, indexing with tensors and `clone` copy; `contiguous` and `reshape` copy only if they must."
+        "3. Arithmetic, indexing with tensors and `clone` copy; `contiguous` and `reshape` copy only if they must. "
+        "Section 4 names the dimensions."
     )
 
 
@@ -1728,7 +1739,7 @@ def einops_and_jaxtyping() -> None:
         "**In three lines.**\n\n"
         "1. A dimension by position (`-2`) can silently become another one; a dimension by name can't.\n"
         "2. A product takes 2 FLOPs for each combination of its names.\n"
-        "3. Attention's matrix products take $8BSD^2 + 4BS^2D$ FLOPs, with any number of heads."
+        "3. Attention's matrix products take $8BSD^2 + 4BS^2D$ FLOPs, with any number of heads. Section 5 times them."
     )
 
 
@@ -1813,7 +1824,7 @@ def what_heads_cost() -> None:
     """What heads cost"""
     text(
         "An attention layer multiplies its input by three full matrices, for queries, keys and values, and its result "
-        "by a fourth. Heads divide only the scores and the weighted sums."
+        "by a fourth. Each head computes scores and weighted sums from its own part of the width."
     )
     batch, sequence, hidden = 1, 32, 64
     x, weights = torch.randn(batch, sequence, hidden), torch.randn(4, hidden, hidden) / math.sqrt(hidden)  # section 8
@@ -2142,7 +2153,7 @@ def timing_properly() -> None:
         f"the **median** and the **spread**: the range of the middle half of the times, over the median."
     )
     n = sizes().model_width  # @hide @stepover
-    x = torch.randn(n, n, device=device())  # @hide
+    x = torch.randn(n, n, device=device())  # 512 or larger
     first, *rest = timed_by_hand(lambda: x @ x, 12)
     low, median, high = statistics.quantiles(rest, n=4)
     text(f"First call {1e6 * first:.0f} µs; the others {1e6 * median:.0f} µs, spread {(high - low) / median:.0%}.")
@@ -2177,7 +2188,7 @@ def promised_peaks() -> None:
     """Peaks from the datasheet"""
     text(
         f"Dense peaks in TFLOP/s. A GPU computes fp32 on its ordinary cores and the other formats on its tensor cores, "
-        f"summed in fp32. (Summed in fp16, the 3090 does 142.) Half the bits, twice the [peak]"
+        f"summed in fp32. (Summed in fp16, the RTX 3090 does 142.) Half the bits, twice the [peak]"
         f"({REFERENCES['h100']['url']}):"
     )
     formats = ("float32", "tf32", "bfloat16", "float8", "float4")  # @hide
@@ -2275,8 +2286,7 @@ def model_flops_utilization() -> None:
     text(
         f"GPT-3 reached {GPT3_MFU:.2f}, PaLM 540B {PALM_MFU:.2f} ([source]({REFERENCES['palm']['url']})), Llama 3 405B "
         f"{lowest:.2f} to {highest:.2f}. Below 0.3 look for the cause: memory, small operations, data, communication. "
-        f"**HFU** (hardware) also counts FLOPs that run twice: full activation checkpointing (section 14) makes it 8/6 "
-        f"of MFU."
+        f"**HFU** (hardware) also counts FLOPs that run twice, for example with activation checkpointing (section 14)."
     )
 
 
@@ -2635,7 +2645,7 @@ def machine_intensities() -> None:
     """The ridge"""
     text(
         f"Both times are equal at the **machine's intensity**, peak over bandwidth, also called the **ridge**. Below "
-        f"it, memory bandwidth is the limit. For matmuls, in FLOP/byte, by the datasheets of [A100]"
+        f"it an operation is **memory-bound**, above it **compute-bound**. In FLOP/byte, by the datasheets of [A100]"
         f"({REFERENCES['a100']['url']}), [H100]({REFERENCES['h100']['url']}), [H200]({REFERENCES['h200']['url']}) and "
         f"[B200]({REFERENCES['b200']['url']}):"
     )
@@ -2897,7 +2907,7 @@ def reading_the_cache() -> None:
         "A cached number of 2 bytes takes a multiply-add for each query head that shares it. How many FLOPs per byte "
         "does attention do in decoding, with 64 query heads and 8 KV heads?",
         64 / 8,
-        hint="8 query heads share a KV head.",
+        hint="How many query heads share a KV head? How many FLOPs is a multiply-add, and how many bytes a number?",
         slips={
             1: "That is multi-head attention, where each query head has keys and values of its own.",
             64: "Only 8 of the 64 query heads share a KV head.",
@@ -3020,7 +3030,7 @@ def fusing() -> None:
     assert separate.done.flops == fused.done.flops
     assert sum(separate.done.operators.values()) == 9  # @hide
     assert (separate.done.bytes_moved, fused.done.bytes_moved) == (21 * x.nbytes, 2 * x.nbytes)
-    gains = times_as_long(separate.took, fused.took)  # @inspect gains @stepover
+    gains = times_as_long(separate.took, fused.took)  # @stepover @hide
     decide(
         gains,
         than=1.1,
@@ -3261,7 +3271,7 @@ def which_gradients_exist() -> None:
         "`retain_grad` keeps one."
     )
     ask(
-        "`x` is data, `w` requires a gradient, `h = x @ w`, then `(0.5 * h**2).backward()`. Which has a `.grad`?",
+        "`x` is data, `w` requires a gradient, `h = x @ w`, then `(0.5 * (h - 4)**2).backward()`. Which has a `.grad`?",
         answer="w",
         choices=["x", "w", "h", "all three"],
         slips={
@@ -3273,11 +3283,12 @@ def which_gradients_exist() -> None:
     h = x @ w
     kept = h - 4
     kept.retain_grad()
-    (0.5 * kept**2).backward()
-    with warnings.catch_warnings(record=True) as caught:  # torch warns about the question @hide
-        warnings.simplefilter("always")  # @hide
-        of_h = h.grad  # @hide
-    grads = {"x": x.grad, "w": w.grad, "h": of_h, "h - 4": kept.grad}
+    (0.5 * kept**2).backward()  # @inspect w.grad
+    recording = warnings.catch_warnings(record=True)  # torch warns about the question @hide
+    caught = recording.__enter__()  # @hide
+    warnings.simplefilter("always")  # @hide
+    grads = {"x": x.grad, "w": w.grad, "h": h.grad, "h - 4": kept.grad}
+    recording.__exit__(None, None, None)  # @hide
     exists = {name: grad is not None for name, grad in grads.items()}  # @inspect exists
     assert exists == {"x": False, "w": True, "h": False, "h - 4": True}
     assert kept.grad.item() == kept.item() == 2  # @hide
@@ -3345,11 +3356,11 @@ def two_layers_backward() -> None:
     table(terms, ["gradient", "product", "FLOPs"])  # @hide
     batch, width, outputs = 32, 64, 16  # B, D, K @hide
     x, upstream = torch.randn(batch, width), torch.randn(batch, outputs)  # upstream is G @hide
-    w1, w2 = torch.randn(width, width, requires_grad=True), torch.randn(width, outputs, requires_grad=True)  # @hide
-    h1 = x @ w1  # @hide
+    w1, w2 = torch.randn(width, width, requires_grad=True), torch.randn(width, outputs, requires_grad=True)
+    h1 = x @ w1
     h1.retain_grad()  # @hide
-    (h1 @ w2).backward(upstream)  # @hide
-    w2_grad = h1.detach().T @ upstream  # `upstream` is G: (D, B) @ (B, K)
+    (h1 @ w2).backward(upstream)  # `upstream` is G
+    w2_grad = h1.detach().T @ upstream  # (D, B) @ (B, K)
     h1_grad = upstream @ w2.detach().T  # (B, K) @ (K, D)
     w1_grad = x.T @ h1_grad  # (D, B) @ (B, D)
     assert torch.allclose(w2_grad, w2.grad, atol=1e-4)  # @hide
@@ -3441,8 +3452,8 @@ class DeepLinear(nn.Module):
 def models() -> None:
     """Models"""
     text(
-        "**The question.** How many parameters and FLOPs does a Transformer language model have, and how many bytes "
-        "will a training step hold? All three follow from its *shape* (width, layers, heads, vocabulary)."
+        "How many parameters and FLOPs does a Transformer language model have, and how many bytes will a training step "
+        "hold? All three follow from its *shape* (width, layers, heads, vocabulary)."
     )
     note(
         "Five minutes. Draw the residual stream of the language model on the board. Leave the memory bar on the "
@@ -3959,7 +3970,7 @@ def seeds() -> None:
     """Seeds"""
     text(
         "torch, NumPy and Python have a random generator each, and each needs its own seed. `np.random.seed` does not "
-        "seed torch. Here each is seeded, then draws one number, twice:"
+        "seed torch. Here each draws one number, and again after it is seeded again:"
     )
     draws = []
     for _ in range(2):
@@ -4579,8 +4590,7 @@ def optimizers() -> None:
     text(
         f"**How many bytes does an optimizer keep per parameter, and how long does a step take?** An **optimizer** "
         f"moves each weight against its gradient. Most remember earlier gradients in their **state**. The key figure: "
-        f"AdamW in fp32 keeps **{state_bytes:.0f} bytes** per parameter, and a step reads and writes "
-        f"**{moved_bytes:.0f}**."
+        f"AdamW in fp32 keeps **{state_bytes:.0f} bytes** per parameter."
     )
     note(
         "Three minutes. Read the table from top to bottom: each row adds one idea. Ask who knows when Adam allocates. "
@@ -4595,7 +4605,10 @@ def optimizers() -> None:
         ("AdamW", "Adam; also $w \\leftarrow w - \\eta \\lambda w$ (weight decay)", 8),
     ]  # @hide
     table(family, ["optimizer", "update", "state, bytes per fp32 parameter"])  # @hide
-    text("$g$ is the gradient, $\\eta$ the learning rate. A tiny ε, added to the root, avoids division by 0.")
+    text(
+        "$g$ is the gradient, $\\eta$ the learning rate; $\\mu$ and $\\alpha$, below 1, set how long an average "
+        "remembers; $\\lambda$ pulls weights towards 0. A tiny ε, added to the root, avoids division by 0."
+    )
     adapting_to_each_parameter()
     what_a_step_costs()
     when_states_are_allocated()  # @deeper
@@ -4709,7 +4722,7 @@ def what_a_step_costs() -> None:
     w.grad = torch.randn_like(w)  # @hide
     optimizer = optim.AdamW([w], fused=True)  # one kernel
     optimizer.step()  # @hide
-    moved = count(optimizer.step).bytes_moved / w.numel()  # bytes per parameter @inspect moved
+    moved = count(optimizer.step).bytes_moved / w.numel()  # bytes per parameter @inspect moved @cover
     assert round(moved) == 4 * 4 + 3 * 4  # a step counter adds a few bytes
     tokens = (moved / H100_BANDWIDTH) / (6 / H100_BF16)  # @hide
     assert round(tokens, -2) == 1400  # @hide
@@ -5001,9 +5014,10 @@ def training_loop() -> None:
     loop_as_a_graph()  # @deeper
     text(
         "**In three lines.**\n\n"
-        "1. Draw a batch, compute the loss, `zero_grad`, `backward`, `step`. A real loop adds a schedule, clipping.\n"
+        "1. Draw a batch, compute the loss, `zero_grad`, `backward`, `step`. Real loops vary the learning rate.\n"
         "2. Know the first loss, $\\ln V$ for a language model, and assert the shapes of prediction and target.\n"
-        "3. Report tokens per second: at an MFU of 0.4 an H100 trains 8 billion parameters on 8,246 tokens a second."
+        "3. Report tokens per second: at an MFU of 0.4 an H100 trains 8 billion parameters on 8,246 tokens a second. "
+        "Section 12 halves the bits."
     )
     assert round(0.4 * H100_BF16 / (6 * 8e9)) == 8246  # @hide
 
@@ -5332,7 +5346,7 @@ def continued(model: LanguageModel, prompt: bytes, length: int) -> str:
 
 @torch.no_grad()
 def numbers_right(model: LanguageModel) -> int:
-    """How many of the 90 held-out numbers the model writes without an error after the three numbers before them"""
+    """How many of the 90 held-out numbers the model writes without an error after the text before them"""
     numbers = [n for n in range(100, 1000) if is_held_out(n)]
     texts = [", ".join(map(in_words, range(n - 3, n + 1))) + "," for n in numbers]
     windows = torch.tensor([list(text.encode())[-model.shape.context - 1 :] for text in texts])  # (90, S + 1)
@@ -5356,9 +5370,10 @@ def one_thread() -> Iterator[None]:
 def the_language_model_learns() -> None:
     """The language model learns to count"""
     text(
-        "Now the language model: the text of section 9, AdamW, a schedule and clipping, 250 steps of 8 windows of 64 "
-        "bytes. The test: after three numbers, does the model write the next one without an error? It is asked for "
-        "the 90 numbers that it has never seen."
+        "Now the language model: the text of section 9, AdamW, a learning rate that rises and falls, 250 steps of 8 "
+        "windows of 64 bytes. The test: after the text before it, does the model write the next number without an "
+        "error? It is asked for the 90 numbers that it has never seen; nine of them follow a number after which the "
+        "training text jumped."
     )
     train, held_out = lecture_tokens()  # @stepover
     run = new_language_run(steps=250, where=device())  # @stepover
@@ -5388,8 +5403,8 @@ def what_it_learns(run: LanguageRun, train: np.ndarray, held_out: np.ndarray) ->
     scores = run.model(torch.tensor([list(b"two hundred")], device=device()))[0, -1]  # @hide
     assert continued(run.model, b"two hundred", 1).encode()[-1] == scores.argmax()  # the likeliest byte @hide
     text(
-        f"At first each byte costs $\\log_2 256 = 8$ bits. After {run.step} steps, which read the training text about "
-        f"{run.step * 8 * 64 / len(train):.0f} times, the model writes {right[-1]} of the 90 new numbers without an "
+        f"At first each byte costs $\\log_2 256 = 8$ bits. After {run.step} steps, which read the training text "
+        f"{run.step * 8 * 64 / len(train):.1f} times, the model writes {right[-1]} of the 90 new numbers without an "
         f"error. The untrained model and the trained one continue the same two numbers:"
     )
     text(f"```text\n{readable(untrained)}\n```")
@@ -5442,8 +5457,8 @@ def tokens_a_second(run: LanguageRun, train: np.ndarray) -> None:
     rate = 8 * run.model.shape.context / step.seconds  # @inspect rate [tokens/s]
     flops = sum(flops_by_part(run.model.shape, 8).values())  # @inspect flops [FLOP] @stepover
     peak = peak_flops("float32")  # @inspect peak [FLOP/s]
-    mfu = None if peak is None else flops / step.seconds / peak  # @inspect mfu
-    small = "Its products are small, so dispatch takes most of the time (section 5)."
+    mfu = None if peak is None else flops / step.seconds / peak  # @hide
+    small = "Its products are small, so starting them takes most of the time."  # @hide
     text(
         f"This model trains on {rate:,.0f} tokens a second here"
         + ("; no peak is known for this machine. " if mfu is None else f", an MFU of {mfu:.2f}. ")
@@ -5472,12 +5487,10 @@ FP4_MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # of E2M1
 def mixed_precision() -> None:
     """Mixed precision"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    up, down = largest_lost_updates()  # @stepover @hide
     text(
         f"**Which numbers may have 16, 8 or 4 bits?** Half the bits mean half the bytes and twice the peak. "
         f"[Mixed precision]({REFERENCES['mixed precision']['url']}) multiplies in few bits, sums in fp32, and keeps "
-        f"weights and optimizer states in fp32. The key figure: beside a weight of 1, bf16 loses every update that "
-        f"adds {up:.4f} or less, or subtracts {down:.4f} or less."
+        f"weights and optimizer states in fp32. The key figure: with it, AdamW takes 16 bytes per parameter, as before."
     )
     note(
         "Five minutes. Start with the hundred updates that are lost and take bets. Read autocast's table row by row. "
@@ -5528,8 +5541,11 @@ def updates_that_vanish() -> None:
     one = torch.tensor(1.0, dtype=torch.bfloat16)  # @hide
     assert one + 0.99 * half_a_step == 1 < one + 1.01 * half_a_step  # @hide
     assert one - 0.49 * half_a_step == 1 > one - 0.51 * half_a_step  # @hide
+    up, down = largest_lost_updates()  # @stepover @hide
+    assert (round(up, 4), round(down, 5)) == (0.0039, 0.00195)  # @hide
     text(
-        "So an fp32 copy takes the updates. With *autocast* the parameter itself is that copy; other programs, such as "
+        "Beside a weight of 1, bf16 loses every update that adds up to 0.0039, or subtracts up to 0.0019. So an fp32 "
+        "copy takes the updates. With *autocast* the parameter itself is that copy; other programs, such as "
         "Megatron, keep bf16 parameters and a separate fp32 **master**. Both hold 16 bytes per parameter:"
     )
     rows = [("autocast", 4, 4, "–", 8, 16), ("bf16 parameters, fp32 master", 2, 2, 4, 8, 16)]  # @hide
@@ -5811,9 +5827,10 @@ def eight_bits_and_fewer() -> None:
     in_blocks = (scaled_in_blocks(gradients, *ways["MXFP8"]) == 0).float().mean().item()  # @hide @stepover
     assert in_blocks < lost[0] / 2 and lost[1] < lost[0] / 2  # @hide
     text(
-        f"fp8's exponent absorbs this outlier; in fp4 with one scale all other numbers become 0. Of gradients over ten "
-        f"powers of ten, fp8 (E4M3) with one scale turns {lost[0]:.0%} into 0, MXFP8 {in_blocks:.0%}.\n\n"
-        f"Only the matmuls of linear layers use these formats. Attention, norms, embedding and head stay in bf16 or "
+        f"fp8's exponent absorbs this outlier; in fp4 with one scale all other numbers become 0. Of gradients "
+        f"whose logarithms are normally distributed, over ten powers of ten, fp8 (E4M3) with one scale turns "
+        f"{lost[0]:.0%} into 0, MXFP8 {in_blocks:.0%}.\n\n"
+        f"Only most matmuls of linear layers use these formats. Attention, norms, embedding and head stay in bf16 or "
         f"fp32, master weights in fp32. Hopper's fp8 tensor cores keep only about 14 bits of a sum, so [DeepSeek-V3]"
         f"({REFERENCES['deepseek-v3']['url']}) (section 3.3.2) moves it to fp32 every 128 products. [Nemotron 3 Super]"
         f"({REFERENCES['nemotron 3 super']['url']}) (120B, 12B active) was pre-trained in NVFP4 on 25T tokens."
@@ -5978,7 +5995,7 @@ def memory_of_a_training_step() -> None:
     """The memory of a training step"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     text(
-        "**The question.** How many bytes does a training step hold, and when? Parameters, gradients and optimizer "
+        "How many bytes does a training step hold, and when? Parameters, gradients and optimizer "
         "states are so many bytes per parameter (sections 1 and 10). **Activations**, the results of the forward pass "
         "that the backward pass needs, grow with the batch:\n\n$$ \\text{memory} = \\text{parameters} + "
         "\\text{gradients} + \\text{optimizer states} + \\text{activations}. $$"
@@ -6001,8 +6018,8 @@ def saved_by_the_tiny_model() -> None:
     """What autograd saves"""
     text(
         "Section 8's deep linear model with $B = 2$ rows, width $D = 4$ and $L = 2$ layers has 36 parameters, 36 "
-        "gradients and, with AdaGrad, 36 states. A first estimate of the activations is one number per row, layer and "
-        "column, $BDL = 16$: 496 bytes in all, in fp32."
+        "gradients and, with AdaGrad (one state per parameter), 36 states. A first estimate of the activations is one "
+        "number per row, layer and column, $BDL = 16$: 496 bytes in all, in fp32."
     )
     batch, width, layers = 2, 4, 2
     model = DeepLinear(width, layers)  # @stepover
@@ -6225,10 +6242,13 @@ def activations_of_a_transformer() -> None:
         16 * 12 / 34 * 12288,
         unit="tokens",
         hint="Solve $16 \\cdot 12 D^2 = 34 T D$ for $T$.",
-        why="$T = 192/34 \\cdot D = 5.6 D$. (In fp32, with 64 bytes in place of 34, $3D$.) $T$ is the tokens of one "
-        "GPU's micro-batch, not of the whole batch: two sequences of 2048 are 4096 tokens, far below. But if the 16 "
-        "bytes are sharded over $n$ GPUs (section 14), the crossing is at $5.6 D / n$.",
-        slips={3 * 12288: "That is fp32: 64 bytes per token and width.", 12288: "At $T = D$: $34 D^2$ and $192 D^2$."},
+        why="$T = 192/34 \\cdot D = 5.6 D$. (In fp32, with about twice the bytes per token, about $3D$.) $T$ is the "
+        "tokens of one GPU's micro-batch, not of the whole batch: two sequences of 2048 are 4096 tokens, far less. But "
+        "if the 16 bytes are sharded over $n$ GPUs (section 14), the crossing is at $5.6 D / n$.",
+        slips={
+            3 * 12288: "That is fp32: about 64 bytes per token and width.",
+            12288: "At $T = D$: $34 D^2$ and $192 D^2$.",
+        },
     )
     assert round(16 * 12 / 34, 1) == 5.6 and 16 * 12 / (4 * 16) == 3  # of D @hide
     link(**REFERENCES["selective recomputation"])
@@ -6394,7 +6414,7 @@ def timeline_of_two_steps() -> None:
         },
     )
     first, second, parameter_bytes, state_bytes = two_steps(batch=8)  # @stepover
-    draw_timeline(first, second)  # @stepover @hide @cover
+    draw_timeline(first, second)  # @stepover @hide
     summits = [max(max(phase) for phase in step) for step in (first, second)]  # @inspect summits [B]
     assert [max(step[1]) for step in (first, second)] == summits  # both in the backward pass
     assert summits[1] - summits[0] == first[2][-1] - first[1][-1] == state_bytes  # the optimizer made it, and keeps it
@@ -6405,8 +6425,8 @@ def timeline_of_two_steps() -> None:
         f"The second step peaks higher by the optimizer's states, {state_bytes / 2**20:.2f} MiB: **a job that survives "
         f"its first step can run out of memory in its second.** (With few tokens, the peak is in the optimizer.) On a "
         f"GPU, torch's allocator also reserves more than the tensors need.\n\n"
-        f"**The number to keep**: {summits[1] / 2**20:.1f} MiB at the peak, most of it activations. Section 14 makes "
-        f"them smaller."
+        f"**The number to keep**: {summits[1] / 2**20:.1f} MiB at the peak, most of it activations: less than the sum "
+        f"of the parts, because activations are freed while gradients appear. Section 14 makes them smaller."
     )
     activations = second[0][-1] - second[0][0]  # @hide
     assert activations > summits[1] / 2  # @hide
@@ -6557,10 +6577,7 @@ def what_the_message_says(message: str | None, wanted: int, unallocated: int) ->
 def using_less_memory() -> None:
     """Using less memory"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    text(
-        "**The question.** A training step does not fit into memory. Which of its terms can be made smaller, and at "
-        "which price?"
-    )
+    text("If a training step does not fit into memory, which of its terms can be made smaller, and at which price?")
     note(
         "Seven minutes. Accumulation first, because it costs no FLOPs; then let the audience guess the price of a "
         "checkpoint. The network's table is needed in section 16."
@@ -6889,10 +6906,12 @@ def memory_against_recomputation() -> None:
 def what_fits() -> None:
     """What fits"""
     text(
-        "Together: 16 bytes per parameter, section 13's activations, three tensors like the logits. (With checkpoints, "
+        "Together: 16 bytes per parameter ($12D^2$ in a layer; Llama 3 70B has $12.75D^2$), section 13's activations, "
+        "three tensors like the logits. Without "
+        "FlashAttention each of attention's scores takes 2 bytes more, or 5 with GPT-3's dropout. (With checkpoints, "
         "one layer is whole after the logits are freed; the larger counts.)"
     )
-    gpt_3 = training_memory(96, 12288, 50257, 1, 2048, 34, 5, 0, H100_MEMORY)  # @stepover @hide
+    gpt_3 = training_memory(96, 12288, 50257, 1, 2048, 34, 5, 2, H100_MEMORY)  # @stepover @hide
     assert math.isclose(gpt_3["activations"], activations_of_gpt_3(), rel_tol=1e-4)  # @stepover @hide
     assert round(gpt_3["billions"]) == 175 and round(gpt_3["logits"] / 1e9, 2) == 1.24 and not gpt_3["fits"]  # @hide
     llama_3 = bytes_saved_per_width(8 / 64, 3.5)  # @stepover @hide
@@ -6910,14 +6929,14 @@ def what_fits() -> None:
         },
         menus={
             "layer": {
-                "Llama 3 70B's": {"saved": llama_3},
-                "SwiGLU, F = 8/3 D": {"saved": bytes_saved_per_width(1, 8 / 3)},
-                "GPT-3's": {"saved": 34},
+                "Llama 3 70B's": {"saved": llama_3, "scores": 2},
+                "SwiGLU, F = 8/3 D": {"saved": bytes_saved_per_width(1, 8 / 3), "scores": 2},
+                "GPT-3's": {"saved": 34, "scores": 5},
             },
             "kept": {
-                "every activation": {"scores": 5, "checkpointed": 0},
-                "none of the scores: fused attention": {"scores": 0, "checkpointed": 0},
-                "each block's input": {"scores": 0, "checkpointed": 1},
+                "every activation": {"kept": 2},
+                "none of the scores: FlashAttention": {"kept": 1},
+                "each block's input": {"kept": 0},
             },
             "GPU": gpus_of_the_table(),
         },
@@ -6944,17 +6963,18 @@ def training_memory(
     length: float,
     saved: float,
     scores: float,
-    checkpointed: float,
+    kept: float,
     memory: float,
 ) -> dict[str, float]:
     """What a step holds at its peak: 16 bytes a parameter, logits, activations; heads are 128 wide
 
-    `saved` is the bytes of a layer for each token and unit of width, `scores` those for each of attention's scores."""
+    A layer has 12 width² parameters and saves `saved` bytes for each token and unit of width, and `scores` bytes for
+    each of attention's scores if `kept` is 2. If it is 0, a layer is computed again when the logits are gone, in their
+    place; only what is larger than they is added."""
     parameters = 12 * layers * width * width + vocabulary * width
-    one = batch * length * (saved * width + scores * width / 128 * length)
+    one = batch * length * (saved * width + (scores if kept > 1 else 0) * width / 128 * length)
     logits = 3 * 4 * batch * length * vocabulary
-    # One layer is computed again when the logits are gone, in their place; only what is larger than they is added.
-    activations = layers * 2 * batch * length * width + max(one - logits, 0) if checkpointed > 0 else layers * one
+    activations = layers * 2 * batch * length * width + max(one - logits, 0) if kept < 1 else layers * one
     total = 16 * parameters + logits + activations
     return {
         "billions": parameters / 1e9,
@@ -7013,7 +7033,7 @@ def what_the_strategies_cost() -> None:
     fewer, more = found["all"][0] / found["every √L-th"][0], found["every √L-th"][1] / found["all"][1]  # @hide
     assert 5 > fewer > 3 > 1.4 > more > 1.3  # @hide
     text(
-        "A block saves two tensors, its input and GELU's. Segments of $k$ blocks need $L/k + 2k$ tensors, so "
+        "A block saves two tensors, its input and GELU's. Segments of $k$ blocks need about $L/k + 2k$ tensors, so "
         "$k = \\sqrt{L/2}$ is best here, and $\\sqrt L$ is close."
     )
     link(**REFERENCES["sublinear"])
@@ -7178,9 +7198,10 @@ def summed_in_ring(workers: int, turns: int) -> list[list[int]]:
 def when_the_network_is_the_limit() -> None:
     """The roofline of the network"""
     text(
-        "Sharding trades memory for traffic, and a network has a roofline. An H100 sends 450 GB/s over NVLink inside "
-        "its server (the datasheet's 900 adds both directions) and 50 GB/s over InfiniBand; a collective crosses into "
-        "each server once, so its 8 network cards share the work: 400 GB/s. In a step ZeRO-3 gathers each parameter "
+        "Sharding trades memory for traffic, and a network has a roofline. NVLink joins the GPUs of a server: an H100 "
+        "sends 450 GB/s (the datasheet's 900 adds both directions). InfiniBand joins the servers, at 50 GB/s per card. "
+        "In a *collective*, an exchange of all GPUs, each server needs the data once, so its 8 cards share the work: "
+        "400 GB/s. In a step ZeRO-3 gathers each parameter "
         "twice and sums its gradient: 3 bf16 numbers, 6 bytes. With $T$ tokens on each GPU, $6T$ FLOPs are done per "
         "parameter: $T$ FLOP per byte. At an MFU of 0.4, compute covers the traffic from:"
     )
@@ -7193,10 +7214,10 @@ def when_the_network_is_the_limit() -> None:
     flops, moved = 6 * 12 * 8192**2 / 8, 4 * 2 * 2 * 8192  # per token, layer and GPU of 8: 4 all-reduces, bf16 @hide
     assert flops / moved == 4.5 * 8192 / 8 == 4608 > 0.4 * H100_BF16 / links["NVLink"]  # FLOP/byte @hide
     text(
-        "ZeRO-3 gathers the parameters for each micro-batch, so accumulation does not help. **Tensor parallelism** "
-        "cuts each matrix over $n$ GPUs and all-reduces activations four times per layer, $4.5 D/n$ FLOP per byte. The "
-        "next product waits for each of them, so it stays inside a server. **The number to keep**: about 1,000 tokens "
-        "per GPU for ZeRO-3."
+        "ZeRO-3 gathers the parameters for each micro-batch, so it is a micro-batch that needs so many tokens. "
+        "**Tensor parallelism** cuts each matrix over $n$ GPUs and all-reduces activations four times per layer, $4.5 "
+        "D/n$ FLOP per byte. The next product waits for each of them, so it stays inside a server. **The number to "
+        "keep**: about 1,000 tokens per GPU for ZeRO-3."
     )
     link(**REFERENCES["h100"])
     link(**REFERENCES["scaling book"])
@@ -7262,7 +7283,7 @@ def saving_and_resuming() -> None:
         "**In three lines.**\n\n"
         "1. Save the model, optimizer, scheduler, scaler, step, position in the data and every random generator.\n"
         "2. Write to a second file, flush it, rename it. Then kill a run on purpose and compare bits.\n"
-        "3. Save every $\\sqrt{2Ms}$ seconds, with $M$ seconds between failures and $s$ for a save."
+        "3. Save every $\\sqrt{2Ms}$ seconds, with $M$ seconds between failures and $s$ for a save. Section 16 uses it."
     )
 
 
@@ -7552,7 +7573,7 @@ def summary() -> None:
     """Summary"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
     text(
-        "**The question.** Given a model, its data and a number of GPUs: how long does training take, does it fit, and "
+        "Given a model, its data and a number of GPUs: how long does training take, does it fit, and "
         "what limits it? First the rules of thumb, then a run to size with them."
     )
     note(
@@ -7643,7 +7664,7 @@ def when_memory_when_compute() -> None:
     relu = count(x.relu).flops / (2 * x.nbytes)  # @hide
     assert relu == 1 / 4  # @hide
     intensities = {
-        "ReLU, a norm, adding to the residual stream": relu,
+        "ReLU": relu,
         "KV cache, multi-head attention": mha,
         "KV cache, Llama 3 70B (GQA: 8 share)": gqa,
         "KV cache, DeepSeek-V3 (MLA: 128 share a latent)": mla,
@@ -7704,7 +7725,7 @@ def size_a_run() -> None:
         "computed again: only the larger of logits and one layer counts.)",
         math.floor(with_checkpoints),
         within=0,
-        hint="80 GB less the first three rows, over inputs and logits of a sequence.",
+        hint="What is left of 80 GB for sequences, and what does each of them hold?",
         why="$(80 - 3.25 - 1.89 - 3) / (0.84 + 0.79)$. Without checkpoints 4 fit.",
         slips={
             math.floor(plain): "That is without checkpoints.",
@@ -7721,8 +7742,8 @@ def size_a_run() -> None:
         unit="tokens",
         within=0.03,
         hint="$6NT$ FLOPs at 0.4 of 989.5 TFLOP/s.",
-        why="4 sequences, 8192 tokens, cover even this; with checkpoints 44 fit. And the 8 GPUs of a server need the "
-        "same parameters: if their 8 cards share the work, it takes 0.2 s, and 990 tokens are enough.",
+        why="The model's size cancels: section 14's number holds for any. 4 sequences have 8192 tokens, which is "
+        "enough; with checkpoints 44 fit. If the 8 cards of a server share the work, 990 tokens are enough.",
         slips={needed / 0.4: "That is at the peak. The MFU is 0.4.", needed / 3: "Each parameter is sent three times."},
     )
     assert round(needed) == 7916 < 4 * 2048 and round(needed / 8) == 990  # @hide

@@ -57,7 +57,7 @@ EXPLORED = explored()
 
 def explored_lecture() -> Trace:
     """Return a trace that has them, with prose around."""
-    made = Recording("def main():\n    f()\ndef f():\n    explore(training)\n")
+    made = Recording("def main():\n    f()\ndef f():\n    explore(training)  # @cover\n")
     said = [Text(text="Before.\n\n" * 30), *EXPLORED, Text(text="## After\n\nIt.")]
     made.step(made.call(made.frame("main"), "f()", "f"), "explore(", narrative=said)
     return made.trace()

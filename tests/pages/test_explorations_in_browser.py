@@ -60,6 +60,15 @@ def test_at_first_it_says_what_the_lecture_does(opened: Any) -> None:
     assert [entry for entry in opened.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+def test_it_answers_on_the_first_page_too(browser: Any, tmp_path: Path) -> None:
+    render_site([SiteTrace(explored_lecture(), "here", None)], tmp_path)
+    show(browser, tmp_path / "index.html")
+    assert says(browser) == f"It takes {days()} on 1024 H100s, which is quick."
+    type_in(browser, "MFU", "0.25")
+    assert says(browser).startswith(f"It takes {days(mfu=0.25)} on ")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
 @pytest.mark.parametrize(
     ("label", "typed", "changed"),
     [
@@ -216,10 +225,10 @@ def test_what_is_set_is_printed(opened: Any) -> None:
 
 
 def test_the_lecture_hall_stays_where_it_is_while_numbers_are_set(browser: Any, page: Path) -> None:
-    show(browser, page, at="#hall-4")
-    browser.implicitly_wait(5)
-    browser.find_element("css selector", ".explore.now")
-    browser.implicitly_wait(0)
+    show(browser, page, at="#hall-1")
+    until(lambda: bool(ask(browser, "document.getElementById('hall') !== null")))
+    while not ask(browser, "document.querySelector('.explore.now') !== null"):
+        press(browser, RIGHT)
     point = browser.find_element("css selector", ".explore.now .point")
     point.send_keys(RIGHT, RIGHT)
     type_in(browser, "GPUs", "512")

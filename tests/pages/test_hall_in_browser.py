@@ -532,23 +532,29 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     assert count(browser) == without
 
 
+def test_only_a_readers_own_click_on_a_deeper_part_is_remembered(browser: Any, pages: dict[str, Path]) -> None:
+    opened = "document.querySelectorAll('details.deeper[open]').length"
+    ready(browser, pages[ROOFLINE])
+    forget(browser)
+    ready(browser, pages[ROOFLINE])
+    browser.execute_script("reveal(document.querySelector('details.deeper .prose'))")  # as links, steps and search do
+    assert ask(browser, opened) == 1
+    enter(browser, pages[ROOFLINE])
+    assert ask(browser, opened) == 0
+    press(browser, "d" + 3 * RIGHT + ESCAPE)
+    ready(browser, pages[ROOFLINE])
+    assert ask(browser, opened) == 0
+    for count in (1, 0):
+        browser.find_element("css selector", "details.deeper > summary").send_keys("\n")
+        ready(browser, pages[ROOFLINE])
+        assert ask(browser, opened) == count
+
+
 def test_the_focus_stays_where_it_can_be_seen(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE], at="#hall-3")
     browser.find_element("css selector", ".ask.now summary").send_keys(RIGHT)
     assert ask(browser, PLACE).startswith("4 of ")
     assert ask(browser, "document.activeElement.id") == "text"
-
-
-def test_predictions_come_first_in_the_hall_too(browser: Any, pages: dict[str, Path]) -> None:
-    enter(browser, pages[ROOFLINE], at="#hall-4")
-    press(browser, "lll")
-    shown = "document.querySelector('.spot .o').checkVisibility({visibilityProperty: true})"
-    assert ask(browser, shown)
-    press(browser, "q")
-    assert not ask(browser, shown)
-    press(browser, "s")
-    assert ask(browser, shown)
-    press(browser, "q")
 
 
 def test_notes_are_not_for_the_hall(browser: Any, pages: dict[str, Path]) -> None:

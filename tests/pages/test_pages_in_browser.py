@@ -191,7 +191,7 @@ def test_an_address_from_elsewhere_is_in_its_place_when_the_page_is_there(browse
 
 
 def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: Any, site: Path) -> None:
-    show(browser, site / "plain" / "00-first.html", NARROW)
+    show(browser, site / "plain" / "00-first.html", NARROW, at="#figures")  # opens the fold
     browser.execute_async_script("setTimeout(arguments[0], 500)")
     size = "parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a"
     sizes = ask(browser, f"[...document.querySelectorAll('.scroll > svg text')].map(text => {size})")
@@ -242,7 +242,7 @@ def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_bla
 ) -> None:
     made = Recording(NARROW_COLUMN)
     part = made.call(made.frame("main"), "part()", "part")
-    made.step(part, "total =")
+    made.step(part, "total =", values=[("total", Value("int", 0))])
     held = Claim("total < 1 and half == 2", True, [])
     made.step(part, "assert total < 1", values=[("total", Value("int", 0)), ("half", Value("int", 2))], claim=held)
     made.step(part, "assert total", claim=Claim("total", True, []))
@@ -266,3 +266,5 @@ def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_bla
     )
     first, *rest = ask(browser, starts, "previous_total")
     assert rest and min(rest) > first + 16
+    wide = f"({row}).querySelector('.code').offsetWidth === document.querySelector('.listing').clientWidth"
+    assert ask(browser, wide, "for step in")  # a line without notes has the margin too

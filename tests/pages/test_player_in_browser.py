@@ -226,23 +226,6 @@ def test_the_line_stays_in_sight_when_the_window_becomes_narrow(browser: Any, si
         assert time.monotonic() < until, "the current line is out of sight"
 
 
-def test_predict_first_covers_observations_until_they_are_asked_for(browser: Any, site: Path) -> None:
-    play(browser, site / "played" / "00-f.html")
-    press(browser, "Qlll")
-    hidden = "getComputedStyle(document.querySelector('.current .o')).visibility"
-    assert ask(browser, hidden) == "hidden"
-    assert variables(browser)["y"] == ("written", "Show")
-    assert "9." not in browser.find_element("id", "panel").text
-    press(browser, "s")
-    assert ask(browser, hidden) == "visible" and "9." in variables(browser)["y"][1]
-    assert variables(browser)["x"][1] == "Show"  # an earlier one that nobody asked for
-    browser.find_element("css selector", "#panel button.cover").click()
-    assert "0." in variables(browser)["x"][1]
-    browser.find_element("css selector", "main button.cover").send_keys("\n")
-    press(browser, "q")  # with Shift or without
-    assert ask(browser, "document.querySelectorAll('.cover, .covered').length") == 0
-
-
 def test_animate_reveals_the_page_as_it_goes(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     seen = "[...document.querySelectorAll('main .row, main [id^=said-]')].filter(e => e.checkVisibility()).length"
@@ -275,10 +258,10 @@ def test_notes_are_shown_to_the_presenter(browser: Any, site: Path) -> None:
 
 def test_modes_stay_on_in_the_next_section(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
-    press(browser, "Q")
+    press(browser, "N")
     browser.get((site / "lecture" / "00-first.html").as_uri())
-    wait(browser, "document.querySelector('.cover')")
-    press(browser, "Q")
+    wait(browser, "document.querySelector('.note').open")
+    press(browser, "N")
 
 
 def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any, site: Path) -> None:
@@ -288,15 +271,15 @@ def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any
     assert "out of this call" in browser.find_element("id", "keys").text
     press(browser, "l")  # the dialog has the keys
     assert now(browser) == 0
-    browser.find_element("id", "mode-predict").click()
-    assert ask(browser, "document.querySelectorAll('.cover').length") > 0
-    browser.find_element("id", "mode-predict").send_keys(ESCAPE)
+    browser.find_element("id", "mode-animate").click()
+    assert ask(browser, "sessionStorage.getItem('modes')") == "animate"
+    browser.find_element("id", "mode-animate").send_keys(ESCAPE)
     assert not ask(browser, "document.getElementById('keys').open")
     assert ask(browser, "document.activeElement.id") == "step-help"
     press(browser, "?")
     browser.find_element("id", "keys-close").click()
     assert not ask(browser, "document.getElementById('keys').open")
-    press(browser, "Q")
+    press(browser, "A")
 
 
 def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> None:

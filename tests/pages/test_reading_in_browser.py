@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cases_in_one import each
-from tests.pages.browsing import ask, forget, press, show
+from tests.pages.browsing import ask, forget, press, show, until
 from tests.pages.hostile import hostile_trace
 from tests.pages.test_compose import LECTURE, failing, lecture
 from tests.pages.test_site import first_page
@@ -143,11 +143,39 @@ def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Pat
     show(browser, tmp_path / "cpu" / "01-measuring.html")  # a glance
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.hidden")
-    show(browser, tmp_path / "cpu" / "01-measuring.html")
-    press(browser, "\ue00f")  # page down
+    show(browser, tmp_path / "cpu" / "01-measuring.html", (1280, 240))
+    browser.execute_async_script("""const done = arguments[0];
+        requestAnimationFrame(() => requestAnimationFrame(() => {
+            addEventListener("scroll", () => requestAnimationFrame(done), { once: true });
+            scrollTo({ top: 120, behavior: "instant" });
+        }))""")
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.getAttribute('href')") == "cpu/01-measuring.html"
     assert ask(browser, f"{again}.textContent") == "Continue with 1 Measuring"
     assert not ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
     browser.find_element("css selector", ".paths a:last-child").click()
     assert ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
+
+
+def test_a_choice_of_summaries_leaves_the_page_where_it_is(browser: Any, tmp_path: Path) -> None:
+    render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
+    show(browser, tmp_path / "index.html", (390, 400))
+    choose = """const [done] = arguments, choice = document.querySelector('.paths a:last-child');
+    scrollTo({ top: scrollY + choice.getBoundingClientRect().top - 300, behavior: 'instant' });
+    const before = scrollY;
+    const drawn = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
+    addEventListener('hashchange', () => drawn(() => done([before, scrollY])));
+    choice.click();"""
+    before, after = browser.execute_async_script(choose)
+    assert before == after > 0 and ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
+
+
+def test_a_reader_can_print_the_core_only(browser: Any, tmp_path: Path) -> None:
+    render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
+    show(browser, tmp_path / "cpu" / "00-counting.html")
+    until(lambda: ask(browser, "!document.getElementById('player').hidden"))
+    printed = []
+    for _ in range(2):
+        browser.execute_script("document.getElementById('mode-core').click(); dispatchEvent(new Event('beforeprint'))")
+        printed.append(ask(browser, "document.querySelector('details.deeper').open"))
+    assert printed == [False, True]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tests.pages.test_compose import LECTURE, failing, lecture
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
 from trace_tools.trace import trace_file
-from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text
+from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text, Value
 from trace_tools.trace.ranks import joined
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -180,6 +181,9 @@ def test_a_trace_of_another_name_needs_a_place_for_its_pages(tmp_path: Path) -> 
 
 
 FIRST_PAGE = '''\
+from trace_tools import plot, text
+
+
 def main():
     """Title
 
@@ -192,14 +196,15 @@ def main():
 def counting():
     """Counting"""
     text("You can count: it is easy. And more.")
-    part()
-    text("**In short.** One.")
+    part()  # @deeper
+    text("**In short.**\\n\\nOne.")
 
 
 def part():
     """A part"""
     text("Said.")
     plot({"a": [1, 2]}, title="The best")  # @cover
+    total = 20 + 22  # @inspect total @cover
 
 
 def measuring():
@@ -218,9 +223,10 @@ def first_page() -> Recording:
     made.step(part, 'text("Said', narrative=[Text(text="Said.")])
     series = [Series("a", [0, 1], [1, 2])]
     made.step(part, "plot(", narrative=[Plot(title="The best", series=series)])
-    made.step(counting, 'text("**In short', narrative=[Text(text="**In short.** One.")])
+    made.step(part, "total =", values=[("total", Value("int", 42))])
+    made.step(counting, 'text("**In short', narrative=[Text(text="**In short.**\n\nOne.")])
     measuring = made.call(main, "measuring()", "measuring")
-    made.step(measuring, 'text("You can measure', narrative=[Text(text="You can measure.")])
+    made.step(measuring, 'text("You can measure', narrative=[Text(text="**The question.** It is long. How long?")])
     return made
 
 
@@ -231,8 +237,16 @@ def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -
     assert '<a class="go" href="cpu/00-counting.html">Start reading <small>1 min</small></a>' in page
     assert "<title id=" in page and ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
     for shown in (page, text):
-        assert "You can count: it is easy." in shown and "And more" not in shown and "You can measure." in shown
-    assert "<strong>In short.</strong> One." in page
+        assert "You can count: it is easy." in shown and "And more" not in shown and "The question" not in shown
+        assert "It is long. How long?" in shown
+    assert "In short." not in page and '<div class="prose words"><p>One.</p>' in page
+    section = (tmp_path / "cpu" / "00-counting.html").read_text()
+    assert (
+        len(re.findall(r'<div class="prose takeaway" id="said-\d+"><p><strong>In short\.</strong></p>', section)) == 1
+    )
+    assert "<b>total = </b><b>42</b>" in page and page.index("Start reading") < page.index("<b>42</b>")
+    [anchor] = re.findall(r'href="cpu/00-counting\.html#([\w-]+)"', page)
+    assert f'id="{anchor}"><div class="code"><code>total' in section
     assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')
 
 

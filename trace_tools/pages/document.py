@@ -193,6 +193,7 @@ class Narration:
     sometimes: str | None = None  # in how many of the timed runs it was emitted, if not in all
     headings: tuple[Heading, ...] = ()  # of its prose
     cover: bool = False  # also shown on the first page
+    takeaway: bool = False  # a text after a section's last part: its summary
     beside: bool = False  # of an image: placed next to others of its line
     apart: bool = False  # follows a blank line of the source, so it begins a new paragraph
     steps: tuple[int, ...] = ()  # of a passage: the other steps that contributed to it

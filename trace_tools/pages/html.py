@@ -26,7 +26,7 @@ from markupsafe import Markup, escape
 
 from trace_tools.analysis import summaries
 from trace_tools.analysis.floors import ceilings
-from trace_tools.pages import columns, explorations, overview
+from trace_tools.pages import columns, exercises, explorations, overview
 from trace_tools.pages.columns import ColumnsBlock
 from trace_tools.pages.document import (
     Block,
@@ -92,6 +92,9 @@ class Surroundings:
     notices: tuple[Notice, ...] = ()
 
 
+ALONE = Surroundings(machines=lambda section: (), picture=lambda address: None)  # of the site's first page
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     def shown(text: str) -> Markup:
@@ -100,6 +103,7 @@ def _environment() -> Environment:
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
     found.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
+    found.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
     found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
     found.tests |= {
         "tall": is_tall,
@@ -224,7 +228,9 @@ class HtmlWriter:
         first = ""
         if document.sections:
             row = overview.MachineRow(document.machine.name, ".", document)
-            first = self._part("promise.html.j2", run, first=row, cover=overview.cover(document), said=run.said)
+            cover = overview.cover(document)
+            explored |= cover.explored  # last, so that links to values lead to the figure in its section
+            first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._place))
         if overview.speaks(document):
             first += apart(self._part("opening.html.j2", run), index.name)
         borrowed = any(_is_borrowed(blocks) for blocks in (outside, *(section.blocks for section in document.sections)))
@@ -304,10 +310,23 @@ def _alone(explored: Mapping[str, Explore], floored: str, *more: str) -> Assets:
     answers = ["explore", "exploring"] if explored else []
     answering = assets("hanging", "linked", "numbers", "answering", *floors, *answers)
     beside = f"const sectionData = {json.dumps({'floors': floored})};\n" if floored else ""
-    # only in strings: comparisons have blanks
-    script = re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", explorations.script(explored))
-    found = allowed(shown.css + answering.css, f"{shown.js}{beside}{script}{answering.js}")
+    found = allowed(
+        shown.css + answering.css, f"{shown.js}{beside}{_inline(explorations.script(explored))}{answering.js}"
+    )
     return replace(found, policy=found.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
+
+
+def _inline(script: str) -> str:
+    """Return the script of explorations for a page's own text, in which strings must not end it."""
+    return re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", script)  # only in strings: comparisons have blanks
+
+
+def _covered(cover: overview.Cover, document: Document, place: Surroundings) -> dict[str, Any]:
+    """Return what is marked `@cover` for a template, with what writes it."""
+    section = cover.code[0] if cover.code is not None else None
+    blocks, shared = (section.blocks, section.shared) if section is not None else ((), ())
+    writer = _HtmlPage(document, place, section, blocks, shared)
+    return {"cover": cover, "said": writer.said, "code_page": writer}
 
 
 def site_index(
@@ -324,7 +343,13 @@ def site_index(
     """
     template = _environment().get_template("site.html.j2")
     first = machines[0] if machines and machines[0].document.sections else None
-    files = assets("page", "overview", "search") if searched is not None else assets("page", "overview")
+    cover = overview.cover(first.document) if first is not None else None
+    names = ["page", "overview", *(["search"] if searched is not None else [])]
+    files = assets(*names)
+    if cover is not None and cover.explored:
+        answering = assets("numbers", "explore", "exploring")
+        script = f"{files.js}{_inline(explorations.script(cover.explored))}{answering.js}"
+        files = allowed(files.css + answering.css, script, beside=searched is not None)
     text = template.render(
         title=title,
         machines=machines,
@@ -333,8 +358,7 @@ def site_index(
         more=more,
         assets=files,
         first=first,
-        cover=overview.cover(first.document) if first is not None else None,
-        said=lambda said: as_html(said, lambda address: None),
+        **(_covered(cover, first.document, ALONE) if first is not None and cover is not None else {}),
     )
     return _brief(text)
 

@@ -60,6 +60,7 @@ class Position:
     image: Images
     drawing: Drawing = lambda name, svg: ""
     web: bool = True  # the page may load images and videos from the web
+    number: int | None = None  # of a question whose answer is at the end of the page
 
     @property
     def identity(self) -> str:
@@ -85,9 +86,12 @@ def as_html(said: Narration, image: Images, *, web: bool = True) -> Markup:
     return FORMATS[type(said.narrative)].html(said.narrative, Position(said, image, web=web))
 
 
-def as_markdown(said: Narration, image: Images, drawing: Drawing) -> str:
-    """Return the same as Markdown; a short line mentions other runs that differ."""
-    text = FORMATS[type(said.narrative)].markdown(said.narrative, Position(said, image, drawing))
+def as_markdown(said: Narration, image: Images, drawing: Drawing, number: int | None = None) -> str:
+    """Return the same as Markdown; a short line mentions other runs that differ.
+
+    `number` is that of a question whose answer is at the end of the page; otherwise the answer is below it, folded.
+    """
+    text = FORMATS[type(said.narrative)].markdown(said.narrative, Position(said, image, drawing, number=number))
     others = f"*{_others_markdown(said)}*" if said.sometimes else ""
     return joined([text, others, f"*{_left_out(said)}*" if said.narrative.left_out else ""])
 
@@ -104,6 +108,7 @@ def _left_out(said: Narration) -> str:
 def _text_html(it: Text, at: Position) -> Markup:
     apart = " apart" if at.said.apart and it.flows else ""
     whole = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
+    apart += " takeaway" if at.said.takeaway else ""
     return whole.format(classes(it) + apart, at.identity, _prose(it, at), _others_html(at.said))
 
 
@@ -127,7 +132,10 @@ def _text_markdown(it: Text | Note | Ask, at: Position) -> str:
 
 
 def _ask_markdown(it: Ask, at: Position) -> str:
-    return exercises.as_markdown(it, _text_markdown(it, at))
+    question = _text_markdown(it, at)
+    if at.number is None:
+        return exercises.as_markdown(it, question)
+    return exercises.question_markdown(it, question, f"Question {at.number}.")
 
 
 def _note_markdown(it: Note, at: Position) -> str:
@@ -348,12 +356,13 @@ def _rows_html(it: Table, number: int) -> Markup:
     for place, cells in enumerate(it.rows):
         body.append("<tr>")
         for column, cell in enumerate(cells):
-            text = texts[place][column]
+            padded = texts[place][column]
+            text = padded.rstrip(formats.FIGURE + formats.POINT)
             shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
             if (place, column) in varied:
                 which, one = varied[place, column]
                 shown = prose.with_range(shown, in_words(one), f"range-{number}-{which}")
-            body.append(f"<td{right[column]}>{shown}</td>")
+            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
         body.append("</tr>\n")
     rows = Markup("".join(body))
     return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)

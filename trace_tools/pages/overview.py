@@ -23,8 +23,8 @@ from trace_tools.machines.loads import load_text
 from trace_tools.machines.peaks import leading_peak, peak_of, ridge
 from trace_tools.pages.document import (
     Block,
-    Call,
     ClaimLine,
+    CodeListing,
     Document,
     Narration,
     Notice,
@@ -39,13 +39,14 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.formulas import mathml
 from trace_tools.presentation.markdown_text import escape
 from trace_tools.source.claim_kinds import tally
-from trace_tools.trace.model import Machine, Peak, Plot, Process, Run, Text
+from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Run, Text
 from trace_tools.trace.ranks import whole_runs
 from trace_tools.util import formats
 
 Facts = list[tuple[str, str]]
 
 SETUP = "setup"  # the page of the code outside sections
+LABEL = 3  # most words of a label before a sentence
 _FORMULA = Token("text", "", 0, content="\ue000")  # replaces a formula until a sentence is cut
 
 
@@ -120,19 +121,27 @@ def opening_markdown(section: Section) -> str:
 
 
 def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[str], str]) -> str:
-    """Return the first sentence of a section, cut to 280 characters; a formula counts as one and is never cut."""
+    """Return the first sentence of a section, cut to 280 characters; a formula counts as one and is never cut.
+
+    A short label in bold before it, like "The question.", is left out, and then all is returned up to a question.
+    """
     told = [it.text for it in narratives(section.blocks) if isinstance(it, Text)] or [section.summary or ""]
     formulas: list[str] = []
+    labelled: list[str] = []
 
     def words(token: Token) -> str:
-        for child in token.children or []:
-            if child.type.startswith("math"):
-                formulas.append(child.content)
-        children = token.children or []
+        children = [child for child in token.children or [] if child.content or child.type != "text"]
+        if [child.type for child in children[:3]] == ["strong_open", "text", "strong_close"] and children[3:]:
+            label = children[1].content
+            if label[-1] in ".:" and len(label.split()) <= LABEL:
+                children = children[3:]
+                labelled.append(label)
+        formulas.extend(child.content for child in children if child.type.startswith("math"))
         return prose.plain(replace(token, children=[_FORMULA if it.type.startswith("math") else it for it in children]))
 
     paragraph = next(filter(None, (_first_paragraph(text, words) for text in told)), "")
-    sentence = _in_words(re.split(r"(?<=[.?!])\s", paragraph, maxsplit=1)[0])
+    ends = "?" if labelled and "?" in paragraph else ".?!"
+    sentence = _in_words(re.split(rf"(?<=[{ends}])\s", paragraph.lstrip(": "), maxsplit=1)[0])
     pieces = escaped(sentence).split(_FORMULA.content)
     return pieces[0] + "".join(write(formula) + piece for formula, piece in zip(formulas, pieces[1:], strict=False))
 
@@ -155,19 +164,48 @@ def _in_words(text: str, limit: int = 280) -> str:
 
 
 def closing_words(section: Section) -> str | None:
-    """Return the text that follows a section's last part, Markdown: its summary."""
-    parts = [at for at, block in enumerate(section.blocks) if isinstance(block, Call) and block.shown == "part"]
-    last = [it.narrative for it in section.blocks[parts[-1] + 1 :] if isinstance(it, Narration)] if parts else []
-    return "\n\n".join(it.text for it in last if isinstance(it, Text) and it.text) or None
+    """Return the takeaway of a section, Markdown, without a heading in bold; None if it has none."""
+    closing = (it.narrative for it in section.blocks if isinstance(it, Narration) and it.takeaway)
+    told = "\n\n".join(it.text for it in closing if isinstance(it, Text) and it.text)
+    return re.sub(r"\A\s*\*\*[^*\n]+\*\*\s*\n\n", "", told) or None
 
 
-def cover(document: Document) -> tuple[Section, Narration] | None:
-    """Return the figure marked `@cover`, for the first page, with its section."""
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """What is marked `@cover`, for the first page, each with its section: a figure, and the code around a line."""
+
+    figure: tuple[Section, Narration] | None
+    code: tuple[Section, CodeListing, str] | None  # the third is the anchor of the marked line
+
+    @property
+    def explored(self) -> dict[str, Explore]:
+        """The figure by its id, if it has inputs."""
+        it = self.figure[1] if self.figure is not None else None
+        return {f"said-{it.number}": it.narrative} if it is not None and isinstance(it.narrative, Explore) else {}
+
+
+def cover(document: Document) -> Cover:
+    """Return the first figure and the first line of code that are marked `@cover`."""
+    figure: tuple[Section, Narration] | None = None
+    code: tuple[Section, CodeListing, str] | None = None
     for section in document.sections:
         for it in visible(section.blocks):
-            if isinstance(it, Narration) and it.cover and isinstance(it.narrative, Plot):
-                return section, it
-    return None
+            if isinstance(it, Narration) and it.cover and isinstance(it.narrative, Plot | Explore):
+                figure = figure or (section, it)
+            elif code is None and isinstance(it, CodeListing):
+                marked = next((row.anchor for row in it.rows if "cover" in row.marks), None)
+                code = (section, _alone(it), marked) if marked is not None else None
+    return Cover(figure, code)
+
+
+def _alone(listing: CodeListing) -> CodeListing:
+    """Return a listing with the notes next to its lines, without details, links, anchors and what is below them."""
+    rows = []
+    for row in listing.rows:
+        notes = (n for n in row.beside if n.kind == "held" or not (n.kind == "call" or n.collapsed))
+        beside = tuple(replace(note, facts=(), ranks=(), collapsed=False) for note in notes)
+        rows.append(replace(row, anchor="", marks=frozenset(), beside=beside, under=()))
+    return CodeListing(tuple(rows))
 
 
 def minutes(document: Document) -> tuple[int, int, int]:

@@ -75,7 +75,7 @@ LISTED = 3  # level of the deepest headings in a section's contents
 _TAKEN = re.compile(
     "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
     r"|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
-    r"|mode-(?:animate|notes|predict)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
+    r"|mode-(?:animate|core|letters|notes|think)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
     r"|(?:figure|claims)-.+|.+-(?:title|desc)"
 )
 
@@ -147,7 +147,8 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     title, summary = _titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = (*definitions.beside(blocks, slug, f"section {number}"), *page.references(blocks))
+    blocks = _with_takeaway(definitions.beside(blocks, slug, f"section {number}"))
+    blocks = (*blocks, *page.references(blocks))
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
 
@@ -177,6 +178,17 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
         left_out=tuple(_left_out(ran, function)),
         failure=None if failure is None or failure.caught else failure,
     )
+
+
+def _with_takeaway(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Mark the texts after a section's last part, which are its summary; none if code follows that part."""
+    parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
+    after = blocks[parts[-1] + 1 :] if parts else ()
+    told = [it for it in after if isinstance(it, Narration)]
+    if len(told) < len(after):
+        return tuple(blocks)
+    closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in told)
+    return (*blocks[: len(blocks) - len(after)], *closing)
 
 
 def _around(ran: Lecture, known: set[str], pages: Sequence[Section]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:

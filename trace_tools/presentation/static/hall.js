@@ -21,9 +21,10 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     return `${s < 3600 ? "" : `${Math.floor(s / 3600)}:`}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
   };
   const began = () => {  // kept from section to section, if the window has storage
+    const key = `hall-${document.querySelector(".bar .home").textContent}`;
     try {
-      if (!sessionStorage.getItem("hall")) sessionStorage.setItem("hall", Date.now());
-      return Number(sessionStorage.getItem("hall"));
+      if (!sessionStorage.getItem(key)) sessionStorage.setItem(key, Date.now());
+      return Number(sessionStorage.getItem(key));
     } catch { return Date.now(); }
   };
   let since = 0;
@@ -43,8 +44,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     let it = block;
     do {
       const before = it.previousElementSibling;
-      it = before?.matches("summary") && it.parentElement.matches(".next") ? it.parentElement : before;
-    } while (it?.matches(".listing, figure, .note, .next"));
+      it = before?.matches("summary") && it.parentElement.matches(".waits") ? it.parentElement : before;
+    } while (it?.matches(".listing, figure, .note, .waits"));
     return it?.matches(".prose") ? it : it?.matches(".ask") ? it.querySelector(".prose") : null;
   };
   const isDefinition = (listing) => Boolean(listing.closest(".called")?.id.startsWith("def-"));
@@ -81,7 +82,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const inside = (box) => {
       for (const block of box.children) {
         if (block.matches(".listing")) inListing(block);
-        else if (block.matches("section, .called, .next")) inside(block);
+        else if (block.matches("section, .called, .waits")) inside(block);
         else if (block.matches(".deeper")) {
           if (!deep && !block.open) continue;
           titles.push(block.querySelector(`summary > :is(${TITLE})`));
