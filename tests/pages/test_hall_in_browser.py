@@ -455,7 +455,8 @@ def test_the_presenter_sees_notes_the_next_step_and_a_clock_in_a_second_window(
     press(browser, END)
     wait(browser, f"({said}).includes('Next: 7 ')")
     press(browser, RIGHT)  # to the next section, which this window follows
-    wait(browser, f"({said}).includes('{section_of(document, GRADIENTS).title}')")
+    head = "document.querySelector('#presenter .head').textContent"
+    wait(browser, f"{head}.includes('{section_of(document, GRADIENTS).title} · ')")
     browser.switch_to.window(hall_window)
     assert ask(browser, "location.pathname").endswith(pages[GRADIENTS].name)
     press(browser, ESCAPE)
