@@ -6242,9 +6242,9 @@ def activations_of_a_transformer() -> None:
         16 * 12 / 34 * 12288,
         unit="tokens",
         hint="Solve $16 \\cdot 12 D^2 = 34 T D$ for $T$.",
-        why="$T = 192/34 \\cdot D = 5.6 D$. (In fp32, with about twice the bytes per token, about $3D$.) $T$ is the tokens "
-        "of one GPU's micro-batch, not of the whole batch: two sequences of 2048 are 4096 tokens, far below. But if the 16 "
-        "bytes are sharded over $n$ GPUs (section 14), the crossing is at $5.6 D / n$.",
+        why="$T = 192/34 \\cdot D = 5.6 D$. (In fp32, with about twice the bytes per token, about $3D$.) $T$ is the "
+        "tokens of one GPU's micro-batch, not of the whole batch: two sequences of 2048 are 4096 tokens, far less. But "
+        "if the 16 bytes are sharded over $n$ GPUs (section 14), the crossing is at $5.6 D / n$.",
         slips={
             3 * 12288: "That is fp32: about 64 bytes per token and width.",
             12288: "At $T = D$: $34 D^2$ and $192 D^2$.",
@@ -6906,11 +6906,12 @@ def memory_against_recomputation() -> None:
 def what_fits() -> None:
     """What fits"""
     text(
-        "Together: 16 bytes per parameter, section 13's activations, three tensors like the logits. Without "
+        "Together: 16 bytes per parameter ($12D^2$ in a layer; Llama 3 70B has $12.75D^2$), section 13's activations, "
+        "three tensors like the logits. Without "
         "FlashAttention each of attention's scores takes 2 bytes more, or 5 with GPT-3's dropout. (With checkpoints, "
         "one layer is whole after the logits are freed; the larger counts.)"
     )
-    gpt_3 = training_memory(96, 12288, 50257, 1, 2048, 12, 34, 5, 1, 0, H100_MEMORY)  # @stepover @hide
+    gpt_3 = training_memory(96, 12288, 50257, 1, 2048, 34, 5, 2, H100_MEMORY)  # @stepover @hide
     assert math.isclose(gpt_3["activations"], activations_of_gpt_3(), rel_tol=1e-4)  # @stepover @hide
     assert round(gpt_3["billions"]) == 175 and round(gpt_3["logits"] / 1e9, 2) == 1.24 and not gpt_3["fits"]  # @hide
     llama_3 = bytes_saved_per_width(8 / 64, 3.5)  # @stepover @hide
@@ -6928,14 +6929,14 @@ def what_fits() -> None:
         },
         menus={
             "layer": {
-                "Llama 3 70B's": {"matrices": 12.75, "saved": llama_3, "scores": 2},
-                "SwiGLU, F = 8/3 D": {"matrices": 12, "saved": bytes_saved_per_width(1, 8 / 3), "scores": 2},
-                "GPT-3's": {"matrices": 12, "saved": 34, "scores": 5},
+                "Llama 3 70B's": {"saved": llama_3, "scores": 2},
+                "SwiGLU, F = 8/3 D": {"saved": bytes_saved_per_width(1, 8 / 3), "scores": 2},
+                "GPT-3's": {"saved": 34, "scores": 5},
             },
             "kept": {
-                "every activation": {"written": 1, "checkpointed": 0},
-                "none of the scores: FlashAttention": {"written": 0, "checkpointed": 0},
-                "each block's input": {"written": 0, "checkpointed": 1},
+                "every activation": {"kept": 2},
+                "none of the scores: FlashAttention": {"kept": 1},
+                "each block's input": {"kept": 0},
             },
             "GPU": gpus_of_the_table(),
         },
@@ -6960,22 +6961,20 @@ def training_memory(
     vocabulary: float,
     batch: float,
     length: float,
-    matrices: float,
     saved: float,
     scores: float,
-    written: float,
-    checkpointed: float,
+    kept: float,
     memory: float,
 ) -> dict[str, float]:
     """What a step holds at its peak: 16 bytes a parameter, logits, activations; heads are 128 wide
 
-    A layer has `matrices` × width² parameters and saves `saved` bytes for each token and unit of width, and `scores`
-    bytes for each of attention's scores if they are written to memory."""
-    parameters = matrices * layers * width * width + vocabulary * width
-    one = batch * length * (saved * width + written * scores * width / 128 * length)
+    A layer has 12 width² parameters and saves `saved` bytes for each token and unit of width, and `scores` bytes for
+    each of attention's scores if `kept` is 2. If it is 0, a layer is computed again when the logits are gone, in their
+    place; only what is larger than they is added."""
+    parameters = 12 * layers * width * width + vocabulary * width
+    one = batch * length * (saved * width + (scores if kept > 1 else 0) * width / 128 * length)
     logits = 3 * 4 * batch * length * vocabulary
-    # One layer is computed again when the logits are gone, in their place; only what is larger than they is added.
-    activations = layers * 2 * batch * length * width + max(one - logits, 0) if checkpointed > 0 else layers * one
+    activations = layers * 2 * batch * length * width + max(one - logits, 0) if kept < 1 else layers * one
     total = 16 * parameters + logits + activations
     return {
         "billions": parameters / 1e9,

@@ -47,7 +47,7 @@ else if ((steps.standing.has(part.id) || (called && !part.previousElementSibling
 const inside = (box) => {
 for (const block of box.children) {
 if (block.matches(".listing")) inListing(block);
-else if (block.matches("section, .called")) inside(block);
+else if (block.matches("section, .called, .next")) inside(block);
 else if (block.matches(".deeper")) {
 if (!deep && !block.open) continue;
 add(block.querySelector(`summary > :is(${TITLE})`));

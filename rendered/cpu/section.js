@@ -1,4 +1,4 @@
-sectionStyle = ".grid td.lit{background:var(--mark)}.storage.lit{text-decoration:underline}.row.lit > .code{box-shadow:inset 3px 0 0 var(--link)}.drawn a.lit rect,.drawn a.lit circle{stroke:var(--ink);stroke-width:2}.player{display:flex;gap:0.5rem;align-items:center;white-space:nowrap}.player output{color:var(--soft);font-variant-numeric:tabular-nums;min-width:8.5em;text-align:center}.player button:hover,#theme:hover{color:var(--ink);border-color:var(--soft)}#step-done{position:absolute;left:0;bottom:-1px;width:100%;height:2px;border:0;appearance:none;background:none}#step-done::-webkit-progress-bar{background:none}#step-done::-webkit-progress-value{background:var(--link)}#step-done::-moz-progress-bar{background:var(--link)}.stepping .row > .code code{cursor:pointer}.row.caller{background:color-mix(in srgb,var(--mark) 45%,transparent)}.row.current{box-shadow:inset 3px 0 var(--link)}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-1rem 0 var(--paper),calc(-1rem - 3px) 0 var(--link)}.current{scroll-margin-block:4rem 30vh}.stepping .wrap{grid-template-columns:clamp(16rem,24vw,23rem) minmax(0,1fr);max-width:99rem}.stepping .contents{display:none}.stepping main,.panel{touch-action:pan-y pinch-zoom}.panel{position:sticky;top:2.9rem;align-self:start;height:calc(100vh - 2.9rem);contain:strict;overflow-y:auto;padding:1.2rem 0.9rem 2rem 1.25rem;border-right:1px solid var(--line);font:13px/1.5 var(--sans)}#step-said{position:fixed;top:0;margin:0}.panel p{margin:0.15rem 0;overflow-wrap:anywhere}.panel .where{color:var(--soft);font-variant-numeric:tabular-nums}.panel pre{font:12px/1.5 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;background:var(--code);margin:0.3rem 0;padding:0.3rem 0.5rem;max-height:12rem;overflow-y:auto}.panel .held{color:var(--ok)}.panel .failed{color:var(--bad);font-weight:600}.panel :is(.caught,.warning){color:var(--warn);background:none;border:0;padding:0;font-size:inherit}.panel h3{max-width:none;font:600 13px/1.4 var(--sans);margin:1rem 0 0.25rem;padding-top:0.6rem;border-top:1px solid var(--line)}.panel h3 code{font:600 12.5px/1.4 var(--mono)}.panel small{color:var(--soft);font-weight:400;font-size:11.5px}.turns{display:block;color:var(--soft);font-size:12px}.turns input{display:block;width:100%;margin:0.1rem 0 0.3rem;accent-color:var(--link)}.vars,.vars > tbody{display:block;font:12px/1.45 var(--mono)}.vars > tbody > tr{display:flex;flex-wrap:wrap;border-bottom:2px solid var(--paper);padding:0.18rem 0.35rem}.vars > tbody > tr > th{flex:0 1 auto;min-width:42%;padding:0 0.5rem 0 0;text-align:left;font-weight:400;color:var(--soft);overflow-wrap:break-word}.vars > tbody > tr > td{flex:1 1 7rem;min-width:0;padding:0;overflow-wrap:anywhere}.vars .grid{font-size:11px}.vars .storage,.vars small{display:block;font-size:11px}.vars :is(.new,.changed,.written){background:var(--mark);box-shadow:inset 3px 0 var(--link)}.vars :is(.new,.changed,.written) > th{color:var(--ink)}.vars .alias{background:color-mix(in srgb,var(--mark) 60%,transparent);box-shadow:inset 3px 0 var(--warn)}.vars .alias small{color:var(--warn)}.live > *{display:inline-block;padding-left:1.1em;text-indent:-1.1em;margin-right:0.9rem}.live :is(b,small){font-weight:400;color:var(--ink)}.live small{color:var(--soft)}.live .held{color:var(--ok)}.live .failed{color:var(--bad);font-weight:600}.live .caught{color:var(--warn);background:none;border:0;padding-block:0;margin-block:0;font:inherit}button.cover{font:12px/1.4 var(--sans);color:var(--link);background:var(--code);border:1px dashed var(--soft);border-radius:5px;padding:0.05rem 0.5rem;cursor:pointer}@media screen{.beside.alive{display:flex;justify-content:flex-start}.alive > :not(.live,.cover){display:none}.later{display:none !important}.covered > :not(.cover),pre.covered{visibility:hidden}.untold{height:2.2rem;overflow:hidden;position:relative}.untold > *{visibility:hidden}.untold::before{content:\"Answer the question above first\";position:absolute;color:var(--soft);font:12px/1.4 var(--sans);border:1px dashed var(--line);border-radius:5px;padding:0.05rem 0.5rem}.beside.covered{position:relative;align-items:flex-start;max-height:1.9rem;overflow:hidden}.beside.covered > .cover{position:absolute;left:0.8rem;top:0.15rem;white-space:nowrap}.row:first-child > .beside.covered > .cover{top:0.45rem}}@media screen and (min-width:801px){.beside.covered{height:0;max-height:none;min-height:100%}}/* as high as its line */\ndialog{font:14.5px/1.5 var(--sans);color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:9px;max-width:min(38rem,92vw);padding:1.2rem 1.5rem}dialog::backdrop{background:rgb(0 0 0 / 45%)}dialog h2{margin:0 0 0.4rem}dialog table{border-collapse:collapse}dialog th{text-align:left;font-weight:400;white-space:nowrap;padding:0.15rem 1.2rem 0.15rem 0;vertical-align:top}dialog fieldset{border:1px solid var(--line);border-radius:7px;margin:0.9rem 0}dialog label{display:block;padding:0.15rem 0}dialog button{font:inherit;padding:0.25rem 0.9rem;border:1px solid var(--soft);border-radius:7px;background:none;color:inherit;cursor:pointer}kbd{font:12px/1.3 var(--mono);border:1px solid var(--line);border-bottom-width:2px;border-radius:4px;padding:0.05rem 0.35rem;background:var(--code)}@media screen and (max-width:1100px){body.stepping{height:100dvh;display:grid;grid-template-rows:auto minmax(0,1fr);overflow:hidden}.stepping .wrap{display:grid;grid-template:minmax(0,1fr) auto / minmax(0,1fr);min-height:0;width:100%}.stepping main{overflow-y:auto;min-height:0}.stepping .panel{grid-row:2;position:static;height:36dvh;border:0;border-top:2px solid var(--line);padding:0.5rem 1.25rem 0.8rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:0 1.5rem;align-content:start}.panel .at{grid-column:1 / -1}.panel h3{margin-top:0.3rem;padding-top:0.4rem}.stepping .current{scroll-margin-block:1rem 3rem}}@media screen and (max-width:800px){.bar{flex-wrap:wrap;position:relative;gap:0.4rem 0.6rem}.player{order:1;flex:1 0 100%;justify-content:space-between;gap:0.3rem}.player output{min-width:0}.alive:has(> .live:empty){display:none}.player button{min-height:2.2rem;min-width:2.2rem}#hall-open span{display:none}.stepping .seg{display:none}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-0.5rem 0 var(--paper),calc(-0.5rem - 3px) 0 var(--link)}}@media print{.panel,.player,#step-done,.cover,.live{display:none}.row.current,.row.caller{background:none;box-shadow:none}}.machines{max-width:68ch;margin:-1.1rem 0 1.2rem;padding:0;border:0;font:13.5px/1.5 var(--sans);color:var(--soft);display:flex;flex-wrap:wrap;gap:0.1rem 1.3rem;align-items:center}.notice + .machines{margin-top:0.7rem}.machines legend{float:left;padding:0;font-size:inherit}.machines label{cursor:pointer}.machines input{accent-color:var(--link);vertical-align:-0.1em}.machines small{color:var(--soft)}.machines p{flex:1 0 100%;margin:0}.machines button{font:inherit;color:inherit;background:none;border:1px solid var(--line);border-radius:7px;padding:0 0.55rem;cursor:pointer}.machines output{display:inline-block;min-width:9.5em;text-align:center;color:var(--soft);font-variant-numeric:tabular-nums}.comparing{--margin:clamp(15rem,22vw,22rem)}.comparing .wrap{max-width:118rem}.comparing .called{--margin:clamp(13rem,20vw,20rem)}.comparing .listing > :is(.row,.heads){grid-template-columns:minmax(0,1fr) minmax(0,var(--margin)) repeat(var(--others),minmax(0,clamp(8.5rem,13vw,15rem)))}.heads{display:grid;font:600 11.5px/1.7 var(--sans);color:var(--soft);border-bottom:1px solid var(--line)}.heads span{padding:0.1rem 0.6rem;border-left:1px solid var(--line);overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.comparing .row > .code{grid-area:1 / 1}.comparing .row > .beside{grid-area:1 / 2}.other{grid-area:1 / var(--column);border-left:1px solid var(--line);padding:0 0.6rem;font-size:12px;color:var(--soft);min-width:0;overflow-wrap:anywhere}.other p{margin:0;padding-left:0.9em;text-indent:-0.9em;font:inherit}.other b{font-weight:400;color:var(--ink)}.other small{font-size:0.95em}.other .same,.other .absent{font-style:italic}.other p.differs,.other p.differs :is(b,small){color:var(--warn);font-weight:600}.other.differs{background:var(--warn-ground)}.row.differs{box-shadow:inset 3px 0 var(--warn)}.row.differs.current{box-shadow:inset 3px 0 var(--link)}.row:has(> .beside.covered) > .other{visibility:hidden}@media screen and (max-width:1500px){.comparing:not(.stepping) .wrap{grid-template-columns:minmax(0,1fr)}.comparing .contents{display:none}}@media screen and (min-width:801px){.comparing main{padding-left:1.5rem}}@media screen and (max-width:800px){.heads{display:none}.comparing .listing > .row{grid-template-columns:minmax(0,1fr)}.comparing .row > :is(.code,.beside){grid-area:auto}.other{grid-area:auto / 1 / auto / -1;border-left:3px solid var(--line);margin:0 1rem 0.3rem 0.8rem;padding:0 0.6rem;line-height:1.7}.other::before{content:attr(data-machine);font:600 11px/1.6 var(--sans)}.other.alike{display:none}.row.differs > .other.differs{border-color:var(--warn)}}@media print{.machines{display:none}.comparing{--margin:28%}.other{font-size:7.5pt}}.floor{border-left:2px dashed var(--soft);padding-left:0.5rem;font:italic 12px/1.5 var(--sans);color:var(--soft);grid-column:1 / -1;flex-basis:100%}#floors{max-width:68ch;font:13.5px/1.5 var(--sans);color:var(--soft)}.machines select{font:inherit;max-width:100%;color:var(--ink);background:var(--code);border:1px solid var(--line);border-radius:6px;padding:0.05rem 0.3rem}@media print{#floors{display:none}}.explore.awake{display:grid;grid-template:\"c c\" \"f a\" \"f s\" \"f t\" 1fr / minmax(14rem,17rem) minmax(0,1fr);gap:0 1.8rem}.explore.awake > figcaption{grid-area:c}.explore.awake > .answer{grid-area:a;min-height:4.6em}.explore.awake > .stage{grid-area:s}.explore.awake > .scroll{grid-area:t}.explore .controls{grid-area:f;font-size:14px}.explore .control{display:grid;grid-template-columns:minmax(0,1fr) fit-content(60%);gap:0 0.6rem;align-items:baseline;margin-bottom:0.5rem}.explore .control:has(select){grid-template-columns:minmax(0,1fr)}.explore .control > *{min-width:0;overflow-wrap:anywhere}.explore .own{margin-left:0.8rem}.explore [type=\"text\"],.explore select{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);border-radius:5px;padding:0.15rem 0.4rem;min-height:1.75rem}.explore [type=\"text\"]{width:6.5rem;text-align:right;font-variant-numeric:tabular-nums}.explore select{width:100%}.explore [aria-invalid=\"true\"]{border-color:var(--bad);outline-color:var(--bad)}.explore [type=\"range\"]{grid-column:1 / -1;width:100%;min-height:1.6rem;margin:0;accent-color:var(--link)}.explore .wrong{grid-column:1 / -1;color:var(--bad);font-size:13px}.explore .buttons{display:flex;flex-wrap:wrap;gap:0.5rem;margin:0.7rem 0 0.4rem}.explore button{font:inherit;padding:0.2rem 0.7rem;color:var(--link);background:none;border:1px solid var(--line);border-radius:6px;cursor:pointer}.explore .stage{position:relative;font:13px/1.3 var(--sans);margin:0.3rem 0 0.8rem}.explore .stage svg{display:block;max-width:100%;height:auto}.explore .dragged{cursor:ew-resize;touch-action:pan-y}.explore .point{position:absolute;width:24px;height:24px;margin:-12px;border-radius:50%;background:var(--s2);border:6px solid transparent;background-clip:padding-box}.explore text{fill:var(--ink);font:inherit;paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}.explore text.soft{fill:var(--soft)}.explore text.here{font-weight:600}.explore text.over{fill:var(--bad)}.explore rect{fill:var(--own)}.explore rect.faint{opacity:0.4}.explore path{fill:none;stroke:var(--line)}.explore path.curve{stroke:var(--s1);stroke-width:2.3;stroke-linejoin:round}.explore path.other{stroke:var(--soft);opacity:0.35}.explore path.guide{stroke:var(--s2);stroke-dasharray:3 3}.explore path.limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:4 3}@media screen{.explore.awake .given{display:none}}@media screen and (max-width:800px){.explore{padding:0.6rem 0.7rem;margin-inline:-0.4rem}.explore.awake{grid-template:\"c\" \"a\" \"s\" \"f\" \"t\" / minmax(0,1fr)}.explore.awake > .answer{min-height:6em}}@media screen{.hall main .explore{font-size:0.62em}.hall main .explore figcaption{font-size:1.1em}.hall main .explore .answer{font-size:1.35em}.hall main .explore :is(.controls,.stage){font-size:0.9em}.hall main .explore > .scroll{display:none}.hall main .explore .stage svg{max-height:none}}@media print{.explore.awake{grid-template:\"c\" \"a\" \"s\" \"t\" / minmax(0,1fr)}.explore .controls{display:none}.explore.awake > .answer{min-height:0}}";
+sectionStyle = ".grid td.lit{background:var(--mark)}.storage.lit{text-decoration:underline}.row.lit > .code{box-shadow:inset 3px 0 0 var(--link)}.drawn a.lit rect,.drawn a.lit circle{stroke:var(--ink);stroke-width:2}.player{display:flex;gap:0.5rem;align-items:center;white-space:nowrap}body:not(.stepping) :is(#step-back,#step-now,#step-over,#step-end),.stepping .idle{display:none}.player output{color:var(--soft);font-variant-numeric:tabular-nums;min-width:8.5em;text-align:center}.player button:hover,#theme:hover{color:var(--ink);border-color:var(--soft)}#step-done{position:absolute;left:0;bottom:-1px;width:100%;height:2px;border:0;appearance:none;background:none}#step-done::-webkit-progress-bar{background:none}#step-done::-webkit-progress-value{background:var(--link)}#step-done::-moz-progress-bar{background:var(--link)}.stepping .row > .code code{cursor:pointer}.row.caller{background:color-mix(in srgb,var(--mark) 45%,transparent)}.row.current{box-shadow:inset 3px 0 var(--link)}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-1rem 0 var(--paper),calc(-1rem - 3px) 0 var(--link)}.current{scroll-margin-block:4rem 30vh}.stepping .wrap{grid-template-columns:clamp(16rem,24vw,23rem) minmax(0,1fr);max-width:99rem}.stepping .contents{display:none}.stepping main,.panel{touch-action:pan-y pinch-zoom}.panel{position:sticky;top:2.9rem;align-self:start;max-height:calc(100vh - 2.9rem);contain:layout paint style;overflow-y:auto;padding:1.2rem 0.9rem 2rem 1.25rem;border-right:1px solid var(--line);font:13px/1.5 var(--sans)}#step-said{position:fixed;top:0;margin:0}.panel p{margin:0.15rem 0;overflow-wrap:anywhere}.panel .where{color:var(--soft);font-variant-numeric:tabular-nums}.panel pre{font:12px/1.5 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;background:var(--code);margin:0.3rem 0;padding:0.3rem 0.5rem;max-height:12rem;overflow-y:auto}.panel .held{color:var(--ok)}.panel .failed{color:var(--bad);font-weight:600}.panel :is(.caught,.warning){color:var(--warn);background:none;border:0;padding:0;font-size:inherit}.panel h3{max-width:none;font:600 13px/1.4 var(--sans);margin:1rem 0 0.25rem;padding-top:0.6rem;border-top:1px solid var(--line)}.panel h3 code{font:600 12.5px/1.4 var(--mono)}.panel small{color:var(--soft);font-weight:400;font-size:11.5px}.turns{display:block;color:var(--soft);font-size:12px}.turns input{display:block;width:100%;margin:0.1rem 0 0.3rem;accent-color:var(--link)}.vars,.vars > tbody{display:block;font:12px/1.45 var(--mono)}.vars > tbody > tr{display:flex;flex-wrap:wrap;border-bottom:2px solid var(--paper);padding:0.18rem 0.35rem}.vars > tbody > tr > th{flex:0 1 auto;min-width:42%;padding:0 0.5rem 0 0;text-align:left;font-weight:400;color:var(--soft);overflow-wrap:break-word}.vars > tbody > tr > td{flex:1 1 7rem;min-width:0;padding:0;overflow-wrap:anywhere}.vars .grid{font-size:11px}.vars .storage,.vars small{display:block;font-size:11px}.vars :is(.new,.changed,.written){background:var(--mark);box-shadow:inset 3px 0 var(--link)}.vars :is(.new,.changed,.written) > th{color:var(--ink)}.vars .alias{background:color-mix(in srgb,var(--mark) 60%,transparent);box-shadow:inset 3px 0 var(--warn)}.vars .alias small{color:var(--warn)}.live > *{display:inline-block;padding-left:1.1em;text-indent:-1.1em;margin-right:0.9rem}.live :is(b,small){font-weight:400;color:var(--ink)}.live small{color:var(--soft)}.live .held{color:var(--ok)}.live .failed{color:var(--bad);font-weight:600}.live .caught{color:var(--warn);background:none;border:0;padding-block:0;margin-block:0;font:inherit}button.cover{font:12px/1.4 var(--sans);color:var(--link);background:var(--code);border:1px dashed var(--soft);border-radius:5px;padding:0.05rem 0.5rem;cursor:pointer}@media screen{.beside.alive{display:flex;justify-content:flex-start}.alive > :not(.live,.cover){display:none}.later{display:none !important}.covered > :not(.cover),pre.covered{visibility:hidden}.beside.covered{position:relative;align-items:flex-start;max-height:1.9rem;overflow:hidden}.beside.covered > .cover{position:absolute;left:0.8rem;top:0.15rem;white-space:nowrap}.row:first-child > .beside.covered > .cover{top:0.45rem}}@media screen and (min-width:801px){.beside.covered{height:0;max-height:none;min-height:100%}}/* as high as its line */\ndialog{font:14.5px/1.5 var(--sans);color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:9px;max-width:min(38rem,92vw);padding:1.2rem 1.5rem}dialog::backdrop{background:rgb(0 0 0 / 45%)}dialog h2{margin:0 0 0.4rem}dialog table{border-collapse:collapse}dialog th{text-align:left;font-weight:400;white-space:nowrap;padding:0.15rem 1.2rem 0.15rem 0;vertical-align:top}dialog fieldset{border:1px solid var(--line);border-radius:7px;margin:0.9rem 0}dialog label{display:block;padding:0.15rem 0}dialog button{font:inherit;padding:0.25rem 0.9rem;border:1px solid var(--soft);border-radius:7px;background:none;color:inherit;cursor:pointer}kbd{font:12px/1.3 var(--mono);border:1px solid var(--line);border-bottom-width:2px;border-radius:4px;padding:0.05rem 0.35rem;background:var(--code)}@media screen and (max-width:1100px){body.stepping{height:100dvh;display:grid;grid-template-rows:auto minmax(0,1fr);overflow:hidden}.stepping .wrap{display:grid;grid-template:minmax(0,1fr) auto / minmax(0,1fr);min-height:0;width:100%}.stepping main{overflow-y:auto;min-height:0}.stepping .panel{grid-row:2;position:static;max-height:36dvh;border:0;border-top:2px solid var(--line);padding:0.5rem 1.25rem 0.8rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:0 1.5rem;align-content:start}.panel .at{grid-column:1 / -1}.panel h3{margin-top:0.3rem;padding-top:0.4rem}.stepping .current{scroll-margin-block:1rem 3rem}}@media screen and (max-width:800px){.bar{gap:0.4rem}.player{gap:0.3rem}.player output{min-width:0;font-size:12px}.stepping .bar > :is(.home,.menu,#differing,#search-open,#theme),body:not(.stepping) #step-help,.idle{display:none}.stepping .player{flex:1;justify-content:space-between}.alive:has(> .live:empty){display:none}.player button{min-height:2.2rem;min-width:2.2rem}#hall-open span{display:none}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-0.5rem 0 var(--paper),calc(-0.5rem - 3px) 0 var(--link)}}@media print{.panel,.player,#step-done,.cover,.live{display:none}.row.current,.row.caller{background:none;box-shadow:none}}.machines{margin:0.6rem 0 0;padding:0;border:0;color:var(--soft);display:flex;flex-wrap:wrap;gap:0.1rem 1.3rem;align-items:center}.machines legend{float:left;padding:0;font-size:inherit}.machines label{cursor:pointer;min-height:24px}.machines input{accent-color:var(--link);vertical-align:-0.1em}.machines small{color:var(--soft)}.machines p{flex:1 0 100%;margin:0}#differing{display:flex;align-items:center;gap:0.3rem}#differing output{display:inline-block;min-width:7em;text-align:center;color:var(--soft);font-variant-numeric:tabular-nums;white-space:nowrap}.comparing{--margin:clamp(15rem,22vw,22rem)}.comparing .wrap{max-width:118rem}.comparing .called{--margin:clamp(13rem,20vw,20rem)}.comparing .listing > :is(.row,.heads){grid-template-columns:minmax(0,1fr) minmax(0,var(--margin)) repeat(var(--others),minmax(0,clamp(8.5rem,13vw,15rem)))}.heads{display:grid;font:600 11.5px/1.7 var(--sans);color:var(--soft);border-bottom:1px solid var(--line)}.heads span{padding:0.1rem 0.6rem;border-left:1px solid var(--line);overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.comparing .row > .code{grid-area:1 / 1}.comparing .row > .beside{grid-area:1 / 2}.other{grid-area:1 / var(--column);border-left:1px solid var(--line);padding:0 0.6rem;font-size:12px;color:var(--soft);min-width:0;overflow-wrap:anywhere}.other p{margin:0;padding-left:0.9em;text-indent:-0.9em;font:inherit}.other b{font-weight:400;color:var(--ink)}.other small{font-size:0.95em}.other .same,.other .absent{font-style:italic}.other p.differs,.other p.differs :is(b,small){color:var(--warn);font-weight:600}.other.differs{background:var(--warn-ground)}.row.differs{box-shadow:inset 3px 0 var(--warn)}.row.differs.current{box-shadow:inset 3px 0 var(--link)}.row:has(> .beside.covered) > .other{visibility:hidden}@media screen and (max-width:1500px){.comparing:not(.stepping) .wrap{grid-template-columns:minmax(0,1fr)}.comparing .contents{position:static;max-height:none;padding:0.6rem 1.25rem 0}.comparing .contents summary{display:list-item;cursor:pointer;color:var(--soft)}}@media screen and (min-width:801px){.comparing main{padding-left:1.5rem}}@media screen and (max-width:800px){.comparing .bar > .home,.comparing #hall-open{display:none}#differing{flex:1}#differing output{min-width:0;font-size:12px}.heads{display:none}.comparing .listing > .row{grid-template-columns:minmax(0,1fr)}.comparing .row > :is(.code,.beside){grid-area:auto}.other{grid-area:auto / 1 / auto / -1;border-left:3px solid var(--line);margin:0 1rem 0.3rem 0.8rem;padding:0 0.6rem;line-height:1.7}.other::before{content:attr(data-machine);font:600 11px/1.6 var(--sans)}.other.alike{display:none}.row.differs > .other.differs{border-color:var(--warn)}}@media print{.machines{display:none}.comparing{--margin:28%}.other{font-size:7.5pt}}.floor{border-left:2px dashed var(--soft);padding-left:0.5rem;font:italic 12px/1.5 var(--sans);color:var(--soft);grid-column:1 / -1;flex-basis:100%}#floors{max-width:68ch;font:13.5px/1.5 var(--sans);color:var(--soft)}.machines select{font:inherit;max-width:100%;color:var(--ink);background:var(--code);border:1px solid var(--line);border-radius:6px;padding:0.05rem 0.3rem}@media print{#floors{display:none}}.explore.awake{display:grid;grid-template:\"c c\" \"f a\" \"f s\" \"f t\" 1fr / minmax(14rem,17rem) minmax(0,1fr);gap:0 1.8rem}.explore.awake > figcaption{grid-area:c}.explore.awake > .answer{grid-area:a;min-height:4.6em}.explore.awake > .stage{grid-area:s}.explore.awake > .scroll{grid-area:t}.explore .controls{grid-area:f;font-size:14px}.explore .control{display:grid;grid-template-columns:minmax(0,1fr) fit-content(60%);gap:0 0.6rem;align-items:baseline;margin-bottom:0.5rem}.explore .control:has(select){grid-template-columns:minmax(0,1fr)}.explore .control > *{min-width:0;overflow-wrap:anywhere}.explore .own{margin-left:0.8rem}.explore [type=\"text\"],.explore select{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);border-radius:5px;padding:0.15rem 0.4rem;min-height:1.75rem}.explore [type=\"text\"]{width:6.5rem;text-align:right;font-variant-numeric:tabular-nums}.explore select{width:100%}.explore [aria-invalid=\"true\"]{border-color:var(--bad);outline-color:var(--bad)}.explore [type=\"range\"]{grid-column:1 / -1;width:100%;min-height:1.6rem;margin:0;accent-color:var(--link)}.explore .wrong{grid-column:1 / -1;color:var(--bad);font-size:13px}.explore .buttons{display:flex;flex-wrap:wrap;gap:0.5rem;margin:0.7rem 0 0.4rem}.explore button{font:inherit;padding:0.2rem 0.7rem;color:var(--link);background:none;border:1px solid var(--line);border-radius:6px;cursor:pointer}.explore .stage{position:relative;font:13px/1.3 var(--sans);margin:0.3rem 0 0.8rem}.explore .stage svg{display:block;max-width:100%;height:auto}.explore .dragged{cursor:ew-resize;touch-action:pan-y}.explore .point{position:absolute;width:24px;height:24px;margin:-12px;border-radius:50%;background:var(--s2);border:6px solid transparent;background-clip:padding-box}.explore text{fill:var(--ink);font:inherit;paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}.explore text.soft{fill:var(--soft)}.explore text.here{font-weight:600}.explore text.over{fill:var(--bad)}.explore rect{fill:var(--own)}.explore rect.faint{opacity:0.4}.explore path{fill:none;stroke:var(--line)}.explore path.curve{stroke:var(--s1);stroke-width:2.3;stroke-linejoin:round}.explore path.other{stroke:var(--soft);opacity:0.35}.explore path.guide{stroke:var(--s2);stroke-dasharray:3 3}.explore path.limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:4 3}@media screen{.explore.awake .given{display:none}}@media screen and (max-width:800px){.explore{padding:0.6rem 0.7rem;margin-inline:-0.4rem}.explore.awake{grid-template:\"c\" \"a\" \"s\" \"f\" \"t\" / minmax(0,1fr)}.explore.awake > .answer{min-height:6em}}@media screen{.hall main .explore{font-size:0.62em}.hall main .explore figcaption{font-size:1.1em}.hall main .explore .answer{font-size:1.35em}.hall main .explore :is(.controls,.stage){font-size:0.9em}.hall main .explore > .scroll{display:none}.hall main .explore .stage svg{max-height:none}}@media print{.explore.awake{grid-template:\"c\" \"a\" \"s\" \"t\" / minmax(0,1fr)}.explore .controls{display:none}.explore.awake > .answer{min-height:0}}";
 for (const code of document.querySelectorAll(".code > code")) {
 const blanks = /^ */.exec(code.textContent)[0].length;
 if (blanks && code.textContent.length > 44) code.style.setProperty("--in", `${Math.min(blanks, 12) + 4}ch`);
@@ -275,7 +275,7 @@ for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
 };
 const coverPage = () => {
 document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
-document.querySelectorAll(".covered, .untold").forEach((covered) => covered.classList.remove("covered", "untold"));
+document.querySelectorAll(".covered").forEach((covered) => covered.classList.remove("covered"));
 if (!modes.predict) return;
 for (const box of main.querySelectorAll(".beside, .under > pre")) {
 const button = make("button", "cover", "What do you expect? Show");
@@ -283,18 +283,7 @@ button.type = "button";
 box.classList.add("covered");
 if (box.tagName === "PRE") box.before(button); else box.prepend(button);
 }
-for (const question of main.querySelectorAll(".ask:not(.right):not(:has(> .solution[open]))")) {
-for (const piece of below(question)) piece.classList.add("untold");
-}
 };
-function* below(question) {
-for (let piece = question.nextElementSibling; piece && !piece.matches(".ask, section"); piece = piece.nextElementSibling) {
-if (!piece.matches(".listing, details")) yield piece;
-}
-}
-main.addEventListener("toggle", ({ target }) => {
-if (target.matches(".ask > .solution[open]")) for (const piece of below(target.parentElement)) piece.classList.remove("untold");
-}, true);
 const ask = (button) => {
 const covered = button.closest(".covered") ?? button.nextElementSibling;
 for (const stop of steps.standing.get(button.closest(".row")?.id) ?? []) asked.add(stop);
@@ -365,7 +354,7 @@ const boxes = [];
 const boxAt = (depth) => {
 if (boxes[depth]) return boxes[depth];
 const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
-const empty = make("p", "where", "No values inspected in this call yet.");
+const empty = make("p", "where");
 slider.type = "range";
 slider.min = 1;
 label.append(text, slider);
@@ -386,6 +375,8 @@ slider.max = list.length;
 slider.value = list.indexOf(stop) + 1;
 text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
 empty.hidden = depth > 0 || names.size > 0;
+const caller = steps.of[frame];
+if (!empty.hidden) empty.textContent = `${caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`}. No value was inspected in it so far.`;
 const rank = ["alias", ""], told = [...names.values()].map((entry) => {
 const storage = seen.storage[entry];
 return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -469,6 +460,7 @@ document.addEventListener("keydown", (event) => {
 const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
 const letter = letters[key] ?? letters[key.toUpperCase()];
 if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+if (/^[a-z]$/i.test(key) && !lettersAreKeys.get()) return;
 if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
 if (hall?.on && (hall.key(event) || !"?sq".includes(key.toLowerCase()))) return;
 const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
@@ -491,6 +483,9 @@ if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);
 });
 for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
 $("hall-open").addEventListener("click", letters.P);
+$("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
+$("mode-letters").checked = lettersAreKeys.get();
+$("mode-letters").addEventListener("change", ({ target }) => lettersAreKeys.of.set(target.checked ? "" : "off"));
 let touched = null;
 document.addEventListener("touchstart", ({ target, touches: [at, second] }) => {
 touched = second || target.closest("input, .scroll, .gridbox, .drawnbox, dialog") ? null : at;
@@ -524,8 +519,6 @@ const SIGNS = { held: "✓ ", failed: "✗ " };
 const $ = (id) => document.getElementById(id);
 const box = $("machines"), main = $("text");
 if (!box) return;
-const here = document.querySelector(".seg [aria-current]"), bar = here?.parentElement;
-if (here) bar.scrollLeft += here.getBoundingClientRect().left - bar.getBoundingClientRect().left - 24;
 const make = (tag, name, ...inside) => {
 const made = document.createElement(tag);
 if (name) made.className = name;
@@ -576,6 +569,7 @@ if (listing.querySelector(":scope > .row > .other")) listing.prepend(heads);
 }
 differing = [...main.querySelectorAll(".row.differs")];
 at = -1;
+if (chosen.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
 $("differing").hidden = !differing.length;
 $("differs-now").textContent = `${differing.length} ${differing.length === 1 ? "line differs" : "lines differ"}`;
 };
@@ -585,17 +579,18 @@ reveal(differing[at]);
 differing[at].scrollIntoView({ block: "center" });
 $("differs-now").textContent = `${at + 1} of ${differing.length}`;
 };
+const chosen = addressed("compare", names);
+choices.forEach((choice) => { choice.checked = chosen.get().includes(choice.value); });
 const choose = () => {
-try { sessionStorage.setItem("compare", JSON.stringify(names.filter((_, place) => choices[place].checked))); } catch { /* no storage */ }
+chosen.set(names.filter((_, place) => choices[place].checked));
 draw();
 };
-try {
-const stored = JSON.parse(sessionStorage.getItem("compare") ?? "[]");
-choices.forEach((choice) => { choice.checked = stored.includes(choice.value); });
-} catch { /* no storage */ }
 box.addEventListener("change", choose);
 $("differs-back").addEventListener("click", () => jump(-1));
 $("differs-on").addEventListener("click", () => jump(1));
+document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey }) => {
+if ("[]".includes(key) && differing.length && !ctrlKey && !metaKey && !target.closest("input, textarea, select, dialog[open]")) jump(key === "[" ? -1 : 1);
+});
 if (choices.some((choice) => choice.checked)) draw();
 };
 document.querySelector(".seg")?.addEventListener("click", (event) => {
@@ -629,10 +624,10 @@ beside.append(Object.assign(document.createElement("div"), { className: "floor",
 box.hidden = false;
 requestAnimationFrame(() => setTimeout(() => unpack(sectionData.floors).then((floors) => {
 choice.append(...floors.machines.map(([name]) => new Option(name, name)));
-try { choice.value = sessionStorage.getItem("floor") ?? ""; } catch { /* no storage */ }
-if (choice.selectedIndex < 0) choice.selectedIndex = 0;
+const chosen = addressed("bounds", floors.machines.map(([name]) => name));
+choice.value = chosen.get()[0] ?? "";
 choice.addEventListener("change", () => {
-try { sessionStorage.setItem("floor", choice.value); } catch { /* no storage */ }
+chosen.set(choice.value ? [choice.value] : []);
 draw(floors);
 });
 if (choice.value) draw(floors);
@@ -645,7 +640,8 @@ const TIMES = { s: 1, min: 60, h: 3600, days: 86400, day: 86400, d: 86400 };
 const WORDS = { B: 1e9, b: 1e9, thousand: 1e3, million: 1e6, billion: 1e9, trillion: 1e12 };
 return (text, unit) => {
 const superscript = (all) => `^${[...all].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)).map((at) => (at ? at - 1 : "-")).join("")}`;
-let rest = text.trim().replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/(\d)[,_\u202f\u00a0](?=\d{3})/g, "$1").replace(/[−–]/g, "-");
+let rest = text.trim().replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/(\d)[,_\u202f\u00a0](?=\d{3})/g, "$1").replace(/[−–]/g, "-")
+.replace(/^(?:[~≈∼]|about|around|approximately|circa|ca\.)\s*/i, "").replace(/(\d)\s*(?:[x×]|times|-?fold)$/i, "$1").replace(/^([-+]?\d+),(\d+)(?=\D|$)/, "$1.$2");
 const one = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)/i;
 const factor = () => {
 const found = rest.match(one);
@@ -669,10 +665,6 @@ return bare in PREFIX ? value * PREFIX[bare] : NaN;
 };
 })();
 (() => {
-const store = {
-get: (key) => { try { return localStorage.getItem(`asked-${key}`); } catch { return null; } },
-set: (key) => { try { localStorage.setItem(`asked-${key}`, "right"); } catch { /* no storage */ } },
-};
 const near = (value, low, high, within) =>
 value >= low - within * Math.abs(low) - 1e-12 * Math.abs(low) && value <= high + within * Math.abs(high) + 1e-12 * Math.abs(high);
 const element = (name, attributes, ...inside) => {
@@ -682,7 +674,7 @@ return made;
 };
 document.querySelectorAll(".ask").forEach((box) => {
 const { kind, right, within, unit, slips } = JSON.parse(box.dataset.answer);
-const key = box.dataset.asked;
+const answered = stored(`asked ${box.dataset.asked}`);
 const verdict = element("output", { className: "verdict" });
 verdict.role = "status";
 const solution = box.querySelector(".solution");
@@ -690,7 +682,9 @@ const judge = (state, words) => {
 box.classList.toggle("right", state === "right");
 box.classList.toggle("wrong", state === "wrong");
 verdict.innerHTML = words;  // the lecture's text, written by the renderer
-if (state === "right") { store.set(key); solution.open = true; }
+if (state !== "right") return;
+answered.set("right");
+for (const fold of [solution, box.nextElementSibling]) if (fold?.matches("details")) fold.open = true;
 };
 const answering = element("div", { className: "answering" });
 if (kind === "choice") {
@@ -716,12 +710,13 @@ const check = () => {
 if (!field.value.trim()) return;
 const value = parsed(field.value, unit);
 const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
-if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%.");
+if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4, 40× or 12%.");
 else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.");
 else if (known) judge("wrong", `✗ ${known[1]}`);
 else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : "✗ Close, but not close enough.");
+? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : within ? `✗ Close. Right is within ${Number((100 * within).toPrecision(3))}%.` : "✗ Close, but not close enough.");
 };
+field.addEventListener("focus", () => field.select());
 field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
 const button = element("button", { type: "button", textContent: "Check" });
 button.addEventListener("click", check);
@@ -732,7 +727,13 @@ button.addEventListener("click", () => judge("right", "✓ Saved."));
 solution.append(element("div", { className: "answering" }, button, verdict));
 }
 if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-if (store.get(key)) { box.classList.add("right"); verdict.textContent = "✓ Answered earlier."; }
+if (answered.get()) {
+box.classList.add("right");
+verdict.textContent = "✓ Answered earlier.";
+const field = box.querySelector(".answering input[type=text]"), choice = box.querySelector(`input[value="${CSS.escape(right)}"]`);
+if (field) field.value = Number(right[0].toPrecision(4));
+if (choice) choice.checked = true;
+}
 });
 })();
 const written = (() => {

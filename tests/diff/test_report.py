@@ -13,6 +13,7 @@ from trace_tools.diff.report.html import html
 from trace_tools.diff.report.markdown import figure_files, markdown
 from trace_tools.diff.report.report import Chart, Grid, Part, Phrase, Report
 from trace_tools.diff.report.terminal import terminal
+from trace_tools.presentation.charts.svg import embedded
 
 SIDES = Grid("sides", ("one", "two"), [[Phrase("A", "a.yaml", "sideA")], [Phrase("B", "b.yaml", "sideB")]], "Sides")
 CHANGES = Grid("changes", ("", "A", "B"), [[Phrase("seed", soft="(so: s)"), Phrase("0"), Phrase("7")]], "Settings")
@@ -75,5 +76,5 @@ def test_the_title_is_the_lectures_in_markdown_and_what_the_report_is() -> None:
 def test_figures_are_in_the_page_and_beside_the_markdown() -> None:
     drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0"/></svg>'
     report = Report("l", "", [Part("Figures", [Chart("roofs", "Rooflines", drawn)], "figures")])
-    assert drawn in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
+    assert embedded(drawn) in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
     assert list(figure_files(report.parts)) == ["figures/roofs.svg"]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.diff.report_cases import between, hostile, html_of, planted, recorded
-from tests.pages.browsing import ask, press
+from tests.pages.browsing import ask, press, until
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
+from trace_tools.diff.report import difference_report
 from trace_tools.diff.report.comparison_report import report_of
 from trace_tools.diff.report.folder import write_reports
 from trace_tools.diff.report.html import html
@@ -129,21 +130,41 @@ def test_words_and_what_was_told_apart_stand_before_the_first_fold(browser: Any,
         assert ask(browser, f"!{inside} || {inside}.open")
 
 
-def test_rows_are_found_in_all_tables_at_once(browser: Any, pages: Path) -> None:
+def test_rows_are_found_in_all_tables_and_their_words_are_in_the_address(browser: Any, pages: Path) -> None:
     show(browser, pages / "compare.html")
-    rows = "[...document.querySelectorAll('.whole table.side tbody tr')]"
+    rows = "[...document.querySelectorAll('main table:is(.index, .side) tbody tr')]"
     every = ask(browser, f"{rows}.map(row => row.textContent)")
     word = sorted(every[-1].split(), key=len)[-1].lower()
     box = browser.find_element("css selector", ".finder input")
     box.send_keys(word)
-    shown = ask(browser, f"{rows}.filter(row => row.checkVisibility()).map(row => row.textContent)")
+
+    def found() -> list[str]:
+        return ask(browser, f"{rows}.filter(row => row.checkVisibility()).map(row => row.textContent)")  # type: ignore[no-any-return]
+
+    shown = found()
     assert shown == [text for text in every if word in text.lower()] and len(shown) > 0
     assert browser.find_element("css selector", ".finder output").text == f"{len(shown)} of {len(every)}"
+    browser.refresh()
+    assert "rows=" in browser.current_url and found() == shown
+    box = browser.find_element("css selector", ".finder input")
     box.clear()
     box.send_keys("x\b")  # as a reader empties it
-    assert ask(
-        browser, f"{rows}.every(row => !row.hidden) && ![...document.querySelectorAll('.whole')].some(d => d.open)"
-    )
+    assert ask(browser, f"{rows}.every(row => !row.hidden)") and "rows=" not in browser.current_url
+
+
+def test_a_small_page_has_the_lines_of_a_large_one(browser: Any, tmp_path: Path) -> None:
+    report = difference_report.report_of(planted(), "html")
+    texts = {"large": html(report), "small": html(report, small=True)}
+    says = "[...document.querySelectorAll('.execution')].map(it => it.textContent.trim())"
+    for name, text in texts.items():
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    show(browser, tmp_path / "large.html")
+    lines = ask(browser, says)
+    show(browser, tmp_path / "small.html")
+    until(lambda: bool(ask(browser, f"{says}.length")))
+    assert ask(browser, says) == lines
+    press(browser, "n")
+    assert ask(browser, "document.querySelector('.execution.current .obs.l2') !== null")
 
 
 def test_both_sides_stand_beside_each_other_and_under_the_code_when_narrow(browser: Any, pages: Path) -> None:

@@ -61,7 +61,8 @@ def test_an_advantage_is_laid_to_the_roof_above_the_steps() -> None:
     ridge = 10e9 / 1e9  # of `test_compare`'s machines: 10 GFLOP/s and 1 GB/s
     base, other = made("base", {ridge / 5: 1, ridge * 5: 1}), made("other", {ridge / 5: 10, ridge * 5: 2})
     [text] = told(base, other)["flops_per_second"]
-    assert says(text, "base", "other", "memory", "× 10", "median of 4", "arithmetic", "× 2 ", "median of 4")
+    bound = ("memory-bound on base", "10 times", "median of 4", "compute-bound on base", "2 times", "median of 4")
+    assert says(text, "other", *bound)
 
 
 def test_claims_that_failed_are_named_with_their_machine() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +20,46 @@ BYTES = Answer(4_000_000, "B", 0.01, hint="Four *each*.", why="A million of $4$.
 CHOICE = Answer("float32", choices=["float64", "float32"], slips=[("float64", "That is *NumPy's*.")])
 TIME = Answer(1.5, "s", 0.1, samples=[1.0, 2.0])
 TEXT = Answer("`torch.ones(3)`")
-QUESTIONS = [("How many bytes?", BYTES), ("Which dtype?", CHOICE), ("How long?", TIME), ("Which line?", TEXT)]
+RATIO = Answer(40.0, within=0.03)
+QUESTIONS = [
+    ("How many bytes?", BYTES),
+    ("Which dtype?", CHOICE),
+    ("How long?", TIME),
+    ("Which line?", TEXT),
+]
 
 
 def trace() -> Trace:
-    made = Recording("from trace_tools import ask\ndef main():\n    f()\ndef f():\n    ask('?', 1)\n")
-    said = [Ask(text=question, answer=answer) for question, answer in QUESTIONS]
-    said.insert(1, Text(text="It is four million."))
-    made.step(made.call(made.frame("main"), "f()", "f"), "ask(", narrative=said)
+    """A question, with a sentence and a line of code below it, and more questions."""
+    made = Recording(
+        "from trace_tools import ask\ndef main():\n    f()\ndef f():\n    ask('?', 1)\n    x = 4\n    ask('!', 2)\n"
+    )
+    first, *others = [
+        Ask(text=question, answer=answer) for question, answer in (*QUESTIONS, ("How many times longer?", RATIO))
+    ]
+    f = made.call(made.frame("main"), "f()", "f")
+    made.step(f, "ask('?'", narrative=[first, Text(text="It is four million.")])
+    made.step(f, "x = 4")
+    made.step(f, "ask('!'", narrative=others)
     return made.trace()
 
 
 @pytest.mark.parametrize(("question", "answer"), QUESTIONS)
-def test_the_answer_stands_folded_on_both_pages(question: str, answer: Answer) -> None:
+def test_an_answer_is_folded_below_its_question(question: str, answer: Answer) -> None:
     said = Narration(Ask(text=question, answer=answer), 3)
     page, text = as_html(said, lambda path: None), as_markdown(said, lambda path: None, lambda name, svg: name)
     for shown in (page, text):
         assert question in shown and "<summary>Answer</summary>" in shown and "<b>" not in shown
         assert ("<summary>Hint</summary>" in shown) is (answer.hint is not None)
     assert page.index("<summary>Answer") > page.index(question)
+
+
+def test_a_markdown_page_has_the_answers_at_its_end(page: Path) -> None:
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    questions, answers = text.split("## Answers")
+    assert "**Question 1.** How many bytes?" in questions and "4 MB" not in questions and "Four" not in questions
+    assert "**Answer 1.** **4 MB** (right within 1%)\n\nA million of $4$." in answers
+    assert "*Hint.* Four *each*." in answers and "**Answer 4.** **`torch.ones(3)`**" in answers
 
 
 def test_what_counts_as_right_is_said() -> None:
@@ -73,12 +95,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (0, "4 million", "right", "✓ Right."),
         (0, "1e6", "wrong", "✗ Elements <b>."),
         (0, "4e9", "wrong", "✗ No, the answer is smaller."),
-        (0, "3.8e6", "wrong", "✗ Close. Right is within 1%."),
-        (0, "~4 MB", "right", "✓ Right."),
-        (0, "4e6 times", "right", "✓ Right."),
-        (0, "about 4e6x", "right", "✓ Right."),
-        (0, "many", "", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4, 40× or 12%."),
-        (2, "1,5", "right", "✓ Right."),
+        (0, "3.8e6", "wrong", "✗ Close, but not close enough: within 1% is right."),
+        (0, "3.8e6x", "", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."),
+        (0, "many", "", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."),
+        *((4, typed, "right", "✓ Right.") for typed in ("40x", "~40", "≈ 40", "40 times", "40×", "40,0", "2x20", "41")),
+        (4, "40 GB", "", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."),
         (2, "2.1 s", "right", "✓ Right."),
         (2, "900 ms", "right", "✓ Right."),
         (2, "3/2", "right", "✓ Right."),
@@ -90,7 +111,9 @@ def test_a_number_is_judged(browser: Any, page: Path, question: int, typed: str,
     forget(browser)
     show(browser, page)
     box = browser.find_elements("css selector", ".ask")[question]
-    box.find_element("css selector", "input").send_keys(typed, "\n")
+    field = box.find_element("css selector", "input")
+    field.clear()
+    field.send_keys(typed, "\n")
     assert box.find_element("css selector", ".verdict").text == says
     assert [name for name in ("right", "wrong") if name in box.get_attribute("class").split()] == [state] * bool(state)
     assert ask(browser, "arguments[0].querySelector('.solution').open", box) is (state == "right")
@@ -126,49 +149,128 @@ def test_a_text_is_compared_by_the_reader(browser: Any, page: Path) -> None:
     assert "right" in box.get_attribute("class")
 
 
-def test_what_follows_a_question_is_folded_until_it_is_answered_or_shown(browser: Any, page: Path) -> None:
-    told = "document.querySelector('details.next .prose p').checkVisibility()"
-    fold = "document.querySelector('details.next')"
+SEEN = "document.querySelector('.waits > .prose').checkVisibility()"
 
-    def opened() -> None:
-        show(browser, page)
-        until(lambda: bool(ask(browser, "document.querySelector('.ask input') !== null")))
 
-    opened()
+@pytest.fixture
+def unfolded(browser: Any, page: Path) -> Iterator[None]:
+    """Nothing is remembered of the test before, nor for the test after."""
+    show(browser, page)
     forget(browser)
-    opened()
-    assert not ask(browser, told)
+    yield
+    browser.execute_script("sessionStorage.clear()")
+    forget(browser)
+
+
+def ready(browser: Any, page: Path, at: str = "") -> None:
+    """Open a page and wait for its player."""
+    show(browser, page, at=at)
+    until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
+
+
+@pytest.mark.usefixtures("unfolded")
+def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(browser: Any, page: Path) -> None:
+    show(browser, page)
+    assert not ask(browser, SEEN)
+    line = browser.find_element("css selector", ".waits > summary")
+    assert line.text == "Folded until you answer: text and code. Show me"
     field = browser.find_element("css selector", ".ask input")
     field.send_keys("5", "\n")
-    assert not ask(browser, told)
+    assert not ask(browser, SEEN)
     field.clear()
-    field.send_keys("4 MB", "\n")
-    assert ask(browser, told)
-    until(lambda: (opened(), ask(browser, told))[1])  # it was answered before
-    assert browser.find_element("css selector", ".ask input").get_property("value") == "4000000"
-    forget(browser)
-    opened()
-    browser.execute_script(f"{fold}.open = true")  # as a link or the player opens it: for now
-    opened()
-    assert not ask(browser, told)
-    press(browser, "o")
-    assert ask(browser, told)
-    until(lambda: (opened(), ask(browser, told))[1])  # the reader's own key is remembered
-    browser.find_element("css selector", ".thinking").click()
-    assert ask(browser, fold) is None
-    until(lambda: (opened(), ask(browser, fold) is None)[1])
-    browser.find_element("css selector", ".thinking").click()
-    assert ask(browser, fold) is not None
-    forget(browser)
-
-
-def test_on_paper_the_answers_are_at_the_end(browser: Any, page: Path) -> None:
+    field.send_keys("~4 MB", "\n")
+    assert ask(browser, SEEN) and not line.is_displayed()
     show(browser, page)
-    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
-    answers = ask(browser, "[...document.querySelectorAll('main > .answers li')].map(it => it.innerText.split(' ')[0])")
-    assert len(answers) == len(QUESTIONS) and answers[1] == "float32"
-    browser.execute_script("dispatchEvent(new Event('afterprint'))")
-    assert ask(browser, "document.querySelector('.answers')") is None
+    until(lambda: bool(ask(browser, "document.querySelector('.ask input').value == '~4 MB'")))
+    assert ask(browser, SEEN)
+    title = ask(browser, "document.querySelector('.bar .home').textContent")
+    (key,) = (key for key in ask(browser, "Object.keys(localStorage)") if "answer" in key)
+    assert key.startswith(f"{title} f answer ")  # of this lecture and section
+
+    forget(browser)
+    for shows in (".waits > summary", ".ask > .solution > summary"):  # passed over
+        show(browser, page)
+        assert not ask(browser, SEEN)
+        browser.find_element("css selector", shows).click()
+        assert ask(browser, SEEN)
+        show(browser, page)
+        assert ask(browser, SEEN)
+        browser.find_element("css selector", ".waits > summary").click()
+        show(browser, page)
+
+
+@pytest.mark.usefixtures("unfolded")
+def test_a_reader_turns_folding_off_for_all_pages(browser: Any, page: Path) -> None:
+    boxes = "[...document.querySelectorAll('.think input, #mode-think')].map(box => box.checked)"
+    ready(browser, page)
+    browser.find_element("css selector", ".ask .think input").click()
+    for _ in range(2):
+        assert ask(browser, SEEN) and ask(browser, boxes) == [False] * 2
+        ready(browser, page)
+    press(browser, "q")
+    for _ in range(2):
+        assert not ask(browser, SEEN) and ask(browser, boxes) == [True] * 2
+        ready(browser, page)
+    press(browser, "o")
+    assert ask(browser, SEEN)
+
+
+@pytest.mark.usefixtures("unfolded")
+@pytest.mark.parametrize("way", ["a link", "an address", "a step", "a slide", "paper"])
+def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page: Path, way: str) -> None:
+    where = "document.querySelector('.waits > .prose').id"
+    ready(browser, page)
+    assert not ask(browser, SEEN)
+    if way == "a link":
+        browser.execute_script(f"location.hash = {where}")
+    elif way == "an address":
+        show(browser, page, at=f"#{ask(browser, where)}")
+    elif way == "a step":
+        press(browser, "llll")
+    elif way == "a slide":
+        press(browser, "p")
+        until(lambda: bool(ask(browser, "document.getElementById('hall')")))
+        until(
+            lambda: bool(
+                press(browser, "\ue014") or ask(browser, f"{SEEN} && {where} == document.querySelector('.now').id")
+            )
+        )
+    else:
+        script = "[['beforeprint', 'afterprint'].map(name => (dispatchEvent(new Event(name)), SEEN))]"
+        (opened,) = ask(browser, script.replace("SEEN", SEEN))
+        assert opened == [True, False]
+    if way != "paper":
+        until(lambda: bool(ask(browser, SEEN)))
+    show(browser, page)
+    assert not ask(browser, SEEN)
+    assert not [key for key in ask(browser, "Object.keys(localStorage)") if "passed" in key or "answer" in key]
+
+
+def test_without_scripts_everything_is_open(browser: Any, page: Path) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, page)
+        assert ask(browser, SEEN) and not browser.find_element("css selector", ".waits > summary").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+@pytest.mark.usefixtures("unfolded")
+def test_paper_has_the_answers_at_the_end_and_nothing_of_the_reader(browser: Any, page: Path) -> None:
+    def printed() -> str:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        text = str(ask(browser, "document.querySelector('main').innerText"))
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        return text
+
+    show(browser, page)
+    fresh = printed()
+    assert (
+        fresh.index("It is four million.") < fresh.index("Which line?") < fresh.index("Answers") < fresh.index("4 MB")
+    )
+    assert fresh.count("4 MB") == 1 and "Four each." in fresh and "Check" not in fresh and "Folded" not in fresh
+    browser.find_element("css selector", ".ask input").send_keys("4 MB", "\n")
+    assert printed() == fresh
 
 
 def test_seconds_are_told_as_asked_for_and_as_people_say_them() -> None:

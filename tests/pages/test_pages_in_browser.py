@@ -191,7 +191,7 @@ def test_an_address_from_elsewhere_is_in_its_place_when_the_page_is_there(browse
 
 
 def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: Any, site: Path) -> None:
-    show(browser, site / "plain" / "00-first.html", NARROW)
+    show(browser, site / "plain" / "00-first.html", NARROW, at="#figures")  # opens the fold
     browser.execute_async_script("setTimeout(arguments[0], 500)")
     size = "parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a"
     sizes = ask(browser, f"[...document.querySelectorAll('.scroll > svg text')].map(text => {size})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,7 @@ def test_a_slider_moves_between_the_executions_of_a_line(browser: Any, site: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [WIDE, (1000, 800), NARROW])
+@pytest.mark.parametrize("size", [WIDE, (1000, 800), NARROW, (640, 400)])
 def test_the_panel_stands_beside_the_text_and_never_over_it(browser: Any, site: Path, size: tuple[int, int]) -> None:
     play(browser, site / "played" / "00-f.html", size=size)
     for step in range(13):
@@ -205,6 +206,10 @@ def test_the_panel_stands_beside_the_text_and_never_over_it(browser: Any, site: 
         assert apart, (step, panel, text)
         floor = min(text["bottom"], size[1])
         assert bar["bottom"] - 1 <= at["top"] and at["bottom"] <= floor + 1, (step, at)  # the line is in sight
+        said = ask(browser, "document.getElementById('panel').innerText")
+        assert re.match(r"line \d+", said) and ("Called by" in said or "The section's own function" in said), said
+        buttons = ask(browser, "document.getElementById('step-on').getBoundingClientRect().toJSON()")
+        assert buttons["top"] >= 0 and buttons["right"] <= size[0]  # reachable at 200% zoom, too
     assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
 
 
@@ -219,23 +224,6 @@ def test_the_line_stays_in_sight_when_the_window_becomes_narrow(browser: Any, si
     until = time.monotonic() + 5
     while not ask(browser, seen):
         assert time.monotonic() < until, "the current line is out of sight"
-
-
-def test_predict_first_covers_observations_until_they_are_asked_for(browser: Any, site: Path) -> None:
-    play(browser, site / "played" / "00-f.html")
-    press(browser, "Qlll")
-    hidden = "getComputedStyle(document.querySelector('.current .o')).visibility"
-    assert ask(browser, hidden) == "hidden"
-    assert variables(browser)["y"] == ("written", "Show")
-    assert "9." not in browser.find_element("id", "panel").text
-    press(browser, "s")
-    assert ask(browser, hidden) == "visible" and "9." in variables(browser)["y"][1]
-    assert variables(browser)["x"][1] == "Show"  # an earlier one that nobody asked for
-    browser.find_element("css selector", "#panel button.cover").click()
-    assert "0." in variables(browser)["x"][1]
-    browser.find_element("css selector", "main button.cover").send_keys("\n")
-    press(browser, "q")  # with Shift or without
-    assert ask(browser, "document.querySelectorAll('.cover, .covered').length") == 0
 
 
 def test_animate_reveals_the_page_as_it_goes(browser: Any, site: Path) -> None:
@@ -270,10 +258,10 @@ def test_notes_are_shown_to_the_presenter(browser: Any, site: Path) -> None:
 
 def test_modes_stay_on_in_the_next_section(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
-    press(browser, "Q")
+    press(browser, "N")
     browser.get((site / "lecture" / "00-first.html").as_uri())
-    wait(browser, "document.querySelector('.cover')")
-    press(browser, "Q")
+    wait(browser, "document.querySelector('.note').open")
+    press(browser, "N")
 
 
 def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any, site: Path) -> None:
@@ -283,15 +271,15 @@ def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any
     assert "out of this call" in browser.find_element("id", "keys").text
     press(browser, "l")  # the dialog has the keys
     assert now(browser) == 0
-    browser.find_element("id", "mode-predict").click()
-    assert ask(browser, "document.querySelectorAll('.cover').length") > 0
-    browser.find_element("id", "mode-predict").send_keys(ESCAPE)
+    browser.find_element("id", "mode-animate").click()
+    assert ask(browser, "sessionStorage.getItem('modes')") == "animate"
+    browser.find_element("id", "mode-animate").send_keys(ESCAPE)
     assert not ask(browser, "document.getElementById('keys').open")
     assert ask(browser, "document.activeElement.id") == "step-help"
     press(browser, "?")
     browser.find_element("id", "keys-close").click()
     assert not ask(browser, "document.getElementById('keys').open")
-    press(browser, "Q")
+    press(browser, "A")
 
 
 def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> None:
@@ -303,11 +291,12 @@ def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> No
     assert ask(browser, "document.querySelector('[aria-current=step]').classList.contains('current')")
 
 
-def test_escape_gives_the_contents_back(browser: Any, site: Path) -> None:
+def test_the_contents_stay_below_the_panel_and_escape_gives_them_back(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "l")
-    assert not browser.find_element("css selector", ".contents").is_displayed()
+    last = "[...document.querySelectorAll('#panel > :is(.at, section:not([hidden]))')].at(-1).getBoundingClientRect()"
+    assert ask(browser, f"document.querySelector('#panel > .contents').getBoundingClientRect().top >= {last}.bottom")
     press(browser, ESCAPE)
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "E")

@@ -97,6 +97,29 @@ def settled(browser: Any) -> None:
     )
 
 
+QUESTIONS = {  # what a student or an engineer types, and the sections that answer it
+    "oom": "13 14", "out of memory": "13 14", "why is my matmul slow": "05 06", "how many gpus": "00 01 14 16",
+    "bandwidth": "06", "memory bound": "06", "what is mfu": "01 05", "how long does training take": "00 01 16",
+    "adam memory": "01 10", "optimizer state bytes": "01 10", "bf16 vs fp16": "02 12", "loss scaling": "12",
+    "gradient checkpointing": "14", "gradient accumulation": "14", "kv cache": "06", "why is decoding slow": "06",
+    "view vs reshape": "03", "contiguous": "03", "einsum": "04", "attention flops": "04 08", "zero stage 3": "14",
+    "how to save a checkpoint": "15", "random seed": "09", "pinned memory": "09", "learning rate": "10 11",
+    "flash attention": "06 13 14", "flops of a transformer": "08", "cost of training": "00 01", "fp8": "02 12",
+    "batch size": "06 13 14 16",
+}  # fmt: skip
+
+
+def test_questions_as_people_type_them_find_the_section_that_answers_them(browser: Any) -> None:
+    show(browser, Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "index.html")
+    first = among_three = 0
+    for question, sections in QUESTIONS.items():
+        right = [link[:2] in sections.split() for _, _, link in find(browser, question)[:3]]
+        first += right[:1] == [True]
+        among_three += any(right)
+    assert first >= 0.8 * len(QUESTIONS) and among_three >= 0.95 * len(QUESTIONS)
+    press(browser, ESCAPE)
+
+
 def test_names_and_titles_come_first_with_links_to_their_places(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     found = find(browser, "flops")

@@ -38,7 +38,7 @@ def test_a_page_carries_what_it_asks_for_without_comments_and_indentation() -> N
 
 
 def test_what_is_quoted_in_a_style_keeps_its_blanks() -> None:
-    assert 'content:"Question " attr(data-number);' in assets("exercises").css
+    assert 'content:"Fold again";' in assets("exercises").css
     assert ";}" not in assets("page").css
 
 

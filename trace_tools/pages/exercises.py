@@ -1,22 +1,28 @@
-r"""Show a question with its answer folded; in a browser, `exercises.js` checks the reader's answer.
+r"""Show a question with its answer folded; in a browser, `answering.js` checks the reader's answer.
 
 as_html(it, 3, question)      Markup('<div class="ask" id="said-3" …>…</div>')
 as_markdown(it, question)     'How many bytes …?\n\n<details><summary>Answer</summary>…'
+divided(blocks)               what follows a question, which `exercises.js` folds until it is answered
+
+On paper and on Markdown pages, the answers are at the end of the section.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+from trace_tools.pages.document import Block, Call, Narration, References, narratives
 from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, to_markdown
 from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
 
 MOST = 12  # most choices, and most slips, that are shown
+_KINDS = {"text": "text", "table": "table", "link": "reference", "note": ""}  # other narratives are figures
 
 
 def as_html(it: Ask, number: int, question: Markup) -> Markup:
@@ -29,7 +35,7 @@ def as_html(it: Ask, number: int, question: Markup) -> Markup:
         for choice in (told.choices or ())[:MOST]
     )
     hint = Markup('<details class="hint"><summary>Hint</summary>{}</details>')
-    solution = Markup('<details class="solution"><summary>Answer</summary><p><strong>{}</strong>{}</p>{}</details>')
+    solution = Markup('<details class="solution"><summary>Answer</summary>{}</details>')
     slips = [(known, str(prose.inline_html(sentence))) for known, sentence in (told.slips or ())[:MOST]]
     right = _range(told)
     judged = {
@@ -48,31 +54,96 @@ def as_html(it: Ask, number: int, question: Markup) -> Markup:
         question,
         Markup('<ul class="choices">{}</ul>').format(choices) if choices else "",
         hint.format(Markup(prose.to_html(told.hint))) if told.hint else "",
-        solution.format(
-            Markup(prose.inline_html(told.value)) if isinstance(told.value, str) else written(told, told.value),
-            _also(told),
-            Markup(prose.to_html(told.why)) if told.why else "",
-        ),
+        solution.format(_solution_html(told)),
+    )
+
+
+def answer_html(it: Ask) -> Markup:
+    """Return the answer, why, and the hint, for the end of a printed section."""
+    told = it.answer
+    return _solution_html(told) + Markup(prose.to_html(f"*Hint.* {told.hint}") if told.hint else "")
+
+
+def _solution_html(told: Answer) -> Markup:
+    return Markup("<p><strong>{}</strong>{}</p>{}").format(
+        Markup(prose.inline_html(told.value)) if isinstance(told.value, str) else written(told, told.value),
+        _also(told),
+        Markup(prose.to_html(told.why)) if told.why else "",
     )
 
 
 def as_markdown(it: Ask, question: str) -> str:
     """Return the same as Markdown, with its hint and answer folded."""
-    told = it.answer
+    hint = joined(folded("Hint", [to_markdown(it.answer.hint)])) if it.answer.hint else ""
+    return joined(
+        [question_markdown(it, question, "Question."), hint, joined(folded("Answer", _solution_markdown(it.answer)))]
+    )
+
+
+def question_markdown(it: Ask, question: str, label: str) -> str:
+    """Return the question and its choices as Markdown, without the answer."""
+    choices = "\n".join(f"- {inline_markdown(choice)}" for choice in (it.answer.choices or ())[:MOST])
+    return joined([f"**{label}** {question}", choices])
+
+
+def answer_markdown(it: Ask, number: int) -> str:
+    """Return the answer, why, and the hint as Markdown, for the end of a section."""
+    first, *why = _solution_markdown(it.answer)
+    hint = f"*Hint.* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
+    return joined([f"**Answer {number}.** {first}", *why, hint])
+
+
+def _solution_markdown(told: Answer) -> list[str]:
     value = inline_markdown(told.value) if isinstance(told.value, str) else written(told, told.value)
     slips = [
         f"- {inline_markdown(known) if isinstance(known, str) else written(told, known)}: {inline_markdown(sentence)}"
         for known, sentence in (told.slips or ())[:MOST]
     ]
-    answer = [f"**{value}**{_also(told)}", to_markdown(told.why) if told.why else "", "\n".join(slips)]
-    return joined(
-        [
-            f"**Question.** {question}",
-            "\n".join(f"- {inline_markdown(choice)}" for choice in (told.choices or ())[:MOST]),
-            joined(folded("Hint", [to_markdown(told.hint)])) if told.hint else "",
-            joined(folded("Answer", [part for part in answer if part])),
-        ]
-    )
+    parts = [f"**{value}**{_also(told)}", to_markdown(told.why) if told.why else "", "\n".join(slips)]
+    return [part for part in parts if part]
+
+
+def asked(blocks: Sequence[Block]) -> list[Ask]:
+    """Return the questions that a page shows, in order."""
+    return [it for it in narratives(blocks) if isinstance(it, Ask)]
+
+
+def divided(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
+    """Divide blocks into (words, blocks): what follows a question, up to the next question or heading, with words for
+    what it contains; other blocks with no words.
+    """
+    found: list[tuple[str, list[Block]]] = [("", [])]
+    follows = False
+    for block in blocks:
+        said = block.narrative if isinstance(block, Narration) else None
+        ends = isinstance(said, Ask | References) or (isinstance(block, Narration) and block.headings)
+        if ends or (isinstance(block, Call) and block.shown == "part"):
+            if follows and found[-1][1]:
+                found.append(("", []))
+            follows = False
+        elif follows and not found[-1][0]:
+            found.append(("waits", []))
+        found[-1][1].append(block)
+        follows = follows or isinstance(said, Ask)
+    return [(words and _contents(inner), inner) for words, inner in found if inner]
+
+
+def _contents(blocks: Sequence[Block]) -> str:
+    """Return words for what some blocks contain, in order: "code, text and 2 tables"; "" if only references or
+    presenter's notes, which give no answer.
+    """
+    kinds: dict[str, int] = {}
+    for block in blocks:
+        kind = _KINDS.get(block.narrative.kind, "figure") if isinstance(block, Narration) else "code"
+        if kind and not (isinstance(block, Call) and block.shown == "named"):
+            kinds[kind] = kinds.get(kind, 0) + 1
+    if not {*kinds} - {"reference"}:
+        return ""
+    words = [
+        kind if kind in ("code", "text") else f"a {kind}" if count == 1 else formats.plural(count, kind)
+        for kind, count in kinds.items()
+    ]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def identity(it: Ask) -> str:
@@ -85,7 +156,7 @@ def written(told: Answer, value: float) -> str:
     """Format a numeric answer with its unit; seconds also as a duration."""
     if told.unit == "s" and not (text := formats.duration(value * 1e9)).endswith(" s"):
         return f"{formats.number(value).removesuffix('.0')} s ({text})"
-    return formats.quantity(value, told.unit) if told.unit else formats.number(value, 4)
+    return formats.quantity(value, told.unit) if told.unit else formats.number(value, 4).removesuffix(".0")
 
 
 def _range(told: Answer) -> tuple[float, float] | None:

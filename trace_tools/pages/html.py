@@ -26,7 +26,7 @@ from markupsafe import Markup, escape
 
 from trace_tools.analysis import summaries
 from trace_tools.analysis.floors import ceilings
-from trace_tools.pages import columns, explorations, overview
+from trace_tools.pages import columns, exercises, explorations, overview
 from trace_tools.pages.columns import ColumnsBlock
 from trace_tools.pages.document import (
     Block,
@@ -51,7 +51,7 @@ from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture
 from trace_tools.pages.player import step_block
-from trace_tools.pages.reading_time import reading_minutes
+from trace_tools.pages.reading_time import own_minutes, reading_minutes
 from trace_tools.pages.search import SearchIndex
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
 from trace_tools.presentation import prose
@@ -103,6 +103,7 @@ def _environment() -> Environment:
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
     found.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
+    found.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
     found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
     found.tests |= {
         "tall": is_tall,
@@ -410,6 +411,11 @@ class _HtmlPage:
     def minutes(self, blocks: Sequence[Block]) -> int:
         """Return the reading time of a part, including its folded parts."""
         return reading_minutes(blocks, deeper=None)
+
+    def plan(self, blocks: Sequence[Block]) -> Markup:
+        """Return the attribute with a heading's own time, for the presenter's window."""
+        minutes = own_minutes(blocks)
+        return Markup(f' data-minutes="{minutes:g}"') if minutes else Markup()
 
     def said(self, said: Narration) -> Markup:
         return as_html(said, self.image, web=not self.place.alone)

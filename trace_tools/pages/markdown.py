@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.analysis import summaries
-from trace_tools.pages import overview
+from trace_tools.pages import exercises, overview
 from trace_tools.pages.columns import Column, differing_lines
 from trace_tools.pages.document import (
     Block,
@@ -46,6 +46,7 @@ from trace_tools.presentation.markdown_text import (
     table,
     to_markdown,
 )
+from trace_tools.trace.model import Ask
 from trace_tools.util import formats
 
 WIDEST = 116  # characters of a line with its comment
@@ -75,6 +76,7 @@ class MarkdownWriter:
         self._place = place
         self._page = "index"
         self._shared: Sequence[str] = ()  # storages of the page shared by several expressions
+        self._asked: list[Ask] = []  # questions of the page whose answers are not yet written
         self.files: dict[str, bytes] = {}
 
     def section(self, section: Section) -> str:
@@ -92,6 +94,7 @@ class MarkdownWriter:
                 *self._notices(overview.section_notices(section)),
                 to_markdown(section.summary, self._image) if section.summary else "",
                 *self._blocks(section.blocks),
+                *self._answers(),
                 *self._drawn("This section in figures", section_figures(section, self._document, roofs)),
                 *_differing(self._place.columns(section).columns),
                 "---\n\n" + " · ".join(turn) if turn else "",
@@ -122,6 +125,7 @@ class MarkdownWriter:
                 table(processes, _escaped(map(overview.process_texts, document.run.processes))),
                 *_claims(overview.claim_lists(document)),
                 *(["## Setup", *folded("Module code that runs before `main`", setup)] if document.setup else []),
+                *self._answers(),
             ]
         )
 
@@ -172,7 +176,18 @@ class MarkdownWriter:
             elif isinstance(block, Call):
                 yield from self._call(block)
             else:
-                yield as_markdown(block, self._image, self._drawing)
+                number = None
+                if isinstance(block.narrative, Ask):
+                    self._asked.append(block.narrative)
+                    number = len(self._asked)
+                yield as_markdown(block, self._image, self._drawing, number)
+
+    def _answers(self) -> Iterator[str]:
+        """Write the answers to the questions so far."""
+        if self._asked:
+            yield "## Answers"
+        yield from (exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1))
+        self._asked = []
 
     def _call(self, call: Call) -> Iterator[str]:
         if call.shown == "part":

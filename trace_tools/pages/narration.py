@@ -60,6 +60,7 @@ class Position:
     image: Images
     drawing: Drawing = lambda name, svg: ""
     web: bool = True  # the page may load images and videos from the web
+    number: int | None = None  # of a question whose answer is at the end of the page
 
     @property
     def identity(self) -> str:
@@ -85,9 +86,12 @@ def as_html(said: Narration, image: Images, *, web: bool = True) -> Markup:
     return FORMATS[type(said.narrative)].html(said.narrative, Position(said, image, web=web))
 
 
-def as_markdown(said: Narration, image: Images, drawing: Drawing) -> str:
-    """Return the same as Markdown; a short line mentions other runs that differ."""
-    text = FORMATS[type(said.narrative)].markdown(said.narrative, Position(said, image, drawing))
+def as_markdown(said: Narration, image: Images, drawing: Drawing, number: int | None = None) -> str:
+    """Return the same as Markdown; a short line mentions other runs that differ.
+
+    `number` is that of a question whose answer is at the end of the page; otherwise the answer is below it, folded.
+    """
+    text = FORMATS[type(said.narrative)].markdown(said.narrative, Position(said, image, drawing, number=number))
     others = f"*{_others_markdown(said)}*" if said.sometimes else ""
     return joined([text, others, f"*{_left_out(said)}*" if said.narrative.left_out else ""])
 
@@ -128,7 +132,10 @@ def _text_markdown(it: Text | Note | Ask, at: Position) -> str:
 
 
 def _ask_markdown(it: Ask, at: Position) -> str:
-    return exercises.as_markdown(it, _text_markdown(it, at))
+    question = _text_markdown(it, at)
+    if at.number is None:
+        return exercises.as_markdown(it, question)
+    return exercises.question_markdown(it, question, f"Question {at.number}.")
 
 
 def _note_markdown(it: Note, at: Position) -> str:

@@ -279,6 +279,7 @@ def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> 
             "execution": deltas([stop.execution.step.execution for stop in stops]),
             "inside": [bisect_right(kept, kept[at] + stop.inside) - at - 1 for at, stop in enumerate(stops)],
             "time": [time for time, _, _ in written],
+            "memory": table(_memory(stop) for stop in stops),
         },
         "outputs": [[at, stop.outputs] for at, stop in enumerate(stops) if stop.outputs > 1],
         "seen": {
@@ -320,6 +321,14 @@ def _time(stop: Stop) -> str:
     if timing is None or timing.clock == "launch":
         return ""
     return formats.duration(statistics.median(timing.samples_ns)) + (" a call" if timing.clock == "call" else "")
+
+
+def _memory(stop: Stop) -> str:
+    """Return the tensor bytes that were alive after a stop, if they were counted."""
+    meters = stop.execution.step.meters
+    if meters is None or meters.live_bytes is None:
+        return ""
+    return f"{formats.byte_size(meters.live_bytes)} of tensors alive"
 
 
 def _notes(stop: Stop) -> Iterator[tuple[int, str]]:

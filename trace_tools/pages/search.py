@@ -28,6 +28,15 @@ from trace_tools.util import formats
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry; the first limit that fits the budget is used
 DEFINITION = 160  # characters of a definition that no page calls
 FILE = "search-index.js"
+# What people type, and the field's word for it; used if the lecture has that word.
+ASKED = (
+    ("OOM", "out of memory"),
+    ("slow", "memory-bound"),
+    ("GPU utilization", "MFU"),
+    ("gradient checkpointing", "activation checkpointing"),
+    ("half precision", "fp16"),
+    ("cost", "dollars"),
+)
 LARGEST = 1_000_000  # bytes of that file
 
 Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "exercise", "code", "claim", "failed"]
@@ -62,7 +71,8 @@ class SearchIndex:
         self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
         found = list(entries(document))
         self._entries = sorted(found, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
-        self._same = abbreviations(entry.text for entry in found if entry.kind not in CODE)
+        texts = [entry.text for entry in found if entry.kind not in CODE]
+        self._same = [*abbreviations(texts), *(pair for pair in ASKED if any(pair[1] in text for text in texts))]
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
 
     def script(self) -> str:

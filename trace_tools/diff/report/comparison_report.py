@@ -16,8 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from trace_tools.analysis.estimates import Estimator
 from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
+from trace_tools.diff.report.listing import titles_of
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.summary import judged, summary_of
+from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.plot import bars
 from trace_tools.trace.model import Machine, Trace
@@ -66,6 +68,7 @@ def report_of(
     code_width = CODE[form] if wide else NARROW
     columns = [label + " (base)" * (label == base and not terminal) for label in labels]
     estimator = comparison.estimator
+    section_titles = titles_of(comparison.sides[comparison.base])
     untraced = [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
 
     def grid(
@@ -91,13 +94,14 @@ def report_of(
     def _row(line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
         line_text = f"line {line.line}" if line.line and not terminal else str(line.line or "")
         which = [line_text, line.which] if terminal else [formats.one_line(line.function, 40), line_text, line.which]
-        soft = (" " if terminal else ", ").join(part for part in which if part)
+        code, style = formats.one_line(line.code, code_width), "strong" * (line.where == "section")
+        title = section_titles.get(line.code.removesuffix("()")) if style and not terminal else None
+        name = formats.one_line(prose.plain_text(title), 80) if title else ""
+        soft = (" " if terminal else ", ").join(part for part in which[bool(name) :] if part)
         if not terminal and len(labels) >= MANY:
             ends = _ends(line, labels, better or MEASURED_UNITS.get(line.unit or "" if line.where == "value" else ""))
             soft = "; ".join(part for part in (soft, ends) if part)
-        where = Phrase(
-            code=formats.one_line(line.code, code_width), soft=soft, style="strong" * (line.where == "section")
-        )
+        where = Phrase(name, "" if name else code, soft, style=style)
         return [
             where,
             *(_figure(line, cell, unit, spread=wide) for cell in line.cells),
@@ -199,8 +203,9 @@ def _intro(comparison: Comparison, base: str) -> str:
         return f"{matched} of {base}."
     alone = [f"{side.label}: {n}" for side, n in zip(comparison.sides, comparison.unmatched, strict=True) if n]
     rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
+    every = "both" if len(comparison.sides) == 2 else f"all {len(comparison.sides)}"
     return (
-        f"{matched} matched on all {len(comparison.sides)} machines{rest}. × is relative to {base}; "
+        f"{matched} matched on {every} machines{rest}. × is relative to {base}; "
         "● marks the best machine if all of its passes beat all passes of the others"
         f"{', ○ the worst' if len(comparison.sides) >= MANY else ''}."
     )

@@ -186,7 +186,7 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
         ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
         parts.append(" to ".join(map(formats.ratio, ends)) + "×")
     if time.adjusted_p is not None and time.matters:
-        parts.append(f"q = {time.adjusted_p:.2g}")
+        parts.append(f"adjusted p = {time.adjusted_p:.2g}")
     return ReportEntry(
         row=first,
         aspect="time",

@@ -14,19 +14,31 @@ from trace_tools.diff.difference import ASPECTS
 from trace_tools.diff.report.listing import Listing
 from trace_tools.diff.report.report import Chart, Part, Phrase, Report
 from trace_tools.presentation import page_shell
+from trace_tools.presentation.charts.svg import embedded
 from trace_tools.presentation.page_shell import Assets
+from trace_tools.presentation.payload import packed
 
 HERE = Path(__file__).parent
 PAGES = page_shell.HERE
 
 
-def html(report: Report, home: str | None = None, pages: str | None = None) -> str:
-    """Return the page; `home` is the index of the site it belongs to, `pages` the folder of pages that it searches."""
+def html(report: Report, home: str | None = None, pages: str | None = None, *, small: bool = False) -> str:
+    """Return the page; `home` is the index of the site it belongs to, `pages` the folder of pages that it searches.
+
+    A `small` page has the lines of the lecture deflated, which its script unpacks.
+    """
     page = {"home": home or "#text"}
     return (
         _environment()
         .get_template("report.html.j2")
-        .render(assets=_assets(searches=pages is not None), page=page, report=report, aspects=ASPECTS, folder=pages)
+        .render(
+            assets=_assets(searches=pages is not None),
+            page=page,
+            report=report,
+            aspects=ASPECTS,
+            folder=pages,
+            beside=small,
+        )
     )
 
 
@@ -35,6 +47,7 @@ def _environment() -> Environment:
     environment = page_shell.environment(HERE / "templates", PAGES / "templates")
     for kind in (Chart, Listing, Part, Phrase):
         environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
+    environment.filters |= {"packed": packed, "embedded": embedded}
     return environment
 
 

@@ -129,7 +129,7 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
                 level = max(levels[row.number] for row in shown)
                 yield ListedStatement(code, tuple(shown), len(same) - len(shown), level, verdicts == {"faster"})
 
-    titles = _titles(difference.b)
+    titles = titles_of(difference.b)
     grouped: dict[str | None, list[int]] = {None: []}
     for frame, pair in enumerate(difference.frames):
         grouped.setdefault(pair.section, []).append(frame)
@@ -200,7 +200,7 @@ def _code(difference: Difference, row: StepPair) -> Iterator[tuple[str, int, Mar
         yield from ((mark, *line) for mark, line in lines_by_mark.items())
 
 
-def _titles(side: Side) -> dict[str, str]:
+def titles_of(side: Side) -> dict[str, str]:
     """Return the first line of the docstring of each top-level function of a lecture."""
     try:
         tree = ast.parse(side.trace.sources[0].text) if side.trace.sources else ast.Module([], [])

@@ -93,6 +93,8 @@ def _phrase(phrase: Phrase) -> str:
         text = f"● **{text}**"
     elif phrase.style == "worst":
         text = f"○ {text}"
+    elif phrase.style == "strong" and text:
+        text = f"**{text}**"
     if phrase.ratio:
         return f"{text} ({phrase.ratio})"
     if text:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.diff.compare import MEMORY, RATE, TIME, Comparison, Line, Quantity
+from trace_tools.diff.report.listing import titles_of
 from trace_tools.machines.peaks import peak_of
+from trace_tools.presentation import prose
 from trace_tools.util import formats
 
 FEW = 3  # fewest steps with a common limit for a sentence
@@ -93,11 +95,12 @@ def _claims(comparison: Comparison) -> Iterator[Sentence]:
 def _sections(comparison: Comparison) -> Iterator[Sentence]:
     """Yield the machine on which sections were faster in every pass."""
     sections = [line for line in _lines(comparison, TIME) if line.where == "section"]
+    titles = titles_of(comparison.sides[comparison.base])
     parts = []
     for index, label in enumerate(_labels(comparison)):
         best = sorted((line for line in sections if line.cells[index].best), key=effect, reverse=True)
         if best:
-            named = f", by most in {_named(best[0])} ({_times(best[0], index)})"
+            named = f", by most in {_named(best[0], titles)} ({_times(best[0], index)})"
             parts.append(f"{label} was the fastest in every pass in {len(best)} of {len(sections)} sections{named}")
     left = sum(not any(cell.best for cell in line.cells) for line in sections)
     if parts:
@@ -117,22 +120,22 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
     bandwidth = peak_of(machine, "memory")
     clear = judged(_lines(comparison, RATE)) if len(labels) <= MANY else []  # the tables show it for many machines
     for index, label in enumerate(labels):
-        ratios: dict[str, list[float]] = {"memory": [], "arithmetic": []}
+        ratios: dict[str, list[float]] = {"memory": [], "compute": []}
         for line in clear if index != base else ():
             cell = line.cells[base]
             peak = peak_of(machine, cell.dtype or "float32")
             ratio = line.cells[index].ratio
             if ratio and cell.intensity and bandwidth and peak and bandwidth.per_second and peak.per_second:
                 ridge = peak.per_second / bandwidth.per_second
-                ratios["memory" if cell.intensity < ridge else "arithmetic"].append(ratio)
+                ratios["memory" if cell.intensity < ridge else "compute"].append(ratio)
         parts = [
-            f"steps limited by {limit} there at × {formats.ratio(statistics.median(values))} of its rate "
-            f"(median of {len(values)})"
+            f"steps that are {limit}-bound on {labels[base]} at {formats.ratio(statistics.median(values))} times that "
+            f"rate (median of {formats.plural(len(values), 'step')})"
             for limit, values in ratios.items()
             if len(values) >= FEW
         ]
         if parts:
-            text = f"Among steps with a clear difference from {labels[base]}, {label} ran {', and '.join(parts)}."
+            text = f"Of the steps with a clear difference, {label} ran {', and '.join(parts)}."
             yield Sentence(text, RATE.key)
 
 
@@ -161,9 +164,10 @@ def _memory(comparison: Comparison) -> Iterator[Sentence]:
         yield Sentence(f"{len(differ)} of {len(steps)} steps {text}." if differ else f"{same}.", MEMORY.key)
 
 
-def _named(line: Line) -> str:
+def _named(line: Line, titles: Mapping[str, str] | None = None) -> str:
     if line.where == "section":
-        return line.code.removesuffix("()")
+        name = line.code.removesuffix("()")
+        return f"“{formats.one_line(prose.plain_text(titles[name]), 80)}”" if titles and name in titles else name
     return f"“{formats.one_line(line.code, 60)}”" + (f", line {line.line}," if line.line else "")
 
 

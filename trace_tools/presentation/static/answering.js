@@ -11,27 +11,30 @@
 
   document.querySelectorAll(".ask").forEach((box) => {
     const { kind, right, within, unit, slips } = JSON.parse(box.dataset.answer);
-    const answered = stored(`asked ${box.dataset.asked}`);
+    const answered = storedHere(`answer ${box.dataset.asked}`, box), before = answered.get();
     const verdict = element("output", { className: "verdict" });
     verdict.role = "status";
     const solution = box.querySelector(".solution");
-    const judge = (state, words) => {
+    const judge = (state, words, answer = "yes") => {
       box.classList.toggle("right", state === "right");
       box.classList.toggle("wrong", state === "wrong");
       verdict.innerHTML = words;  // the lecture's text, written by the renderer
       if (state !== "right") return;
-      answered.set("right");
-      for (const fold of [solution, box.nextElementSibling]) if (fold?.matches("details")) fold.open = true;
+      answered.set(answer);
+      solution.open = true;
+      if (box.nextElementSibling?.matches(".waits")) box.nextElementSibling.open = true;
     };
+    let again = kind === "text";  // whether the answer that was right is right on this page, where numbers may differ
     const answering = element("div", { className: "answering" });
     if (kind === "choice") {
       const list = box.querySelector(".choices");
       const group = element("fieldset", {}, element("legend", { className: "hidden", textContent: "Your answer" }));
       [...list.children].forEach((item) => {
         const button = element("input", { type: "radio", name: box.id, value: item.dataset.choice });
+        if (button.value === before) { button.checked = true; again = before === right; }
         button.addEventListener("change", () => {
           const known = slips.find(([slip]) => slip === item.dataset.choice);
-          if (item.dataset.choice === right) judge("right", "✓ Right.");
+          if (item.dataset.choice === right) judge("right", "✓ Right.", right);
           else judge("wrong", known ? `✗ ${known[1]}` : "✗ Not this one.");
         });
         const shown = element("span", {});
@@ -43,15 +46,17 @@
     } else if (kind === "number") {
       const field = element("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14 });
       field.inputMode = unit ? "text" : "decimal";
+      const enough = within ? `: within ${Number((100 * within).toPrecision(3))}% is right.` : ": the exact number is right.";
+      if (before) { field.value = before; again = near(parsed(before, unit), right[0], right[1], within); }
       const check = () => {
         if (!field.value.trim()) return;
         const value = parsed(field.value, unit);
         const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
-        if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4, 40× or 12%.");
-        else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.");
+        if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%.");
+        else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
         else if (known) judge("wrong", `✗ ${known[1]}`);
         else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-          ? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : within ? `✗ Close. Right is within ${Number((100 * within).toPrecision(3))}%.` : "✗ Close, but not close enough.");
+          ? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : `✗ Close, but not close enough${enough}`);
       };
       field.addEventListener("focus", () => field.select());
       field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
@@ -64,12 +69,6 @@
       solution.append(element("div", { className: "answering" }, button, verdict));
     }
     if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-    if (answered.get()) {
-      box.classList.add("right");
-      verdict.textContent = "✓ Answered earlier.";
-      const field = box.querySelector(".answering input[type=text]"), choice = box.querySelector(`input[value="${CSS.escape(right)}"]`);
-      if (field) field.value = Number(right[0].toPrecision(4));
-      if (choice) choice.checked = true;
-    }
+    if (before) verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, where another answer was right.";
   });
 })();

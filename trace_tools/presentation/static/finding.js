@@ -10,8 +10,8 @@ const lookUp = (() => {
   const SHOWN = 60, BEFORE = 50, AROUND = 170;
   const ABOVE = 0.9, NEAR = 60;  // weight of a match in the heading above; characters
   const CODE = ["code", "claim", "failed"];
-  // A line that binds names: an assignment, a loop, a function or class, an import.
-  const BINDS = /^(?:async )?(?:def|class) (\w+)|^((?:[\w.]+, )*[\w.]+)(?:: [^=]+)? [-+*/@%&|^]?=(?!=)|^(?:async )?for ([\w, ]+) in |^(?:from .+ )?import ([\w., ]+)/;
+  // A line that binds names: an assignment, a loop, a function or class.
+  const BINDS = /^(?:async )?(?:def|class) (\w+)|^((?:[\w.]+, )*[\w.]+)(?:: [^=]+)? [-+*/@%&|^]?=(?!=)|^(?:async )?for ([\w, ]+) in /;
   const $ = (id) => document.getElementById(id);
   const dialog = $("search"), field = $("search-for"), list = $("search-found"), said = $("search-said");
   const folder = dialog.dataset.folder;  // of the searched pages
@@ -26,8 +26,9 @@ const lookUp = (() => {
       let nth = 0;
       const anchor = anchors[at].includes("#") ? anchors[at].replace(/#/g, () => (nth++ ? last[at] : first[at])) : anchors[at];
       const names = CODE.includes(kinds[at]) ? namesIn(text, also[at]) : kinds[at] === "text" && also[at] ? also[at].split(", ") : [];
-      const fresh = names.filter((name) => !bound.has(`${places[at]} ${name}`));
-      for (const name of fresh) bound.add(`${places[at]} ${name}`);
+      const of = kinds[at] === "text" ? "" : places[at];  // a term is introduced once in the lecture, a name once on a page
+      const fresh = names.filter((name) => !bound.has(`${of} ${name}`));
+      for (const name of fresh) bound.add(`${of} ${name}`);
       const [page, title] = packed.pages[places[at]], address = folder + page;
       return { kind: kinds[at], address, title, anchor, text, also: also[at], under: under[at], fresh };
     });
@@ -35,7 +36,7 @@ const lookUp = (() => {
   };
   const namesIn = (text, also) => {
     const found = BINDS.exec(text);
-    const names = found ? (found[1] ?? found[2] ?? found[3] ?? found[4]).split(/[, ]+/) : [];
+    const names = found ? (found[1] ?? found[2] ?? found[3]).split(/[, ]+/) : [];
     return [...names, ...(also ? also.split(", ") : [])];
   };
   const inReport = () => {  // the headings and rows of this page, if it is a report
@@ -55,7 +56,7 @@ const lookUp = (() => {
 
   // --- finding ---
 
-  const SMALL = /^(?:an?|and|are|at|can|do|does|for|how|in|is|it|many|much|of|on|the|to|what|when|which|why|with)$/i;
+  const SMALL = /^(?:an?|and|are|as|at|be|by|can|do(?:es)?|for|from|get|go|has|have|how|i|if|in|is|it|its|many|me|much|my|need|not|of|on|or|our|should|so|than|that|the|there|this|to|use|was|we|what|when|where|which|why|will|with|you|your)$/i;
   const stem = (word) => (/^[a-z]{5,}$/i.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/i, "") : word);
   const escaped = (words) => words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/[-_\s]+/g, "[-_\\s]+");
   const loosely = (word) => {  // as written, or with another ending
@@ -84,7 +85,7 @@ const lookUp = (() => {
       best = Math.max(best, !begins ? 1 : !ends ? 2 : WORD.test(before) || WORD.test(after) ? 3 : 4);
       if (best === 4) break;
     }
-    return plain.length === 1 && best < 3 && LETTER.test(plain) ? 0 : best;  // a single letter inside a word is no match
+    return best < (plain.length === 1 && LETTER.test(plain) ? 3 : plain.length < 4 ? 2 : 1) ? 0 : best;  // short words match only at a beginning
   };
   const isNear = (text, wanted) => {  // whether all terms occur within about a line
     const places = wanted.map(({ pattern }) => [...text.matchAll(pattern)].map(({ index }) => index));
@@ -111,9 +112,9 @@ const lookUp = (() => {
       const names = Math.max(0, ...entry.fresh.map((name) => (wanted.length === 1 ? likeness(name, wanted[0].plain) : spelt(name) === asked ? 1 : 0)));
       const weight = Math.max(WEIGHTS[entry.kind], WEIGHTS.name * names);
       const together = wanted.length < 2 ? 1 : whole.test(entry.text) ? 1.5 : Math.min(...found) <= ABOVE || isNear(entry.text, wanted) ? 1 : 0.6;
-      return weight * sum * met ** 1.5 * together * (entry.address === here ? 1.05 : 1);  // entries with all terms come first
+      return weight * sum * met ** 3 * together * (entry.address === here ? 1.05 : 1);  // entries with all terms come first
     };
-    const found = entries.map((entry, at) => ({ entry, at, score: rate(entry, matches[at]) })).filter(({ score }) => score > 0);
+    const found = entries.map((entry, at) => ({ entry, at, score: rate(entry, matches[at]), missed: wanted.filter((_, nth) => !matches[at][nth]) })).filter(({ score }) => score > 0);
     return found.sort((a, b) => b.score - a.score || a.at - b.at);
   };
 
@@ -179,7 +180,8 @@ const lookUp = (() => {
     list.replaceChildren(...found.slice(0, SHOWN).map((one, place) => option(one, wanted, place)));
     const told = !wanted.length ? "" : found.length > SHOWN ? `${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`
       : found.length ? `${found.length} ${found.length === 1 ? "result" : "results"}.` : "No results.";
-    said.textContent = [told, reach].filter(Boolean).join(" ");
+    const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
+    said.textContent = [told, missed.length ? `No place has all words; the first lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
     field.ariaExpanded = String(list.children.length > 0);
     list.hidden = !list.children.length;
     activate(0);

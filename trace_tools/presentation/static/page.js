@@ -1,4 +1,4 @@
-// The theme, and folding: below a question until it is answered, deeper parts, and all of it open for an address or for print.
+// The theme, and unfolding parts for an address or for printing.
 "use strict";
 const reveal = (element) => {
   for (let box = element; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
@@ -23,7 +23,7 @@ const unpack = async (text) => {
 };
 const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
 const table = ({ of, at }) => sums(at).map((place) => of[place]);
-// What a reader did is stored for this lecture, or for this page of it: all pages of `file://` may share one storage.
+// What a reader did is stored for this lecture: several may share one storage.
 const stored = (name, of = document.querySelector(".bar .home").textContent) => {
   const key = `${of} ${name}`;
   return {
@@ -33,7 +33,11 @@ const stored = (name, of = document.querySelector(".bar .home").textContent) => 
 };
 const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
 const printsCore = stored("print", "all lectures:");  // "core", or all
-const storedHere = (name) => stored(`${document.querySelector("main > h1")?.textContent} ${name}`);
+// The same for the section of an element, whatever its number.
+const storedHere = (name, element) => {
+  const page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
+  return stored(`${(element.closest(".part")?.id ?? page).replace(/^\d+-/, "")} ${name}`);
+};
 // A choice among names, in the address and for the pages that follow: "?compare=cpu&bounds=H100". The address counts.
 const addressed = (name, names) => ({
   get: () => {
@@ -156,72 +160,21 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
 
   const contents = document.querySelector(".contents > details");
   if (contents && matchMedia("(max-width: 1100px)").matches) contents.open = false;
-  // On paper all is open, and the answers are at the end of their section.
-  const answers = [];
+  // Paper has all parts open; the screen then has them as before.
+  const closed = [], opened = [];
   addEventListener("beforeprint", () => {
-    const onlyCore = printsCore.get() === "core";
-    document.querySelectorAll("details:is(.called, .claimed, .deeper, .next, .unran, .grids)").forEach((box) => { box.open = !(onlyCore && box.matches(".deeper")); });
-    const parts = document.querySelectorAll("main > .part");
-    for (const part of parts.length ? parts : document.querySelectorAll("main")) {
-      const list = document.createElement("ol"), heading = document.createElement("h2"), box = document.createElement("section");
-      part.querySelectorAll(".ask").forEach((question, place) => {
-        const answer = document.createElement("li");
-        answer.append(...[...question.querySelector(".solution").cloneNode(true).children].filter((it) => !it.matches("summary, .answering")));
-        list.append(answer);
-        question.dataset.number = place + 1;
-      });
-      if (!list.children.length) continue;
-      heading.textContent = "Answers";
-      box.className = "answers";
-      box.append(heading, list);
-      const after = part.querySelector(":scope > .drawn, :scope > .back");
-      if (after) after.before(box); else part.append(box);
-      answers.push(box);
-    }
+    const core = printsCore.get() === "core", folds = "details:is(.called, .claimed, .deeper, .waits, .unran, .grids, .tools)";
+    closed.push(...document.querySelectorAll(`${folds}${core ? ":not(.deeper)" : ""}:not([open])`));
+    for (const box of closed) box.open = true;
+    opened.push(...(core ? document.querySelectorAll("details.deeper[open]") : []));
+    for (const box of opened) box.open = false;
   });
-  addEventListener("afterprint", () => answers.splice(0).forEach((box) => box.remove()));
-  // Deeper parts stay as the reader left them; what a link, the player or the slides opened is closed at the next visit.
-  const remembered = (box, name) => {
-    const left = storedHere(name);
-    if (left.get()) box.open = true;
-    box.firstElementChild.addEventListener("click", () => left.set(box.open ? "" : "open"));  // before it opens or closes
-  };
-  document.querySelectorAll("details.deeper").forEach((box) => remembered(box, box.querySelector("[id]").id));
-  // Think first: what follows a question, up to the next question or part, is folded until the reader answers or opens it.
-  const thinking = stored("think first", "all lectures:");
-  const following = (question) => {
-    const found = [];
-    for (let it = question.nextElementSibling; it && !it.matches(".ask, section, h2, h3, h4, h5, h6, .drawn"); it = it.nextElementSibling) found.push(it);
-    return found;
-  };
-  const fold = (question) => {
-    const pieces = following(question), box = document.createElement("details"), summary = document.createElement("summary");
-    if (!pieces.some((it) => !it.matches(".note"))) return;
-    box.className = "next";
-    summary.textContent = "Answer first, or show what follows";
-    question.after(box);
-    box.append(summary, ...pieces);
-    remembered(box, question.dataset.asked);
-    if (stored(`asked ${question.dataset.asked}`).get()) box.open = true;
-    question.addEventListener("click", ({ target }) => { if (target.closest(".solution > summary")) summary.click(); }, { once: true });
-  };
-  const questions = [...document.querySelectorAll(".ask")];
-  const choose = () => {
-    for (const box of document.querySelectorAll("details.next")) box.replaceWith(...[...box.children].slice(1));
-    if (thinking.get() !== "off") questions.forEach(fold);
-  };
-  choose();
-  const choice = document.createElement("button");
-  choice.type = "button";
-  choice.className = "thinking";
-  const name = () => { choice.textContent = thinking.get() === "off" ? "Fold what follows each question" : "Never fold what follows a question"; };
-  choice.addEventListener("click", () => { thinking.set(thinking.get() === "off" ? "" : "off"); choose(); name(); });
-  name();
-  questions[0]?.append(choice);
-  document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey, altKey }) => {
-    if (key !== "o" || ctrlKey || metaKey || altKey || !lettersAreKeys.get() || target.closest("input, textarea, select, dialog[open]")) return;
-    const bar = document.querySelector(".bar").getBoundingClientRect().bottom;
-    [...document.querySelectorAll("details.next:not([open]) > summary")].find((it) => it.checkVisibility() && it.getBoundingClientRect().top > bar)?.click();
+  addEventListener("afterprint", () => { for (const box of closed.splice(0)) box.open = false; for (const box of opened.splice(0)) box.open = true; });
+  // Deeper parts stay as the reader's own clicks left them.
+  document.querySelectorAll("details.deeper").forEach((box) => {
+    const own = storedHere(`deeper ${box.querySelector("[id]").id}`, box);
+    if (own.get()) box.open = true;
+    box.firstElementChild.addEventListener("click", () => own.set(box.open ? "" : "open"));  // the click changes it afterwards
   });
   addEventListener("hashchange", follow);
   follow();
@@ -235,22 +188,25 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   const again = document.getElementById("again");
   const title = document.querySelector("main > h1")?.textContent;
   if (again) {
-    try {
-      const { page, at, name } = JSON.parse(place.get());
-      if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
-        again.href = page + (at ? `#${at}` : "");
-        again.querySelector("small").textContent = name;
-        again.hidden = false;
-      }
-    } catch { /* no position yet, or no storage */ }
+    const { page, at, name } = JSON.parse(place.get() ?? "{}");
+    if ([...document.querySelectorAll("main a")].some((it) => it.getAttribute("href") === page)) {
+      again.href = page + (at ? `#${at}` : "");
+      again.querySelector("small").textContent = name;
+      again.hidden = false;
+    }
   } else if (document.querySelector(".contents [aria-current=page]")) {
-    let isRead = false;  // a glance at a page is not
-    setTimeout(() => { isRead = true; }, 8000);
-    for (const event of ["wheel", "keydown", "touchmove"]) addEventListener(event, () => { isRead = true; }, { once: true, passive: true });
+    // A glance is no reading: it takes some seconds in view, or scrolling.
+    let isRead = false, begun = 0, from = null;
+    const watch = () => { clearTimeout(begun); if (!document.hidden) begun = setTimeout(() => { isRead = true; }, 5000); };
+    watch();
+    document.addEventListener("visibilitychange", watch);
+    addEventListener("load", () => requestAnimationFrame(() => { from = scrollY; }));  // where the address led
+    addEventListener("scroll", () => { isRead ||= from !== null && Math.abs(scrollY - from) > innerHeight / 3; }, { passive: true });
     addEventListener("pagehide", () => {
-      const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2);
+      if (!isRead) return;
+      const passed = [...document.querySelectorAll("main h2[id], main h3[id]")].filter((it) => it.getBoundingClientRect().top < innerHeight / 2 && it.checkVisibility());
       const entry = { page: location.pathname.split("/").slice(-2).join("/"), at: passed.at(-1)?.id ?? "", name: title };
-      if (isRead) place.set(JSON.stringify(entry));
+      place.set(JSON.stringify(entry));
     });
   }
 })();

@@ -34,7 +34,7 @@
       ...packed,
       names: table(frames.name), of: frames.of, calls: frames.number, totals: frames.total,
       number: sums(stops.number), frame: sums(stops.frame), anchor: table(stops.anchor), line: sums(stops.line),
-      code: table(stops.code), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
+      code: table(stops.code), memory: table(stops.memory), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
       seen: { ...seen, stop: sums(seen.stop), name: table(seen.name), storage: table(seen.storage) },
       outputs: new Map(packed.outputs),
     };
@@ -57,8 +57,7 @@
 
   const play = (steps) => {
     const { seen } = steps, count = steps.number.length;
-    const asked = new Set();  // stops whose results the reader revealed, in predict mode
-    const modes = { animate: false, predict: false, notes: false };
+    const modes = { animate: false, notes: false };
     let here = -1, before = -1, part = 0;  // shown stop, previously shown stop, outputs shown of it (@animate)
     let marked = [];
     let hall = null;  // once loaded; `hall.on` while slides are shown
@@ -80,7 +79,7 @@
       const top = document.querySelector(".bar").getBoundingClientRect().bottom;
       for (const [anchor, stops] of steps.standing) {
         const box = $(anchor)?.getBoundingClientRect();
-        if (box && box.height && box.bottom > top) return stops[0];
+        if (box?.bottom > top && $(anchor).checkVisibility()) return stops[0];
       }
       return 0;
     };
@@ -105,10 +104,15 @@
       mark();
       drawRows();
     };
+    const contents = document.querySelector(".contents");
+    const open = (isOpen) => {  // the panel is above the contents, in their column
+      panel.hidden = !isOpen;
+      document.body.classList.toggle("stepping", isOpen);
+      if (contents) { if (isOpen) panel.append(contents); else panel.before(contents); }
+    };
     const show = (stop, output) => {
       part = output;
-      panel.hidden = false;
-      document.body.classList.add("stepping");
+      if (panel.hidden) open(true);
       stand(stop);
       if (modes.animate) uncoverPage();
       drawPanel();
@@ -118,8 +122,7 @@
       later();
     };
     const stop = () => {
-      panel.hidden = true;
-      document.body.classList.remove("stepping");
+      if (!panel.hidden) open(false);
       uncoverPage();
       drawRows();
     };
@@ -182,7 +185,7 @@
         alive.delete(anchor);
       }
       for (const [anchor, stop] of wanted) {
-        const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${isCovered(stop)} ${stop + (steps.inside[stop] ?? 0) < here}`;
+        const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${stop + (steps.inside[stop] ?? 0) < here}`;
         if (shown === key) continue;
         const row = $(anchor), told = old ?? make("div", "live");
         if (!row?.matches(".row")) continue;
@@ -204,7 +207,6 @@
       if (stop < 0) return [];
       const list = steps.executions.get(steps.same[stop]), told = [];
       if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
-      if (isCovered(stop)) return told;
       for (const entry of steps.seenAt.get(stop) ?? []) {
         if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
         told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
@@ -243,35 +245,6 @@
       for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
     };
 
-    // Predict mode: hide the notes and output of a line until the reader reveals them.
-    const coverPage = () => {
-      document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
-      document.querySelectorAll(".covered").forEach((covered) => covered.classList.remove("covered"));
-      if (!modes.predict) return;
-      for (const box of main.querySelectorAll(".beside, .under > pre")) {
-        const button = make("button", "cover", "What do you expect? Show");
-        button.type = "button";
-        box.classList.add("covered");
-        if (box.tagName === "PRE") box.before(button); else box.prepend(button);
-      }
-    };
-    const ask = (button) => {
-      const covered = button.closest(".covered") ?? button.nextElementSibling;
-      for (const stop of steps.standing.get(button.closest(".row")?.id) ?? []) asked.add(stop);
-      covered.classList.remove("covered");
-      button.remove();
-      drawRows();
-    };
-    const askHere = () => {
-      if (here < 0 || !modes.predict) return;
-      asked.add(here);
-      const row = $(steps.anchor[here]);
-      const under = row?.nextElementSibling?.matches(".under") ? row.nextElementSibling : null;
-      for (const button of [...(row?.querySelectorAll("button.cover") ?? []), ...(under?.querySelectorAll(":scope > button.cover") ?? [])]) ask(button);
-      drawPanel();
-      say(spoken());
-    };
-
     // --- the panel ---
 
     const isKnown = (entry, at) => {
@@ -289,7 +262,6 @@
       return found;
     };
     const isFresh = (entry) => (before >= 0 && before < here ? !isKnown(entry, before) : seen.stop[entry] === here);
-    const isCovered = (stop) => modes.predict && !asked.has(stop);
 
     const gridOf = (text) => {
       const grid = make("table", "grid");
@@ -304,20 +276,10 @@
       const place = seen.shared.indexOf(storage);
       return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
     };
-    const showButton = (stop) => {
-      const button = make("button", "cover", "Show");
-      button.type = "button";
-      button.dataset.stop = stop;
-      return button;
-    };
     const variable = (entry, change) => {
       const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);  // line breaks allowed in an expression
       const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("wbr"), part]).slice(1)));
       row.firstChild.scope = "row";
-      if (isCovered(seen.stop[entry])) {
-        row.append(make("td", "", showButton(seen.stop[entry])));
-        return row;
-      }
       const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
       if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
       const told = { alias: "written through another name" }[change] ?? change;
@@ -330,18 +292,18 @@
     const boxAt = (depth) => {
       if (boxes[depth]) return boxes[depth];
       const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
-      const empty = make("p", "where");
+      const from = make("p", "where");
       slider.type = "range";
       slider.min = 1;
       label.append(text, slider);
-      const box = make("section", "", title, label, empty, make("table", "vars", body));
-      const made = (boxes[depth] = { box, title, slider, label, text, empty, body, list: [] });
+      const box = make("section", "", title, from, label, make("table", "vars", body));
+      const made = (boxes[depth] = { box, title, slider, label, text, from, body, list: [] });
       slider.addEventListener("input", () => go(made.list[slider.value - 1]));
-      panel.append(box);
+      if (contents) contents.before(box); else panel.append(box);
       return made;
     };
     const drawFrame = ([frame, stop], depth, names, writes) => {
-      const { box, title, slider, label, text, empty, body } = boxAt(depth);
+      const { box, title, slider, label, text, from, body } = boxAt(depth);
       const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
       box.hidden = false;
       const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
@@ -350,9 +312,9 @@
       slider.max = list.length;
       slider.value = list.indexOf(stop) + 1;
       text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
-      empty.hidden = depth > 0 || names.size > 0;
       const caller = steps.of[frame];
-      if (!empty.hidden) empty.textContent = `${caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`}. No value was inspected in it so far.`;
+      from.hidden = depth > 0;  // the others say the line that they are at
+      from.textContent = caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`;
       const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
         return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -367,7 +329,7 @@
       const calls = stack(), names = calls.map(([frame]) => known(frame)), writes = new Set();
       for (const found of names) {
         for (const entry of found.values()) {
-          if (isFresh(entry) && seen.change[entry] % 8 === 3 && !isCovered(seen.stop[entry])) writes.add(seen.storage[entry]);
+          if (isFresh(entry) && seen.change[entry] % 8 === 3) writes.add(seen.storage[entry]);
         }
       }
       drawHead();
@@ -377,16 +339,26 @@
         body.replaceChildren();
       }
     };
+    const ASSIGNS = /^\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?(?:\s*,\s*\*?[A-Za-z_][\w.]*)*)\s*(?::[^=]*)?(?:[-+*/@%&|^]|\*\*|\/\/)?=(?!=)/;
+    const does = () => {  // one sentence: what the line did, beside the values below
+      const row = placeOf(here), code = steps.code[here] || (row?.matches(".row") ? row.querySelector(".code > code").textContent : "");
+      const calls = steps.inside[here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s+/g, "").split(",");
+      const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
+      const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
+      return [
+        calls ? `Calls: ${calls.toLocaleString("en")} ${calls === 1 ? "step" : "steps"} inside it.` : "",
+        unseen.length ? `Assigns ${unseen.join(" and ")}; ${unseen.length > 1 ? "their values were" : "its value was"} not inspected.` : "",
+        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
+        /^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
+      ].filter(Boolean).join(" ");
+    };
     const drawHead = () => {
-      const time = steps.time[here] ? ` · ${steps.time[here]}` : "";
-      const lines = [make("p", "where", `line ${steps.line[here]}${time}`)];
+      const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
+      const lines = [make("p", "where", `line ${steps.line[here]}${cost ? ` · ${cost}` : ""}`)];
       if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
-      const notes = steps.noted.get(here) ?? [];
-      if (notes.length && isCovered(here)) {
-        lines.push(showButton(here));
-      } else {
-        for (const [kind, text] of notes) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
-      }
+      const words = does();
+      if (words) lines.push(make("p", "", words));
+      for (const [kind, text] of steps.noted.get(here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
       head.replaceChildren(...lines);
     };
 
@@ -396,7 +368,6 @@
     const say = (text) => { $("step-said").textContent = text; };
     const spoken = () => {
       const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
-      if (isCovered(here)) return place;
       const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
       const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
       return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
@@ -413,7 +384,6 @@
       modes[name] = on;
       $(`mode-${name}`).checked = on;
       if (name === "notes") document.querySelectorAll("details.note").forEach((note) => { note.open = on; });
-      if (name === "predict") coverPage();
       if (name === "animate") { part = 0; uncoverPage(); }
       if (here >= 0 && !panel.hidden) drawPanel();
       drawRows();
@@ -421,7 +391,7 @@
     const toggle = (name) => {
       setMode(name, !modes[name]);
       try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
-      say(`${{ animate: "Reveal step by step", predict: "Predict first", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
+      say(`${{ animate: "Reveal step by step", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
     };
 
     // --- the slides ---
@@ -442,7 +412,7 @@
     // --- events ---
 
     const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
-    const letters = { A: () => toggle("animate"), Q: () => toggle("predict"), P: () => inHall(""), N: () => toggle("notes"), s: askHere,
+    const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => inHall(""), N: () => toggle("notes"), O: () => say(thinkFirst.showHere()),
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
       const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
@@ -450,10 +420,10 @@
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
       if (/^[a-z]$/i.test(key) && !lettersAreKeys.get()) return;
       if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
-      if (hall?.on && (hall.key(event) || !"?sq".includes(key.toLowerCase()))) return;
+      if (hall?.on && (hall.key(event) || key !== "?")) return;
       const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
       if ((arrow || key === "Home" || key === "End") && own) return;  // these keys move a slider or scroll a table
-      if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape", "s"].includes(key)) return;  // outside the player, these keys scroll
+      if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape"].includes(key)) return;  // outside the player, these keys scroll
       if (event.shiftKey && arrow) move({ ArrowRight: "j", ArrowLeft: "k" }[key] ?? KEYS[key]);
       else if (["h", "j", "k", "l", "u", "Home", "End"].includes(key) || arrow) move(KEYS[key] ?? key);
       else if (letter) letter();
@@ -461,8 +431,7 @@
       event.preventDefault();
     });
     document.addEventListener("click", (event) => {
-      const { target } = event, cover = target.closest("button.cover");
-      if (cover && panel.contains(cover)) { asked.add(Number(cover.dataset.stop)); drawPanel(); } else if (cover) ask(cover);
+      const { target } = event;
       const machine = target.closest(".seg a");
       if (machine && !panel.hidden) machine.hash = `#step-${steps.number[here]}`;
       const row = target.closest(".code") && !target.closest("a") && target.closest(".row");
@@ -489,18 +458,18 @@
     $("keys-close").addEventListener("click", () => $("keys").close());
     for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
 
-    const open = () => {  // go to the step in the address, or while stepping to its line
+    const follow = () => {  // go to the step in the address, or while stepping to its line
       const place = /^#(?:hall|presenter)\b.*/.exec(location.hash)?.[0];
       if (place || hall?.on) return inHall(place ?? location.hash);
       const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
       if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
       else if (addressed() !== undefined && !panel.hidden) go(addressed());
     };
-    addEventListener("hashchange", open);
+    addEventListener("hashchange", follow);
     matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another element scrolls
     $("player").hidden = $("step-done").hidden = false;
     try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
-    open();
+    follow();
   };
 
   // After the first paint. If the steps cannot be unpacked, the page works without a player.

@@ -42,24 +42,25 @@
   const choose = () => {
     draw();
     const chosen = boxes.filter((input) => input.checked).map((input) => encodeURIComponent(input.value));
-    const search = chosen.length < names.length ? `?machines=${chosen.join(",")}` : location.pathname;
-    try { history.replaceState(null, "", search + location.hash); } catch { /* a page that may not */ }
+    const rows = new URLSearchParams(location.search).get("rows"), search = [
+      ...(chosen.length < names.length ? [`machines=${chosen.join(",")}`] : []), ...(rows ? [`rows=${encodeURIComponent(rows)}`] : [])].join("&");
+    try { history.replaceState(null, "", (search ? `?${search}` : location.pathname) + location.hash); } catch { /* a page that may not */ }
   };
   document.querySelector("main h2").before(box);
   draw();
 })();
-// In the tables of all machines: only the rows with some words, whatever is folded.
+// Only the rows with some words, in all tables, whatever is folded. The words are in the address: ?rows=matmul
 (() => {
-  const rows = [...document.querySelectorAll(".whole table.side tbody tr")];
-  if (!rows.length) return;
+  if (!document.querySelector(".whole table.side")) return;
+  const rows = [...document.querySelectorAll("main table:is(.index, .side) tbody tr")];
   const words = rows.map((row) => row.textContent.toLowerCase());
-  const boxes = [...document.querySelectorAll(".whole, .whole .more")].filter((box) => box.querySelector("table.side"));
+  const boxes = [...document.querySelectorAll(".whole, .whole .more, main > .more, main > .scroll")].filter((box) => box.querySelector("tbody tr"));
   const line = document.createElement("p");
   line.className = "finder";
   line.innerHTML = '<label>Rows with <input type="search" autocomplete="off" spellcheck="false"></label> <output aria-live="polite"></output>';
   const [input, said] = [line.querySelector("input"), line.querySelector("output")];
   let before = null; // which boxes were open
-  input.addEventListener("input", () => {
+  const find = () => {
     const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let found = 0;
     rows.forEach((row, at) => {
@@ -68,17 +69,25 @@
     });
     if (asked.length) before ??= boxes.map((box) => box.open);
     for (const box of boxes) {
-      const some = [...box.querySelectorAll("table.side tbody tr")].some((row) => !row.hidden);
+      const some = [...box.querySelectorAll("tbody tr")].some((row) => !row.hidden);
       box.hidden = !some;
-      if (asked.length) box.open = some;
+      if (asked.length && box.matches("details")) box.open = some;
     }
     if (!asked.length && before) { boxes.forEach((box, at) => { box.open = before[at]; }); before = null; }
     said.textContent = asked.length ? `${found} of ${rows.length}` : "";
+  };
+  input.addEventListener("input", () => {
+    find();
+    const address = new URL(location.href);
+    if (input.value.trim()) address.searchParams.set("rows", input.value.trim()); else address.searchParams.delete("rows");
+    try { history.replaceState(null, "", address); } catch { /* a page that may not */ }
   });
-  document.querySelector(".whole").before(line);
+  document.querySelector("main h2").before(line);
+  input.value = new URLSearchParams(location.search).get("rows") ?? "";
+  if (input.value) find();
 })();
 // Filters, and jumping from one difference to the next (n, p), in a report on two traces.
-(() => {
+const compareLines = () => {
   const form = document.querySelector(".filters");
   if (!form) return;
   form.hidden = false;
@@ -164,4 +173,12 @@
   });
   addEventListener("beforeprint", () => document.querySelectorAll("details:is(.passage, .more, .whole)").forEach((box) => { box.open = true; }));
   count();
-})();
+};
+const deflated = document.querySelector("[data-packed]");
+if (deflated && typeof DecompressionStream !== "undefined") {
+  unpack(deflated.dataset.packed).then(([text]) => {
+    deflated.outerHTML = text;
+    compareLines();
+    if (location.hash) dispatchEvent(new HashChangeEvent("hashchange"));
+  });
+} else compareLines();
