@@ -225,10 +225,10 @@ def test_what_is_set_is_printed(opened: Any) -> None:
 
 
 def test_the_lecture_hall_stays_where_it_is_while_numbers_are_set(browser: Any, page: Path) -> None:
-    show(browser, page, at="#hall-4")
-    browser.implicitly_wait(5)
-    browser.find_element("css selector", ".explore.now")
-    browser.implicitly_wait(0)
+    show(browser, page, at="#hall-1")
+    until(lambda: bool(ask(browser, "document.getElementById('hall') !== null")))
+    while not ask(browser, "document.querySelector('.explore.now') !== null"):
+        press(browser, RIGHT)
     point = browser.find_element("css selector", ".explore.now .point")
     point.send_keys(RIGHT, RIGHT)
     type_in(browser, "GPUs", "512")

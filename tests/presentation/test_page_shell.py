@@ -45,7 +45,7 @@ def test_what_is_quoted_in_a_style_keeps_its_blanks() -> None:
 def test_a_script_beside_the_pages_brings_its_style() -> None:
     style, script = shared_script(HALL).split(";\n", 1)
     assert json.loads(style.removeprefix("hallStyle = ")).startswith("@media screen{.hall{")
-    assert script.startswith("const lectureHall = ") and len(shared_script(HALL)) < 24_000
+    assert script.startswith("const lectureHall = ") and len(shared_script(HALL)) < 30_000
     style, _ = shared_script(SECTION).split(";\n", 1)
     assert ".panel{" in json.loads(style.removeprefix("sectionStyle = "))
 

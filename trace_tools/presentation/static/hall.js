@@ -44,8 +44,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     let it = block;
     do {
       const before = it.previousElementSibling;
-      it = before?.matches("summary") && it.parentElement.matches(".next") ? it.parentElement : before;
-    } while (it?.matches(".listing, figure, .note, .next"));
+      it = before?.matches("summary") && it.parentElement.matches(".waits") ? it.parentElement : before;
+    } while (it?.matches(".listing, figure, .note, .waits"));
     return it?.matches(".prose") ? it : it?.matches(".ask") ? it.querySelector(".prose") : null;
   };
   const isDefinition = (listing) => Boolean(listing.closest(".called")?.id.startsWith("def-"));
