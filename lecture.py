@@ -225,7 +225,6 @@ REFERENCES = {
     },
     "bfloat16": {
         "url": ""
-        ""
         "https://cloud.google.com/blog/products/ai-machine-learning/bfloat16-the-secret-to-high-performance-on-cloud-tpus",
         "title": "BFloat16: The secret to high performance on Cloud TPUs",
         "authors": "Wang and Kanwar",
@@ -634,9 +633,7 @@ def how_to_read_a_page() -> None:
         "This lecture is a program. Each line shows the value that it computed, and ± or [a … b] if runs differed. A ✓ "
         "after an `assert` means that the claim held in every run. `f32[2, 3]` is a tensor, PyTorch's array, with its "
         "number format (fp32) and shape. `device()` is the GPU, or else the CPU. Capitals such as `H100_BF16` are "
-        "constants from the datasheet of NVIDIA's H100 GPU.\n\n"
-        "You learn *mechanics* (the bytes and operations behind a line), a *mindset* (count before you run) and "
-        "*intuition* (which cost dominates)."
+        "constants from the datasheet of NVIDIA's H100 GPU."
     )
 
 
@@ -749,7 +746,7 @@ def where_the_six_comes_from() -> None:
     """Where the 6 comes from"""
     text(
         "The *forward pass* computes the loss, the number that training makes small. The *backward pass* computes each "
-        "parameter's **gradient**: how the loss changes with it. Almost all of both is matrix multiplication. Forward, "
+        "parameter's **gradient**: how the loss changes with it. Forward, "
         "each parameter meets each token in a multiplication and an addition: 2 FLOPs. Backward has two such products, "
         "for the gradient of the weights and for that of the inputs: 4 FLOPs."
     )
@@ -1123,10 +1120,7 @@ def range_and_precision() -> None:
     assert torch.tensor(1 - 0.003).bfloat16().item() == 1 - 2**-8  # below 1 the steps are half as wide @hide
     assert torch.tensor(1 + 0.003).bfloat16().item() == 1  # @hide
     assert updated.half().item() == 1 + 2**-10  # @hide
-    text(
-        "So bf16 is for the numbers that are multiplied; weights that take small steps are kept in fp32. (More bits do "
-        "not cure every instability. Too large a learning rate diverges in fp64 as well.)"
-    )
+    text("So bf16 is for the numbers that are multiplied; weights that take small steps are kept in fp32.")
 
 
 def where_tensors_live() -> None:
@@ -2251,10 +2245,7 @@ def relative_error(found: Tensor, exact: Tensor) -> float:
 
 def model_flops_utilization() -> None:
     """MFU: achieved over promised"""
-    text(
-        "**Model FLOPs utilization** = FLOPs that the model needs / time / peak *of the number format*. (The lecture "
-        "knows no datasheet peak for a CPU, so it states none there.)"
-    )
+    text("**Model FLOPs utilization** = FLOPs that the model needs / time / peak *of the number format*.")
     answer = 6 * 8e9 * 8250 / H100_BF16  # @hide
     ask(
         "A model of 8B parameters trains in bf16 at 8,250 tokens/s on each H100. Which MFU is that?",
@@ -4123,7 +4114,7 @@ def tokens_on_disk() -> None:
     data_bytes = 1.4e12 * np.dtype(np.uint16).itemsize  # LLaMA's @hide
     assert data_bytes == 2.8e12 and np.iinfo(np.uint16).max >= 32_000  # @hide
     text(
-        "Such a file does not fit into memory, and it does not have to. A **memory-mapped** file looks like an array. "
+        "Such a file need not fit into memory. A **memory-mapped** file looks like an array. "
         "The operating system reads a page of it (often 4096 bytes) when the program touches it, and may drop the "
         "page again at any time:"
     )
@@ -7781,8 +7772,7 @@ def what_to_do_with_it() -> None:
     """What to do with it"""
     text(
         "**Before** a run, calculate: does it fit, and for how many days? **On the first steps**, count: $6ND$ FLOPs, "
-        "16 bytes per parameter? **While it runs**, measure the MFU: is memory, compute or network the limit? Change a "
-        "number in the lecture and run it again."
+        "16 bytes per parameter? **While it runs**, measure the MFU: is memory, compute or network the limit?"
     )
     for name in ("scaling book", "ultra-scale", "brrr", "transformer math"):
         link(**REFERENCES[name])

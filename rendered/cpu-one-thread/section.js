@@ -1,4 +1,4 @@
-sectionStyle = ".grid td.lit{background:var(--mark)}.storage.lit{text-decoration:underline}.row.lit > .code{box-shadow:inset 3px 0 0 var(--link)}.drawn a.lit rect,.drawn a.lit circle{stroke:var(--ink);stroke-width:2}.player{display:flex;gap:0.5rem;align-items:center;white-space:nowrap}body:not(.stepping) :is(#step-back,#step-now,#step-over,#step-end),.stepping .idle{display:none}.player output{color:var(--soft);font-variant-numeric:tabular-nums;min-width:8.5em;text-align:center}.player button:hover,#theme:hover{color:var(--ink);border-color:var(--soft)}#step-done{position:absolute;left:0;bottom:-1px;width:100%;height:2px;border:0;appearance:none;background:none}#step-done::-webkit-progress-bar{background:none}#step-done::-webkit-progress-value{background:var(--link)}#step-done::-moz-progress-bar{background:var(--link)}.stepping .row > .code code{cursor:pointer}.row.caller{background:color-mix(in srgb,var(--mark) 45%,transparent)}.row.current{box-shadow:inset 3px 0 var(--link)}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-1rem 0 var(--paper),calc(-1rem - 3px) 0 var(--link)}.current{scroll-margin-block:4rem 30vh}.stepping .wrap{grid-template-columns:clamp(16rem,24vw,23rem) minmax(0,1fr);max-width:99rem}.stepping .contents{display:none}.stepping main,.panel{touch-action:pan-y pinch-zoom}.panel{position:sticky;top:2.9rem;align-self:start;max-height:calc(100vh - 2.9rem);contain:layout paint style;overflow-y:auto;padding:1.2rem 0.9rem 2rem 1.25rem;border-right:1px solid var(--line);font:13px/1.5 var(--sans)}#step-said{position:fixed;top:0;margin:0}.panel p{margin:0.15rem 0;overflow-wrap:anywhere}.panel .where{color:var(--soft);font-variant-numeric:tabular-nums}.panel pre{font:12px/1.5 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;background:var(--code);margin:0.3rem 0;padding:0.3rem 0.5rem;max-height:12rem;overflow-y:auto}.panel .held{color:var(--ok)}.panel .failed{color:var(--bad);font-weight:600}.panel :is(.caught,.warning){color:var(--warn);background:none;border:0;padding:0;font-size:inherit}.panel h3{max-width:none;font:600 13px/1.4 var(--sans);margin:1rem 0 0.25rem;padding-top:0.6rem;border-top:1px solid var(--line)}.panel h3 code{font:600 12.5px/1.4 var(--mono)}.panel small{color:var(--soft);font-weight:400;font-size:11.5px}.turns{display:block;color:var(--soft);font-size:12px}.turns input{display:block;width:100%;margin:0.1rem 0 0.3rem;accent-color:var(--link)}.vars,.vars > tbody{display:block;font:12px/1.45 var(--mono)}.vars > tbody > tr{display:flex;flex-wrap:wrap;border-bottom:2px solid var(--paper);padding:0.18rem 0.35rem}.vars > tbody > tr > th{flex:0 1 auto;min-width:42%;padding:0 0.5rem 0 0;text-align:left;font-weight:400;color:var(--soft);overflow-wrap:break-word}.vars > tbody > tr > td{flex:1 1 7rem;min-width:0;padding:0;overflow-wrap:anywhere}.vars .grid{font-size:11px}.vars .storage,.vars small{display:block;font-size:11px}.vars :is(.new,.changed,.written){background:var(--mark);box-shadow:inset 3px 0 var(--link)}.vars :is(.new,.changed,.written) > th{color:var(--ink)}.vars .alias{background:color-mix(in srgb,var(--mark) 60%,transparent);box-shadow:inset 3px 0 var(--warn)}.vars .alias small{color:var(--warn)}.live > *{display:inline-block;padding-left:1.1em;text-indent:-1.1em;margin-right:0.9rem}.live :is(b,small){font-weight:400;color:var(--ink)}.live small{color:var(--soft)}.live .held{color:var(--ok)}.live .failed{color:var(--bad);font-weight:600}.live .caught{color:var(--warn);background:none;border:0;padding-block:0;margin-block:0;font:inherit}button.cover{font:12px/1.4 var(--sans);color:var(--link);background:var(--code);border:1px dashed var(--soft);border-radius:5px;padding:0.05rem 0.5rem;cursor:pointer}@media screen{.beside.alive{display:flex;justify-content:flex-start}.alive > :not(.live,.cover){display:none}.later{display:none !important}.covered > :not(.cover),pre.covered{visibility:hidden}.beside.covered{position:relative;align-items:flex-start;max-height:1.9rem;overflow:hidden}.beside.covered > .cover{position:absolute;left:0.8rem;top:0.15rem;white-space:nowrap}.row:first-child > .beside.covered > .cover{top:0.45rem}}@media screen and (min-width:801px){.beside.covered{height:0;max-height:none;min-height:100%}}/* as high as its line */\ndialog{font:14.5px/1.5 var(--sans);color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:9px;max-width:min(38rem,92vw);padding:1.2rem 1.5rem}dialog::backdrop{background:rgb(0 0 0 / 45%)}dialog h2{margin:0 0 0.4rem}dialog table{border-collapse:collapse}dialog th{text-align:left;font-weight:400;white-space:nowrap;padding:0.15rem 1.2rem 0.15rem 0;vertical-align:top}dialog fieldset{border:1px solid var(--line);border-radius:7px;margin:0.9rem 0}dialog label{display:block;padding:0.15rem 0}dialog button{font:inherit;padding:0.25rem 0.9rem;border:1px solid var(--soft);border-radius:7px;background:none;color:inherit;cursor:pointer}kbd{font:12px/1.3 var(--mono);border:1px solid var(--line);border-bottom-width:2px;border-radius:4px;padding:0.05rem 0.35rem;background:var(--code)}@media screen and (max-width:1100px){body.stepping{height:100dvh;display:grid;grid-template-rows:auto minmax(0,1fr);overflow:hidden}.stepping .wrap{display:grid;grid-template:minmax(0,1fr) auto / minmax(0,1fr);min-height:0;width:100%}.stepping main{overflow-y:auto;min-height:0}.stepping .panel{grid-row:2;position:static;max-height:36dvh;border:0;border-top:2px solid var(--line);padding:0.5rem 1.25rem 0.8rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:0 1.5rem;align-content:start}.panel .at{grid-column:1 / -1}.panel h3{margin-top:0.3rem;padding-top:0.4rem}.stepping .current{scroll-margin-block:1rem 3rem}}@media screen and (max-width:800px){.bar{gap:0.4rem}.player{gap:0.3rem}.player output{min-width:0;font-size:12px}.stepping .bar > :is(.home,.menu,#differing,#search-open,#theme),body:not(.stepping) #step-help,.idle{display:none}.stepping .player{flex:1;justify-content:space-between}.alive:has(> .live:empty){display:none}.player button{min-height:2.2rem;min-width:2.2rem}#hall-open span{display:none}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-0.5rem 0 var(--paper),calc(-0.5rem - 3px) 0 var(--link)}}@media print{.panel,.player,#step-done,.cover,.live{display:none}.row.current,.row.caller{background:none;box-shadow:none}}.machines{margin:0.6rem 0 0;padding:0;border:0;color:var(--soft);display:flex;flex-wrap:wrap;gap:0.1rem 1.3rem;align-items:center}.machines legend{float:left;padding:0;font-size:inherit}.machines label{cursor:pointer;min-height:24px}.machines input{accent-color:var(--link);vertical-align:-0.1em}.machines small{color:var(--soft)}.machines p{flex:1 0 100%;margin:0}#differing{display:flex;align-items:center;gap:0.3rem}#differing output{display:inline-block;min-width:7em;text-align:center;color:var(--soft);font-variant-numeric:tabular-nums;white-space:nowrap}.comparing{--margin:clamp(15rem,22vw,22rem)}.comparing .wrap{max-width:118rem}.comparing .called{--margin:clamp(13rem,20vw,20rem)}.comparing .listing > :is(.row,.heads){grid-template-columns:minmax(0,1fr) minmax(0,var(--margin)) repeat(var(--others),minmax(0,clamp(8.5rem,13vw,15rem)))}.heads{display:grid;font:600 11.5px/1.7 var(--sans);color:var(--soft);border-bottom:1px solid var(--line)}.heads span{padding:0.1rem 0.6rem;border-left:1px solid var(--line);overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.comparing .row > .code{grid-area:1 / 1}.comparing .row > .beside{grid-area:1 / 2}.other{grid-area:1 / var(--column);border-left:1px solid var(--line);padding:0 0.6rem;font-size:12px;color:var(--soft);min-width:0;overflow-wrap:anywhere}.other p{margin:0;padding-left:0.9em;text-indent:-0.9em;font:inherit}.other b{font-weight:400;color:var(--ink)}.other small{font-size:0.95em}.other .same,.other .absent{font-style:italic}.other p.differs,.other p.differs :is(b,small){color:var(--warn);font-weight:600}.other.differs{background:var(--warn-ground)}.row.differs{box-shadow:inset 3px 0 var(--warn)}.row.differs.current{box-shadow:inset 3px 0 var(--link)}.row:has(> .beside.covered) > .other{visibility:hidden}@media screen and (max-width:1500px){.comparing:not(.stepping) .wrap{grid-template-columns:minmax(0,1fr)}.comparing .contents{position:static;max-height:none;padding:0.6rem 1.25rem 0}.comparing .contents summary{display:list-item;cursor:pointer;color:var(--soft)}}@media screen and (min-width:801px){.comparing main{padding-left:1.5rem}}@media screen and (max-width:800px){.comparing .bar > .home,.comparing #hall-open{display:none}#differing{flex:1}#differing output{min-width:0;font-size:12px}.heads{display:none}.comparing .listing > .row{grid-template-columns:minmax(0,1fr)}.comparing .row > :is(.code,.beside){grid-area:auto}.other{grid-area:auto / 1 / auto / -1;border-left:3px solid var(--line);margin:0 1rem 0.3rem 0.8rem;padding:0 0.6rem;line-height:1.7}.other::before{content:attr(data-machine);font:600 11px/1.6 var(--sans)}.other.alike{display:none}.row.differs > .other.differs{border-color:var(--warn)}}@media print{.machines{display:none}.comparing{--margin:28%}.other{font-size:7.5pt}}.floor{border-left:2px dashed var(--soft);padding-left:0.5rem;font:italic 12px/1.5 var(--sans);color:var(--soft);grid-column:1 / -1;flex-basis:100%}#floors{max-width:68ch;font:13.5px/1.5 var(--sans);color:var(--soft)}.machines select{font:inherit;max-width:100%;color:var(--ink);background:var(--code);border:1px solid var(--line);border-radius:6px;padding:0.05rem 0.3rem}@media print{#floors{display:none}}.explore.awake{display:grid;grid-template:\"c c\" \"f a\" \"f s\" \"f t\" 1fr / minmax(14rem,17rem) minmax(0,1fr);gap:0 1.8rem}.explore.awake > figcaption{grid-area:c}.explore.awake > .answer{grid-area:a;min-height:4.6em}.explore.awake > .stage{grid-area:s}.explore.awake > .scroll{grid-area:t}.explore .controls{grid-area:f;font-size:14px}.explore .control{display:grid;grid-template-columns:minmax(0,1fr) fit-content(60%);gap:0 0.6rem;align-items:baseline;margin-bottom:0.5rem}.explore .control:has(select){grid-template-columns:minmax(0,1fr)}.explore .control > *{min-width:0;overflow-wrap:anywhere}.explore .own{margin-left:0.8rem}.explore [type=\"text\"],.explore select{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);border-radius:5px;padding:0.15rem 0.4rem;min-height:1.75rem}.explore [type=\"text\"]{width:6.5rem;text-align:right;font-variant-numeric:tabular-nums}.explore select{width:100%}.explore [aria-invalid=\"true\"]{border-color:var(--bad);outline-color:var(--bad)}.explore [type=\"range\"]{grid-column:1 / -1;width:100%;min-height:1.6rem;margin:0;accent-color:var(--link)}.explore .wrong{grid-column:1 / -1;color:var(--bad);font-size:13px}.explore .buttons{display:flex;flex-wrap:wrap;gap:0.5rem;margin:0.7rem 0 0.4rem}.explore button{font:inherit;padding:0.2rem 0.7rem;color:var(--link);background:none;border:1px solid var(--line);border-radius:6px;cursor:pointer}.explore .stage{position:relative;font:13px/1.3 var(--sans);margin:0.3rem 0 0.8rem}.explore .stage svg{display:block;max-width:100%;height:auto}.explore .dragged{cursor:ew-resize;touch-action:pan-y}.explore .point{position:absolute;width:24px;height:24px;margin:-12px;border-radius:50%;background:var(--s2);border:6px solid transparent;background-clip:padding-box}.explore text{fill:var(--ink);font:inherit;paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}.explore text.soft{fill:var(--soft)}.explore text.here{font-weight:600}.explore text.over{fill:var(--bad)}.explore rect{fill:var(--own)}.explore rect.faint{opacity:0.4}.explore path{fill:none;stroke:var(--line)}.explore path.curve{stroke:var(--s1);stroke-width:2.3;stroke-linejoin:round}.explore path.other{stroke:var(--soft);opacity:0.35}.explore path.guide{stroke:var(--s2);stroke-dasharray:3 3}.explore path.limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:4 3}@media screen{.explore.awake .given{display:none}}@media screen and (max-width:800px){.explore{padding:0.6rem 0.7rem;margin-inline:-0.4rem}.explore.awake{grid-template:\"c\" \"a\" \"s\" \"f\" \"t\" / minmax(0,1fr)}.explore.awake > .answer{min-height:6em}}@media screen{.hall main .explore{font-size:0.62em}.hall main .explore figcaption{font-size:1.1em}.hall main .explore .answer{font-size:1.35em}.hall main .explore :is(.controls,.stage){font-size:0.9em}.hall main .explore > .scroll{display:none}.hall main .explore .stage svg{max-height:none}}@media print{.explore.awake{grid-template:\"c\" \"a\" \"s\" \"t\" / minmax(0,1fr)}.explore .controls{display:none}.explore.awake > .answer{min-height:0}}";
+sectionStyle = ".grid td.lit{background:var(--mark)}.storage.lit{text-decoration:underline}.row.lit > .code{box-shadow:inset 3px 0 0 var(--link)}.drawn a.lit rect,.drawn a.lit circle{stroke:var(--ink);stroke-width:2}.player{display:flex;gap:0.5rem;align-items:center;white-space:nowrap}body:not(.stepping) :is(#step-back,#step-now,#step-over,#step-end),.stepping .idle{display:none}.player output{color:var(--soft);font-variant-numeric:tabular-nums;min-width:8.5em;text-align:center}.player button:hover,#theme:hover{color:var(--ink);border-color:var(--soft)}#step-done{position:absolute;left:0;bottom:-1px;width:100%;height:2px;border:0;appearance:none;background:none}#step-done::-webkit-progress-bar{background:none}#step-done::-webkit-progress-value{background:var(--link)}#step-done::-moz-progress-bar{background:var(--link)}.stepping .row > .code code{cursor:pointer}.row.caller{background:color-mix(in srgb,var(--mark) 45%,transparent)}.row.current{box-shadow:inset 3px 0 var(--link)}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-1rem 0 var(--paper),calc(-1rem - 3px) 0 var(--link)}.current{scroll-margin-block:4rem 30vh}.stepping .wrap{grid-template-columns:clamp(16rem,24vw,23rem) minmax(0,1fr);max-width:99rem}.panel .contents{position:static;max-height:none;padding:1rem 0 0;margin:1.5rem 0 0;border:0;border-top:1px solid var(--line);overflow:visible}.panel section:not(:has(tr,.turns:not([hidden]))) + section > h3{margin-top:0.3rem}.stepping main,.panel{touch-action:pan-y pinch-zoom}.panel{position:sticky;top:2.9rem;align-self:start;max-height:calc(100vh - 2.9rem);contain:layout paint style;overflow-y:auto;padding:1.2rem 0.9rem 2rem 1.25rem;border-right:1px solid var(--line);font:13px/1.5 var(--sans)}#step-said{position:fixed;top:0;margin:0}.panel p{margin:0.15rem 0;overflow-wrap:anywhere}.panel .where{color:var(--soft);font-variant-numeric:tabular-nums}.panel pre{font:12px/1.5 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;background:var(--code);margin:0.3rem 0;padding:0.3rem 0.5rem;max-height:12rem;overflow-y:auto}.panel .held{color:var(--ok)}.panel .failed{color:var(--bad);font-weight:600}.panel :is(.caught,.warning){color:var(--warn);background:none;border:0;padding:0;font-size:inherit}.panel h3{max-width:none;font:600 13px/1.4 var(--sans);margin:1rem 0 0.25rem;padding-top:0.6rem;border-top:1px solid var(--line)}.panel h3 code{font:600 12.5px/1.4 var(--mono)}.panel small{color:var(--soft);font-weight:400;font-size:11.5px}.turns{display:block;color:var(--soft);font-size:12px}.turns input{display:block;width:100%;margin:0.1rem 0 0.3rem;accent-color:var(--link)}.vars,.vars > tbody{display:block;font:12px/1.45 var(--mono)}.vars > tbody > tr{display:flex;flex-wrap:wrap;border-bottom:2px solid var(--paper);padding:0.18rem 0.35rem}.vars > tbody > tr > th{flex:0 1 auto;min-width:42%;padding:0 0.5rem 0 0;text-align:left;font-weight:400;color:var(--soft);overflow-wrap:break-word}.vars > tbody > tr > td{flex:1 1 7rem;min-width:0;padding:0;overflow-wrap:anywhere}.vars .grid{font-size:11px}.vars .storage,.vars small{display:block;font-size:11px}.vars :is(.new,.changed,.written){background:var(--mark);box-shadow:inset 3px 0 var(--link)}.vars :is(.new,.changed,.written) > th{color:var(--ink)}.vars .alias{background:color-mix(in srgb,var(--mark) 60%,transparent);box-shadow:inset 3px 0 var(--warn)}.vars .alias small{color:var(--warn)}.live > *{display:inline-block;padding-left:1.1em;text-indent:-1.1em;margin-right:0.9rem}.live :is(b,small){font-weight:400;color:var(--ink)}.live small{color:var(--soft)}.live .held{color:var(--ok)}.live .failed{color:var(--bad);font-weight:600}.live .caught{color:var(--warn);background:none;border:0;padding-block:0;margin-block:0;font:inherit}@media screen{.beside.alive{display:flex;justify-content:flex-start}.alive > :not(.live){display:none}.later{display:none !important}}dialog{font:14.5px/1.5 var(--sans);color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:9px;max-width:min(38rem,92vw);padding:1.2rem 1.5rem}dialog::backdrop{background:rgb(0 0 0 / 45%)}dialog h2{margin:0 0 0.4rem}dialog table{border-collapse:collapse}dialog th{text-align:left;font-weight:400;white-space:nowrap;padding:0.15rem 1.2rem 0.15rem 0;vertical-align:top}dialog fieldset{border:1px solid var(--line);border-radius:7px;margin:0.9rem 0}dialog label{display:block;padding:0.15rem 0}dialog button{font:inherit;padding:0.25rem 0.9rem;border:1px solid var(--soft);border-radius:7px;background:none;color:inherit;cursor:pointer}kbd{font:12px/1.3 var(--mono);border:1px solid var(--line);border-bottom-width:2px;border-radius:4px;padding:0.05rem 0.35rem;background:var(--code)}@media screen and (max-width:1100px){body.stepping{height:100dvh;display:grid;grid-template-rows:auto minmax(0,1fr);overflow:hidden}.stepping .wrap{display:grid;grid-template:minmax(0,1fr) auto / minmax(0,1fr);min-height:0;width:100%}.stepping main{overflow-y:auto;min-height:0}.stepping .panel{grid-row:2;position:static;max-height:36dvh;border:0;border-top:2px solid var(--line);padding:0.5rem 1.25rem 0.8rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:0 1.5rem;align-content:start}.panel .at{grid-column:1 / -1}.panel .contents{display:none}.panel h3{margin-top:0.3rem;padding-top:0.4rem}.stepping .current{scroll-margin-block:1rem 3rem}}@media screen and (max-width:800px){.bar{gap:0.4rem}.player{gap:0.3rem}.player output{min-width:0;font-size:12px}.stepping .bar > :is(.home,.menu,#differing,#search-open,#theme),body:not(.stepping) #step-help,.idle{display:none}.stepping .player{flex:1;justify-content:space-between}.alive:has(> .live:empty){display:none}.player button{min-height:2.2rem;min-width:2.2rem}#hall-open span{display:none}:is(.prose,figure,.note,.reference,h2,h3,h4,h5,h6).current{box-shadow:-0.5rem 0 var(--paper),calc(-0.5rem - 3px) 0 var(--link)}}@media print{.panel,.player,#step-done,.live{display:none}.row.current,.row.caller{background:none;box-shadow:none}}.machines{margin:0.6rem 0 0;padding:0;border:0;color:var(--soft);display:flex;flex-wrap:wrap;gap:0.1rem 1.3rem;align-items:center}.machines legend{float:left;padding:0;font-size:inherit}.machines label{cursor:pointer;min-height:24px}.machines input{accent-color:var(--link);vertical-align:-0.1em}.machines small{color:var(--soft)}.machines p{flex:1 0 100%;margin:0}#differing{display:flex;align-items:center;gap:0.3rem}#differing output{display:inline-block;min-width:7em;text-align:center;color:var(--soft);font-variant-numeric:tabular-nums;white-space:nowrap}.comparing{--margin:clamp(15rem,22vw,22rem)}.comparing .wrap{max-width:118rem}.comparing .called{--margin:clamp(13rem,20vw,20rem)}.comparing .listing > :is(.row,.heads){grid-template-columns:minmax(0,1fr) minmax(0,var(--margin)) repeat(var(--others),minmax(0,clamp(8.5rem,13vw,15rem)))}.heads{display:grid;font:600 11.5px/1.7 var(--sans);color:var(--soft);border-bottom:1px solid var(--line)}.heads span{padding:0.1rem 0.6rem;border-left:1px solid var(--line);overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.comparing .row > .code{grid-area:1 / 1}.comparing .row > .beside{grid-area:1 / 2}.other{grid-area:1 / var(--column);border-left:1px solid var(--line);padding:0 0.6rem;font-size:12px;color:var(--soft);min-width:0;overflow-wrap:anywhere}.other p{margin:0;padding-left:0.9em;text-indent:-0.9em;font:inherit}.other b{font-weight:400;color:var(--ink)}.other small{font-size:0.95em}.other .same,.other .absent{font-style:italic}.other p.differs,.other p.differs :is(b,small){color:var(--warn);font-weight:600}.other.differs{background:var(--warn-ground)}.row.differs{box-shadow:inset 3px 0 var(--warn)}.row.differs.current{box-shadow:inset 3px 0 var(--link)}@media screen and (max-width:1500px){.comparing:not(.stepping) .wrap{grid-template-columns:minmax(0,1fr)}.comparing .contents{position:static;max-height:none;padding:0.6rem 1.25rem 0}.comparing .contents summary{display:list-item;cursor:pointer;color:var(--soft)}}@media screen and (min-width:801px){.comparing main{padding-left:1.5rem}}@media screen and (max-width:800px){.comparing .bar > .home,.comparing #hall-open{display:none}#differing{flex:1}#differing output{min-width:0;font-size:12px}.heads{display:none}.comparing .listing > .row{grid-template-columns:minmax(0,1fr)}.comparing .row > :is(.code,.beside){grid-area:auto}.other{grid-area:auto / 1 / auto / -1;border-left:3px solid var(--line);margin:0 1rem 0.3rem 0.8rem;padding:0 0.6rem;line-height:1.7}.other::before{content:attr(data-machine);font:600 11px/1.6 var(--sans)}.other.alike{display:none}.row.differs > .other.differs{border-color:var(--warn)}}@media print{.machines{display:none}.comparing{--margin:28%}.other{font-size:7.5pt}}.floor{border-left:2px dashed var(--soft);padding-left:0.5rem;font:italic 12px/1.5 var(--sans);color:var(--soft);grid-column:1 / -1;flex-basis:100%}#floors{max-width:68ch;font:13.5px/1.5 var(--sans);color:var(--soft)}.machines select{font:inherit;max-width:100%;color:var(--ink);background:var(--code);border:1px solid var(--line);border-radius:6px;padding:0.05rem 0.3rem}@media print{#floors{display:none}}.explore.awake{display:grid;grid-template:\"c c\" \"f a\" \"f s\" \"f t\" 1fr / minmax(14rem,17rem) minmax(0,1fr);gap:0 1.8rem}.explore.awake > figcaption{grid-area:c}.explore.awake > .answer{grid-area:a;min-height:4.6em}.explore.awake > .stage{grid-area:s}.explore.awake > .scroll{grid-area:t}.explore .controls{grid-area:f;font-size:14px}.explore .control{display:grid;grid-template-columns:minmax(0,1fr) fit-content(60%);gap:0 0.6rem;align-items:baseline;margin-bottom:0.5rem}.explore .control:has(select){grid-template-columns:minmax(0,1fr)}.explore .control > *{min-width:0;overflow-wrap:anywhere}.explore .own{margin-left:0.8rem}.explore [type=\"text\"],.explore select{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);border-radius:5px;padding:0.15rem 0.4rem;min-height:1.75rem}.explore [type=\"text\"]{width:6.5rem;text-align:right;font-variant-numeric:tabular-nums}.explore select{width:100%}.explore [aria-invalid=\"true\"]{border-color:var(--bad);outline-color:var(--bad)}.explore [type=\"range\"]{grid-column:1 / -1;width:100%;min-height:1.6rem;margin:0;accent-color:var(--link)}.explore .wrong{grid-column:1 / -1;color:var(--bad);font-size:13px}.explore .buttons{display:flex;flex-wrap:wrap;gap:0.5rem;margin:0.7rem 0 0.4rem}.explore button{font:inherit;padding:0.2rem 0.7rem;color:var(--link);background:none;border:1px solid var(--line);border-radius:6px;cursor:pointer}.explore .stage{position:relative;font:13px/1.3 var(--sans);margin:0.3rem 0 0.8rem}.explore .stage svg{display:block;max-width:100%;height:auto}.explore .dragged{cursor:ew-resize;touch-action:pan-y}.explore .point{position:absolute;width:24px;height:24px;margin:-12px;border-radius:50%;background:var(--s2);border:6px solid transparent;background-clip:padding-box}.explore text{fill:var(--ink);font:inherit;paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}.explore text.soft{fill:var(--soft)}.explore text.here{font-weight:600}.explore text.over{fill:var(--bad)}.explore rect{fill:var(--own)}.explore rect.faint{opacity:0.4}.explore path{fill:none;stroke:var(--line)}.explore path.curve{stroke:var(--s1);stroke-width:2.3;stroke-linejoin:round}.explore path.other{stroke:var(--soft);opacity:0.35}.explore path.guide{stroke:var(--s2);stroke-dasharray:3 3}.explore path.limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:4 3}@media screen{.explore.awake .given{display:none}}@media screen and (max-width:800px){.explore{padding:0.6rem 0.7rem;margin-inline:-0.4rem}.explore.awake{grid-template:\"c\" \"a\" \"s\" \"f\" \"t\" / minmax(0,1fr)}.explore.awake > .answer{min-height:6em}}@media screen{.hall main .explore{font-size:0.62em}.hall main .explore figcaption{font-size:1.1em}.hall main .explore .answer{font-size:1.35em}.hall main .explore :is(.controls,.stage){font-size:0.9em}.hall main .explore > .scroll{display:none}.hall main .explore .stage svg{max-height:none}}@media print{.explore.awake{grid-template:\"c\" \"a\" \"s\" \"t\" / minmax(0,1fr)}.explore :is(.controls,.point){display:none}.explore{break-inside:auto}.explore .stage{break-inside:avoid}.explore.awake > .answer{min-height:0}}";
 for (const code of document.querySelectorAll(".code > code")) {
 const blanks = /^ */.exec(code.textContent)[0].length;
 if (blanks && code.textContent.length > 44) code.style.setProperty("--in", `${Math.min(blanks, 12) + 4}ch`);
@@ -78,7 +78,7 @@ const columns = {
 ...packed,
 names: table(frames.name), of: frames.of, calls: frames.number, totals: frames.total,
 number: sums(stops.number), frame: sums(stops.frame), anchor: table(stops.anchor), line: sums(stops.line),
-code: table(stops.code), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
+code: table(stops.code), memory: table(stops.memory), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
 seen: { ...seen, stop: sums(seen.stop), name: table(seen.name), storage: table(seen.storage) },
 outputs: new Map(packed.outputs),
 };
@@ -100,8 +100,7 @@ return columns;
 };
 const play = (steps) => {
 const { seen } = steps, count = steps.number.length;
-const asked = new Set();
-const modes = { animate: false, predict: false, notes: false };
+const modes = { animate: false, notes: false };
 let here = -1, before = -1, part = 0;
 let marked = [];
 let hall = null;  // once loaded; `hall.on` while slides are shown
@@ -120,7 +119,7 @@ if (addressed() !== undefined) return addressed();
 const top = document.querySelector(".bar").getBoundingClientRect().bottom;
 for (const [anchor, stops] of steps.standing) {
 const box = $(anchor)?.getBoundingClientRect();
-if (box && box.height && box.bottom > top) return stops[0];
+if (box?.bottom > top && $(anchor).checkVisibility()) return stops[0];
 }
 return 0;
 };
@@ -143,10 +142,15 @@ here = stop;
 mark();
 drawRows();
 };
+const contents = document.querySelector(".contents");
+const open = (isOpen) => {
+panel.hidden = !isOpen;
+document.body.classList.toggle("stepping", isOpen);
+if (contents) { if (isOpen) panel.append(contents); else panel.before(contents); }
+};
 const show = (stop, output) => {
 part = output;
-panel.hidden = false;
-document.body.classList.add("stepping");
+if (panel.hidden) open(true);
 stand(stop);
 if (modes.animate) uncoverPage();
 drawPanel();
@@ -156,8 +160,7 @@ scroll();
 later();
 };
 const stop = () => {
-panel.hidden = true;
-document.body.classList.remove("stepping");
+if (!panel.hidden) open(false);
 uncoverPage();
 drawRows();
 };
@@ -215,7 +218,7 @@ if (told.nextElementSibling) told.remove(); else told.parentElement.remove();
 alive.delete(anchor);
 }
 for (const [anchor, stop] of wanted) {
-const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${isCovered(stop)} ${stop + (steps.inside[stop] ?? 0) < here}`;
+const [shown, old] = alive.get(anchor) ?? [], key = `${stop} ${stop + (steps.inside[stop] ?? 0) < here}`;
 if (shown === key) continue;
 const row = $(anchor), told = old ?? make("div", "live");
 if (!row?.matches(".row")) continue;
@@ -237,7 +240,6 @@ const toldOf = (stop) => {
 if (stop < 0) return [];
 const list = steps.executions.get(steps.same[stop]), told = [];
 if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
-if (isCovered(stop)) return told;
 for (const entry of steps.seenAt.get(stop) ?? []) {
 if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
 told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
@@ -273,33 +275,6 @@ if (!pieces) arrange();
 const until = modes.animate && !panel.hidden ? here + part / 1000 : Infinity;
 for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
 };
-const coverPage = () => {
-document.querySelectorAll("button.cover:not(.panel *)").forEach((button) => button.remove());
-document.querySelectorAll(".covered").forEach((covered) => covered.classList.remove("covered"));
-if (!modes.predict) return;
-for (const box of main.querySelectorAll(".beside, .under > pre")) {
-const button = make("button", "cover", "What do you expect? Show");
-button.type = "button";
-box.classList.add("covered");
-if (box.tagName === "PRE") box.before(button); else box.prepend(button);
-}
-};
-const ask = (button) => {
-const covered = button.closest(".covered") ?? button.nextElementSibling;
-for (const stop of steps.standing.get(button.closest(".row")?.id) ?? []) asked.add(stop);
-covered.classList.remove("covered");
-button.remove();
-drawRows();
-};
-const askHere = () => {
-if (here < 0 || !modes.predict) return;
-asked.add(here);
-const row = $(steps.anchor[here]);
-const under = row?.nextElementSibling?.matches(".under") ? row.nextElementSibling : null;
-for (const button of [...(row?.querySelectorAll("button.cover") ?? []), ...(under?.querySelectorAll(":scope > button.cover") ?? [])]) ask(button);
-drawPanel();
-say(spoken());
-};
 const isKnown = (entry, at) => {
 const stop = seen.stop[entry];
 return seen.change[entry] >= 8 ? stop <= at : stop === at || (stop < at && stop + steps.inside[stop] < at);
@@ -315,7 +290,6 @@ else found.set(seen.name[entry], entry);
 return found;
 };
 const isFresh = (entry) => (before >= 0 && before < here ? !isKnown(entry, before) : seen.stop[entry] === here);
-const isCovered = (stop) => modes.predict && !asked.has(stop);
 const gridOf = (text) => {
 const grid = make("table", "grid");
 for (const line of text.split("\n")) grid.append(make("tr", "", ...line.split("\t").map((cell) => make("td", "", cell))));
@@ -329,20 +303,10 @@ const labelled = (storage) => {
 const place = seen.shared.indexOf(storage);
 return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
 };
-const showButton = (stop) => {
-const button = make("button", "cover", "Show");
-button.type = "button";
-button.dataset.stop = stop;
-return button;
-};
 const variable = (entry, change) => {
 const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);
 const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("wbr"), part]).slice(1)));
 row.firstChild.scope = "row";
-if (isCovered(seen.stop[entry])) {
-row.append(make("td", "", showButton(seen.stop[entry])));
-return row;
-}
 const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
 if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
 const told = { alias: "written through another name" }[change] ?? change;
@@ -354,18 +318,18 @@ const boxes = [];
 const boxAt = (depth) => {
 if (boxes[depth]) return boxes[depth];
 const title = make("h3"), slider = make("input"), label = make("label", "turns"), text = make("span"), body = make("tbody");
-const empty = make("p", "where");
+const from = make("p", "where");
 slider.type = "range";
 slider.min = 1;
 label.append(text, slider);
-const box = make("section", "", title, label, empty, make("table", "vars", body));
-const made = (boxes[depth] = { box, title, slider, label, text, empty, body, list: [] });
+const box = make("section", "", title, from, label, make("table", "vars", body));
+const made = (boxes[depth] = { box, title, slider, label, text, from, body, list: [] });
 slider.addEventListener("input", () => go(made.list[slider.value - 1]));
-panel.append(box);
+if (contents) contents.before(box); else panel.append(box);
 return made;
 };
 const drawFrame = ([frame, stop], depth, names, writes) => {
-const { box, title, slider, label, text, empty, body } = boxAt(depth);
+const { box, title, slider, label, text, from, body } = boxAt(depth);
 const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
 box.hidden = false;
 const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
@@ -374,9 +338,9 @@ label.hidden = list.length < 2;
 slider.max = list.length;
 slider.value = list.indexOf(stop) + 1;
 text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
-empty.hidden = depth > 0 || names.size > 0;
 const caller = steps.of[frame];
-if (!empty.hidden) empty.textContent = `${caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`}. No value was inspected in it so far.`;
+from.hidden = depth > 0;
+from.textContent = caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`;
 const rank = ["alias", ""], told = [...names.values()].map((entry) => {
 const storage = seen.storage[entry];
 return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -391,7 +355,7 @@ const drawPanel = () => {
 const calls = stack(), names = calls.map(([frame]) => known(frame)), writes = new Set();
 for (const found of names) {
 for (const entry of found.values()) {
-if (isFresh(entry) && seen.change[entry] % 8 === 3 && !isCovered(seen.stop[entry])) writes.add(seen.storage[entry]);
+if (isFresh(entry) && seen.change[entry] % 8 === 3) writes.add(seen.storage[entry]);
 }
 }
 drawHead();
@@ -401,23 +365,32 @@ box.hidden = true;
 body.replaceChildren();
 }
 };
+const ASSIGNS = /^\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?(?:\s*,\s*\*?[A-Za-z_][\w.]*)*)\s*(?::[^=]*)?(?:[-+*/@%&|^]|\*\*|\/\/)?=(?!=)/;
+const does = () => {
+const row = placeOf(here), code = steps.code[here] || (row?.matches(".row") ? row.querySelector(".code > code").textContent : "");
+const calls = steps.inside[here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s+/g, "").split(",");
+const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
+const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
+return [
+calls ? `Calls: ${calls.toLocaleString("en")} ${calls === 1 ? "step" : "steps"} inside it.` : "",
+unseen.length ? `Assigns ${unseen.join(" and ")}; ${unseen.length > 1 ? "their values were" : "its value was"} not inspected.` : "",
+row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
+/^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
+].filter(Boolean).join(" ");
+};
 const drawHead = () => {
-const time = steps.time[here] ? ` · ${steps.time[here]}` : "";
-const lines = [make("p", "where", `line ${steps.line[here]}${time}`)];
+const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
+const lines = [make("p", "where", `line ${steps.line[here]}${cost ? ` · ${cost}` : ""}`)];
 if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
-const notes = steps.noted.get(here) ?? [];
-if (notes.length && isCovered(here)) {
-lines.push(showButton(here));
-} else {
-for (const [kind, text] of notes) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
-}
+const words = does();
+if (words) lines.push(make("p", "", words));
+for (const [kind, text] of steps.noted.get(here) ?? []) lines.push(make(kind === "printed" ? "pre" : "p", kind, SIGNS[kind] + text));
 head.replaceChildren(...lines);
 };
 let waiting = 0;
 const say = (text) => { $("step-said").textContent = text; };
 const spoken = () => {
 const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
-if (isCovered(here)) return place;
 const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
 const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
 return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
@@ -431,7 +404,6 @@ const setMode = (name, on) => {
 modes[name] = on;
 $(`mode-${name}`).checked = on;
 if (name === "notes") document.querySelectorAll("details.note").forEach((note) => { note.open = on; });
-if (name === "predict") coverPage();
 if (name === "animate") { part = 0; uncoverPage(); }
 if (here >= 0 && !panel.hidden) drawPanel();
 drawRows();
@@ -439,7 +411,7 @@ drawRows();
 const toggle = (name) => {
 setMode(name, !modes[name]);
 try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
-say(`${{ animate: "Reveal step by step", predict: "Predict first", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
+say(`${{ animate: "Reveal step by step", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
 };
 let loading = null;
 const inHall = (place) => {
@@ -454,7 +426,7 @@ say($("step-now").textContent = "Cannot load hall.js, which belongs next to this
 });
 };
 const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
-const letters = { A: () => toggle("animate"), Q: () => toggle("predict"), P: () => inHall(""), N: () => toggle("notes"), s: askHere,
+const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => inHall(""), N: () => toggle("notes"), O: () => say(thinkFirst.showHere()),
 "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
 document.addEventListener("keydown", (event) => {
 const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
@@ -462,10 +434,10 @@ const letter = letters[key] ?? letters[key.toUpperCase()];
 if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
 if (/^[a-z]$/i.test(key) && !lettersAreKeys.get()) return;
 if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
-if (hall?.on && (hall.key(event) || !"?sq".includes(key.toLowerCase()))) return;
+if (hall?.on && (hall.key(event) || key !== "?")) return;
 const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
 if ((arrow || key === "Home" || key === "End") && own) return;
-if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape", "s"].includes(key)) return;
+if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape"].includes(key)) return;
 if (event.shiftKey && arrow) move({ ArrowRight: "j", ArrowLeft: "k" }[key] ?? KEYS[key]);
 else if (["h", "j", "k", "l", "u", "Home", "End"].includes(key) || arrow) move(KEYS[key] ?? key);
 else if (letter) letter();
@@ -473,8 +445,7 @@ else return;
 event.preventDefault();
 });
 document.addEventListener("click", (event) => {
-const { target } = event, cover = target.closest("button.cover");
-if (cover && panel.contains(cover)) { asked.add(Number(cover.dataset.stop)); drawPanel(); } else if (cover) ask(cover);
+const { target } = event;
 const machine = target.closest(".seg a");
 if (machine && !panel.hidden) machine.hash = `#step-${steps.number[here]}`;
 const row = target.closest(".code") && !target.closest("a") && target.closest(".row");
@@ -484,6 +455,8 @@ if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);
 for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
 $("hall-open").addEventListener("click", letters.P);
 $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
+$("mode-core").checked = printsCore.get() === "core";
+$("mode-core").addEventListener("change", ({ target }) => printsCore.set(target.checked ? "core" : ""));
 $("mode-letters").checked = lettersAreKeys.get();
 $("mode-letters").addEventListener("change", ({ target }) => lettersAreKeys.of.set(target.checked ? "" : "off"));
 let touched = null;
@@ -498,18 +471,18 @@ if (!panel.hidden || hall?.on) move(hall?.on ? (across < 0 ? "on" : "back") : ac
 $("step-help").addEventListener("click", letters["?"]);
 $("keys-close").addEventListener("click", () => $("keys").close());
 for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
-const open = () => {
+const follow = () => {
 const place = /^#(?:hall|presenter)\b.*/.exec(location.hash)?.[0];
 if (place || hall?.on) return inHall(place ?? location.hash);
 const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
 if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
 else if (addressed() !== undefined && !panel.hidden) go(addressed());
 };
-addEventListener("hashchange", open);
+addEventListener("hashchange", follow);
 matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });
 $("player").hidden = $("step-done").hidden = false;
 try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
-open();
+follow();
 };
 requestAnimationFrame(() => setTimeout(() => unpack(sectionData.steps).then(read).then(play, () => {})));
 })();
@@ -597,7 +570,7 @@ document.querySelector(".seg")?.addEventListener("click", (event) => {
 const machine = event.target.closest("a"), panel = $("panel");
 if (!machine || (panel && !panel.hidden)) return;
 const top = document.querySelector(".bar").getBoundingClientRect().bottom;
-const inSight = (element) => { const { bottom, height } = element.getBoundingClientRect(); return height && bottom > top; };
+const inSight = (element) => element.getBoundingClientRect().bottom > top && element.checkVisibility();
 const place = scrollY > 40 && [...main.querySelectorAll(".row[id], .prose[id], figure[id], :is(h2, h3, h4)[id]")].find(inSight);
 if (place) machine.hash = `#${place.id}`;
 });
@@ -640,9 +613,10 @@ const TIMES = { s: 1, min: 60, h: 3600, days: 86400, day: 86400, d: 86400 };
 const WORDS = { B: 1e9, b: 1e9, thousand: 1e3, million: 1e6, billion: 1e9, trillion: 1e12 };
 return (text, unit) => {
 const superscript = (all) => `^${[...all].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)).map((at) => (at ? at - 1 : "-")).join("")}`;
-let rest = text.trim().replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/(\d)[,_\u202f\u00a0](?=\d{3})/g, "$1").replace(/[−–]/g, "-")
-.replace(/^(?:[~≈∼]|about|around|approximately|circa|ca\.)\s*/i, "").replace(/(\d)\s*(?:[x×]|times|-?fold)$/i, "$1").replace(/^([-+]?\d+),(\d+)(?=\D|$)/, "$1.$2");
-const one = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)/i;
+let rest = text.trim().replace(/^(?:[~≈∼]|about)\s*/i, "").replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, superscript).replace(/[−–]/g, "-")
+.replace(/(?<![\d.,])(\d+),(\d+)(?![\d.,])/g, (all, whole, part) => (part.length !== 3 || whole === "0" ? `${whole}.${part}` : all))
+.replace(/(\d)[,_\u202f\u00a0](?=\d{3}(?!\d))/g, "$1");
+const BY = /^(?:[·*/]|[x×](?=\s*[-+.\d]))/, one = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)/i;
 const factor = () => {
 const found = rest.match(one);
 if (!found) return NaN;
@@ -652,11 +626,12 @@ if (power) rest = rest.slice(power[0].length).trimStart();
 return power ? Number(found[0]) ** Number(power[1]) : Number(found[0]);
 };
 let value = factor();
-for (let by = rest.match(/^(?:[·×*/]|x(?=\s*\d))/); by; by = rest.match(/^(?:[·×*/]|x(?=\s*\d))/)) {
+for (let by = rest.match(BY); by; by = rest.match(BY)) {
 rest = rest.slice(by[0].length).trimStart();
 value = by[0] === "/" ? value / factor() : value * factor();
 }
 if (rest === "" || rest === unit) return value;
+if (!unit && /^(?:x|×|times|-?fold)$/.test(rest)) return value;
 if (rest === "%") return unit === "%" ? value : value / 100;
 if (rest in WORDS) return value * WORDS[rest];
 if (unit === "s" && rest in TIMES) return value * TIMES[rest];
@@ -674,27 +649,30 @@ return made;
 };
 document.querySelectorAll(".ask").forEach((box) => {
 const { kind, right, within, unit, slips } = JSON.parse(box.dataset.answer);
-const answered = stored(`asked ${box.dataset.asked}`);
+const answered = storedHere(`answer ${box.dataset.asked}`, box), before = answered.get();
 const verdict = element("output", { className: "verdict" });
 verdict.role = "status";
 const solution = box.querySelector(".solution");
-const judge = (state, words) => {
+const judge = (state, words, answer = "yes") => {
 box.classList.toggle("right", state === "right");
 box.classList.toggle("wrong", state === "wrong");
 verdict.innerHTML = words;  // the lecture's text, written by the renderer
 if (state !== "right") return;
-answered.set("right");
-for (const fold of [solution, box.nextElementSibling]) if (fold?.matches("details")) fold.open = true;
+answered.set(answer);
+solution.open = true;
+if (box.nextElementSibling?.matches(".waits")) box.nextElementSibling.open = true;
 };
+let again = kind === "text";
 const answering = element("div", { className: "answering" });
 if (kind === "choice") {
 const list = box.querySelector(".choices");
 const group = element("fieldset", {}, element("legend", { className: "hidden", textContent: "Your answer" }));
 [...list.children].forEach((item) => {
 const button = element("input", { type: "radio", name: box.id, value: item.dataset.choice });
+if (button.value === before) { button.checked = true; again = before === right; }
 button.addEventListener("change", () => {
 const known = slips.find(([slip]) => slip === item.dataset.choice);
-if (item.dataset.choice === right) judge("right", "✓ Right.");
+if (item.dataset.choice === right) judge("right", "✓ Right.", right);
 else judge("wrong", known ? `✗ ${known[1]}` : "✗ Not this one.");
 });
 const shown = element("span", {});
@@ -706,15 +684,17 @@ answering.append(verdict);
 } else if (kind === "number") {
 const field = element("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14 });
 field.inputMode = unit ? "text" : "decimal";
+const enough = within ? `: within ${Number((100 * within).toPrecision(3))}% is right.` : ": the exact number is right.";
+if (before) { field.value = before; again = near(parsed(before, unit), right[0], right[1], within); }
 const check = () => {
 if (!field.value.trim()) return;
 const value = parsed(field.value, unit);
 const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
-if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4, 40× or 12%.");
-else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.");
+if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%.");
+else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
 else if (known) judge("wrong", `✗ ${known[1]}`);
 else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : within ? `✗ Close. Right is within ${Number((100 * within).toPrecision(3))}%.` : "✗ Close, but not close enough.");
+? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : `✗ Close, but not close enough${enough}`);
 };
 field.addEventListener("focus", () => field.select());
 field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
@@ -727,13 +707,7 @@ button.addEventListener("click", () => judge("right", "✓ Saved."));
 solution.append(element("div", { className: "answering" }, button, verdict));
 }
 if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-if (answered.get()) {
-box.classList.add("right");
-verdict.textContent = "✓ Answered earlier.";
-const field = box.querySelector(".answering input[type=text]"), choice = box.querySelector(`input[value="${CSS.escape(right)}"]`);
-if (field) field.value = Number(right[0].toPrecision(4));
-if (choice) choice.checked = true;
-}
+if (before) verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, where another answer was right.";
 });
 })();
 const written = (() => {

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import escape as escaped
-from trace_tools.presentation.markdown_text import inline_markdown, joined, table
+from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, table
 from trace_tools.trace import arithmetic
 from trace_tools.trace.explorations import Places, places
 from trace_tools.trace.model import Exploration, Explore, Input, Result
@@ -43,11 +43,12 @@ def as_html(it: Explore, number: int) -> Markup:
 
 
 def as_markdown(it: Explore) -> str:
-    """Return its sentence and its table."""
+    """Return its sentence, and its table folded."""
     told = it.exploration
     rows = [[escaped(label), escaped(value)] for label, value in (*_given(told), *_found(told))]
     title = f"**{inline_markdown(it.title)}**" if it.title else ""
-    return joined([title, sentence(told, it.text, escaped, "**{}**"), table(["given and results", ""], rows)])
+    numbers = joined(folded("Given and results", [table(["", ""], rows)]))
+    return joined([title, sentence(told, it.text, escaped, "**{}**"), numbers])
 
 
 def sentence(told: Exploration, says: str, plain: Callable[[str], str] = str, place: str = "{}") -> str:

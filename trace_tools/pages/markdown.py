@@ -183,10 +183,9 @@ class MarkdownWriter:
                 yield as_markdown(block, self._image, self._drawing, number)
 
     def _answers(self) -> Iterator[str]:
-        """Write the answers to the questions so far."""
-        if self._asked:
-            yield "## Answers"
-        yield from (exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1))
+        """Write the answers to the questions so far, folded, so that nobody reads them by accident."""
+        answers = [exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1)]
+        yield from ["## Answers", *folded("Show the answers", answers)] if answers else []
         self._asked = []
 
     def _call(self, call: Call) -> Iterator[str]:

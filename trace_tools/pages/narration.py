@@ -152,7 +152,7 @@ def _link_html(it: Link, at: Position) -> Markup:
 
 
 def _link_markdown(it: Link, at: Position) -> str:
-    return f"> {_cited_markdown(it, 200)}" + (f"  \n> {inline_markdown(it.text)}" if it.text else "")
+    return f"- {_cited_markdown(it, 200)}" + (f"  \n  {inline_markdown(it.text)}" if it.text else "")
 
 
 def _references_html(it: References, at: Position) -> Markup:
