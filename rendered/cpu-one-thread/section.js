@@ -917,7 +917,7 @@ const row = (index) => menus[index].rows[rows[index]]?.[0] ?? menus[index].own;
 const update = (moved = null, typing = null, restoring = false) => {
 const now = answer();
 said.replaceChildren(...(now ? sentence(known.says, now) : ["There is no result for these values."]));
-const texts = [...menus.map((_, index) => row(index)), ...listed.map((it) => written(given.get(it.name), it)), ...results.map((it) => (now ? written(now.get(it.name), it) : "–"))];
+const texts = [...menus.map((_, index) => row(index)), ...listed.map((it) => written(given.get(it.name), it)), ...results.map((it) => (now ? written(now.get(it.name), it.unit === it.label ? {} : it) : "–"))];
 cells.forEach((cell, n) => { cell.textContent = texts[n]; });
 selects.forEach((select, index) => {
 select.selectedIndex = rows[index] < 0 ? menus[index].rows.length : rows[index];
@@ -979,16 +979,20 @@ svg.setAttribute("aria-label", `${told}${known.limit === null ? "" : `. The limi
 let grip = null;  // the dragged input, and a pixel's position on its axis
 const curve = (now, width, em) => {
 const [of, to] = known.curve.map((name, n) => (n ? results.find((it) => it.name === name) : named.get(name)));
-const x = scale(of), high = 19 * em, left = 0.4 * em, right = width - 0.8 * em, bottom = high - 3.4 * em, top = 1.6 * em;
+const x = scale(of), high = 19 * em, bottom = high - 3.4 * em, top = 1.6 * em;
 const spots = Array.from({ length: POINTS + 1 }, (_, n) => x.value(n / POINTS)).map((at) => (of.whole ? Math.round(at) : at));
 if (now) spots.push(given.get(of.name));
 spots.sort((a, b) => a - b);
 const line = (changed) => spots.map((at) => [at, answer({ ...changed, [of.name]: at })?.get(to.name)]).filter(([, y]) => y !== undefined);
-const lines = [...others().filter(([, , nth]) => nth !== rows[across]).map(([name, changed]) => [name, line(changed)]), ["", line({})]];
+const here = across < 0 ? "" : row(across), lines = [...others().filter(([, , nth]) => nth !== rows[across]).map(([name, changed]) => [name, line(changed)]), [here, line({})]];
 const heights = lines.flatMap(([, found]) => found.map(([, y]) => y));
 const [low, most] = heights.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]);
 if (!(most >= low)) return;
 const log = low > 0 && most / low >= 20, y = log ? axis(low / 1.3, most * 1.3, true) : axis(Math.min(0, low), most + (most === low ? 1 : 0), false);
+const long = (words) => (0.4 + 0.56 * Math.max(0, ...words.map((word) => word.length))) * em;
+const levels = ticks(y, 6).map((at) => [at, to.ladder && !(to.times && at >= 1) ? written(at, to) : typed(at, to)]);
+const names = lines.length > 1 ? lines.map(([name]) => name) : [], beside = width > 38 * em ? long(names) : 0;
+const left = long(levels.map(([, word]) => word)) + 0.4 * em, right = width - (beside || 0.8 * em);
 const px = (at) => left + x.place(at) * (right - left), py = (at) => bottom - y.place(at) * (bottom - top);
 grip = { place: (pixel) => (pixel - left) / (right - left), width, of };
 size(width, high);
@@ -998,16 +1002,24 @@ const place = px(at), anchor = place < 3 * em ? "start" : place > width - 3 * em
 svg.append(draw("path", { d: `M${place} ${bottom}v${0.35 * em}` }));
 words.push(draw("text", { class: "soft", x: anchor === "start" ? left : place, y: bottom + 1.4 * em, "text-anchor": anchor }, typed(at, of)));
 }
-for (const at of ticks(y, 6)) {
+for (const [at, word] of levels) {
 svg.append(draw("path", { d: `M${left} ${py(at)}H${right}` }));
-words.push(draw("text", { class: "soft", x: left, y: py(at) - 0.3 * em }, to.ladder && !(to.times && at >= 1) ? written(at, to) : typed(at, to)));
+words.push(draw("text", { class: "soft", x: left - 0.4 * em, y: py(at) + 0.35 * em, "text-anchor": "end" }, word));
 }
 words.push(draw("text", { class: "soft", x: (left + right) / 2, y: high - 0.3 * em, "text-anchor": "middle" }, of.label + (of.unit && !of.label.includes(of.unit) ? `, ${of.unit}` : "")),
-draw("text", { class: "soft", x: right, y: 0.9 * em, "text-anchor": "end" }, to.label + (to.unit && !to.ladder && to.unit !== to.label ? `, ${to.unit}` : "")));
+draw("text", { class: "soft", x: 0, y: 0.9 * em }, to.label + (to.unit && !to.ladder && to.unit !== to.label ? `, ${to.unit}` : "")));
 for (const [name, found] of lines) {
-const path = draw("path", { class: name ? "other" : "curve", d: found.map(([at, h], n) => `${n ? "L" : "M"}${px(at).toFixed(1)} ${py(h).toFixed(1)}`).join("") });
+const path = draw("path", { class: found === lines.at(-1)[1] ? "curve" : "other", d: found.map(([at, h], n) => `${n ? "L" : "M"}${px(at).toFixed(1)} ${py(h).toFixed(1)}`).join("") });
 if (name) path.append(draw("title", {}, name));
 svg.append(path);
+}
+const ends = lines.filter(([name, found]) => name && names.length && found.length).map(([name, found], nth) => [name, py(found.at(-1)[1]), nth === lines.length - 1]);
+ends.sort(([, a], [, b]) => a - b);
+const rank = ([, , own], nth) => (own ? 0 : nth === 0 || nth === ends.length - 1 ? 1 : 2), taken = [];
+for (const [name, at, own] of ends.map((end, nth) => [rank(end, nth), end]).filter(([order]) => beside || order < 2).sort(([a], [b]) => a - b).map(([, end]) => end)) {
+if (taken.some((other) => Math.abs(other - at) < 1.2 * em)) continue;
+taken.push(at);
+words.push(draw("text", { class: own ? "here" : "soft", x: beside ? right + 0.4 * em : right, y: at + (beside ? 0.35 : -0.4) * em, "text-anchor": beside ? "start" : "end" }, name));
 }
 svg.append(...words);
 svg.setAttribute("aria-hidden", "true");

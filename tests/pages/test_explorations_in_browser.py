@@ -83,7 +83,14 @@ def test_what_is_typed_counts(opened: Any, label: str, typed: str, changed: dict
     type_in(opened, label, typed)
     assert says(opened).startswith(f"It takes {days(**changed)} on ")
     table = ask(opened, "document.querySelector('.explore .found').innerText")
-    assert days(**changed) in table
+    assert days(**changed).removesuffix(" days") in table and " days" not in table  # each unit once
+
+
+def test_the_curves_are_named_at_their_ends(opened: Any) -> None:
+    words = ask(
+        opened, "[...document.querySelector('.explore svg').querySelectorAll('text')].map(it => it.textContent)"
+    )
+    assert {"H100", "A100 <b>"} <= {*words}
 
 
 @pytest.mark.parametrize(("label", "typed"), [("GPUs", "1.5"), ("GPUs", "0"), ("MFU", "2"), ("MFU", "many")])

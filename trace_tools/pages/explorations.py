@@ -109,7 +109,8 @@ def _given(told: Exploration) -> list[tuple[str, str]]:
 
 def _found(told: Exploration) -> list[tuple[str, str]]:
     decimal = _is_decimal(told)
-    return [(formats.one_line(one.label, 200), formats.one_line(shown(one, decimal), 200)) for one in told.results]
+    plain = [Result(one.name, one.label, one.value) if one.unit == one.label else one for one in told.results]
+    return [(formats.one_line(one.label, 200), formats.one_line(shown(one, decimal), 200)) for one in plain]
 
 
 def _data(told: Exploration, says: str) -> dict[str, Any]:
