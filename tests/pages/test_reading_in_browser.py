@@ -19,6 +19,8 @@ from trace_tools.diff.difference import Side
 from trace_tools.diff.report.folder import write_reports
 from trace_tools.pages.site import SiteTrace, render_site
 
+TAB = "\ue004"
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 REAL = sorted(p for p in (REPOSITORY / "rendered").glob("*/*.html") if p.parent.name not in ("diff", "compare"))
 SHEET = (720, 1000)  # about A4
@@ -85,6 +87,18 @@ def test_the_first_tab_leads_to_the_text(browser: Any, site: Path) -> None:
     press(browser, "\ue004")
     assert ask(browser, "document.activeElement.textContent") == "Skip to the text"
     assert ask(browser, "document.activeElement.getBoundingClientRect().left") >= 0
+
+
+def test_the_text_is_within_ten_stops_of_the_top(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html")
+    until(lambda: ask(browser, "document.getElementById('theme').hidden") is False)
+    stops = 0
+    while not ask(browser, "document.activeElement.closest('main') !== null"):
+        press(browser, TAB) if not stops else browser.switch_to.active_element.send_keys(TAB)
+        stops += 1
+        assert stops <= 10
+    left = "document.querySelector('{}').getBoundingClientRect().left"
+    assert ask(browser, f"{left.format('.contents')} < {left.format('main')}")  # for the eye, the contents are first
 
 
 def test_who_wants_no_motion_gets_none(browser: Any, site: Path) -> None:

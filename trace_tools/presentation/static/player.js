@@ -108,7 +108,7 @@
     const open = (isOpen) => {  // the panel is above the contents, in their column
       panel.hidden = !isOpen;
       document.body.classList.toggle("stepping", isOpen);
-      if (contents) { if (isOpen) panel.append(contents); else panel.before(contents); }
+      if (contents) { if (isOpen) panel.append(contents); else main.after(contents); }
     };
     const show = (stop, output) => {
       part = output;
