@@ -16,7 +16,7 @@ from tests.pages.recording import Recording
 from tests.pages.test_compose import failing, lecture
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.presentation.page_shell import HERE, assets
-from trace_tools.trace.model import Claim, Note, Run, Step, Tensor, Text, Value
+from trace_tools.trace.model import Claim, Note, Plot, Run, Series, Step, Tensor, Text, Value
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +201,18 @@ def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: A
     browser.execute_script(f"{box}.scrollLeft = 10000")
     browser.execute_async_script("setTimeout(arguments[0], 200)")
     assert not ask(browser, f"{box}.matches('.goes-on')")
+
+
+def test_a_phone_shows_a_plot_whole(browser: Any, tmp_path: Path) -> None:
+    made = Recording("from trace_tools import plot\ndef main():\n    f()\ndef f():\n    plot({})\n")
+    series = [Series("a", [1, 2, 3], [1.0, 4.0, 9.0], "line"), Series("b", [1, 2, 3], [3.0, 2.0, 1.0], "line")]
+    made.step(made.call(made.frame("main"), "f()", "f"), "plot({", narrative=[Plot(title="Both", series=series)])
+    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    shown = "[...document.querySelectorAll('main figure svg')].filter(it => it.checkVisibility())"
+    for size, width in ((WIDE, 640), (NARROW, 342)):
+        show(browser, tmp_path / "cpu" / "00-f.html", size)
+        boxes = ask(browser, f"{shown}.map(it => it.getBoundingClientRect().toJSON())")
+        assert [round(box["width"]) for box in boxes] == [width] and boxes[0]["right"] <= size[0]
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

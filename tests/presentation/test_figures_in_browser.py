@@ -88,6 +88,9 @@ def of_section(section: Section) -> Iterator[tuple[str, str | None]]:
     for block in visible(section.blocks):
         if isinstance(block, Narration) and block.narrative.kind == "plot":
             yield f"{section.slug} {block.number}", plot.figure(block.narrative, f"fig{block.number}")
+            if not block.narrative.svg:
+                narrow = plot.figure(block.narrative, f"fig{block.number}n", plot.NARROW)
+                yield f"{section.slug} {block.number}, narrow", narrow
     views = views_of(section.blocks)
     for row in rows_shown(section.blocks):
         for note in margin_notes(row):

@@ -33,6 +33,7 @@ from trace_tools.trace.model import Plot, Scalar, Series
 from trace_tools.util import formats
 
 WIDTH, HEIGHT = 640.0, 270.0  # HEIGHT of the axes
+NARROW = 342.0  # of a figure that is shown whole on a phone
 WIDE = 780.0  # a figure of machines in a report
 RIGHT, TOP, BOTTOM = 14.0, 14.0, 44.0
 ROW = 17.0  # height of a line of the legend
@@ -48,14 +49,17 @@ FULL = 0.7  # share of the distance between two positions that bars fill
 STACK = 110.0  # largest width of a stack of bars
 
 
-def figure(told: Plot, prefix: str) -> str | None:
-    """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None if it has no numbers."""
+def figure(told: Plot, prefix: str, width: float = WIDTH) -> str | None:
+    """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None if it has no numbers.
+
+    One that another tool drew has its own width.
+    """
     title = told.title or " against ".join(label for label in (told.y_label, told.x_label) if label) or "Figure"
     words = describe(told)
     if told.svg:
         return svg.clean(told.svg, prefix, title, words)
     labels, log = (told.x_label or "", told.y_label or ""), (told.x_scale == "log", told.y_scale == "log")
-    return plot(told.series[:SERIES], prefix, title, words, labels=labels, log=log)
+    return plot(told.series[:SERIES], prefix, title, words, labels=labels, log=log, size=width)
 
 
 def describe(told: Plot) -> str:
@@ -118,6 +122,7 @@ def plot(
     linear_to: float = 0,
     write: Callable[[float], str] | None = None,
     machines: bool = False,
+    size: float = WIDTH,
 ) -> str | None:
     """Draw series on two axes with labels; None if there are no numbers.
 
@@ -171,28 +176,34 @@ def plot(
         low, high = 0.0, max(1.5 * high, linear_to)
         marks = [0.0, *(t for n in range(10) if (t := linear_to * 32.0**n) <= high)]
 
-    width = WIDE if machines else WIDTH
+    width = WIDE if machines else size
     legend = _legend_rows(lines, width)
     top = TOP + ROW * len(legend) + (ROW if labels[1] else 0.0)
     left = 14 + max((width_of(write(tick), TICK) for tick in marks), default=20.0)
     across = Scale(first, last, left, width - RIGHT, log_across)
     axes = Axes(across, Scale(low, high, top + HEIGHT, top, log_up, linear_to))
-    drawing = Drawing(width, top + HEIGHT + BOTTOM)
+    room = (across.end - left) / max(len(names), 1)
+    tight = any(width_of(_tick(name), TICK) + 6 > room for name in names)  # then every other name is a line lower
+    bottom = BOTTOM + (14 if tight else 0)
+    drawing = Drawing(width, top + HEIGHT + bottom)
     for number, row in enumerate(legend):
         for right, line in row:
             _draw_name(drawing, (left + right, 12 + ROW * number), line, machines=machines)
-    drawing.text((4, top - 9), formats.one_line(labels[1], 80), size=12)
+    drawing.text((4, top - 9), formats.one_line(labels[1], int(width / 8)), size=12)
     grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
     drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
-    numbers = [] if names else ticks(first, last, log=log_across)
+    numbers = [] if names else ticks(first, last, log=log_across, count=6 if width > NARROW else 4)
     # integers, such as numbers of runs, have no ticks between them
     if all(type(at) is int for s in series for at in s.x):
         numbers = [tick for tick in numbers if math.isclose(tick, round(tick))]
-    for tick, words in [*enumerate(map(_tick, names)), *((tick, tick_text(tick, across_unit)) for tick in numbers)]:
-        drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4), stroke=SOFT)
-        drawing.text((across(tick), top + HEIGHT + 17), words, size=TICK, anchor="middle")
+    shown = [(place, _fitted(_tick(name), 2 * room - 8)) for place, name in enumerate(names)]
+    for tick, words in [*shown, *((tick, tick_text(tick, across_unit)) for tick in numbers)]:
+        lower = 14 if tight and int(tick) % 2 else 0
+        drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4 + lower), stroke=SOFT)
+        drawing.text((across(tick), top + HEIGHT + 17 + lower), words, size=TICK, anchor="middle")
     middle = (left + across.end) / 2
-    drawing.text((middle, top + HEIGHT + 37), formats.one_line(labels[0], 80), size=12, anchor="middle")
+    name = formats.one_line(labels[0], int(width / 8))
+    drawing.text((middle, top + HEIGHT + bottom - 7), name, size=12, anchor="middle")
     for line in lines:
         if line.style == "bars":
             _bars(drawing, axes, line, (beside.index(line), len(beside), gap), told, tips=machines)
@@ -200,10 +211,13 @@ def plot(
             _stack(drawing, axes, line, gap, told)
         else:
             _curve(drawing, axes, line, machines=machines)
-    for at, total in stacked.items():
-        if axes.at(at, total) is not None:
-            spot = axes.across(at), axes.up(total) - 5
-            drawing.text(spot, told(total), size=TICK, anchor="middle")
+    totals = {at: told(total) for at, total in stacked.items() if axes.at(at, total) is not None}
+    if len({total.partition(" ")[2] for total in totals.values()}) == 1 and any(
+        width_of(total, TICK) > room for total in totals.values()
+    ):  # the axis has their unit
+        totals = {at: total.partition(" ")[0] for at, total in totals.items()}
+    for at, total in totals.items():
+        drawing.text((axes.across(at), axes.up(stacked[at]) - 5), total, size=TICK, anchor="middle")
     return drawing.svg(prefix, title, description)
 
 
@@ -252,6 +266,13 @@ def _sampled(series: Sequence[Series]) -> list[Series]:
 
 def _tick(place: Scalar) -> str:
     return formats.one_line(place if isinstance(place, str) else "–" if place is None else formats.number(place, 4), 18)
+
+
+def _fitted(words: str, room: float) -> str:
+    """Shorten a name to some pixels."""
+    while len(words) > 2 and width_of(words, TICK) > room:
+        words = words.rstrip("…")[:-1] + "…"
+    return words
 
 
 def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = False) -> tuple[float, float]:
@@ -317,7 +338,7 @@ def _bars(
                 marker(drawing, (at[0] + size[0] / 2, at[1]), line.place)
             continue
         drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
-        if len(line.x) * count <= LABELLED_BARS:
+        if len(line.x) * count <= LABELLED_BARS and width_of(write(y), TICK) < 1.4 * across:
             above = min(at[1], floor) - 4 if y >= 0 else max(at[1], floor) + 12
             drawing.text((at[0] + across / 2, above), write(y), size=TICK, anchor="middle")
 
