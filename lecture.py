@@ -633,7 +633,8 @@ def how_to_read_a_page() -> None:
         "This lecture is a program. Each line shows the value that it computed, and ± or [a … b] if runs differed. A ✓ "
         "after an `assert` means that the claim held in every run. `f32[2, 3]` is a tensor, PyTorch's array, with its "
         "number format (fp32) and shape. `device()` is the GPU, or else the CPU. Capitals such as `H100_BF16` are "
-        "constants from the datasheet of NVIDIA's H100 GPU."
+        "constants from the datasheet of NVIDIA's H100 GPU.\n\n"
+        "You learn *mechanics* (bytes and operations), a *mindset* (count before you run) and *intuition*."
     )
 
 

@@ -9,6 +9,7 @@ wait. Every number is derived, then counted or measured, on each rank that runs 
 A *rank* is one process of a group, with its number; the *world* is all of them.
 """
 
+import gc
 import math
 import os
 from collections.abc import Callable
@@ -36,6 +37,7 @@ def main() -> None:
     tensor_parallelism()
     pipeline_and_its_bubble()
     summary()
+    gc.collect()  # reference cycles of DDP's hold the group; where one outlives it, gloo may abort the process
     dist.destroy_process_group()
 
 
