@@ -62,7 +62,7 @@ def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "
 def forget(browser: Any) -> None:
     """Drop what pages stored: a page's own `localStorage.clear` may come after what the next page stores."""
     if isinstance(browser, Firefox):
-        browser.execute_script("if (location.protocol == 'file:') localStorage.clear()")
+        browser.execute_script("try { localStorage.clear(); } catch { /* a page of the browser's own */ }")
     else:
         browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
 

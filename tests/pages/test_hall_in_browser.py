@@ -186,7 +186,7 @@ def test_a_section_of_five_minutes_has_at_most_forty_places_and_over_needs_no_mo
         places = count(browser)
         assert places <= 40, page.stem
         pressed = 0
-        while ask(browser, "location.pathname").endswith(page.name) and pressed <= 1.5 * places:
+        while str(ask(browser, "location.pathname")).endswith(page.name) and pressed <= 1.5 * places:
             press(browser, DOWN)
             pressed += 1
         assert pressed <= 1.5 * places, "over leads to the next section"

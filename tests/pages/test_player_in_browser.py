@@ -265,7 +265,8 @@ def test_modes_stay_on_in_the_next_section(browser: Any, site: Path) -> None:
 
 
 def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any, site: Path) -> None:
-    play(browser, site / "played" / "00-f.html")
+    for _ in range(2):  # once more, without what another test left on
+        play(browser, site / "played" / "00-f.html")
     button = browser.find_element("id", "step-help")
     button.click()
     assert "out of this call" in browser.find_element("id", "keys").text
