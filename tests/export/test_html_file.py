@@ -179,7 +179,8 @@ def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, fold
         assert ask(browser, f"{shown}.length") == 0
         assert ask(browser, "document.querySelectorAll('.ask > .solution > summary').length") == 8
         assert ask(browser, "document.querySelectorAll('details.o > :not(summary)').length") > 0
-        figures = "[...document.querySelectorAll('main :not(.narrow) > svg')].map((it) => it.children.length > 0 && it.clientWidth > 100)"
+        drawn = "[...document.querySelectorAll('main :not(.narrow) > svg')]"
+        figures = f"{drawn}.map((it) => it.children.length > 0 && it.clientWidth > 100)"
         found = ask(browser, figures)
         assert len(found) >= 2 and all(found)
         assert ask(browser, "[...document.querySelectorAll('.contents ul a')].every((it) => it.checkVisibility())")
