@@ -1544,7 +1544,7 @@ def views() -> None:
     assert transposed.flatten().tolist() == [0, 3, 1, 4, 2, 5]  # @hide
     title = "The elements that each view covers: x.view(3, 2) and x.t() cover all six, in another order"  # @hide
     plot(draw_views({"x": x} | windows), title=title)  # @hide
-    text("Operations whose names end in `_` work *in place*, and every view shows the change:")
+    text("An operation with a `_` at its end works *in place*, and every view shows the change:")
     row.mul_(100)  # @inspect row x
     assert x.tolist() == [[0, 100, 200], [3, 4, 5]] and transposed[2, 0] == 200
 
@@ -4054,8 +4054,8 @@ def numbers_depend_on_how_many() -> None:
 def determinism_and_its_cost() -> None:
     """Determinism, and what it costs"""
     text(
-        "Seeds don't cover everything. A sum of floating-point numbers depends on its order, and where many threads "
-        "add to the same place, the order is that of arrival. `torch.use_deterministic_algorithms(True)` makes "
+        "Seeds don't cover everything. A sum of floating-point numbers depends on its order. If many threads add to "
+        "one number, the order differs from run to run. `torch.use_deterministic_algorithms(True)` makes "
         "torch choose another algorithm for such operations, and raise an error where it has none. It also fills what "
         "`empty` returns with NaN, so that a read of unset memory shows at once. (Older versions of torch also needed "
         "`CUBLAS_WORKSPACE_CONFIG=:4096:8` in the environment for matrix products on CUDA.)"
@@ -4179,8 +4179,8 @@ def open_it_read_only(path: Path) -> None:
 def raw_numbers_are_no_npy(folder: Path) -> None:
     """Trap: raw numbers are not .npy"""
     text(
-        "`tofile` writes the numbers and nothing else: no shape, no dtype. `np.save` writes a header first. Neither "
-        "file can be read as the other, but only one of the two readers says so:"
+        "`tofile` writes the numbers and nothing else: no shape, no dtype. `np.save` writes a header first. Each "
+        "reader needs its own kind of file, and only `np.load` reports a wrong one:"
     )
     tokens = np.arange(1000, dtype=np.uint16)
     raw, npy = folder / "raw.bin", folder / "tokens.npy"
@@ -4317,7 +4317,7 @@ def what_pinning_brings(times: dict[str, Measurement]) -> None:
 
 def calls_that_return_at_once() -> None:
     """How soon the call returns"""
-    text("A GPU takes its work from queues, called **streams**. What stands in one stream runs in order.")
+    text("A GPU takes its work from queues, called **streams**. The work of one stream runs in order.")
     source = torch.ones(sizes().streamed_bytes // 4, dtype=torch.uint8)  # @stepover
     pinned, target = source.pin_memory(), torch.zeros(len(source), dtype=torch.uint8, device="cuda")
     whole = measure(lambda: target.copy_(pinned, non_blocking=True), repeats=5, max_seconds=0.3)
@@ -5184,7 +5184,7 @@ def cost_of_looking() -> None:
     """The cost of looking"""
     text(
         "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to return a "
-        "number it has to wait until the queue is empty. On a CPU nothing is queued, and there is nothing to wait for."
+        "number it has to wait until the queue is empty. A CPU queues no work, so there the call does not wait."
     )
     if device() != "cuda":
         text("What it costs on a GPU: not run, no CUDA device.")

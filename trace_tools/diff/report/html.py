@@ -37,7 +37,7 @@ def html(report: Report, home: str | None = None, pages: str | None = None, *, s
             report=report,
             aspects=ASPECTS,
             folder=pages,
-            beside=small,
+            small=small,
         )
     )
 
