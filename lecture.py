@@ -25,7 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial, wraps
 from importlib.util import find_spec
 from itertools import pairwise
@@ -54,13 +54,11 @@ from trace_tools import (
     count,
     decide,
     device,
-    draw_adam,
     draw_batched_matmul,
     draw_bits,
     draw_chain,
     draw_gpu,
     draw_memories,
-    draw_rings,
     draw_road_map,
     draw_roofline,
     draw_segments,
@@ -105,350 +103,134 @@ RECIPES = {  # bytes of a number: parameter, gradient, master copy, optimizer's 
 
 KEPT = ("all", "each block", "every √L-th", "nothing")  # of activations, by checkpointing
 
-REFERENCES = {
-    "attention": {
-        "url": "https://arxiv.org/abs/1706.03762",
-        "title": "Attention Is All You Need",
-        "authors": "Vaswani et al.",
-        "date": "2017",
-    },
-    "illustrated": {
-        "url": "https://jalammar.github.io/illustrated-transformer/",
-        "title": "The Illustrated Transformer",
-        "authors": "Jay Alammar",
-        "date": "2018",
-    },
-    "annotated": {
-        "url": "https://nlp.seas.harvard.edu/annotated-transformer/",
-        "title": "The Annotated Transformer",
-        "authors": "Alexander Rush et al.",
-        "date": "2018, revised 2022",
-    },
-    "transformer memory": {
-        "url": "https://erees.dev/transformer-memory/",
-        "title": "Transformer Memory Arithmetic: Understanding all the Bytes in nanoGPT",
-    },
-    "transformer flops": {
-        "url": "https://www.adamcasson.com/posts/transformer-flops",
-        "title": "Transformer FLOPs",
-        "authors": "Adam Casson",
-        "date": "2023",
-    },
-    "flops calculus": {
-        "url": "https://medium.com/@dzmitrybahdanau/the-flops-calculus-of-language-model-training-3b19c1f025e4",
-        "title": "The FLOPs Calculus of Language Model Training",
-        "authors": "Dzmitry Bahdanau",
-        "date": "2022",
-    },
-    "transformer math": {
-        "url": "https://blog.eleuther.ai/transformer-math/",
-        "title": "Transformer Math 101",
-        "authors": "Anthony, Biderman and Schoelkopf, EleutherAI",
-        "date": "2023",
-    },
-    "kaplan": {
-        "url": "https://arxiv.org/abs/2001.08361",
-        "title": "Scaling Laws for Neural Language Models",
-        "authors": "Kaplan et al.",
-        "date": "2020",
-    },
-    "chinchilla": {
-        "url": "https://arxiv.org/abs/2203.15556",
-        "title": "Training Compute-Optimal Large Language Models",
-        "authors": "Hoffmann et al.",
-        "date": "2022",
-    },
-    "zero": {
-        "url": "https://arxiv.org/abs/1910.02054",
-        "title": "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-        "authors": "Rajbhandari et al.",
-        "date": "2019",
-    },
-    "llama 3 card": {
-        "url": "https://huggingface.co/meta-llama/Meta-Llama-3-70B",
-        "title": "Meta Llama 3 70B, model card",
-        "authors": "Meta",
-        "date": "2024",
-    },
-    "llama 3": {
-        "url": "https://arxiv.org/abs/2407.21783",
-        "title": "The Llama 3 Herd of Models",
-        "authors": "Llama Team, AI @ Meta",
-        "date": "2024",
-    },
-    "h100": {
-        "url": "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
-        "title": "NVIDIA H100 Tensor Core GPU Datasheet",
-        "authors": "NVIDIA",
-    },
-    "hopper": {
-        "url": "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/",
-        "title": "NVIDIA Hopper Architecture In-Depth",
-        "authors": "NVIDIA",
-        "date": "2022",
-    },
-    "gpt-3": {
-        "url": "https://arxiv.org/abs/2005.14165",
-        "title": "Language Models are Few-Shot Learners",
-        "authors": "Brown et al.",
-        "date": "2020",
-    },
-    "adamw": {
-        "url": "https://arxiv.org/abs/1711.05101",
-        "title": "Decoupled Weight Decay Regularization",
-        "authors": "Loshchilov and Hutter",
-        "date": "2017",
-    },
-    "lion": {
-        "url": "https://arxiv.org/abs/2302.06675",
-        "title": "Symbolic Discovery of Optimization Algorithms",
-        "authors": "Chen et al.",
-        "date": "2023",
-    },
-    "adafactor": {
-        "url": "https://arxiv.org/abs/1804.04235",
-        "title": "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost",
-        "authors": "Shazeer and Stern",
-        "date": "2018",
-    },
-    "mixed precision": {
-        "url": "https://arxiv.org/abs/1710.03740",
-        "title": "Mixed Precision Training",
-        "authors": "Micikevicius et al.",
-        "date": "2017",
-    },
-    "fp8": {
-        "url": "https://arxiv.org/abs/2209.05433",
-        "title": "FP8 Formats for Deep Learning",
-        "authors": "Micikevicius et al.",
-        "date": "2022",
-    },
-    "bfloat16": {
-        "url": ""
-        "https://cloud.google.com/blog/products/ai-machine-learning/bfloat16-the-secret-to-high-performance-on-cloud-tpus",
-        "title": "BFloat16: The secret to high performance on Cloud TPUs",
-        "authors": "Wang and Kanwar",
-        "date": "2019",
-    },
-    "nvfp4": {
-        "url": "https://developer.nvidia.com/blog/introducing-nvfp4-for-efficient-and-accurate-low-precision-inference/",
-        "title": "Introducing NVFP4 for Efficient and Accurate Low-Precision Inference",
-        "authors": "NVIDIA",
-        "date": "2025",
-    },
-    "mx formats": {
-        "url": "https://arxiv.org/abs/2310.10537",
-        "title": "Microscaling Data Formats for Deep Learning",
-        "authors": "Rouhani et al.",
-        "date": "2023",
-    },
-    "internals": {
-        "url": "https://blog.ezyang.com/2019/05/pytorch-internals/",
-        "title": "PyTorch internals",
-        "authors": "Edward Z. Yang",
-        "date": "2019",
-    },
-    "einops": {
-        "url": "https://openreview.net/forum?id=oapKSVM2bcj",
-        "title": "Einops: Clear and Reliable Tensor Manipulations with Einstein-like Notation",
-        "authors": "Alex Rogozhnikov",
-        "date": "2022",
-    },
-    "jaxtyping": {
-        "url": "https://docs.kidger.site/jaxtyping/",
-        "title": "jaxtyping: type annotations and runtime checking for shape and dtype",
-        "authors": "Patrick Kidger",
-    },
-    "gpt-4 compute": {
-        "url": "https://epoch.ai/data-insights/models-over-1e25-flop",
-        "title": "Over 30 AI models have been trained at the scale of GPT-4",
-        "authors": "Epoch AI",
-        "date": "2025",
-    },
-    "executive order": {
-        "url": ""
-        "https://www.federalregister.gov/documents/2023/11/01/2023-24283/safe-secure-and-trustworthy-development-and-use-of-artificial-intelligence",
-        "title": "Executive Order 14110: Safe, Secure, and Trustworthy Development and Use of Artificial Intelligence",
-        "date": "2023, revoked in 2025",
-    },
-    "palm": {
-        "url": "https://arxiv.org/abs/2204.02311",
-        "title": "PaLM: Scaling Language Modeling with Pathways",
-        "authors": "Chowdhery et al.",
-        "date": "2022",
-        "description": "MFU was defined here, in appendix B.",
-    },
-    "matmul guide": {
-        "url": "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html",
-        "title": "Matrix Multiplication Background User's Guide",
-        "authors": "NVIDIA",
-    },
-    "roofline": {
-        "url": "https://dl.acm.org/doi/10.1145/1498765.1498785",
-        "title": "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
-        "authors": "Williams, Waterman and Patterson",
-        "date": "2009",
-    },
-    "brrr": {
-        "url": "https://horace.io/brrr_intro.html",
-        "title": "Making Deep Learning Go Brrrr From First Principles",
-        "authors": "Horace He",
-        "date": "2022",
-    },
-    "scaling book": {
-        "url": "https://jax-ml.github.io/scaling-book/",
-        "title": "How to Scale Your Model",
-        "authors": "Austin et al.",
-        "date": "2025",
-    },
-    "h200": {
-        "url": "https://www.nvidia.com/en-us/data-center/h200/",
-        "title": "NVIDIA H200 Tensor Core GPU",
-        "authors": "NVIDIA",
-    },
-    "b200": {
-        "url": "https://www.nvidia.com/en-us/data-center/dgx-b200/",
-        "title": "NVIDIA DGX B200",
-        "authors": "NVIDIA",
-    },
-    "a100": {
-        "url": "https://www.nvidia.com/en-us/data-center/a100/",
-        "title": "NVIDIA A100 Tensor Core GPU",
-        "authors": "NVIDIA",
-    },
-    "autograd": {
-        "url": "https://docs.pytorch.org/docs/stable/notes/autograd.html",
-        "title": "Autograd mechanics",
-        "authors": "PyTorch documentation",
-    },
-    "glorot": {
-        "url": "https://proceedings.mlr.press/v9/glorot10a.html",
-        "title": "Understanding the difficulty of training deep feedforward neural networks",
-        "authors": "Glorot and Bengio",
-        "date": "2010",
-    },
-    "he": {
-        "url": "https://arxiv.org/abs/1502.01852",
-        "title": "Delving Deep into Rectifiers: Surpassing Human-Level Performance on ImageNet Classification",
-        "authors": "He et al.",
-        "date": "2015",
-    },
-    "reproducibility": {
-        "url": "https://docs.pytorch.org/docs/stable/notes/randomness.html",
-        "title": "Reproducibility",
-        "authors": "PyTorch documentation",
-    },
-    "llama": {
-        "url": "https://arxiv.org/abs/2302.13971",
-        "title": "LLaMA: Open and Efficient Foundation Language Models",
-        "authors": "Touvron et al.",
-        "date": "2023",
-    },
-    "pinned memory": {
-        "url": "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
-        "title": "A guide on good usage of non_blocking and pin_memory() in PyTorch",
-        "authors": "PyTorch tutorials",
-    },
-    "adagrad": {
-        "url": "https://jmlr.org/papers/v12/duchi11a.html",
-        "title": "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization",
-        "authors": "Duchi, Hazan and Singer",
-        "date": "2011",
-    },
-    "rmsprop": {
-        "url": "https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf",
-        "title": "Neural Networks for Machine Learning, lecture 6",
-        "authors": "Hinton, Srivastava and Swersky",
-        "date": "2012",
-    },
-    "adam": {
-        "url": "https://arxiv.org/abs/1412.6980",
-        "title": "Adam: A Method for Stochastic Optimization",
-        "authors": "Kingma and Ba",
-        "date": "2014",
-    },
-    "muon": {
-        "url": "https://kellerjordan.github.io/posts/muon/",
-        "title": "Muon: An optimizer for hidden layers in neural networks",
-        "authors": "Keller Jordan et al.",
-        "date": "2024",
-    },
-    "selective recomputation": {
-        "url": "https://arxiv.org/abs/2205.05198",
-        "title": "Reducing Activation Recomputation in Large Transformer Models",
-        "authors": "Korthikanti et al.",
-        "date": "2022",
-    },
-    "flash attention": {
-        "url": "https://arxiv.org/abs/2205.14135",
-        "title": "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness",
-        "authors": "Dao et al.",
-        "date": "2022",
-    },
-    "sublinear": {
-        "url": "https://arxiv.org/abs/1604.06174",
-        "title": "Training Deep Nets with Sublinear Memory Cost",
-        "authors": "Chen et al.",
-        "date": "2016",
-    },
-    "lora": {
-        "url": "https://arxiv.org/abs/2106.09685",
-        "title": "LoRA: Low-Rank Adaptation of Large Language Models",
-        "authors": "Hu et al.",
-        "date": "2021",
-    },
-    "ultra-scale": {
-        "url": "https://huggingface.co/spaces/nanotron/ultrascale-playbook",
-        "title": "The Ultra-Scale Playbook: Training LLMs on GPU Clusters",
-        "authors": "Hugging Face",
-        "date": "2025",
-    },
-    "weights only": {
-        "url": "https://docs.pytorch.org/docs/stable/notes/serialization.html",
-        "title": "Serialization semantics: torch.load with weights_only=True",
-        "authors": "PyTorch",
-    },
-    "young": {
-        "url": "https://doi.org/10.1145/361147.361115",
-        "title": "A first order approximation to the optimum checkpoint interval",
-        "authors": "John W. Young",
-        "date": "1974",
-    },
-    "fp8-lm": {
-        "url": "https://arxiv.org/abs/2310.18313",
-        "title": "FP8-LM: Training FP8 Large Language Models",
-        "authors": "Peng et al.",
-        "date": "2023",
-    },
-    "deepseek-v3": {
-        "url": "https://arxiv.org/abs/2412.19437",
-        "title": "DeepSeek-V3 Technical Report",
-        "authors": "DeepSeek-AI",
-        "date": "2024",
-    },
-    "nemotron 3 super": {
-        "url": "https://arxiv.org/abs/2604.12374",
-        "title": "Nemotron 3 Super: Open, Efficient Mixture-of-Experts Hybrid Mamba-Transformer Model for Agentic "
-        "Reasoning",
-        "authors": "NVIDIA",
-        "date": "2026",
-    },
-    "nvfp4 training": {
-        "url": "https://arxiv.org/abs/2509.25149",
-        "title": "Pretraining Large Language Models with NVFP4",
-        "authors": "NVIDIA",
-        "date": "2025",
-    },
-    "transformer engine": {
-        "url": "https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/",
-        "title": "Transformer Engine documentation",
-        "authors": "NVIDIA",
-    },
-    "amp": {
-        "url": "https://docs.pytorch.org/docs/stable/amp.html",
-        "title": "Automatic Mixed Precision package: torch.amp",
-        "authors": "PyTorch",
-    },
+# name | title | authors | date | description, and below it the address
+BIBLIOGRAPHY = """\
+attention | Attention Is All You Need | Vaswani et al. | 2017
+https://arxiv.org/abs/1706.03762
+illustrated | The Illustrated Transformer | Jay Alammar | 2018
+https://jalammar.github.io/illustrated-transformer/
+annotated | The Annotated Transformer | Alexander Rush et al. | 2018, revised 2022
+https://nlp.seas.harvard.edu/annotated-transformer/
+transformer memory | Transformer Memory Arithmetic: Understanding all the Bytes in nanoGPT
+https://erees.dev/transformer-memory/
+transformer flops | Transformer FLOPs | Adam Casson | 2023
+https://www.adamcasson.com/posts/transformer-flops
+flops calculus | The FLOPs Calculus of Language Model Training | Dzmitry Bahdanau | 2022
+https://medium.com/@dzmitrybahdanau/the-flops-calculus-of-language-model-training-3b19c1f025e4
+transformer math | Transformer Math 101 | Anthony, Biderman and Schoelkopf, EleutherAI | 2023
+https://blog.eleuther.ai/transformer-math/
+kaplan | Scaling Laws for Neural Language Models | Kaplan et al. | 2020
+https://arxiv.org/abs/2001.08361
+chinchilla | Training Compute-Optimal Large Language Models | Hoffmann et al. | 2022
+https://arxiv.org/abs/2203.15556
+zero | ZeRO: Memory Optimizations Toward Training Trillion Parameter Models | Rajbhandari et al. | 2019
+https://arxiv.org/abs/1910.02054
+llama 3 card | Meta Llama 3 70B, model card | Meta | 2024
+https://huggingface.co/meta-llama/Meta-Llama-3-70B
+llama 3 | The Llama 3 Herd of Models | Llama Team, AI @ Meta | 2024
+https://arxiv.org/abs/2407.21783
+h100 | NVIDIA H100 Tensor Core GPU Datasheet | NVIDIA
+https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet
+hopper | NVIDIA Hopper Architecture In-Depth | NVIDIA | 2022
+https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/
+gpt-3 | Language Models are Few-Shot Learners | Brown et al. | 2020
+https://arxiv.org/abs/2005.14165
+adamw | Decoupled Weight Decay Regularization | Loshchilov and Hutter | 2017
+https://arxiv.org/abs/1711.05101
+lion | Symbolic Discovery of Optimization Algorithms | Chen et al. | 2023
+https://arxiv.org/abs/2302.06675
+adafactor | Adafactor: Adaptive Learning Rates with Sublinear Memory Cost | Shazeer and Stern | 2018
+https://arxiv.org/abs/1804.04235
+mixed precision | Mixed Precision Training | Micikevicius et al. | 2017
+https://arxiv.org/abs/1710.03740
+fp8 | FP8 Formats for Deep Learning | Micikevicius et al. | 2022
+https://arxiv.org/abs/2209.05433
+nvfp4 | Introducing NVFP4 for Efficient and Accurate Low-Precision Inference | NVIDIA | 2025
+https://developer.nvidia.com/blog/introducing-nvfp4-for-efficient-and-accurate-low-precision-inference/
+mx formats | Microscaling Data Formats for Deep Learning | Rouhani et al. | 2023
+https://arxiv.org/abs/2310.10537
+internals | PyTorch internals | Edward Z. Yang | 2019
+https://blog.ezyang.com/2019/05/pytorch-internals/
+einops | Einops: Clear and Reliable Tensor Manipulations with Einstein-like Notation | Alex Rogozhnikov | 2022
+https://openreview.net/forum?id=oapKSVM2bcj
+jaxtyping | jaxtyping: type annotations and runtime checking for shape and dtype | Patrick Kidger
+https://docs.kidger.site/jaxtyping/
+gpt-4 compute | Over 30 AI models have been trained at the scale of GPT-4 | Epoch AI | 2025
+https://epoch.ai/data-insights/models-over-1e25-flop
+executive order | Executive Order 14110 on Artificial Intelligence |  | 2023, revoked in 2025
+https://www.federalregister.gov/documents/2023/11/01/2023-24283/safe-secure-and-trustworthy-development-and-use-of-artificial-intelligence
+palm | PaLM: Scaling Language Modeling with Pathways | Chowdhery et al. | 2022 | MFU was defined here, in appendix B.
+https://arxiv.org/abs/2204.02311
+matmul guide | Matrix Multiplication Background User's Guide | NVIDIA
+https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html
+roofline | Roofline: An Insightful Visual Performance Model for Multicore Architectures | Williams et al. | 2009
+https://dl.acm.org/doi/10.1145/1498765.1498785
+brrr | Making Deep Learning Go Brrrr From First Principles | Horace He | 2022
+https://horace.io/brrr_intro.html
+scaling book | How to Scale Your Model | Austin et al. | 2025
+https://jax-ml.github.io/scaling-book/
+h200 | NVIDIA H200 Tensor Core GPU | NVIDIA
+https://www.nvidia.com/en-us/data-center/h200/
+b200 | NVIDIA DGX B200 | NVIDIA
+https://www.nvidia.com/en-us/data-center/dgx-b200/
+a100 | NVIDIA A100 Tensor Core GPU | NVIDIA
+https://www.nvidia.com/en-us/data-center/a100/
+autograd | Autograd mechanics | PyTorch documentation
+https://docs.pytorch.org/docs/stable/notes/autograd.html
+glorot | Understanding the difficulty of training deep feedforward neural networks | Glorot and Bengio | 2010
+https://proceedings.mlr.press/v9/glorot10a.html
+he | Delving Deep into Rectifiers: Surpassing Human-Level Performance on ImageNet Classification | He et al. | 2015
+https://arxiv.org/abs/1502.01852
+reproducibility | Reproducibility | PyTorch documentation
+https://docs.pytorch.org/docs/stable/notes/randomness.html
+llama | LLaMA: Open and Efficient Foundation Language Models | Touvron et al. | 2023
+https://arxiv.org/abs/2302.13971
+pinned memory | A guide on good usage of non_blocking and pin_memory() in PyTorch | PyTorch tutorials
+https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+adagrad | Adaptive Subgradient Methods for Online Learning and Stochastic Optimization | Duchi, Hazan and Singer | 2011
+https://jmlr.org/papers/v12/duchi11a.html
+rmsprop | Neural Networks for Machine Learning, lecture 6 | Hinton, Srivastava and Swersky | 2012
+https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf
+adam | Adam: A Method for Stochastic Optimization | Kingma and Ba | 2014
+https://arxiv.org/abs/1412.6980
+muon | Muon: An optimizer for hidden layers in neural networks | Keller Jordan et al. | 2024
+https://kellerjordan.github.io/posts/muon/
+selective recomputation | Reducing Activation Recomputation in Large Transformer Models | Korthikanti et al. | 2022
+https://arxiv.org/abs/2205.05198
+flash attention | FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness | Dao et al. | 2022
+https://arxiv.org/abs/2205.14135
+sublinear | Training Deep Nets with Sublinear Memory Cost | Chen et al. | 2016
+https://arxiv.org/abs/1604.06174
+lora | LoRA: Low-Rank Adaptation of Large Language Models | Hu et al. | 2021
+https://arxiv.org/abs/2106.09685
+ultra-scale | The Ultra-Scale Playbook: Training LLMs on GPU Clusters | Hugging Face | 2025
+https://huggingface.co/spaces/nanotron/ultrascale-playbook
+weights only | Serialization semantics: torch.load with weights_only=True | PyTorch
+https://docs.pytorch.org/docs/stable/notes/serialization.html
+young | A first order approximation to the optimum checkpoint interval | John W. Young | 1974
+https://doi.org/10.1145/361147.361115
+fp8-lm | FP8-LM: Training FP8 Large Language Models | Peng et al. | 2023
+https://arxiv.org/abs/2310.18313
+deepseek-v3 | DeepSeek-V3 Technical Report | DeepSeek-AI | 2024
+https://arxiv.org/abs/2412.19437
+nemotron 3 super | Nemotron 3 Super: Open, Efficient Mixture-of-Experts Hybrid Mamba-Transformer Model | NVIDIA | 2026
+https://arxiv.org/abs/2604.12374
+nvfp4 training | Pretraining Large Language Models with NVFP4 | NVIDIA | 2025
+https://arxiv.org/abs/2509.25149
+transformer engine | Transformer Engine documentation | NVIDIA
+https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/
+amp | Automatic Mixed Precision package: torch.amp | PyTorch
+https://docs.pytorch.org/docs/stable/amp.html
+"""
+
+REFERENCES = {  # what `link` takes, by name
+    entry.split(" | ")[0]: {"url": url}
+    | {
+        field: value
+        for field, value in zip(("title", "authors", "date", "description"), entry.split(" | ")[1:], strict=False)
+        if value
+    }
+    for entry, url in zip(*2 * [iter(BIBLIOGRAPHY.splitlines())], strict=True)
 }
 
 
@@ -960,7 +742,6 @@ def memory_accounting() -> None:
     encode_by_hand()  # @deeper
     overflow()  # @deeper
     block_scaling()  # @deeper
-    speed_of_formats()  # @deeper
     text(
         "**In three lines.**\n\n"
         "1. Bytes = elements × bytes per element: 4 in fp32, 2 in bf16 and fp16, 1 in fp8.\n"
@@ -1414,49 +1195,6 @@ def pack(codes: Tensor) -> Tensor:
 def unpack(packed: Tensor) -> Tensor:
     """The codes again"""
     return torch.stack((packed & 15, packed >> 4), dim=-1).flatten(1)
-
-
-def speed_of_formats() -> None:
-    """Fewer bits, more speed"""
-    text(
-        "A hardware multiplier for fewer bits is smaller, so more of them fit on a chip. The table compares an H100's "
-        "datasheet with the best that was measured, or is promised, for this machine:"
-    )
-    h100_ratio = H100_BF16 / H100_FP32
-    fp32_peak = peak_flops("float32")  # @inspect fp32_peak [FLOP/s]
-    bf16_peak = peak_flops("bfloat16")  # @inspect bf16_peak [FLOP/s]
-    rows = [("H100, dense", H100_FP32 / 1e12, H100_BF16 / 1e12, h100_ratio)]
-    if fp32_peak is None or bf16_peak is None:
-        text("No peak is known for this machine, so its ratio is unknown.")
-        return
-    ratio = bf16_peak / fp32_peak  # @inspect ratio
-    rows.append(("this machine", fp32_peak / 1e12, bf16_peak / 1e12, ratio))
-    table(rows, ["machine", "fp32, TFLOP/s", "bf16, TFLOP/s", "ratio"])
-    decide(
-        ratio,
-        than=(0.9, 1.1),
-        above=f"On this machine bf16 is {ratio:.1f} times as fast as fp32.",
-        below=f"On this machine bf16 is **slower**: {ratio:.2f} of fp32's speed. {bf16_instructions()}",
-        undecided="On this machine bf16 is no faster than fp32, and no slower, as far as the runs agree: here it saves "
-        "memory only.",
-    )
-    link(**REFERENCES["bfloat16"])
-
-
-def bf16_instructions() -> str:
-    """What a CPU says about its instructions for bf16"""
-    information = Path("/proc/cpuinfo")
-    if device() == "cuda" and fast_format() == "float16":
-        return "This GPU's tensor cores have no bf16: it is computed without them. Their 16-bit format is fp16."
-    if device() != "cpu" or not information.exists():
-        return "The cause was not looked for."
-    flags = set(information.read_text().split()) & {"amx_bf16", "avx512_bf16", "bf16"}
-    if flags:
-        return f"And yet this CPU lists instructions for bf16 ({', '.join(sorted(flags))}). The cause was not measured."
-    return (
-        "This CPU lists no instructions for bf16. Without them each number is widened to fp32, multiplied, and rounded "
-        "again. The cause was not measured."
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -3462,6 +3200,12 @@ def models() -> None:
     mixture_of_experts()  # @deeper
     flops_of_the_language_model()
     memory_of_a_step_predicted()
+    text(
+        "**In three lines.**\n\n"
+        "1. A layer has about $12 D^2$ parameters; input embedding and head have $V D$ each.\n"
+        "2. FLOPs per token: 6 for each parameter in a product, plus attention's $12 L D S$; as many at $S = 6D$.\n"
+        "3. Bytes of a step: 16 per parameter, plus activations and logits. Section 13 measures them."
+    )
 
 
 def the_deep_linear_model() -> None:
@@ -3882,8 +3626,8 @@ def memory_of_a_step_predicted() -> None:
     memory_bars({"predicted": predicted, "measured so far": measured}, title)  # @stepover @hide
     total, share = sum(predicted.values()), predicted["activations"] / sum(predicted.values())  # @hide
     text(
-        f"**The number to keep**: {total / 2**20:.1f} MiB for one step, {share:.0%} of them activations. Section 10 "
-        f"measures the optimizer's states, section 13 the rest."
+        f"Together {total / 2**20:.1f} MiB for one step, {share:.0%} of them activations. Section 10 measures the "
+        f"optimizer's states, section 13 the rest."
     )
 
 
@@ -3943,7 +3687,6 @@ def randomness_and_data() -> None:
     )
     seeds()
     generators()  # @deeper
-    numbers_depend_on_how_many()  # @deeper
     determinism_and_its_cost()  # @deeper
     tokens_on_disk()
     batches()
@@ -4020,35 +3763,6 @@ def gradients_of_a_seed(seed: int) -> Tensor:
     inputs, targets = draw_batch(train, 4, 64, torch.Generator().manual_seed(seed))
     loss_of(model, inputs, targets).backward()
     return torch.cat([w.grad.flatten() for w in model.parameters()])
-
-
-def numbers_depend_on_how_many() -> None:
-    """The same seed, other numbers"""
-    text(
-        "A seed promises the same numbers for the same call, on the same kind of device, with the same version of "
-        "torch. Drawing more normal numbers is another call; on the CPU torch computes sixteen or more of them in "
-        "another way:"
-    )
-    torch.manual_seed(0)
-    eight = torch.randn(8)
-    torch.manual_seed(0)
-    sixteen = torch.randn(16)
-    same = (eight == sixteen[:8]).sum().item()  # @inspect same
-    assert same < 8
-    text(
-        "On a GPU many threads draw at once, each from its own part of the sequence. The number of threads depends on "
-        "the model of the GPU. So **the same seed gives different numbers on different GPUs** if a tensor has more "
-        "elements than the GPU has threads. This lecture draws on the CPU what is compared across machines."
-    )
-    if device() != "cuda":
-        return
-    torch.manual_seed(0)
-    on_the_gpu = torch.randn(8, device="cuda").cpu()
-    assert not torch.equal(on_the_gpu, eight)
-    gpu = torch.cuda.get_device_properties(0)
-    threads = gpu.multi_processor_count * gpu.max_threads_per_multi_processor  # @inspect threads
-    text(f"This GPU runs {threads} threads at once; a tensor of {2**20} elements is already larger.")
-    assert threads < 2**20
 
 
 def determinism_and_its_cost() -> None:
@@ -4246,8 +3960,8 @@ def pinned_memory() -> None:
         "A GPU copies from the CPU's memory by itself, but only from memory that is guaranteed to stay where it is: "
         "**pinned**. A copy from ordinary, *pageable* memory goes through a pinned buffer piece by piece, and the CPU "
         "does that work. From pinned memory, with `non_blocking=True`, the call returns at once, and the CPU is free "
-        "for the next batch. Pinning is itself a copy, so it is left to another thread: torch's loader does it with "
-        "`DataLoader(pin_memory=True)`."
+        "for the next batch; on a stream of its own the transfer overlaps the step. Pinning is itself a copy, so it is "
+        "left to another thread: torch's loader does it with `DataLoader(pin_memory=True)`."
     )
     if device() != "cuda":
         batch_bytes = torch.empty(32, 4096, dtype=torch.int64, device="meta").nbytes  # @inspect batch_bytes [B]
@@ -4258,8 +3972,6 @@ def pinned_memory() -> None:
         )
         return
     bandwidth_of_transfers()
-    calls_that_return_at_once()  # @deeper
-    overlapping_transfers()  # @deeper
     link(**REFERENCES["pinned memory"])
 
 
@@ -4313,83 +4025,6 @@ def what_pinning_brings(times: dict[str, Measurement]) -> None:
         "Pinning is itself a copy, into memory that has to be found first. Let another thread do it: "
         "`DataLoader(pin_memory=True)`."
     )
-
-
-def calls_that_return_at_once() -> None:
-    """How soon the call returns"""
-    text("A GPU takes its work from queues, called **streams**. The work of one stream runs in order.")
-    source = torch.ones(sizes().streamed_bytes // 4, dtype=torch.uint8)  # @stepover
-    pinned, target = source.pin_memory(), torch.zeros(len(source), dtype=torch.uint8, device="cuda")
-    whole = measure(lambda: target.copy_(pinned, non_blocking=True), repeats=5, max_seconds=0.3)
-    target.zero_()
-    early = [timed_too_early(lambda: target.copy_(pinned, non_blocking=True)) for _ in range(5)]  # @stepover
-    returned_s = statistics.median(early)  # @inspect returned_s [s], whole.seconds [s]
-    assert returned_s < whole.seconds / 2
-    assert target.min() == 1
-    text(
-        f"The call came back after {1e6 * returned_s:.0f} µs, the copy took {1e6 * whole.seconds:.0f}. In between, "
-        f"the source must not be changed, and nothing but the GPU's own work may rely on the target: what reads it in "
-        f"the same stream waits. Nothing waits the other way round: after `y = x.to('cpu', non_blocking=True)`, `y` "
-        f"holds whatever was there before until the device is synchronised."
-    )
-
-
-def overlapping_transfers() -> None:
-    """The next transfer during this step"""
-    text("Copies and kernels use different parts of a GPU. On two streams they run at the same time:")
-    batches = [torch.randn(4096, 4096).pin_memory() for _ in range(4)]  # 64 MiB each @stepover
-    weight = torch.randn(4096, 1024, device="cuda")
-    moved = batches[0].to("cuda")
-    copy, multiply = (lambda: moved.copy_(batches[0], non_blocking=True)), (lambda: moved @ weight)
-    transfer, product = (took.seconds for took in measure(copy, multiply, repeats=5, max_seconds=0.2))
-    rounds = max(1, round(transfer / product))  # so that both take about the same time @inspect rounds
-
-    def work(batch: Tensor) -> Tensor:
-        for _ in range(rounds):
-            result = batch @ weight
-        return result
-
-    side = torch.cuda.Stream()  # one for all calls: the allocator keeps memory apart for each stream
-    alone, in_turn, at_once = timed_in_turn(
-        partial(work, moved), partial(copy_then_work, batches, work), partial(copy_while_working, batches, work, side)
-    )
-    assert torch.equal(copy_then_work(batches, work), copy_while_working(batches, work, side))  # @stepover
-    worked = alone.seconds
-    parts = {"transfer": transfer, "work": worked, "floor": max(transfer, worked)}  # nothing can be faster
-    seconds = parts | {"in turn": in_turn.seconds / len(batches), "at once": at_once.seconds / len(batches)}
-    table(list(seconds.items()), ["per batch", "s"])  # @hide
-    assert seconds["at once"] > seconds["floor"] / 2  # @inspect seconds
-    decide(
-        times_as_long(in_turn, at_once),
-        than=1.1,
-        above="The copies are hidden behind the work, but for the first, which has nothing to hide behind.",
-        below="On this machine nothing was hidden: the two take as long at once as in turn.",
-        undecided="Whether the copies are hidden behind the work, the samples don't agree.",
-    )
-
-
-def copy_then_work(batches: list[Tensor], work: Callable[[Tensor], Tensor]) -> Tensor:
-    """Each batch is copied, then worked on"""
-    for batch in batches:
-        result = work(batch.to("cuda", non_blocking=True))
-    return result
-
-
-def copy_while_working(batches: list[Tensor], work: Callable[[Tensor], Tensor], side: torch.cuda.Stream) -> Tensor:
-    """Each batch is worked on while the next is copied on a stream of its own"""
-    main_stream = torch.cuda.current_stream()
-    side.wait_stream(main_stream)
-    with torch.cuda.stream(side):
-        arriving = batches[0].to("cuda", non_blocking=True)
-    for following in [*batches[1:], None]:
-        main_stream.wait_stream(side)  # this batch has arrived
-        batch = arriving
-        batch.record_stream(main_stream)  # its memory is not reused before the work is done
-        if following is not None:
-            with torch.cuda.stream(side):
-                arriving = following.to("cuda", non_blocking=True)
-        result = work(batch)
-    return result
 
 
 UNITS = [
@@ -4606,7 +4241,6 @@ def optimizers() -> None:
     when_states_are_allocated()  # @deeper
     parameter_groups()  # @deeper
     the_six_against_torch()  # @deeper
-    steps_under_a_constant_gradient()  # @deeper
     what_is_often_copied_wrong()  # @deeper
     three_ways_to_take_a_step()  # @deeper
     optimizer_states()  # @deeper
@@ -4733,58 +4367,6 @@ def held_for_training(model: nn.Module, optimizer: optim.Optimizer) -> dict[str,
         "gradients": sum(w.grad.nbytes for w in weights if w.grad is not None),
         "optimizer states": sum(tensor.nbytes for tensor in states),
     }
-
-
-def steps_under_a_constant_gradient() -> None:
-    """How far each one goes"""
-    text("One parameter has the constant gradient 3. The length of each step, in learning rates:")
-    family = {"momentum": Momentum, "AdaGrad": AdaGrad, "RMSProp": RMSProp, "Adam": Adam, "uncorrected": Uncorrected}
-    paths = {name: step_lengths(optimizer, steps=50) for name, optimizer in family.items()}  # @stepover @hide
-    plot(
-        paths,
-        x=list(range(1, 51)),
-        x_label="step",
-        y_label="length / learning rate",
-        y_scale="log",
-        title="Only momentum's steps depend on the size of the gradient; Adam's are one learning rate long",
-    )  # @hide
-    t = torch.arange(1, 51, dtype=torch.float64)  # @hide
-    expected = {
-        "momentum": 3 * (1 - 0.9**t) / (1 - 0.9),
-        "AdaGrad": 1 / t.sqrt(),
-        "RMSProp": 1 / (1 - 0.99**t).sqrt(),
-        "Adam": torch.ones(50),
-        "uncorrected": (1 - 0.9**t) / (1 - 0.999**t).sqrt(),
-    }  # @hide
-    ratios = torch.stack([torch.tensor(paths[name], dtype=t.dtype) / expected[name] for name in paths])  # @hide
-    assert (ratios - 1).abs().max() < 1e-6  # @hide
-    found, w = {}, nn.Parameter(torch.tensor([1.0, -1.0]))  # @hide
-    w.grad = torch.tensor([100.0, 1e-3])  # @hide
-    optimizer = Adam([w], lr=0.01)  # @hide @stepover
-    optimizer.step()  # @hide @stepover
-    found = {name: (0.0, optimizer.state[w][name][0].item()) for name in ("m", "v")}  # @hide
-    found |= {"g": (w.grad[0].item(), w.grad[0].item()), "w": (1.0, w[0].item())}  # @hide
-    assert torch.allclose(w, torch.tensor([1 - 0.01, -1 - 0.01]))  # @hide
-    plot(draw_adam(found, w.element_size()), title="Adam's first step: what it reads, keeps and writes")  # @hide
-    text(
-        f"RMSProp's first step is {paths['RMSProp'][0]:.0f} learning rates long, because its average starts at 0. Adam "
-        f"divides its averages by $1 - \\beta^t$ (**bias correction**); uncorrected, its longest step would be "
-        f"{max(paths['uncorrected']):.1f}. torch's momentum is a decayed *sum*: with μ = 0.9 it reaches "
-        f"{1 / (1 - 0.9):.0f} times the gradient."
-    )
-
-
-def step_lengths(optimizer_class: type[optim.Optimizer], steps: int) -> list[float]:
-    """How far one parameter moves in each step, over the learning rate, with a gradient that is always 3"""
-    w = nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    w.grad = torch.full_like(w, 3.0)
-    optimizer = optimizer_class([w], lr=0.01)
-    lengths = []
-    for _ in range(steps):
-        before = w.item()
-        optimizer.step()
-        lengths.append((before - w.item()) / 0.01)
-    return lengths
 
 
 def ten_steps(optimizer_class: type[optim.Optimizer], dtype: torch.dtype = torch.float32, **options: Any) -> Tensor:
@@ -5001,7 +4583,6 @@ def training_loop() -> None:
     what_a_real_loop_adds()  # @deeper
     results_that_must_differ()  # @deeper
     loss_that_broadcasts()
-    cost_of_looking()  # @deeper
     the_language_model_learns()
     loop_as_a_graph()  # @deeper
     text(
@@ -5177,36 +4758,6 @@ def loss_that_broadcasts() -> None:
     text(
         f"`mse_loss` compared each of 256 predictions with all 256 targets. The loss is {loss:.0f}, twice that of "
         f"always predicting 0. torch prints one warning. Assert `prediction.shape == y.shape` before the loss."
-    )
-
-
-def cost_of_looking() -> None:
-    """The cost of looking"""
-    text(
-        "`loss.item()` makes a Python number of the loss. On a GPU the loop runs ahead, queueing work; to return a "
-        "number it has to wait until the queue is empty. A CPU queues no work, so there the call does not wait."
-    )
-    if device() != "cuda":
-        text("What it costs on a GPU: not run, no CUDA device.")
-        return
-    x = torch.randn(64, 64, device="cuda")
-    model = DeepLinear(64, 4).to("cuda")  # @stepover
-
-    def steps(*, looking: bool) -> None:
-        for _ in range(20):
-            loss = model(x).square().mean()
-            if looking:
-                loss.item()
-
-    ways = [partial(steps, looking=look) for look in (False, True)]
-    silent, looking = measure(*ways, repeats=10, min_seconds=0.05)  # @stepover
-    ratios = [long / short for long, short in zip(looking.samples_s, silent.samples_s, strict=False)]
-    decide(
-        ratios,
-        than=1.1,
-        above=f"Twenty small forward passes with an `item()` each take {statistics.median(ratios):.1f} times as long.",
-        below="Twenty small forward passes with an `item()` each take no longer here.",
-        undecided="Whether twenty small forward passes take longer with an `item()` each, the samples do not agree.",
     )
 
 
@@ -5490,12 +5041,10 @@ def mixed_precision() -> None:
     )
     updates_that_vanish()
     which_operator_runs_in_which_dtype()
-    three_recipes_learn()  # @deeper
     gradients_that_vanish()
     eight_bits_and_fewer()
     rounding_at_random()  # @deeper
     dynamic_loss_scaling()  # @deeper
-    mixed_precision_by_hand()  # @deeper
     copies_of_autocast()  # @deeper
     three_steps_side_by_side()  # @deeper
     text(
@@ -5652,42 +5201,6 @@ def which_operator_runs_in_which_dtype() -> None:
         f"A GPU's list of fp32 operations ([documentation]({REFERENCES['amp']['url']})) is longer than a CPU's: "
         f"{len(differing)} of these {len(cuda)} differ."
     )
-
-
-def losses_of(recipe: str, x: Tensor, y: Tensor) -> list[float]:
-    """Train a small model on y; `recipe` is fp32, autocast or bf16"""
-    torch.default_generator.manual_seed(1)
-    model = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 1))
-    dtype = torch.bfloat16 if recipe == "bf16" else torch.float32
-    model.to(device(), dtype)
-    optimizer = optim.AdamW(model.parameters(), lr=2e-4)
-    losses = []
-    for _ in range(120):
-        with torch.autocast(device(), dtype=torch.bfloat16, enabled=recipe == "autocast"):
-            prediction = model(x.to(dtype))  # (256, 1)
-        assert prediction.dtype == (torch.float32 if recipe == "fp32" else torch.bfloat16)
-        assert prediction.shape == y.shape
-        loss = nn.functional.mse_loss(prediction, y)  # y is fp32, and so is the loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def three_recipes_learn() -> None:
-    """The three recipes, learning"""
-    x = torch.randn(256, 16).to(device())  # @hide
-    y = x[:, :1] * x[:, 1:2]  # (256, 1) @hide
-    losses = {recipe: losses_of(recipe, x, y) for recipe in ("fp32", "autocast", "bf16")}  # @stepover
-    plot(
-        losses, x_label="step", y_label="loss", title="Autocast learns as fp32 does; bf16 weights lose updates"
-    )  # @hide
-    learned = {recipe: max(curve) - min(curve) for recipe, curve in losses.items()}  # @hide
-    assert abs(losses["fp32"][0] - 1) < 0.5  # what a model that knows nothing loses: the variance of y @hide
-    assert max(abs(a / b - 1) for a, b in zip(losses["autocast"], losses["fp32"], strict=True)) < 0.01
-    assert learned["bf16"] < 0.9 * learned["fp32"]  # @hide
-    text(f"With everything in bf16 the model learned {learned['bf16'] / learned['fp32']:.0%} of what fp32 did.")
 
 
 def training_step(model: nn.Module, optimizer: optim.Optimizer, x: Tensor, *, autocast: torch.dtype | None) -> None:
@@ -5873,74 +5386,6 @@ def speed_of_fp8() -> float | None:
     return bf16 / fp8
 
 
-def mixed_precision_by_hand() -> None:
-    """Section 1's recipes, by hand"""
-    text(
-        "`torch.optim` does not mix formats. Written out, three steps of Adam by each recipe, and the bytes that stay:"
-    )
-    fp32, bf16 = torch.float32, torch.bfloat16
-    recipes = {
-        "all fp32": (fp32, fp32, False),
-        "bf16, fp32 states": (bf16, bf16, False),
-        "fp32, bf16 gradients": (fp32, bf16, False),
-        "bf16, fp32 master": (bf16, bf16, True),
-    }  # parameter, gradient, master
-    batches = torch.randn(3, 4, 256)  # (steps, rows, width) @hide
-    held = {}  # bytes per parameter @hide
-    for name, (dtype, gradient_dtype, master) in recipes.items():  # @hide
-        weight = torch.randn(256, 128).to(dtype).requires_grad_()  # @hide
-        others = train_by_hand(weight, batches, gradient_dtype, master=master)  # @hide @stepover
-        held[name] = (weight.nbytes + sum(t.nbytes for t in others)) / weight.numel()  # @hide
-    assert list(held.values()) == [16, 12, 14, 16]  # @hide
-    table(list(held.items()), ["recipe", "bytes per parameter"])  # @hide
-    assert torch.equal(weight, others[-1].bfloat16())  # the weight is its master copy, rounded @hide
-    text("The second recipe saves 4 bytes and loses updates, unless it rounds stochastically.")
-    adam_by_hand_is_adam()  # @hide @stepover
-
-
-def adam_update(gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
-    """What a step of Adam subtracts from a weight; `first` and `second` are its averages, changed in place"""
-    first.lerp_(gradient.float(), 1 - 0.9)  # of the gradient
-    second.lerp_(gradient.float().square(), 1 - 0.999)  # of its square
-    mean = first / (1 - 0.9**step)  # averages that began at zero are too small at first
-    deviation = (second / (1 - 0.999**step)).sqrt() + 1e-8
-    return 1e-3 * mean / deviation
-
-
-def train_by_hand(weight: Tensor, batches: Tensor, gradient_dtype: torch.dtype, *, master: bool) -> list[Tensor]:
-    """A step of Adam for each batch, with fp32 averages; returns all that stays in memory beside the weight"""
-    first, second = torch.zeros(weight.shape), torch.zeros(weight.shape)
-    master_weight = weight.detach().float().clone()
-    for step, x in enumerate(batches, start=1):
-        (x.to(weight.dtype) @ weight).square().mean().backward()
-        assert weight.grad is not None
-        gradient, weight.grad = weight.grad.to(gradient_dtype), None
-        update = adam_update(gradient, first, second, step)
-        with torch.no_grad():
-            if master:
-                master_weight -= update
-                weight.copy_(master_weight)
-            else:
-                weight -= update.to(weight.dtype)
-    return [gradient, first, second, master_weight] if master else [gradient, first, second]
-
-
-def adam_by_hand_is_adam() -> None:
-    """It is Adam"""
-    batches, start = torch.randn(5, 4, 256), torch.randn(256, 128)
-    weight = start.clone().requires_grad_()
-    optimizer = optim.AdamW([weight], lr=1e-3, weight_decay=0)
-    for x in batches:
-        optimizer.zero_grad()
-        (x @ weight).square().mean().backward()
-        optimizer.step()
-    for master in (False, True):
-        by_hand = start.clone().requires_grad_()
-        train_by_hand(by_hand, batches, torch.float32, master=master)
-        assert (weight - by_hand).abs().max() < 1e-6
-    assert (weight - start).abs().max() > 2e-3  # and it went somewhere
-
-
 def copies_of_autocast() -> None:
     """What autocast adds to parameters"""
     text(
@@ -5998,12 +5443,17 @@ def memory_of_a_training_step() -> None:
     )
     saved_by_the_tiny_model()
     what_each_layer_saves()  # @deeper
-    activations_against_the_peak()  # @deeper
     memory_of_the_language_model()
     activations_of_a_transformer()
     timeline_of_two_steps()
     logits_of_a_language_model()  # @deeper
     memory_in_pieces()  # @deeper
+    text(
+        "**In three lines.**\n\n"
+        "1. A layer keeps about 34 to 41 bytes per token and unit of width in bf16, if its scores are not kept.\n"
+        "2. Without sharding, activations outweigh the rest from about $5.6 D$ tokens per GPU on.\n"
+        "3. The peak comes in the second backward pass. Section 14 makes it smaller."
+    )
 
 
 def saved_by_the_tiny_model() -> None:
@@ -6123,56 +5573,6 @@ def added_at_peak(f: Callable[[], object], held: Iterable[Tensor]) -> int:
     torch.cuda.reset_peak_memory_stats()
     f()
     return torch.cuda.max_memory_allocated() - before - workspace_bytes
-
-
-def activations_against_the_peak() -> None:
-    """Activations, against the measured peak"""
-    text(
-        "A larger deep linear model at three depths. The table compares $BDL$ with the saved tensors and with the peak "
-        "of a training pass; the figure adds the same forward pass under `torch.no_grad()`."
-    )
-    rows, width = sizes().activation_rows, 64  # @inspect rows @stepover
-    one_layer = 4 * rows * width  # bytes of one layer's output @inspect one_layer [B]
-    x, y = torch.randn(rows, width, device=device()), torch.randn(rows, device=device())
-    trained, inferred, cells = {}, {}, []
-    for layers in (4, 8, 16):
-        saved_bytes, trained[layers], inferred[layers] = activations_at_depth(layers, x, y)  # @stepover
-        assert saved_bytes == layers * one_layer
-        assert saved_bytes + one_layer <= trained[layers] < saved_bytes + 1.5 * one_layer
-        assert 1.99 * one_layer < inferred[layers] < 2.5 * one_layer
-        over = round(trained[layers] / saved_bytes, 3)
-        cells.append((layers, layers * one_layer, saved_bytes, trained[layers], over))
-    table(cells, ["L", "claimed: BDL, bytes", "counted: saved", "measured: peak", "measured / counted"])
-    rounded_bytes = 2 * 2**20 if device() == "cuda" else 0  # torch's allocator may hand out 1 MiB too much
-    assert abs(inferred[4] - inferred[16]) < max(one_layer / 50, rounded_bytes)
-    added = {"training": trained, "no_grad": inferred}  # @hide
-    curves = {name: [n / 2**20 for n in by_depth.values()] for name, by_depth in added.items()}  # @hide
-    title = "Training grows with the depth, inference does not"  # @hide
-    plot(curves, x=list(trained), x_label="layers", y_label="MiB at the peak", title=title)  # @hide
-    upstream = (trained[16] - 16 * one_layer) / one_layer  # in layers @inspect upstream
-    text(
-        f"The saved tensors are the estimate, to the byte. The peak is {upstream:.2f} layers higher at any depth, "
-        "because almost all activations still exist when the first gradients are computed. Without gradients, a "
-        f"forward pass needs {inferred[16] / one_layer:.1f} layers' outputs at any depth. So a GPU can run models that "
-        "it cannot train, also because training holds 16 bytes per parameter and inference 2."
-    )
-
-
-def activations_at_depth(layers: int, x: Tensor, y: Tensor) -> tuple[int, int, int]:
-    """Bytes saved, and the most that training and inference add, for a model of so many layers"""
-    with torch.device(device()):
-        model = DeepLinear(x.shape[1], layers)
-    held = [x, y, *model.parameters()]
-    saved_bytes = sum(t.nbytes for t in saved_by_autograd(lambda: model(x), held))
-    trained_bytes = added_at_peak(lambda: training_pass(model, x, y), held)
-    with torch.no_grad():
-        return saved_bytes, trained_bytes, added_at_peak(lambda: model(x), [x, *model.parameters()])
-
-
-def training_pass(model: nn.Module, x: Tensor, y: Tensor) -> None:
-    """One forward and one backward pass; the gradients are dropped again"""
-    nn.functional.mse_loss(model(x), y).backward()
-    model.zero_grad()
 
 
 def kept_for_backward(model: LanguageModel, inputs: Tensor, targets: Tensor) -> int:
@@ -6416,9 +5816,8 @@ def timeline_of_two_steps() -> None:
     text(
         f"The second step peaks higher by the optimizer's states, {state_bytes / 2**20:.2f} MiB: **a job that survives "
         f"its first step can run out of memory in its second.** (With few tokens, the peak is in the optimizer.) On a "
-        f"GPU, torch's allocator also reserves more than the tensors need.\n\n"
-        f"**The number to keep**: {summits[1] / 2**20:.1f} MiB at the peak, most of it activations: less than the sum "
-        f"of the parts, because activations are freed while gradients appear. Section 14 makes them smaller."
+        f"GPU, torch's allocator also reserves more than the tensors need. The peak is {summits[1] / 2**20:.1f} MiB, "
+        f"less than the sum of the parts: activations are freed while gradients appear."
     )
     activations = second[0][-1] - second[0][0]  # @hide
     assert activations > summits[1] / 2  # @hide
@@ -6575,17 +5974,20 @@ def using_less_memory() -> None:
         "checkpoint. The network's table is needed in section 16."
     )
     gradient_accumulation()
-    what_accumulation_saves_and_costs()  # @deeper
     traps_of_accumulation()  # @deeper
     activation_checkpointing()
     checkpointing_a_block()  # @deeper
     memory_against_recomputation()  # @deeper
     what_fits()  # @deeper
     zero_stages()
-    any_recipe_any_stage()  # @deeper
-    all_reduce_in_a_ring()  # @deeper
     when_the_network_is_the_limit()
     map_of_the_rest()
+    text(
+        "**In three lines.**\n\n"
+        "1. Accumulation divides the activations by the number of micro-batches and costs no FLOPs.\n"
+        "2. A checkpoint per layer keeps one input per layer, for at most a third more FLOPs.\n"
+        "3. ZeRO-3 divides the 16 bytes by the GPUs, and needs about 1,000 tokens per GPU to hide its traffic."
+    )
 
 
 def gradient_accumulation() -> None:
@@ -6711,30 +6113,6 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
     return ((found - expected).norm() / expected.norm()).item()
 
 
-def what_accumulation_saves_and_costs() -> None:
-    """What it saves, and what it costs"""
-    rows, width, layers = sizes().activation_rows, 64, 4  # @inspect rows @stepover
-    with torch.device(device()):
-        model = DeepLinear(width, layers)  # @stepover
-        x, y = torch.randn(rows, width), torch.randn(rows)
-    accumulate(model, x, y, rows)  # the gradients are there from now on @stepover
-    held = [x, y, *model.parameters(), *(w.grad for w in model.parameters())]
-    cells, peaks = [], {}
-    for micro_batch in (rows, rows // 4, rows // 16):
-        napkin = 4 * micro_batch * width * layers
-        saved = saved_by_autograd(partial(model, x[:micro_batch]), held)  # @stepover
-        assert sum(t.nbytes for t in saved) == napkin
-        peaks[micro_batch] = added_at_peak(partial(accumulate, model, x, y, micro_batch), held)  # @stepover
-        cells.append((micro_batch, napkin, sum(t.nbytes for t in saved), peaks[micro_batch]))
-    table(cells, ["micro-batch", "claimed: BDL, bytes", "counted: saved", "measured: peak"])
-    saving = peaks[rows] / peaks[rows // 16]  # @inspect saving
-    assert 8 < saving <= 16.5
-    text(
-        f"With a sixteenth of the rows at once, the peak falls by a factor of {saving:.1f}. The gradients of the "
-        "weights do not shrink: they are made anew for each micro-batch before they are added."
-    )
-
-
 def traps_of_accumulation() -> None:
     """Traps of accumulation"""
     model = DeepLinear(64, 2)  # @stepover
@@ -6764,18 +6142,6 @@ def traps_of_accumulation() -> None:
         "layers of width 1024 leave 2 MiB in bf16, in any case.)"
     )
     assert len(x.split(256)) == 1 and 2 * 64 * 1024 * 16 == 2 * 2**20  # @hide
-    assert batch_norm_is_off(x, y) > 0.05  # @stepover @hide
-
-
-def batch_norm_is_off(x: Tensor, y: Tensor) -> float:
-    """How far the gradient of four micro-batches is from that of the batch, with BatchNorm; LayerNorm's is equal"""
-    off = {}
-    for norm in (nn.BatchNorm1d(64), nn.LayerNorm(64)):
-        model = nn.Sequential(nn.Linear(64, 64), norm, nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
-        whole, pieces = (gradients_of(model, partial(accumulate, model, x, y, rows)) for rows in (64, 16))
-        off[type(norm).__name__] = relative_difference(pieces, whole)
-    assert off["LayerNorm"] < 1e-6
-    return off["BatchNorm1d"]
 
 
 def losses_of_parts(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> list[Tensor]:
@@ -7012,7 +6378,7 @@ def what_the_strategies_cost() -> None:
     """What it costs"""
     layers, root = 36, 6  # @hide
     found = strategies_at(layers)  # @stepover @hide
-    claimed = {"all": (2 * layers, 3 * layers), "each block": (layers, 4 * layers)}  # peak and FLOPs @hide
+    claimed = {"all": (2 * layers, 3 * layers), "each block": (layers + 2, 4 * layers)}  # peak and FLOPs @hide
     claimed |= {"every √L-th": (3 * root, 4 * layers), "nothing": (5, layers * (layers - 1) // 2 + 4 * layers)}  # @hide
     rows = []  # @hide
     for name, (peak, passes) in found.items():  # @hide
@@ -7035,8 +6401,10 @@ def zero_stages() -> None:
     """Over several GPUs: ZeRO"""
     text(
         "In **data parallelism** each GPU holds the whole model and processes a part of the batch; an **all-reduce** "
-        "gives every GPU the sum of the gradients. **ZeRO** leaves each of $n$ GPUs a *shard* of the optimizer's "
-        "states (stage 1), gradients (2) and parameters (3; in PyTorch **FSDP**, `fully_shard`):"
+        "gives every GPU the sum of the gradients. In a ring each GPU sends $2(n-1)/n$ numbers per parameter: each "
+        "adds its part to a chunk and passes it on (*reduce-scatter*), then the sums go round (*all-gather*). **ZeRO** "
+        "leaves each of $n$ GPUs a *shard* of the optimizer's states (stage 1), gradients (2) and parameters (3; in "
+        "PyTorch **FSDP**, `fully_shard`):"
     )
     n, numbers = 8, 1024  # @hide
     halves = torch.empty(2, numbers, dtype=torch.bfloat16)  # @hide
@@ -7061,141 +6429,15 @@ def zero_stages() -> None:
     link(**REFERENCES["zero"])
 
 
-def any_recipe_any_stage() -> None:
-    """Any recipe, any stage"""
-    n, per_gpu, largest = 8, [16, 5.5, 3.75, 2], [5.0, 14.5, 21.3, 40.0]  # @hide
-    text("Section 1's recipes, with any optimizer, stage and number of GPUs:")
-    mixed = {"parameter": 2, "gradient": 2, "master": 4, "state": 4, "states": 2}  # @hide
-    staged = [bytes_per_parameter(**mixed, stage=stage, gpus=n, memory=H100_MEMORY) for stage in range(4)]  # @hide
-    assert [one["bytes"] for one in staged] == per_gpu  # @hide
-    assert [round(one["billions"], 1) for one in staged] == largest  # @hide
-    names = ("parameter", "gradient", "master", "state")  # @hide
-    recipes = {
-        recipe.replace("`", ""): dict(zip(names, map(float, sizes), strict=True)) for recipe, sizes in RECIPES.items()
-    }  # @hide
-    first = "bf16, fp32 master and states"  # @hide
-    explore(
-        bytes_per_parameter,
-        "{bytes} for each parameter on each GPU: models of up to {billions} parameters fit into {gpus} × {GPU}, before "
-        "activations.",
-        title="Bytes per parameter, and the largest model",
-        inputs={"gpus": (n, 1, 16384)},
-        menus={
-            "recipe": {first: recipes[first]} | recipes,
-            "optimizer": {
-                "AdamW: two averages": {"states": 2},
-                "momentum, Lion: one": {"states": 1},
-                "SGD: none": {"states": 0},
-            },
-            "ZeRO": {
-                "nothing is divided": {"stage": 0},
-                "stage 1: states and master": {"stage": 1},
-                "stage 2: and gradients": {"stage": 2},
-                "stage 3: and parameters": {"stage": 3},
-            },
-            "GPU": gpus_of_the_table(),
-        },
-        names={"gpus": "GPUs", "billions": "largest model"},
-        units={
-            "bytes": "B",
-            "billions": "billion",
-            "parameters": "B",
-            "gradients": "B",
-            "states and master": "B",
-            "memory": "B",
-            **dict.fromkeys(names, "B"),
-        },
-        stack=("parameters", "gradients", "states and master"),
-        across="ZeRO",
-    )  # @stepover
-
-
-def bytes_per_parameter(
-    parameter: float,
-    gradient: float,
-    master: float,
-    state: float,
-    states: float,
-    stage: float,
-    gpus: float,
-    memory: float,
-) -> dict[str, float]:
-    """What each GPU holds of a parameter: ZeRO divides states and master, then gradients, then parameters"""
-    parameters = parameter / gpus if stage >= 3 else parameter
-    gradients = gradient / gpus if stage >= 2 else gradient
-    others = (master + states * state) / gpus if stage >= 1 else master + states * state
-    total = parameters + gradients + others
-    return {
-        "bytes": total,
-        "billions": memory / total / 1e9,
-        "parameters": parameters,
-        "gradients": gradients,
-        "states and master": others,
-    }
-
-
-def ring_all_reduce(held: list[list[Tensor]], turns: int | None = None) -> int:
-    """Workers in a ring, each with a gradient in as many chunks: all end with the sum. Returns what each one sent"""
-    n, sent = len(held), 0
-    for turn in range(2 * (n - 1) if turns is None else turns):
-        for worker in range(n):
-            chunk, neighbour = (worker - turn) % n, held[(worker + 1) % n]
-            if turn < n - 1:  # reduce-scatter: sums travel and grow
-                neighbour[chunk] = neighbour[chunk] + held[worker][chunk]
-            else:  # all-gather: finished sums go round
-                neighbour[chunk] = held[worker][chunk]
-        sent += held[0][0].numel()
-    return sent
-
-
-def all_reduce_in_a_ring() -> None:
-    """What data parallelism sends"""
-    text(
-        "An **all-reduce** of the gradients does not send $n$ gradients. The GPUs form a ring, the gradient is cut "
-        "into $n$ chunks, and each GPU sends one chunk at a time to its neighbour:"
-    )
-    workers, parameters = 4, 1024
-    gradients = torch.randint(-9, 10, (workers, parameters)).float()  # whole numbers: sums are exact
-    held = [list(gradient.chunk(workers)) for gradient in gradients]
-    sent = ring_all_reduce(held)  # @inspect sent @stepover
-    results = torch.stack([torch.cat(chunks) for chunks in held])  # (workers, parameters)
-    assert torch.equal(results, gradients.sum(dim=0).expand_as(results))
-    assert sent == 2 * (workers - 1) / workers * parameters == 1536
-    moments = {"at the start": 0, "after the reduce-scatter": workers - 1, "after the all-gather": 2 * (workers - 1)}
-    rings = {moment: summed_in_ring(workers, turns) for moment, turns in moments.items()}  # @stepover
-    finished = [max(chunks) for chunks in rings["after the reduce-scatter"]]  # of each GPU @inspect finished
-    assert finished == [workers] * workers
-    scattered = ring_all_reduce([list(gradient.chunk(workers)) for gradient in gradients], workers - 1)  # @stepover
-    assert scattered == sent / 2 == (workers - 1) / workers * parameters  # of the first half
-    title = "Of how many GPUs' gradients each chunk is the sum: first sums grow, then finished sums travel"  # @hide
-    plot(draw_rings(rings), title=title)  # @stepover @hide
-    text(
-        "The first half is a *reduce-scatter*: at its end each GPU has one finished chunk. The second half is an "
-        "*all-gather*. Each half sends $(n - 1)/n$ numbers per parameter, so an all-reduce sends $2(n - 1)/n$. ZeRO's "
-        "stages 1 and 2 send as much (reduce-scatter gradients, all-gather parameters). Stage 3 gathers the parameters "
-        "twice, for the forward and the backward pass: $3(n - 1)/n$. With plain data parallelism and gradient "
-        "accumulation, `no_sync()` leaves the exchange to the last micro-batch.\n\n"
-        "Here one process plays all GPUs. `tests/lectures/many_ranks.py`, beside this lecture, does the same in a "
-        "process for each: `trace-tools trace many_ranks.py --ranks 4`."
-    )
-
-
-def summed_in_ring(workers: int, turns: int) -> list[list[int]]:
-    """For each GPU and chunk after so many turns: of how many gradients it is the sum"""
-    held = [[torch.ones(1) for _ in range(workers)] for _ in range(workers)]
-    ring_all_reduce(held, turns)
-    return [[int(chunk) for chunk in chunks] for chunks in held]
-
-
 def when_the_network_is_the_limit() -> None:
     """The roofline of the network"""
     text(
         "Sharding trades memory for traffic, and a network has a roofline. NVLink joins the GPUs of a server: an H100 "
         "sends 450 GB/s (the datasheet's 900 adds both directions). InfiniBand joins the servers, at 50 GB/s per card. "
         "In a *collective*, an exchange of all GPUs, each server needs the data once, so its 8 cards share the work: "
-        "400 GB/s. In a step ZeRO-3 gathers each parameter "
-        "twice and sums its gradient: 3 bf16 numbers, 6 bytes. With $T$ tokens on each GPU, $6T$ FLOPs are done per "
-        "parameter: $T$ FLOP per byte. At an MFU of 0.4, compute covers the traffic from:"
+        "400 GB/s. In a step ZeRO-3 gathers each parameter twice and sums its gradient: 3 bf16 numbers, 6 bytes. With "
+        "$T$ tokens on each GPU, $6T$ FLOPs are done per parameter: $T$ FLOP per byte. At an MFU of 0.4, compute "
+        "covers the traffic from:"
     )
     links = {"NVLink": 450e9, "8 cards": 8 * 50e9, "1 card": 50e9}  # bytes/s of a collective
     sent = {"all-reduce; ZeRO-1, ZeRO-2": 2 * 2, "ZeRO-3": 3 * 2}  # bytes per parameter and step
@@ -7208,8 +6450,7 @@ def when_the_network_is_the_limit() -> None:
     text(
         "ZeRO-3 gathers the parameters for each micro-batch, so it is a micro-batch that needs so many tokens. "
         "**Tensor parallelism** cuts each matrix over $n$ GPUs and all-reduces activations four times per layer, $4.5 "
-        "D/n$ FLOP per byte. The next product waits for each of them, so it stays inside a server. **The number to "
-        "keep**: about 1,000 tokens per GPU for ZeRO-3."
+        "D/n$ FLOP per byte. The next product waits for each of them, so it stays inside a server."
     )
     link(**REFERENCES["h100"])
     link(**REFERENCES["scaling book"])
@@ -7243,18 +6484,6 @@ def map_of_the_rest() -> None:
 # 15 Saving and resuming
 
 
-@dataclass
-class Training:
-    """Everything that a training run carries from one step to the next, except random generators"""
-
-    model: nn.Module
-    optimizer: optim.Optimizer
-    scheduler: optim.lr_scheduler.LRScheduler
-    scaler: torch.amp.GradScaler
-    step: int = 0
-    position: int = 0  # of the next batch in the data
-
-
 def saving_and_resuming() -> None:
     """Saving and resuming"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
@@ -7269,7 +6498,6 @@ def saving_and_resuming() -> None:
     with tempfile.TemporaryDirectory() as folder:  # @hide
         language_model_killed_and_resumed(Path(folder))
         writing_a_checkpoint(Path(folder))  # @deeper
-        what_if_one_part_is_forgotten()  # @deeper
     how_often_to_save()  # @deeper
     text(
         "**In three lines.**\n\n"
@@ -7459,104 +6687,6 @@ def set_generator_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all(states["cuda"])
 
 
-def new_training(where: str) -> Training:
-    """A small model that uses everything there is to save: dropout, AdamW, a schedule, fp16 with loss scaling"""
-    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 1), nn.Flatten(0)).to(where)
-    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
-    scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
-    scaler = torch.amp.GradScaler(where, init_scale=2.0**17, growth_interval=2)  # for fp16: section 12
-    return Training(model, optimizer, scheduler, scaler)
-
-
-def train_until(run: Training, last_step: int, data: Tensor) -> None:
-    """Train up to a step"""
-    where = next(run.model.parameters()).device
-    while run.step < last_step:
-        x = data[run.position : run.position + 8].to(where)  # (8, 16)
-        x = x * random.random() + float(np.random.normal())  # augmentation, with two more generators
-        with torch.autocast(where.type, dtype=torch.float16):
-            prediction = run.model(x)  # (8,)
-        target = x.mean(dim=1)
-        assert prediction.shape == target.shape == (8,)
-        loss = nn.functional.mse_loss(prediction, target)
-        run.optimizer.zero_grad()
-        run.scaler.scale(loss).backward()
-        scale = run.scaler.get_scale()
-        run.scaler.step(run.optimizer)
-        run.scaler.update()
-        if run.scaler.get_scale() >= scale:  # else the gradients overflowed, and the step was left out: section 12
-            run.scheduler.step()
-        run.step += 1
-        run.position = (run.position + 8) % len(data)
-
-
-def checkpoint_of(run: Training) -> dict[str, Any]:
-    """All of a training run, as plain data"""
-    return {
-        "model": run.model.state_dict(),
-        "optimizer": run.optimizer.state_dict(),
-        "scheduler": run.scheduler.state_dict(),
-        "scaler": run.scaler.state_dict(),
-        "step": run.step,
-        "position": run.position,
-        "generators": generator_states(),
-    }
-
-
-def restore(run: Training, checkpoint: dict[str, Any]) -> None:
-    """Restore a new training run from a checkpoint; a missing part keeps its state"""
-    for part in ("model", "optimizer", "scheduler", "scaler"):
-        if part in checkpoint:
-            getattr(run, part).load_state_dict(checkpoint[part])
-    run.step = checkpoint.get("step", run.step)
-    run.position = checkpoint.get("position", run.position)
-    if "generators" in checkpoint:
-        set_generator_states(checkpoint["generators"])
-
-
-def what_if_one_part_is_forgotten() -> None:
-    """What if one part is forgotten?"""
-    text(
-        "A mistake in resuming raises no error, and the loss need not show it. This small run uses all parts: dropout, "
-        "AdamW, a schedule, fp16 with loss scaling, data augmentation. It saves after six of twelve steps. Each part "
-        "is left out in turn, and the final weights are compared with those of the undisturbed run:"
-    )
-    data = torch.randn(64, 16)
-    run, checkpoint = saved_half_way("cpu", data)  # @stepover
-    assert checkpoint["scaler"]["scale"] < 2.0**17 and checkpoint["position"] == 6 * 8  # both have moved @hide
-    assert checkpoint["scheduler"]["last_epoch"] < 6  # the schedule waited for a step that was left out @hide
-    off = {"nothing": distance_after_forgetting(None, checkpoint, run, data)}  # @stepover
-    off |= {part: distance_after_forgetting(part, checkpoint, run, data) for part in checkpoint}  # @stepover
-    table([(part, f"{error:.1%}") for part, error in off.items()], ["forgotten", "weights are off by"])  # @hide
-    assert off.pop("nothing") == 0  # the same bits
-    assert all(error > 0 for error in off.values())
-    if device() == "cuda":
-        on_gpu, saved = saved_half_way("cuda", data)  # @stepover
-        assert distance_after_forgetting(None, saved, on_gpu, data) == 0  # the same bits on the GPU @stepover
-    text("A comparison of bits catches each of them. A look at the loss need not: another run is not always worse.")
-
-
-def saved_half_way(where: str, data: Tensor) -> tuple[Training, dict[str, Any]]:
-    """A run of twelve steps, and a copy of its checkpoint after six"""
-    run = new_training(where)
-    train_until(run, 6, data)
-    checkpoint = pickle.loads(pickle.dumps(checkpoint_of(run)))  # as if from a file
-    # AdamW counts its steps. At a loss scale that is too large the scaler skips a step, and the schedule waits:
-    taken = run.optimizer.state[next(run.model.parameters())]["step"].item()
-    assert math.isclose(run.optimizer.param_groups[0]["lr"], 0.01 * 0.9**taken)
-    train_until(run, 12, data)
-    return run, checkpoint
-
-
-def distance_after_forgetting(forgotten: str | None, checkpoint: dict[str, Any], run: Training, data: Tensor) -> float:
-    """How far the weights are from those of `run`, relative to them, if one part of its checkpoint is not restored"""
-    resumed = new_training(next(run.model.parameters()).device.type)
-    restore(resumed, {part: saved for part, saved in checkpoint.items() if part != forgotten})
-    train_until(resumed, run.step, data)
-    found, expected = (torch.cat([p.detach().flatten() for p in r.model.parameters()]) for r in (resumed, run))
-    return relative_difference(found, expected)
-
-
 # ---------------------------------------------------------------------------------------------------------
 # 16 Summary
 
@@ -7575,7 +6705,6 @@ def summary() -> None:
     rules_of_thumb()
     when_memory_when_compute()  # @deeper
     size_a_run()
-    compare_with_the_count()  # @deeper
     what_to_do_with_it()
 
 
@@ -7739,34 +6868,6 @@ def size_a_run() -> None:
         slips={needed / 0.4: "That is at the peak. The MFU is 0.4.", needed / 3: "Each parameter is sent three times."},
     )
     assert round(needed) == 7916 < 4 * 2048 and round(needed / 8) == 990  # @hide
-
-
-def compare_with_the_count() -> None:
-    """Compare it with the count"""
-    text(
-        "The same model on the `meta` device. A step of one sequence is counted with one layer and with two; the "
-        "difference is there 40 times. $6ND$ leaves out attention's products:"
-    )
-    shape = Shape(32000, 2048, 5120, 40, 40, kv_heads=40, hidden=13_824)
-    with torch.device("meta"):
-        made = sum(w.numel() for w in LanguageModel(shape).parameters())  # @inspect made @stepover
-        sequence = torch.zeros(1, shape.context, dtype=torch.long)  # (B, S)
-        one, two = (LanguageModel(replace(shape, layers=n)) for n in (1, 2))  # @stepover
-    of_one, of_two = training_flops(one, sequence), training_flops(two, sequence)  # @stepover
-    products = of_one + 39 * (of_two - of_one)  # @inspect products [FLOP]
-    assert products == sum(flops_by_part(shape, 1).values())  # as section 8 adds them up @stepover
-    assert made == 40 * (4 * 5120**2 + 3 * 5120 * 13_824) + 2 * 32_000 * 5120 + 81 * 5120  # @hide
-    small = Shape(width=640, heads=5, kv_heads=5, hidden=1728)  # the same proportions @hide
-    saved_bytes = saved_by_layer_in_bf16(small)  # @stepover @hide
-    assert 37.6 < saved_bytes < 37.8  # sums of rows are not in the formula @hide
-    rows = [
-        ("parameters, 10⁹", 13, made / 1e9),
-        ("FLOPs per token, 10⁹", 6 * 13, products / shape.context / 1e9),
-        ("bytes saved per token, layer and width", 37.6, saved_bytes),
-    ]  # @hide
-    lines = [(n, planned, round(found, 2), round(found / planned, 3)) for n, planned, found in rows]  # @hide
-    assert 1.03 < lines[1][-1] < 1.06  # @hide
-    table(lines, ["quantity", "sized", "counted", "ratio"])  # @hide
 
 
 def what_to_do_with_it() -> None:

@@ -249,7 +249,7 @@ def test_what_is_told(told: list[Narrative]) -> None:
 
 def test_every_reference_is_used_and_is_a_web_address(lecture: ModuleType, told: list[Narrative]) -> None:
     strings = [node.value for node in ast.walk(TREE) if isinstance(node, ast.Constant)]
-    assert [key for key in lecture.REFERENCES if strings.count(key) < 2] == []
+    assert [key for key in lecture.REFERENCES if key not in strings] == []
     urls = {reference["url"] for reference in lecture.REFERENCES.values()}
     assert {n.url for n in told if n.kind == "link"} <= urls
     assert all(url.startswith("https://") for url in urls)
@@ -266,7 +266,7 @@ FIGURES = sorted(
 
 
 def test_figures_answer_back_where_they_are_taught() -> None:
-    assert len(FIGURES) == 5
+    assert len(FIGURES) == 4
     sections = {"overview": 1, "arithmetic_intensity": 2, "using_less_memory": 2}
     assert {section: len({*FIGURES} & reachable(section)) for section in sections} == sections
 
@@ -323,27 +323,6 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_too(
     lecture.save_atomically({"step": 7}, tmp_path / "checkpoint.pt")
     assert done == ["checkpoint.partial", "rename", tmp_path.name]
     assert torch.load(tmp_path / "checkpoint.pt") == {"step": 7}
-
-
-@pytest.mark.parametrize(
-    ("fp32", "bf16", "sentence"),
-    [
-        (67e12, 989.5e12, "bf16 is 14.8 times as fast"),
-        (1e11, 1e11, "no faster than fp32, and no slower"),
-        (1e11, 2e10, "**slower**: 0.20 of fp32's speed"),
-        (None, None, "No peak is known"),
-        (1e11, None, "No peak is known"),
-    ],
-)
-def test_the_prose_follows_the_machine(
-    lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, fp32: float | None, bf16: float | None, sentence: str
-) -> None:
-    peaks = {"float32": fp32, "bfloat16": bf16}
-    monkeypatch.setattr(lecture, "peak_flops", peaks.__getitem__)
-    heard: list[Narrative] = []
-    with listening(heard.append):
-        lecture.speed_of_formats()
-    assert sentence in prose(heard)
 
 
 @pytest.mark.parametrize(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
@@ -533,20 +512,13 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("what_a_real_loop_adds", "max_norm=1.0).item()", "max_norm=2.0).item()"),
     ("the_language_model_learns", "    run.optimizer.zero_grad()\n    loss = loss_of", "    loss = loss_of"),
     ("the_language_model_learns", "max_norm=1.0)\n    run.optimizer", "max_norm=1.5)\n    run.optimizer"),
-    ("three_recipes_learn", 'enabled=recipe == "autocast"', 'enabled=recipe != "autocast"'),
     ("that_layer_is_torchs", "key.transpose(-2, -1) / math.sqrt", "key.transpose(-2, -1) * math.sqrt"),
     ("updates_that_vanish", "        bf16 += 1e-3\n", "        bf16 += 1e-2\n"),
     ("dynamic_loss_scaling", "growth_interval=3)", "growth_interval=4)"),
-    ("mixed_precision_by_hand", "return [gradient, first, second, master_weight]", "return [gradient, first, second]"),
-    ("mixed_precision_by_hand", "weight.copy_(master_weight)", "weight -= update"),
-    ("adam_by_hand_is_adam", "first.lerp_(gradient.float(), 1 - 0.9)", "first.lerp_(gradient.float(), 1 - 0.5)"),
-    ("adam_by_hand_is_adam", "mean = first / (1 - 0.9**step)", "mean = first / (1 - 0.9)"),
-    ("adam_by_hand_is_adam", "(second / (1 - 0.999**step))", "(second / (1 - 0.999))"),
     ("copies_of_autocast", "dtype=torch.bfloat16):\n            losses", "enabled=False):\n            losses"),
     ("copies_of_autocast", "if not gradients_from_before:", "if gradients_from_before:"),
     ("optimizer_states", "optim.SGD([weight], momentum=0.9)", "optim.SGD([weight], momentum=0)"),
     ("zero_stages", "in sharded[3 - stage :]", "in sharded[2 - stage :]"),
-    ("all_reduce_in_a_ring", "if turn < n - 1:", "if turn < n - 2:"),
     ("days_and_dollars", "flops = 6 * parameters * tokens\n    days", "flops = 2 * parameters * tokens\n    days"),
     ("largest_model", '"bf16, fp32 states": (2, 2, 0, 4)', '"bf16, fp32 states": (4, 2, 0, 4)'),
     ("mixture_of_experts", "(x @ router).softmax(dim=-1)", "x @ router"),
@@ -589,7 +561,6 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("when_the_rule_is_exact", "(embedding, w1, w2), torch", "(w1, w2), torch"),
     ("ratio_against_depth", "torch.autograd.grad(h, weights, torch", "torch.autograd.grad(h, weights[-1:], torch"),
     ("the_six_against_torch", '.mul_(group["momentum"]).add_(g)', '.mul_(group["momentum"]).add_(0.1 * g)'),
-    ("steps_under_a_constant_gradient", '(1 - beta2 ** state["step"].item())', "1"),
     ("the_six_against_torch", 'm / (v.sqrt() + group["eps"])', 'm / (v + group["eps"]).sqrt()'),
     (
         "what_is_often_copied_wrong",
@@ -601,7 +572,6 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("memory_of_a_training_step", "tensor.untyped_storage().nbytes() for tensor", "tensor.nbytes for tensor"),
     ("memory_of_a_training_step", "return 2 * (2 + 2 + 1 + 2 * shared", "return 2 * (2 + 2 + 1 + shared"),
     ("activations_of_a_transformer", "attention_in_steps) // 2", "attention_in_one) // 2"),
-    ("activations_against_the_peak", ".backward()\n    model.zero_grad()", ".backward()\n    model(x)"),
     ("logits_of_a_language_model", "cross_entropy(h @ w, target).backward()", "in_a_variable()"),
     ("timeline_of_two_steps", "optimizer.zero_grad()\n        losses.append(", "losses.append("),
     (
@@ -614,7 +584,6 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
     ("two_learning_rates", "x, y = linear_batch(32, 16)  # (B, D), (B,)", "x, y = fixed_x, fixed_y"),
     ("what_a_real_loop_adds", "return (step + 1) / warm_up", "return step / warm_up"),
     ("how_often_to_save", "math.sqrt(2 * between_failures * save_time)", "math.sqrt(between_failures * save_time)"),
-    ("what_if_one_part_is_forgotten", "set_generator_states(checkpoint", "dict(checkpoint"),
     ("rounding_at_random", "torch.randint(0, 2**16", "torch.randint(0, 2**15"),
     ("when_memory_when_compute", "value_width=512, cached=576", "value_width=512, cached=2 * 576"),
     ("rotary_positions", "return x + self.down(silu(", "return x - self.down(silu("),
@@ -647,24 +616,3 @@ def test_a_claim_fails_when_the_lecture_is_wrong(function: str, right: str, wron
     module = load(SOURCE.replace(right, wrong, 1), "the_mistaken_lecture")
     with pytest.raises(AssertionError):
         getattr(module, function)()
-
-
-@pytest.mark.parametrize(
-    ("cpuinfo", "says"),
-    [
-        ("flags\t\t: fpu avx512f avx512_bf16 amx_tile\n" * 256, "(avx512_bf16)"),  # an EPYC of 256 threads
-        ("flags\t\t: fpu avx512_bf16 amx_bf16\n", "(amx_bf16, avx512_bf16)"),
-        ("Features\t: fp asimd sve sve2 svebf16 i8mm bf16\n" * 72, "(bf16)"),  # Grace
-        ("Features\t: fp asimd asimdhp asimddp lrcpc\n" * 80, "lists no instructions for bf16"),  # Ampere Altra
-        (None, "The cause was not looked for."),  # macOS
-    ],
-)
-def test_what_a_processor_lists_for_bf16(
-    cpuinfo: str | None, says: str, lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file = tmp_path / "cpuinfo"
-    if cpuinfo is not None:
-        file.write_text(cpuinfo)
-    monkeypatch.setattr(lecture, "Path", lambda _: file)
-    monkeypatch.setattr(lecture, "device", lambda: "cpu")
-    assert says in lecture.bf16_instructions()
