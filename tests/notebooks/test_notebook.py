@@ -137,7 +137,7 @@ def test_what_is_missing_is_one_line() -> None:
 # --- A lecture as cells: what is laid out, and what stays a function.
 
 
-LECTURE = '''"""A title.
+LAID_OUT = '''"""A title.
 
 More of it.
 """
@@ -183,7 +183,7 @@ def cells(source: str) -> list[tuple[str, str]]:
 
 
 def test_what_main_calls_is_laid_out_in_its_place() -> None:
-    assert cells(LECTURE) == [
+    assert cells(LAID_OUT) == [
         ("prose", "# A title\n\nMore of it."),
         ("code", "from trace_tools import note, text\nN = 2\n\ndef helper(n):\n    return n + 1"),
         ("prose", "before"),
@@ -210,6 +210,6 @@ def test_a_main_that_returns_is_called() -> None:
 
 
 def test_each_statement_of_a_cell_is_known() -> None:
-    source = parse_source(LECTURE, "talk.py")
+    source = parse_source(LAID_OUT, "talk.py")
     [loop] = [cell for cell in cells_of(source) if "for i" in cell.text]
     assert [source.statements[number].line for number in loop.statements] == [26, 29, 30]
