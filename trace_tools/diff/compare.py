@@ -50,7 +50,7 @@ from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, SourceFile, Step, Value
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
 WORTH_SHOWING_BYTES = 1024

@@ -12,7 +12,7 @@ from __future__ import annotations
 from trace_tools.pages.html import HtmlWriter, Surroundings
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.site import SiteTrace
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 
 @collector_paused()
