@@ -358,8 +358,7 @@ def _why_it_fails(word: str, call: ast.Call) -> str | None:
 
     The function is called with the values of the arguments, as far as the source shows them.
     """
-    function = getattr(vocabulary, word)
-    signature = inspect.signature(function)
+    function, signature = getattr(vocabulary, word), _signature(word)
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     names = [keyword.arg for keyword in call.keywords]
     bind = signature.bind_partial if starred or None in names else signature.bind
@@ -386,6 +385,10 @@ def _why_it_fails(word: str, call: ast.Call) -> str | None:
 
 
 @cache
+def _signature(word: str) -> inspect.Signature:
+    return inspect.signature(getattr(vocabulary, word))
+
+
 def _value(node: ast.expr, *, displays: bool) -> Any:
     """Return the value of a literal expression (with `displays`, an empty list for `[x]`), else _UNKNOWN."""
     try:
