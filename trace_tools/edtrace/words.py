@@ -286,17 +286,11 @@ def _show(
         warnings.warn(f"{kind}: {why}; it is not shown", NotShownWarning, stacklevel=3)
         return
     if kind == "image" and context.real is not None and not (context.real / path).exists():
-        path = _made(path) or path
+        try:
+            path = as_data(path)  # the run has made this image, and its file is deleted after the run
+        except ValueError as error:
+            warnings.warn(f"image: {error}", NotShownWarning, stacklevel=3)
     tell(replace(shown, url=path))
-
-
-def _made(path: str) -> str | None:
-    """Return an image that the run has made as a data URL, because its file is deleted after the run."""
-    try:
-        return as_data(path)
-    except ValueError as error:
-        warnings.warn(f"image: {error}", NotShownWarning, stacklevel=4)
-        return None
 
 
 def _width(width: Any) -> int | str | None:
