@@ -54,7 +54,11 @@ def drawn(spec: Spec) -> list[Narrative]:
         if svg is None and left_out:
             title = f"{title or 'Figure'} (drawn without: {', '.join(left_out)})"
         return [Plot(title=title, series=parts, svg=svg, **labels)]
-    return [_table(spec, title)]
+    rows = next((rows for view in _views(spec, {}) if (rows := _rows(view))), [])  # or of its first data set
+    if columns := list(dict.fromkeys(name for row in rows for name in row)):
+        return [Table(title=title, columns=columns, rows=[[_scalar(row.get(c)) for c in columns] for row in rows])]
+    where = (spec.get("data") or {}).get("url") if isinstance(spec.get("data"), dict) else None
+    return [Table(title=title or "A figure", columns=["data"], rows=[[str(where or "none in it")]])]
 
 
 def _converted(spec: Spec) -> str | None:
@@ -122,16 +126,6 @@ def _rows(view: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [row if isinstance(row, dict) else {"data": row} for row in rows]
 
 
-def _table(spec: Spec, title: str | None) -> Narrative:
-    """Return the data of a specification, or its first data set, as a table."""
-    rows = next((rows for view in _views(spec, {}) if (rows := _rows(view))), [])
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    if not columns:
-        where = (spec.get("data") or {}).get("url") if isinstance(spec.get("data"), dict) else None
-        return Table(title=title or "A figure", columns=["data"], rows=[[str(where or "none in it")]])
-    return Table(title=title, columns=columns, rows=[[_scalar(row.get(c)) for c in columns] for row in rows])
-
-
 def _labels(spec: Spec) -> dict[str, Any]:
     options: dict[str, Any] = {"x_scale": "linear", "y_scale": "linear"}
     for view in _views(spec, {}):
@@ -171,7 +165,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-# --- Draw a graph of nodes and edges, as edtrace's `make_graph` describes it ----------------------
+# --- graphs ---------------------------------------------------------------------------------------
 
 Positions = dict[str, tuple[float, float]]
 

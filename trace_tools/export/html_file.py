@@ -39,7 +39,7 @@ def one_file(one: SiteTrace) -> str:
     return HtmlWriter(one.document, site).whole()
 
 
-# --- Print a self-contained page as PDF with Chromium: with page numbers, and headings as the outline ---
+# --- PDF ------------------------------------------------------------------------------------------
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LONGEST_S = 300

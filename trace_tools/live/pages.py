@@ -4,8 +4,14 @@
     site.page("cpu/05-matmul.html")         its bytes, or None for an unknown address
     site.file("cpu/trace.yaml")             a file to send unchanged
 
+    live = live_page(html)                  adds the script that reloads a page after changes
+    live.content, live.policy               the page and the content security policy to send
+
 Addresses are looked up among the pages, never on the disk. A section that was traced alone after an edit replaces the
 section of the whole lecture's trace.
+
+A page's own policy allows only its own content, and a second policy could only restrict it further. So the policy moves
+to a header, extended by the hashes of the server's script and style and by the connection for status messages.
 """
 
 from __future__ import annotations
@@ -122,7 +128,7 @@ class Site:
         self._files.setdefault(f"{folder}/trace.yaml", one.path)
 
 
-# --- Add to a page the script that reloads it after changes ---------------------------------------
+# --- a page that reloads itself -------------------------------------------------------------------
 
 STATIC = Path(__file__).parent / "static"
 EVENTS = "/-/notices"  # no page has an address with this prefix

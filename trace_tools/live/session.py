@@ -5,6 +5,12 @@
     session.watch()                 wait for saves, until Ctrl-C
     session.site                    the current pages
 
+    retracer = Retracer(ended, temporary)
+    retracer.start(Tracer(lecture, out, options, progress))     `ended(tracer, outcome)` is called when it is done
+
+A retracer runs traces in a thread, one at a time: a new trace stops the previous one. The processes keep their
+temporary files in the folder `temporary`, so that no files remain after a kill.
+
 Changed prose only needs new pages. After changed code in one section, that section is traced alone, then the whole
 lecture; after other changes, the whole lecture. Meanwhile, and after errors, the last pages remain.
 """
@@ -277,7 +283,7 @@ def _saved(path: Path) -> float:
         return time.time()
 
 
-# --- Run traces in a thread, one at a time; a new trace stops the previous one --------------------
+# --- running traces -------------------------------------------------------------------------------
 
 Outcome = Traced | TraceToolsError
 

@@ -242,7 +242,7 @@ def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
     return yaml.safe_dump(task, sort_keys=False)
 
 
-# --- Pack what a machine needs into one tar: the tools, PyYAML, the lecture, and the modules in its folder that it ---
+# --- what is sent ---------------------------------------------------------------------------------
 
 MOST_BYTES = 256 << 20  # largest archive, the tools included
 TOOLS = frozenset({".py", ".yaml", ".txt"})

@@ -174,7 +174,7 @@ def _is_borrowed(module: str) -> bool:
     return module.split(".")[0] != OURS
 
 
-# --- Find the statements that only emit narrative, so that their time is not counted as the lecture's work ---
+# --- statements that only narrate -----------------------------------------------------------------
 
 StatementKey = tuple[int, int]  # source, number of the statement
 COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)

@@ -9,6 +9,8 @@ ruptures finds change points (Truong, Oudre and Vayatis, "Selective review of of
 Signal Processing 167, 2020) in the logarithms of a machine's times: shifts of the mean (linear kernel, PELT) with a
 penalty of `PENALTY` σ² ln n each, where σ comes from the median absolute difference of neighbours. As in a diff,
 changes below 10% are ignored.
+
+    history_files([history])                  # pages with a drawing and a table of each history, by name
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import math
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -218,7 +220,7 @@ def changes_text(history: History) -> list[str]:
     ]
 
 
-# --- Make pages from the histories of statements: one for each statement, and a list --------------
+# --- pages of histories ---------------------------------------------------------------------------
 
 MADE_HERE = re.compile(r"index\.html|\d+-[a-z0-9-]+\.html")
 RECENT = 20  # runs in the table before the fold
@@ -286,19 +288,11 @@ def report_of(history: History) -> Report:
         parts.append(Part("Over time", [drawn], "time"))
     if len(shown) > SERIES:
         parts.append(Phrase(f"Drawn are the {SERIES} machines with the most runs, of {len(shown)}.", style="note"))
-    rows = [row for _, row in sorted(_rows(history), key=lambda row: row[0], reverse=True)]
-    columns = ("started", "machine", "commit", "line", "time", "passes", "")
-    rest = formats.plural(len(rows) - RECENT, "earlier run") if len(rows) > RECENT else ""
-    table = Grid("index", columns, rows[:RECENT], "Runs", rows[RECENT:], rest)
-    parts += [Part("Runs", [table], "runs"), Phrase(FOOT, style="foot")]
-    return Report(one.lecture, f": line {one.line} over time", parts)
-
-
-def _rows(history: History) -> Iterator[tuple[str, list[Phrase]]]:
+    dated: list[tuple[str, list[Phrase]]] = []
     for slug, series in history.series.items():
-        changes = {change.at: change for change in series.changes}
+        changed = {change.at: change for change in series.changes}
         for at, point in enumerate(series.points):
-            change = changes.get(at)
+            change = changed.get(at)
             remark = f"from here on {formats.ratio(change.ratio)} of the time before" if change is not None else ""
             ends = f"{formats.duration(point.low)} … {formats.duration(point.high)}"
             cells = (
@@ -310,7 +304,13 @@ def _rows(history: History) -> Iterator[tuple[str, list[Phrase]]]:
                 ends,
                 remark,
             )
-            yield point.started + slug, [Phrase(cell) for cell in cells]
+            dated.append((point.started + slug, [Phrase(cell) for cell in cells]))
+    rows = [row for _, row in sorted(dated, key=lambda row: row[0], reverse=True)]
+    columns = ("started", "machine", "commit", "line", "time", "passes", "")
+    rest = formats.plural(len(rows) - RECENT, "earlier run") if len(rows) > RECENT else ""
+    table = Grid("index", columns, rows[:RECENT], "Runs", rows[RECENT:], rest)
+    parts += [Part("Runs", [table], "runs"), Phrase(FOOT, style="foot")]
+    return Report(one.lecture, f": line {one.line} over time", parts)
 
 
 def _chart(history: History) -> Chart | None:

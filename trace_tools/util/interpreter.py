@@ -33,7 +33,7 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-# --- Replace an attribute of a module or class until a `with` block ends --------------------------
+# --- a replaced attribute -------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
         setattr(owner, name, old)
 
 
-# --- Run a callback when a module is first imported, without importing it -------------------------
+# --- a callback at a module's first import --------------------------------------------------------
 
 
 class OnceImported:
