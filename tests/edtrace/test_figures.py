@@ -88,7 +88,7 @@ def test_what_is_installed_may_refuse_a_specification(monkeypatch: pytest.Monkey
     assert told.svg is None and told.series
 
 
-# ---  ---------------------------------------------------------------------------------------------
+# --- graphs ---------------------------------------------------------------------------------------
 
 NODES = [{"id": "a", "x": 0, "y": 0}, {"id": 2, "label": "<two>", "x": 10, "y": 0, "classes": "hot"}, {"id": "c"}]
 EDGES = [{"source": "a", "target": 2, "label": "f & g"}, {"source": 2, "target": "c"}, {"source": "c", "target": "c"}]

@@ -58,7 +58,7 @@ def test_a_picture_too_large_for_its_page_is_there_once_the_page_is_made(tmp_pat
     assert picture is not None and picture.media == "image/png"
 
 
-# ---  ---------------------------------------------------------------------------------------------
+# --- a page that reloads itself -------------------------------------------------------------------
 
 RENDERED = html(traced()).encode()
 

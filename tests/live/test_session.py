@@ -115,7 +115,7 @@ def test_each_save_is_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch)
     assert seen == [serving.lecture]
 
 
-# ---  ---------------------------------------------------------------------------------------------
+# --- running traces -------------------------------------------------------------------------------
 
 
 class Pretended:

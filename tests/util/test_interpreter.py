@@ -25,7 +25,7 @@ def test_it_is_as_it_was_afterwards() -> None:
     assert gc.isenabled()
 
 
-# ---  ---------------------------------------------------------------------------------------------
+# --- replaced attributes --------------------------------------------------------------------------
 
 
 def test_it_is_as_mock_does_it() -> None:
