@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.pages.browsing import NARROW, ask, show
 from tests.store.kept import LONGER, ran, written
 from trace_tools.errors import UsageError
-from trace_tools.store.history import (
-    MADE_HERE,
-    MISSING,
-    TOO_FEW,
-    Change,
-    changes_in,
-    changes_text,
-    find,
-    histories,
-    history_files,
-    history_of,
-    report_of,
-)
+from trace_tools.store.history import MISSING, TOO_FEW, changes_in, changes_text, find, histories, history_of
 from trace_tools.store.store import Store
-from trace_tools.trace.model import Machine
-from trace_tools.util.files import update_folder
 
 pytest.importorskip("ruptures", reason="ruptures is not installed")
 
@@ -133,72 +116,3 @@ def test_without_ruptures_all_but_the_changes_is_there(store: Store, monkeypatch
     found = history_of(store, find(store, "7"))
     assert found.why_no_changes == MISSING and "pip install" in MISSING
     assert [len(one.points) for one in found.series.values()] == [12, 12]
-
-
-# --- Pages of histories, read by a stock parser of HTML and shown by a browser --------------------
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("histories")
-    with Store.create(folder / "store") as store:
-        for day in range(1, 29):
-            for machine, us in (("a", 200), ("b<script>", 400 if day > 20 else 300)):
-                one = ran(day, us, machine="b" if "<" in machine else machine, text=LONGER)
-                one = replace(one, machine=Machine(machine, one.machine.slug, "cpu"))
-                store.add(written(one, folder))
-        found = histories(store)
-    update_folder(folder / "pages", history_files(found), MADE_HERE)
-    return folder / "pages"
-
-
-def test_each_statement_has_a_page_that_the_list_leads_to(pages: Path) -> None:
-    text = (pages / "index.html").read_text()
-    linked = re.findall(r'<a href="(\d[^"]+)"', text)
-    assert sorted(linked) == sorted(path.name for path in pages.glob("[0-9]*.html")) and len(linked) == 2
-    assert all(MADE_HERE.fullmatch(path.name) for path in pages.glob("*.html"))
-    assert "b: 1.33× slower from 2026-10-21" in text or "ruptures" in text
-
-
-def test_a_page_holds_every_run_the_newest_first(pages: Path) -> None:
-    text = next(pages.glob("*-y-*.html")).read_text()
-    rows = re.findall(r'<th scope="row">(2026-10-\d\d) 12:00', text)
-    assert len(rows) == 56 and rows == sorted(rows, reverse=True)
-
-
-def test_a_change_is_marked_in_the_figure_and_in_its_row(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "store") as store:
-        for day in range(1, 7):
-            store.add(written(ran(day, 200 if day < 4 else 400), tmp_path))
-        found = history_of(store, find(store, "6"))
-    changed = replace(found.series["a"], changes=(Change(3, 200_000, 400_000),))
-    report = report_of(replace(found, series={"a": changed}, why_no_changes=""))
-    text = str(report)
-    assert "a: 2× slower from 2026-10-04" in text and "from here on 2 of the time before" in text
-    assert "changed here" in text
-
-
-@pytest.mark.parametrize("runs", [1, 2, 3])
-def test_of_a_few_runs_the_figure_counts_whole_ones(tmp_path: Path, runs: int) -> None:
-    with Store.create(tmp_path / "store") as store:
-        for day in range(1, runs + 1):
-            store.add(written(ran(day), tmp_path))
-        text = str(report_of(history_of(store, find(store, "6"))))
-    marks = re.findall(r">([\d.]+)</text>", text)
-    assert marks == [str(run) for run in range(1, runs + 1)]
-    assert TOO_FEW in text and "changed by 10%" not in text
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1280, 900), NARROW])
-def test_a_page_fits_its_window_and_loads_nothing(
-    browser: Any, pages: Path, size: tuple[int, int], scheme: str
-) -> None:
-    for page in pages.glob("*.html"):
-        show(browser, page, size, scheme)
-        assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
-        assert (
-            ask(browser, "performance.getEntriesByType('resource').filter(r => !r.name.startsWith('data:')).length")
-            == 0
-        )
-        assert browser.get_log("browser") == []
