@@ -52,7 +52,7 @@ from trace_tools.trace.model import (
     Text,
 )
 from trace_tools.util.files import why_not_inside
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]
