@@ -115,7 +115,7 @@ def draw_bits(width: float, bits: Mapping[str, tuple[str, str, str]]) -> Figure:
                 index += 1
     for index, (colour, name) in enumerate(zip(COLOURS, ("sign", "exponent", "mantissa"), strict=False)):
         _write(axes, 1 + 9 * index, len(bits) + 0.5, name, color=colour, side="left")
-    _fit(axes, (-11, most + 1), (0, len(bits) + 1))
+    _fit(axes, (-11 if width >= 6.4 else -9.5, most + 0.5), (0, len(bits) + 1))
     return figure
 
 
@@ -148,7 +148,7 @@ def draw_gpu(width: float, multiprocessors: int, rates: Mapping[str, str]) -> Fi
     cores_text = [
         (line, (ACCENT, INK)[number % 2])
         for number, words in enumerate(rates["cores"].split("\n"))
-        for line in textwrap.wrap(words, 2.8 * across)  # characters that fit
+        for line in textwrap.wrap(words, int(3.4 * across))  # characters that fit
     ]
     top = down + 1.3 + 0.95 * len(cores_text)
     figure, axes = _page((-1.2, across + 1.4), (-7.0, top + 1), min(width, 6.4), 1)
