@@ -1,8 +1,8 @@
 """Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
 
 The functions take shapes, strides and bit strings and return a `Drawing` for `plot`: a function that draws a matplotlib
-`Figure` of at most a given width, which `plot` calls for a page and for a phone. They do not load torch: a tensor is any
-`Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
+`Figure` of at most a given width, which `plot` calls for a page and for a phone. They do not load torch: a tensor is
+any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
 
     plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
 """
@@ -95,8 +95,8 @@ def draw_views(width: float, views: Mapping[str, Strided]) -> Figure:
         colour, height = COLOURS[number % len(COLOURS)], 1.5 + level * (number - 1)
         axes.plot(addresses, [height] * len(addresses), "o", color=colour, label=f"addresses of {name}")
         shape, stride = tuple(view.shape), tuple(view.stride())
-        at = (len(elements), height) if beside else (-0.3, height + 0.6)
-        _write(axes, *at, f"{name}: shape {shape}, stride {stride}", side="left")
+        left, level_of_name = (len(elements), height) if beside else (-0.3, height + 0.6)
+        _write(axes, left, level_of_name, f"{name}: shape {shape}, stride {stride}", side="left")
     return figure
 
 
@@ -212,7 +212,9 @@ def draw_batched_matmul(width: float, left: Sequence[int], right: Sequence[int])
 
 
 @_drawing
-def draw_chain(width: float, nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]) -> Figure:
+def draw_chain(
+    width: float, nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]
+) -> Figure:
     """Draw tensors (name, shape) computed one from another, with each step's operation and its backward step below."""
     across = CHAIN_GAP * (len(nodes) - 1) + 3
     if width < 0.42 * across:
@@ -281,7 +283,9 @@ def draw_adam(width: float, numbers: Mapping[str, tuple[float, float]], element_
 
 
 @_drawing
-def draw_roofline(width: float, roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
+def draw_roofline(
+    width: float, roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]
+) -> Figure:
     """Draw rooflines, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
     figure = Figure(figsize=(min(8, width), 5.2 if width >= 8 else 4.4), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
@@ -327,9 +331,9 @@ def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequ
     top = 1.7 * len(strategies)
     entries = (("only the input is kept", COLOURS[1]), ("both tensors are there", ACCENT))
     places = ((0.0, top), (layers / 2, top)) if beside else ((0.0, top + 1), (0.0, top))
-    for (left, level), (words, colour) in zip(places, entries, strict=True):
-        axes.add_patch(Rectangle((left + 0.1, level), 0.8, 0.6, facecolor=colour, edgecolor="none"))
-        _write(axes, left + 1.4, level + 0.27, words, 9, side="left")
+    for (left, bottom), (words, colour) in zip(places, entries, strict=True):
+        axes.add_patch(Rectangle((left + 0.1, bottom), 0.8, 0.6, facecolor=colour, edgecolor="none"))
+        _write(axes, left + 1.4, bottom + 0.27, words, 9, side="left")
     _fit(axes, (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2)))
     return figure
 

@@ -474,9 +474,9 @@ def plot(
 
     `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …), a mapping from series
     name to a pair (x values, y values), a Series, a DataFrame, or a matplotlib `Figure`. For a DataFrame, all numeric
-    columns are drawn against its index or the column that `x` names. A matplotlib figure cannot be laid out again, so it
-    scrolls where it is wider than the screen; a function from a width in inches to a `Figure` is called twice, for a page
-    and for a phone, and each shows the drawing that fits it. `style` is "line", "points", "bars", "stacked"
+    columns are drawn against its index or the column that `x` names. A matplotlib figure keeps its layout and
+    scrolls where it is wider than the screen; a function from a width in inches to a `Figure` is called twice, for a
+    page and for a phone, and each shows the drawing that fits it. `style` is "line", "points", "bars", "stacked"
     (bars on top of each other) or "steps"; scales are "linear" or "log". Of several series of points, those that sample
     a function are joined by a curve: few points, in order along x, whose positions are not a subset of another series'.
 
