@@ -6460,7 +6460,7 @@ def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
                 xs, ys = range(start, start + len(alive)), [n / 2**20 for n in alive]
                 axes.plot(xs, ys, color=colour, linewidth=1.6, label=f"step {number}: {name}")
                 axes.fill_between(xs, ys, color=colour, alpha=0.15, linewidth=0)
-                above = 1.17 if width >= 8 else 1.17 + 0.13 * (level % 2)  # no room for one beside the other
+                above = 1.17 if width >= 8 else 1.17 + 0.12 * level  # no room for one beside the other
                 axes.text(start + len(alive) / 2, highest * above, name, color=colour, fontsize=9, ha="center")
                 if max(alive) == summit:
                     peak = (start + alive.index(summit), max(ys))
@@ -6468,7 +6468,7 @@ def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
                     axes.annotate(f"peak: {peak[1]:.1f} MiB", peak, (4, 5), textcoords="offset points", fontsize=9)
                 start += len(alive)
             axes.axvline(start, color="#7a828e", linewidth=0.8, linestyle="--")
-        axes.set_ylim(0, highest * (1.28 if width >= 8 else 1.42))
+        axes.set_ylim(0, highest * (1.28 if width >= 8 else 1.52))
         axes.spines[["top", "right"]].set_visible(False)
         return figure
 
