@@ -16,9 +16,8 @@ from tests.first_contact import Finding, write
 from trace_tools.analysis.invariants import violations
 from trace_tools.analysis.outcome import problems
 from trace_tools.machines import accelerators, devices
-from trace_tools.machines.known_machines import known_machine, table_peaks
-from trace_tools.machines.peaks import matrix_format, peak_of
-from trace_tools.machines.surveys import LEAST_OF_DATASHEET, SIDE
+from trace_tools.machines.machine import LEAST_OF_DATASHEET, SIDE
+from trace_tools.machines.peaks import known_machine, matrix_format, peak_of, table_peaks
 from trace_tools.trace.model import Peak, Step, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.util import formats

@@ -11,7 +11,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from trace_tools.cli import main
-from trace_tools.machines import surveys
+from trace_tools.machines import machine as machines
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
 from trace_tools.trace.model import NOT_METERED, Meters, Peak, Step
@@ -99,10 +99,10 @@ def test_a_draft_is_one_run_and_a_machine_is_measured_once(monkeypatch: pytest.M
     assert dict(drafted.versions)["torch"] == torch.__version__ and drafted.machine.threads == torch.get_num_threads()
     measured = peaks("--passes", "1")
     assert len(measured) == 5 and not any(", on 2" in peak.source for peak in measured)
-    if any(surveys.LOADED in peak.source for peak in measured):  # so it was not kept: other tests were running
-        quiet = [replace(peak, source=peak.source.partition(f", {surveys.LOADED}")[0]) for peak in measured]
+    if any(machines.LOADED in peak.source for peak in measured):  # so it was not kept: other tests were running
+        quiet = [replace(peak, source=peak.source.partition(f", {machines.LOADED}")[0]) for peak in measured]
         made = load(path).trace
-        surveys.remember(replace(made.machine, peaks=quiet), [(name, version) for name, version in made.versions])
+        machines.remember(replace(made.machine, peaks=quiet), [(name, version) for name, version in made.versions])
     for later in (peaks("--passes", "1"), peaks("--draft")):
         assert [replace(peak, source="") for peak in later] == [replace(peak, source="") for peak in measured]
         assert all(re.search(r", on 2\d{3}-\d\d-\d\d$", peak.source) for peak in later)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.emulated_cuda.build import HERE, environment, run
 from tests.emulated_cuda.profiles import PROFILES
-from trace_tools.machines.known_machines import known_machine
+from trace_tools.machines.peaks import known_machine
 
 SMI = [sys.executable, "-IS", str(HERE / "nvidia_smi.py")]
 DESCRIBE = """

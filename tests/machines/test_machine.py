@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from tests.cases_in_one import each
 from trace_tools.errors import UsageError
 from trace_tools.machines import machine
-from trace_tools.machines.known_machines import known_machine, table_peaks
+from trace_tools.machines.peaks import known_machine, table_peaks
 from trace_tools.trace.model import Machine, Peak
 
 
@@ -275,8 +276,9 @@ def test_versions_of_what_is_not_loaded_are_the_same_and_load_nothing() -> None:
 
 @pytest.mark.parametrize(("number", "version"), [(8902, "8.9.2"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
 def test_cudnn_version(number: int | None, version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: number)
-    assert machine._cudnn() == version
+    assert dict(machine.versions()).get("cudnn") == version
 
 
 def test_importing_does_not_load_torch() -> None:
@@ -300,3 +302,97 @@ def test_the_best_of_each_measured_peak() -> None:
 
     best = machine.with_best_peaks([measured(2e11, 1e10), measured(1e11, 2e10), measured(None, 1e10)])
     assert [(p.name, p.per_second) for p in best.peaks] == [("float32", 67e12), ("float32", 2e11), ("memory", 2e10)]
+
+
+# The cache of measured peaks
+
+VERSIONS = [("torch", "2.13.0")]
+MEASURED = Machine(
+    "A card",
+    "a-card",
+    "cuda",
+    cores=2,
+    peaks=[Peak("float32", 2e13, "datasheet"), Peak("float32", 1.5e13, "measured: best of 9", measured=True)],
+)
+DESCRIBED = replace(MEASURED, peaks=MEASURED.peaks[:1])
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_what_was_measured_comes_back_with_its_date(cache: Path) -> None:
+    assert machine.recalled(DESCRIBED, VERSIONS) is None
+    machine.remember(MEASURED, VERSIONS)
+    (peak,) = machine.recalled(DESCRIBED, VERSIONS) or []
+    assert (peak.per_second, peak.measured) == (1.5e13, True) and peak.source.startswith("measured: best of 9, on 2")
+    assert machine.are_recalled(replace(MEASURED, peaks=[peak])) and not machine.are_recalled(MEASURED)
+
+
+@pytest.mark.parametrize(
+    ("changed", "versions"),
+    [
+        (replace(DESCRIBED, cores=4), VERSIONS),
+        (replace(DESCRIBED, driver="580.1"), VERSIONS),
+        (replace(DESCRIBED, peaks=[Peak("float32", 3e13, "datasheet")]), VERSIONS),
+        (DESCRIBED, [("torch", "2.13.1")]),
+    ],
+)
+def test_of_a_machine_that_has_changed_nothing_is_known(
+    cache: Path, changed: Machine, versions: list[tuple[str, str]]
+) -> None:
+    machine.remember(MEASURED, VERSIONS)
+    assert machine.recalled(changed, versions) is None
+
+
+def test_what_was_measured_under_a_load_says_so_and_is_not_kept(cache: Path) -> None:
+    assert machine.under_load(MEASURED, None) == machine.under_load(MEASURED, 0.1) == MEASURED
+    loaded = machine.under_load(MEASURED, 1.9)
+    assert loaded.peaks[0] == MEASURED.peaks[0] and "1.9 cores" in loaded.peaks[1].source
+    for disturbed in (loaded, replace(loaded, device="cpu")):
+        machine.remember(disturbed, VERSIONS)
+        assert not list(cache.rglob("*.json"))
+
+
+def test_nothing_is_kept_of_an_emulated_machine(cache: Path) -> None:
+    machine.remember(replace(MEASURED, emulated=True), VERSIONS)
+    assert not list(cache.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("device", "rate", "side", "kept"),
+    [
+        ("cuda", 1.5e13, 8192, True),
+        ("cuda", 0.5e13, 8192, False),  # a quarter of the datasheet's
+        ("cuda", 1.5e13, 2048, False),
+        ("cpu", 0.5e13, 512, True),
+    ],
+)
+def test_what_was_measured_of_a_disturbed_gpu_is_not_kept(
+    cache: Path, device: str, rate: float, side: int, kept: bool
+) -> None:
+    peak = Peak("float32", rate, f"measured: best of 9 matmuls, {side}³ each", measured=True)
+    described = replace(DESCRIBED, device=device)
+    machine.remember(replace(described, peaks=[*DESCRIBED.peaks, peak]), VERSIONS)
+    assert (machine.recalled(described, VERSIONS) is not None) is kept
+
+
+def test_a_cache_that_cannot_serve_is_passed_over(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.remember(MEASURED, VERSIONS)
+    (kept,) = cache.rglob("*.json")
+    for wrong in ("", "{}", "[]", kept.read_text()[:-9], kept.read_text().replace(", on 2", ", off 2")):
+        kept.write_text(wrong)
+        assert machine.recalled(DESCRIBED, VERSIONS) is None
+    (cache / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "file"))
+    machine.remember(MEASURED, VERSIONS)
+    assert machine.recalled(DESCRIBED, VERSIONS) is None
+
+
+def test_the_identity_of_the_computer_is_not_written(cache: Path) -> None:
+    machine.remember(MEASURED, VERSIONS)
+    (kept,) = cache.rglob("*.json")
+    identity = next(Path(file).read_text().strip() for file in machine.IDENTITY if Path(file).exists())
+    assert identity and identity not in kept.read_text() + kept.name

@@ -22,7 +22,7 @@ from typing import Literal
 
 from trace_tools.analysis.rates import not_counted
 from trace_tools.errors import UsageError
-from trace_tools.machines.known_machines import KnownMachine, known_machine, known_machines
+from trace_tools.machines.peaks import KnownMachine, known_machine, known_machines
 from trace_tools.trace.model import Counts, Machine, Step, Trace
 from trace_tools.util import formats
 

@@ -33,6 +33,8 @@ IDENTITY_FILE = "gpu.txt"  # in a run's folder: the value for that variable
 SENSORS = "clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit"
 HELD_BACK_BY = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")  # the latter until driver 535
 TIMEOUT_S = 10.0
+# Of one core: a process that never waits uses 1. Services of an idle machine use some hundredths.
+LOADED_CORES = 0.5
 # Arm's cores by implementer and part, for systems without lscpu. Source: Linux, arch/arm64/include/asm/cputype.h.
 ARM_CORES = {
     (0x41, 0xD0C): "Neoverse-N1",

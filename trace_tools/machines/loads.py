@@ -14,12 +14,10 @@ from __future__ import annotations
 import re
 from statistics import median
 
+from trace_tools.machines.host import LOADED_CORES
 from trace_tools.trace.identities import PASS
 from trace_tools.trace.model import Process, Run
 from trace_tools.util import formats
-
-# Of one core: a process that never waits uses 1. Services of an idle machine use some hundredths.
-LOADED_CORES = 0.5
 
 _NOTED = re.compile(r"load average (\d+\.\d+) on ([1-9]\d*) cores")  # as written by `machines.host`
 

@@ -1,6 +1,6 @@
 """Describe the machine that runs the lecture, and the highest rates that it can reach.
 
-`this_machine` takes a device and returns a `schema.Machine`. A GPU in the table has the peaks of the table, with
+`this_machine` takes a device and returns a `Machine`. A GPU in the table has the peaks of the table, with
 measured rates next to them. CPUs have no datasheet: their peaks, and those of cards that the table lacks, are measured
 and marked so.
 
@@ -11,10 +11,21 @@ and marked so.
 
 The tracer measures once and passes the result to its other processes: it writes `to_json(machine)` to a file and puts
 the file's path into the environment as TRACE_TOOLS_MACHINE. The file has no serial number, host name or user name.
+
+Measured peaks are cached, so that not every trace of a machine has to measure again:
+
+    remember(machine, versions)  # after measuring
+    recalled(machine, versions)  # its measured peaks with their date, if all else is unchanged; else None
+
+The cache has a file for each machine below $XDG_CACHE_HOME (~/.cache). Its name depends on the description, the
+versions and the system's own identity. If the cache can't be read or written, machines are measured. Disturbed peaks
+are not kept: those measured while other processes used the machine, and a GPU's that are far below its datasheet or
+come from too small products.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -22,7 +33,9 @@ import re
 import runpy
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from importlib.machinery import PathFinder
@@ -32,10 +45,10 @@ from typing import TYPE_CHECKING, Any, cast
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.accelerators import BACKENDS
-from trace_tools.machines.known_machines import known_machine, table_peaks
-from trace_tools.machines.peaks import matrix_format, peak_of
+from trace_tools.machines.peaks import known_machine, matrix_format, peak_of, table_peaks
 from trace_tools.source.imports import is_installed
 from trace_tools.trace.model import Machine, Peak
+from trace_tools.util import files, formats
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +56,15 @@ if TYPE_CHECKING:
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
 FREE = "TRACE_TOOLS_FREE_BYTES"  # environment variable: the result of `free_bytes` at the start of the trace
 FREE_FILE = "free_bytes.txt"  # in a run's folder: the value for that variable
+
+# In the source of a measured peak: its date, the side of the largest product, and that it was measured under a load.
+DATED = re.compile(r", on \d{4}-\d\d-\d\d$")
+SIDE = re.compile(r"(\d+)³ each")
+LOADED = "while other processes used"
+LEAST_OF_DATASHEET = 0.3  # a GPU below this share is shared, asleep or too hot
+IDENTITY = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")  # the first that can be read; only a hash is kept
+
+Versions = list[tuple[str, str]]
 
 
 def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
@@ -135,7 +157,7 @@ def from_json(text: str) -> Machine:
     return Machine(**{**fields, "peaks": [Peak(**peak) for peak in fields["peaks"]]})
 
 
-def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, list[tuple[str, str]]]:
+def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
     """Describe the computer for a lecture without torch, and the versions of its packages, without measuring peaks."""
     name, ram_bytes = host.cpu_name(), host.ram_bytes()
     computer = Machine(
@@ -167,17 +189,76 @@ def conditions(device: str | None = None) -> list[str]:
     return [*gpu, *host.cpu_notes()]
 
 
-def versions() -> list[tuple[str, str]]:
+def versions() -> Versions:
     """List the installed versions that a trace depends on: ("torch", "2.13.0+cpu")."""
-    torch, cuda = _torch_build()
-    rows = [
-        ("python", platform.python_version()),
-        ("torch", torch),
-        ("cuda", cuda),
-        ("cudnn", _cudnn() if cuda else None),
-        *((name, _version(name)) for name in ("numpy", "einops", "jaxtyping", "triton")),
-    ]
+    # torch's, and that of the CUDA it was built for, without importing torch, which takes seconds
+    spec = None if "torch" in sys.modules else PathFinder.find_spec("torch")
+    folders = (spec and spec.submodule_search_locations) or ()
+    if folders:
+        built = runpy.run_path(str(Path(folders[0]) / "version.py"))
+        torch_version, cuda = built["__version__"], built["cuda"]
+    else:
+        import torch
+
+        torch_version, cuda = str(torch.__version__), torch.version.cuda
+    cudnn = None
+    if cuda:
+        import torch
+
+        if (number := cast(Any, torch.backends.cudnn).version()) is not None:
+            # 8902 is 8.9.2, 91002 is 9.10.2: the scheme changed with version 9.
+            major, rest = divmod(number, 10_000 if number >= 90_000 else 1_000)
+            cudnn = f"{major}.{rest // 100}.{rest % 100}"
+    rows = [("python", platform.python_version()), ("torch", torch_version), ("cuda", cuda), ("cudnn", cudnn)]
+    for name in ("numpy", "einops", "jaxtyping", "triton"):
+        with suppress(metadata.PackageNotFoundError):
+            rows.append((name, metadata.version(name)))
     return [(name, str(version)) for name, version in rows if version]
+
+
+def remember(machine: Machine, versions: Versions) -> None:
+    """Store the measured peaks of a machine, except emulated and disturbed ones."""
+    measured = [peak for peak in machine.peaks if peak.measured]
+    if machine.emulated or not measured or any(LOADED in peak.source for peak in measured):
+        return
+    promised = {peak.name: peak.per_second or 0.0 for peak in machine.peaks if not peak.measured}
+    for peak in measured if machine.device != "cpu" else ():
+        side = SIDE.search(peak.source)
+        too_small = side is not None and int(side[1]) < devices.FILLING_SIDE
+        if peak.per_second is not None and (
+            too_small or peak.per_second < LEAST_OF_DATASHEET * promised.get(peak.name, 0.0)
+        ):
+            return
+    with suppress(OSError, RuntimeError):  # a full disk; no home folder
+        path = _cache_file(machine, versions)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        date = datetime.now(UTC).date().isoformat()
+        peaks = [replace(peak, source=f"{peak.source}, on {date}") if peak.measured else peak for peak in machine.peaks]
+        files.replace(path, to_json(replace(machine, peaks=peaks)))
+
+
+def under_load(machine: Machine, other_cores: float | None) -> Machine:
+    """Return a machine with the load noted in its measured peaks, if other processes used many cores."""
+    if other_cores is None or other_cores < host.LOADED_CORES:
+        return machine
+    load = f", {LOADED} {formats.number(other_cores, 2)} cores"
+    peaks = [replace(peak, source=peak.source + load) if peak.measured else peak for peak in machine.peaks]
+    return replace(machine, peaks=peaks)
+
+
+def recalled(machine: Machine, versions: Versions) -> list[Peak] | None:
+    """Return the stored peaks of a machine that was described but not measured now, each with its date."""
+    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
+        kept = from_json(_cache_file(machine, versions).read_text(encoding="utf-8"))
+        peaks = [peak for peak in kept.peaks if peak.measured]
+        if all(DATED.search(peak.source) for peak in peaks) and replace(kept, peaks=machine.peaks) == machine:
+            return peaks
+    return None
+
+
+def are_recalled(machine: Machine) -> bool:
+    """Return whether the measured peaks of a machine come from the cache."""
+    return any(peak.measured and DATED.search(peak.source) for peak in machine.peaks)
 
 
 def _peak(dtype: torch.dtype | str) -> Peak | None:
@@ -239,30 +320,12 @@ def _described(device: str, *, measure: bool) -> Machine:
     )
 
 
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _torch_build() -> tuple[str, str | None]:
-    """Return the versions of torch and of the CUDA it was built for, without importing torch, which takes seconds."""
-    spec = None if "torch" in sys.modules else PathFinder.find_spec("torch")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        built = runpy.run_path(str(Path(folder) / "version.py"))
-        return built["__version__"], built["cuda"]
-    import torch
-
-    return torch.__version__, torch.version.cuda
-
-
-def _cudnn() -> str | None:
-    """Return cuDNN's version from its number: 8902 → 8.9.2, 91002 → 9.10.2 (the scheme changed with version 9)."""
-    import torch
-
-    number = cast(Any, torch.backends.cudnn).version()
-    if number is None:
-        return None
-    major, rest = divmod(number, 10_000 if number >= 90_000 else 1_000)
-    return f"{major}.{rest // 100}.{rest % 100}"
+def _cache_file(machine: Machine, versions: Versions) -> Path:
+    described = to_json(replace(machine, peaks=[peak for peak in machine.peaks if not peak.measured]))
+    identity = ""
+    for file in map(Path, IDENTITY):
+        with suppress(OSError):
+            identity = identity or file.read_text(encoding="utf-8").strip()
+    parts = [described, *(f"{name} {version}" for name, version in versions), platform.node(), identity]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "trace-tools" / "surveys" / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}.json"

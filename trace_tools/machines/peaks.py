@@ -1,8 +1,111 @@
-"""Select a machine's peaks for each purpose, and compute the ridge where compute and memory roofs meet."""
+"""Look up the published peaks of a machine in a table, and select a machine's peak for each purpose.
+
+`known_machine` finds a device by its name, as the driver reports it, and returns the peaks with their source. A name
+that is not in `known_machines.yaml` gives `None`, never the entry of a similar name. A slice of a card has the
+corresponding share of the card's peaks.
+
+    >>> known_machine("NVIDIA H200").flops_per_second["bfloat16"]
+    989500000000000.0
+    >>> known_machine("NVIDIA H200 MIG 1g.18gb", 16).bytes_per_second
+    600000000000.0
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import yaml
+
 from trace_tools.trace.model import Machine, Peak
+
+# float64_tensor is the rate of matmuls on cards that have it; float64 is the ordinary cores' rate.
+PEAK_NAMES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "float4", "int8")
+NOT_IN_THE_TABLE = "not in the table"
+# A hardware slice with its memory: "… MIG 2g.20gb", "… MIG 1c.3g.40gb", "… MIG 1g.10gb+me", and its name in a virtual
+# machine: "A30-1-6C". A virtual GPU that shares a card in turns, also with its memory: "A10-24Q".
+MIG = re.compile(r"(?P<card>.+?)(?: MIG (?:\d+c\.)?\d+g\.(?P<of>\d+)gb\b.*|-\d+-(?P<virtual>\d+)[ACQ](?:ME)?)")
+VIRTUAL = re.compile(r"(?:GRID )?(?P<card>.+?)-(?P<of>\d+)[ABCQ]")
+# of a card: a slice has some of them, and that share of the bandwidth (Multi-Instance GPU User Guide)
+MEMORY_SLICES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMachine:
+    """One entry of the table, in plain units."""
+
+    names: tuple[str, ...]  # as the driver reports them
+    multiprocessors: int
+    flops_per_second: Mapping[str, float]  # dense, by name of peak; integer OP/s for int8
+    bytes_per_second: float  # memory bandwidth
+    memory_bytes: int
+    source: str  # title of the document
+    note: str  # whether the document prints dense or sparse rates, and for which accumulation
+
+
+@cache
+def known_machines() -> tuple[KnownMachine, ...]:
+    """Read the table."""
+    text = Path(__file__).with_name("known_machines.yaml").read_text(encoding="utf-8")
+    return tuple(
+        KnownMachine(
+            names=tuple(entry["names"]),
+            multiprocessors=entry["multiprocessors"],
+            flops_per_second={name: _scaled(tera, 12) for name, tera in entry["dense_tera_per_second"].items()},
+            bytes_per_second=_scaled(entry["gigabytes_per_second"], 9),
+            memory_bytes=entry["gigabytes"] * 10**9,
+            source=entry["source"],
+            note=entry["note"],
+        )
+        for entry in yaml.safe_load(text)
+    )
+
+
+def known_machine(name: str, multiprocessors: int | None = None) -> KnownMachine | None:
+    """Return the entry for a device's whole name, as the driver reports it.
+
+    With `multiprocessors`, a device with another number of them (a partition) is not that machine. The names of MIG
+    slices and virtual GPUs name their card; the number of multiprocessors determines their share of its rates.
+    """
+    wanted = _plain(name)
+    for machine in known_machines():
+        if wanted in map(_plain, machine.names):
+            return machine if multiprocessors in (None, machine.multiprocessors) else None
+    mig = MIG.fullmatch(wanted)
+    part = mig or VIRTUAL.fullmatch(wanted)
+    if multiprocessors is None or part is None:
+        return None
+    card = part["card"].removeprefix("GRID ")
+    whole = known_machine(card) or known_machine(f"Tesla {card}")
+    if whole is None or multiprocessors > whole.multiprocessors:
+        return None
+    gigabytes = int(part["of"] or part["virtual"])
+    compute_share = multiprocessors / whole.multiprocessors
+    slices = min(max(round(MEMORY_SLICES * gigabytes * 10**9 / whole.memory_bytes), 1), MEMORY_SLICES)
+    bandwidth_share = slices / MEMORY_SLICES if mig is not None else 1.0
+    parts = f"{multiprocessors} of its {whole.multiprocessors} multiprocessors"
+    parts += f", {slices} of its {MEMORY_SLICES} slices of memory" if mig is not None else ", by turns with others"
+    return replace(
+        whole,
+        names=(wanted,),
+        multiprocessors=multiprocessors,
+        flops_per_second={peak: rate * compute_share for peak, rate in whole.flops_per_second.items()},
+        bytes_per_second=whole.bytes_per_second * bandwidth_share,
+        memory_bytes=gigabytes * 10**9,
+        source=f"{whole.source}, for {parts}",
+    )
+
+
+def table_peaks(machine: KnownMachine | None) -> list[Peak]:
+    """List a peak for each column of the table, memory last; rates that the table lacks are `None`."""
+    if machine is None:
+        return [Peak(name, None, NOT_IN_THE_TABLE) for name in (*PEAK_NAMES, "memory")]
+    rates, source = machine.flops_per_second, f"{machine.source}: {machine.note}"
+    peaks = [Peak(name, rates.get(name), source if name in rates else NOT_IN_THE_TABLE) for name in PEAK_NAMES]
+    return [*peaks, Peak("memory", machine.bytes_per_second, machine.source)]
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:
@@ -44,3 +147,12 @@ def leading_peak(machine: Machine) -> Peak | None:
 def ridge(flops_per_second: float | None, bytes_per_second: float | None) -> float | None:
     """Return the intensity (FLOP/byte) at which the compute and memory roofs meet; None without both."""
     return flops_per_second / bytes_per_second if flops_per_second and bytes_per_second else None
+
+
+def _plain(name: str) -> str:
+    """Remove differences between drivers: spacing, and the vendor's name in front."""
+    return " ".join(name.split()).removeprefix("NVIDIA ")
+
+
+def _scaled(figure: float, exponent: int) -> float:
+    return float(round(figure * 10**exponent))  # 494.7 × 10¹² is a whole number: no rounding error

@@ -28,7 +28,7 @@ from typing import Any
 
 from trace_tools import __version__
 from trace_tools.errors import FailedError, LectureError, NothingRecordedError, TraceToolsError, UsageError, in_words
-from trace_tools.machines import devices, surveys
+from trace_tools.machines import devices
 from trace_tools.machines import machine as machines
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import imported, is_installed, mentions, modules
@@ -416,12 +416,14 @@ class Tracer:
         slug = machines.slug(self.options.name) if self.options.name else machine.slug
         if not self.options.force:
             refuse_other_lecture(self.out / slug / "trace.yaml", self.name)
-        measured = any(peak.measured for peak in machine.peaks) and not surveys.are_recalled(machine)
+        measured = any(peak.measured for peak in machine.peaks) and not machines.are_recalled(machine)
         if like is None and self.torch and measured and machines.STORED not in os.environ:
             if machine.device == "cpu":
                 again = range(2, min(self.options.passes, SURVEYS) + 1)
                 machine = machines.with_best_peaks([machine, *(self._surveyed(folder, n, MEASURE) for n in again)])
-            surveys.remember(machine, [*map(tuple, json.loads((folder / "versions.json").read_text(encoding="utf-8")))])
+            machines.remember(
+                machine, [*map(tuple, json.loads((folder / "versions.json").read_text(encoding="utf-8")))]
+            )
         (folder / "machine.json").write_text(machines.to_json(machine), encoding="utf-8")
         return machine
 

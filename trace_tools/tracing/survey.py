@@ -16,8 +16,8 @@ from dataclasses import replace as with_fields
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.machines import accelerators, devices, host, surveys
-from trace_tools.machines.machine import FREE_FILE, STORED, this_machine, to_json, versions
+from trace_tools.machines import accelerators, devices, host
+from trace_tools.machines.machine import FREE_FILE, STORED, recalled, this_machine, to_json, under_load, versions
 from trace_tools.util.files import replace
 
 MEASURE, RECALL, DESCRIBE = "measure", "recall", "describe"
@@ -32,12 +32,12 @@ def main(out: str, device: str, how: str) -> int:
         found = versions()
         machine = this_machine(chosen, measure=False)
         if STORED not in os.environ:
-            known = surveys.recalled(machine, found) if how != MEASURE else None
+            known = recalled(machine, found) if how != MEASURE else None
             if known is not None:
                 machine = with_fields(machine, peaks=[*machine.peaks, *known])
             elif how != DESCRIBE:
                 began = host.cpu_time()
-                machine = surveys.under_load(this_machine(chosen), host.other_cores(began, host.cpu_time()))
+                machine = under_load(this_machine(chosen), host.other_cores(began, host.cpu_time()))
         gpu = accelerators.in_use()
         replace(path, to_json(machine))
         replace(path.with_name("versions.json"), json.dumps(found))

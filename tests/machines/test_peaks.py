@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.cases_in_one import each
-from trace_tools.machines.known_machines import PEAK_NAMES, KnownMachine, known_machine, known_machines, table_peaks
+from trace_tools.machines.peaks import PEAK_NAMES, KnownMachine, known_machine, known_machines, table_peaks
 from trace_tools.trace.model import Peak
 
 # Typed from the vendors' documents, apart from the YAML file: dense TFLOP/s (TOP/s), GB/s, GB; "-" where nothing
