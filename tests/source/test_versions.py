@@ -69,7 +69,7 @@ def test_prose_may_change(old: str, new: str) -> None:
         ("[B]", "[s]"),
         ("  # @inspect x [B]", ""),
         ("# a comment", "# @inspect y"),
-        ('text(f"{i}")', 'text(f"{i}!")'),
+        ('text(f"{i}")', 'text(f"{i + 1}")'),
         ('"""A lecture."""', '"""Another."""'),
         ('z = "text"', 'text("only prose")'),
         ('text("First.")', 'print("First.")'),
@@ -127,3 +127,22 @@ def test_prose_keeps_the_steps_of_what_stood_in_its_place(new: str, reworded: di
 def test_lines_are_remapped() -> None:
     found = edition(LECTURE.replace('    text("First.")\n', '    text(\n        "Longer."\n    )\n'))
     assert found.lines[7] == 9 and found.lines[16] == 18 and found.lines[2] == 2
+
+
+@each(
+    ("new", "stale"),
+    [
+        ('text(f"It is {x:.1f}, {y} in all")', False),
+        ('text(f"{y}: " f"{x:.1f}")', False),
+        ('text(f"{x:.2f} of {y}")', True),
+        ('text(f"{x:.1f}")', True),
+        ('text("none")', True),
+    ],
+)
+def test_an_f_string_keeps_its_placeholders(new: str, stale: bool) -> None:
+    old = LECTURE.replace('text(f"{i}")', 'text(f"{x:.1f} of {y}")')
+    found = edition_of(SourceFile("lecture.py", old), old.replace('text(f"{x:.1f} of {y}")', new))
+    assert (found.stale is not None) == stale
+    if not stale:
+        [[one]] = found.reworded.values()
+        assert one.was.text == "{x:.1f} of {y}" and sorted(one.now.slots) == ["x:.1f", "y"]

@@ -29,8 +29,16 @@ from trace_tools.lecture import vocabulary
 from trace_tools.lecture.vocabulary import why_no_link
 from trace_tools.source.directives import Directive, has_directives, parse_directives
 from trace_tools.source.imports import OURS
-from trace_tools.source.statements import FUNCTIONS, ParsedSource, bare_call, not_valid, read_source, sections
-from trace_tools.source.vocabularies import calls_on_a_line, uses_words, words_called
+from trace_tools.source.statements import (
+    FUNCTIONS,
+    ParsedSource,
+    bare_call,
+    calls_on_a_line,
+    not_valid,
+    read_source,
+    sections,
+)
+from trace_tools.source.vocabularies import uses_words, words_called
 from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.util import formats
 

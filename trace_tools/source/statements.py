@@ -126,6 +126,15 @@ def bare_call(node: ast.stmt) -> str | None:
     return None
 
 
+def calls_on_a_line(node: ast.stmt) -> list[ast.Call]:
+    """Return the calls of a statement that consists of calls only, `f(…)` or `f(…), g(…)`; else an empty list."""
+    if not isinstance(node, ast.Expr):
+        return []
+    parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    calls = [part for part in parts if isinstance(part, ast.Call)]
+    return calls if len(calls) == len(parts) else []
+
+
 def reached(names: Iterable[str], uses: Mapping[str, Collection[str]]) -> frozenset[str]:
     """Return these names and all names that they use, directly or indirectly."""
     names_reached: set[str] = set()

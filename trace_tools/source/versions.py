@@ -1,12 +1,14 @@
 """Choose the text that the pages use: the source stored in a trace, or the lecture's current text.
 
 Prose may change without a new trace. Both texts are compared without the parts that only readers see (constant `text`
-and `note` statements, comments other than `@inspect`, `@clear` and `@stepover`). If the rest is equal, every statement
-that ran still exists, and the pages use the current text.
+and `note` statements, the words of other narrative calls, comments other than `@inspect`, `@clear` and `@stepover`). An
+f-string keeps its placeholders, in any order: their values are in the trace. If the rest is equal, every statement that
+ran still exists, and the pages use the current text.
 
     edition = edition_of(SourceFile("lecture.py", old), new)
     edition.stale           # None, or why the new text can't be used
     edition.recorded[7]     # the number that statement 7 of the shown text has in the trace
+    edition.reworded[9]     # the new words of statement 9 of the trace
     changed_functions(SourceFile("lecture.py", old), new)     # functions with changed code: {"matmul"}
 """
 
@@ -23,6 +25,7 @@ from trace_tools.errors import LectureError
 from trace_tools.source.claim_kinds import Kind, claim_kinds
 from trace_tools.source.directives import RECORDED, Directive
 from trace_tools.source.layout import CutSource, cut_source
+from trace_tools.source.messages import Message, String, message_of, prose_in
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
 from trace_tools.source.vocabularies import words_called
 from trace_tools.trace.model import MODULE, Note, SourceFile, Step, Text
@@ -39,6 +42,15 @@ class NewProse:
     reworded: bool = False  # it replaces the recorded statement and takes over its steps
 
 
+@dataclass(frozen=True, slots=True)
+class Reworded:
+    """A message of the trace's text, and the same message in the current text, with the same placeholders."""
+
+    index: int  # among the strings of its statement in the trace
+    was: Message
+    now: Message
+
+
 @dataclass(frozen=True)
 class Edition:
     """The text to show, and its relation to the recorded text."""
@@ -46,6 +58,7 @@ class Edition:
     source: CutSource
     recorded: Mapping[int, int]  # statement of the shown text → statement of the trace
     prose: Mapping[int, NewProse] = field(default_factory=dict)
+    reworded: Mapping[int, Sequence[Reworded]] = field(default_factory=dict)  # by statement of the trace
     lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, if it moved
     stale: str | None = None
 
@@ -107,7 +120,8 @@ def edition_of(stored: SourceFile, lecture: str | None) -> Edition:
         before, after = old.statements[was], new.statements[now]
         for line in range(before.first_line, before.header_end + 1):
             moved[line] = min(after.first_line + line - before.first_line, after.header_end)
-    return Edition(new.source, dict(zip(new.kept, old.kept, strict=True)), prose, moved)
+    recorded = dict(zip(new.kept, old.kept, strict=True))
+    return Edition(new.source, recorded, prose, _rewordings(old, new, recorded), moved)
 
 
 def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
@@ -157,6 +171,15 @@ class _Code:
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
         self.gone = {id(self.statements[number].node) for number in self.prose}
+        # the words of other narrative calls, by statement: position among its strings, string
+        self.words = {
+            number: list(prose_in(self.statements[number].node, kind))
+            for number, (kind, _) in words.items()
+            if number not in self.prose
+        }
+        self.placeholders = {
+            id(string): _placeholders(string) for strings in self.words.values() for _, string in strings
+        }
         # directives that change the recording, as statement and arguments
         self.directives: list[tuple[int, object]] = []
         for one in source.directives:
@@ -185,7 +208,7 @@ class _Code:
         other.
         """
         directives: list[object] = [(self.index.get(statement), arguments) for statement, arguments in self.directives]
-        return list(_flat(self.source.parsed.tree, self.gone)), directives
+        return list(_flat(self.source.parsed.tree, self.gone, self.placeholders)), directives
 
     def parts(self) -> dict[str, list[object]]:
         """Return the code of each function of the module by name, and the code of the rest of the module."""
@@ -197,7 +220,7 @@ class _Code:
             if statement.parent is None:
                 name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
                 first = index
-                parts.setdefault(name, []).extend(_flat(statement.node, self.gone))
+                parts.setdefault(name, []).extend(_flat(statement.node, self.gone, self.placeholders))
             owners[number] = (name, index - first)
         for of, arguments in self.directives:
             owner, offset = owners.get(of, (MODULE, 0))
@@ -229,12 +252,32 @@ def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Text | Note | N
     return None
 
 
-def _flat(tree: ast.AST, gone: set[int]) -> Iterator[object]:
-    """Write a tree as a sequence that is equal for equal trees, without recursion."""
+def _placeholders(string: String) -> list[str]:
+    """Return the placeholders of a string in an order of their own."""
+    parts = string.values if isinstance(string, ast.JoinedStr) else []
+    return sorted(ast.dump(part) for part in parts if isinstance(part, ast.FormattedValue))
+
+
+def _rewordings(old: _Code, new: _Code, recorded: Mapping[int, int]) -> dict[int, list[Reworded]]:
+    """Return the messages with other words, by statement of the trace."""
+    found: dict[int, list[Reworded]] = {}
+    for number, strings in new.words.items():
+        before = old.words[recorded[number]]
+        for (index, was), (_, now) in zip(before, strings, strict=True):
+            if ast.dump(was) != ast.dump(now):
+                messages = message_of(was, old.source.parsed.text), message_of(now, new.source.parsed.text)
+                found.setdefault(recorded[number], []).append(Reworded(index, *messages))
+    return found
+
+
+def _flat(tree: ast.AST, gone: set[int], placeholders: Mapping[int, list[str]]) -> Iterator[object]:
+    """Write a tree as a sequence that is equal for equal trees, without recursion; of prose only the placeholders."""
     stack: list[object] = [tree]
     while stack:
         item = stack.pop()
-        if isinstance(item, ast.AST):
+        if id(item) in placeholders:
+            yield placeholders[id(item)]
+        elif isinstance(item, ast.AST):
             yield type(item).__name__
             stack += [value for _, value in ast.iter_fields(item)]
         elif isinstance(item, list):

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
-from trace_tools.source.statements import ParsedSource, Statement, parse_source
+from trace_tools.source.statements import ParsedSource, Statement, calls_on_a_line, parse_source
 from trace_tools.trace.model import SourceFile, Step
 from trace_tools.trace.tree import Tree
 
@@ -154,15 +154,6 @@ def words_called(parsed: ParsedSource) -> dict[int, tuple[str, bool]]:
         if called and called[0] is not None and all(called):
             calls[statement.number] = called[0]
     return calls
-
-
-def calls_on_a_line(node: ast.stmt) -> list[ast.Call]:
-    """Return the calls of a statement that consists of calls only, `f(…)` or `f(…), g(…)`; else an empty list."""
-    if not isinstance(node, ast.Expr):
-        return []
-    parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-    calls = [part for part in parts if isinstance(part, ast.Call)]
-    return calls if len(calls) == len(parts) else []
 
 
 def is_a_line_of_calls(node: ast.stmt) -> bool:

@@ -649,6 +649,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str], real: Path | No
                 recorder.emit("warnings", redact(f"NotShown: image: {error}"))
         elif path and not _is_there(path, real):
             recorder.emit("warnings", redact(f"NotShown: {told.kind}: {path!r} is not there, in the lecture's folder"))
+        told = replace(told, filled=recorder.take_filled())
         recorder.emit("narrative", _redacted(to_plain(shortened(told)), redact))
 
     show_before = warnings.showwarning

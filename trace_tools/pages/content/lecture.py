@@ -17,11 +17,15 @@ from pathlib import PurePosixPath
 from trace_tools.pages.content.passages import telling
 from trace_tools.pages.document import Execution, Failure, execution
 from trace_tools.source.layout import with_narrative
+from trace_tools.source.messages import filled_slots
 from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, qualified_name
 from trace_tools.source.versions import Edition, edition_of
 from trace_tools.source.vocabularies import narrating
-from trace_tools.trace.model import MODULE, Frame, SourceFile, Step, Trace
+from trace_tools.source.wording import Change, in_other_words
+from trace_tools.trace.model import MODULE, Frame, Narrative, SourceFile, Step, Trace
 from trace_tools.trace.tree import Tree
+
+NO_VALUES = "the words of an f-string have changed, and the trace lacks the values of its placeholders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,13 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
 
     Raises LectureError if a stored source is not valid Python.
     """
-    tree = Tree(trace)
     stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # a run that never began has none
     editions = tuple(edition_of(source, None if place else text) for place, source in enumerate(stored))
+    try:
+        trace = _reworded(trace, editions[0])
+    except KeyError:
+        editions = (replace(edition_of(stored[0], None), stale=NO_VALUES), *editions[1:])
+    tree = Tree(trace)
     executions: dict[int, Execution] = {}
     lines: dict[int, int] = {}
     definitions: dict[int, Statement | None] = {}
@@ -108,3 +116,28 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     statements = editions[0].source.parsed.statements if told else ()
     defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
     return Lecture(trace, tree, editions, executions, lines, definitions, helpers, narrating(tree, texts), defined)
+
+
+def _reworded(trace: Trace, edition: Edition) -> Trace:
+    """Return a trace with the words of the current text. Raises KeyError if a placeholder's value is not recorded."""
+    if not edition.reworded:
+        return trace
+    sources = {frame.frame: frame.source for frame in trace.steps if isinstance(frame, Frame)}
+
+    def told(narrative: Narrative, statement: int) -> Narrative:
+        filled = dict(narrative.filled or ())
+        changes = []
+        for one in edition.reworded[statement]:
+            if one.was.slots and one.index not in filled and not narrative.filled:
+                raise KeyError(one.was.text)
+            if not one.was.slots or one.index in filled:
+                values = filled_slots(one.was, filled.get(one.index, ()))
+                changes.append(Change.of(one.was, one.now, values))
+        return in_other_words(narrative, changes)
+
+    def step_of(one: Step) -> Step:
+        if sources.get(one.frame) or one.statement not in edition.reworded or not one.narrative:
+            return one
+        return replace(one, narrative=[told(narrative, one.statement) for narrative in one.narrative])
+
+    return replace(trace, steps=[step_of(one) if isinstance(one, Step) else one for one in trace.steps])

@@ -19,8 +19,8 @@ from itertools import groupby, zip_longest
 from trace_tools.pages.document import Block, Call, CodeListing, CodeRow, Narration, visible
 from trace_tools.presentation.markdown_text import code_span, escape
 from trace_tools.presentation.prose import safe_url
-from trace_tools.source.statements import FUNCTIONS, ParsedSource
-from trace_tools.source.vocabularies import calls_on_a_line, is_a_line_of_calls
+from trace_tools.source.statements import FUNCTIONS, ParsedSource, calls_on_a_line
+from trace_tools.source.vocabularies import is_a_line_of_calls
 from trace_tools.trace.model import Image, Link, Step, Text
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats

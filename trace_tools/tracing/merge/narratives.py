@@ -39,7 +39,7 @@ def merged_narrative(own: Version, runs: Runs, position: int, index: int) -> Nar
     if isinstance(narrative, Ask):
         answers = [version["answer"]["value"] for version in timed if version.get("answer")]
         narrative = replace(narrative, answer=_answer_of_all(narrative.answer, answers))
-    if not isinstance(narrative, Text | Note | Ask | Table) or len({as_key(version) for version in timed}) < 2:
+    if not isinstance(narrative, Text | Note | Ask | Table) or len({_shown(version) for version in timed}) < 2:
         return narrative
     form = _form(own)
     others = Counter(_form(version) for version in timed if _form(version) != form)
@@ -77,6 +77,11 @@ def _answer_of_all(answer: Answer, values: Sequence[int | float | str]) -> Answe
     numbers = [value for value in values if not isinstance(value, str)]
     value = statistics.median(numbers) if len(numbers) == len(values) else Counter(values).most_common(1)[0][0]
     return replace(answer, value=value, samples=list(values))
+
+
+def _shown(version: Version) -> str:
+    """Return what readers see of a version. (A run also records the values of sentences that it did not choose.)"""
+    return as_key({name: part for name, part in version.items() if name != "filled"})
 
 
 def _form(version: Version) -> str:

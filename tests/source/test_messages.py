@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import ast
+
+from tests.cases_in_one import each
+from trace_tools.source.messages import filled_slots, message_of, rendered, strings_in
+
+
+@each(
+    ("code", "text"),
+    [
+        ('"a" "b"', "ab"),
+        (r'f"{x:.1f} GB\n" " in all"', "{x:.1f} GB\n in all"),
+        ("f'{x!r:>{w}} {{braces}}' \"{x}\"", "{x!r:>{w}} {{braces}}{{x}}"),
+        ("""f"{d['a'] / 1e9:,.0f} of {f(x, {'k': 1})}\"""", "{d['a'] / 1e9:,.0f} of {f(x, {'k': 1})}"),
+        ('(\n    f"one {x} "  # it\'s {y}\n    rf"a $\\frac{{a}}{{b}}$ {y}"\n)', "one {x} a $\\frac{{a}}{{b}}$ {y}"),
+        ("f'''{x\n  + 1} lines'''", "{x + 1} lines"),
+    ],
+)
+def test_a_message_has_its_placeholders_as_the_source_has_them(code: str, text: str) -> None:
+    node = ast.parse(code).body[0]
+    [string] = [one for one in strings_in(node) if one.lineno and not _inside(one, node)]
+    assert message_of(string, code).text == text
+
+
+def _inside(one: ast.AST, node: ast.stmt) -> bool:
+    return one is not next(iter(strings_in(node)))
+
+
+def test_any_wording_is_rendered_from_the_values_that_python_formats() -> None:
+    x, names = 3.14159, ["a", "b"]
+    code = """f"{x:.2f} of {len(names)} in {x:.2f}, {names!r:>12}\""""
+    values = [format(x, ".2f"), str(len(names)), format(x, ".2f"), format(repr(names), ">12")]
+    [string] = [one for one in strings_in(ast.parse(code).body[0])]
+    message = message_of(string, code)
+    shown = "".join(text for _, text in rendered(message.pieces, filled_slots(message, values)))
+    assert shown == eval(code)
+    other = message.worded("{names!r:>12}: {{{x:.2f}}} {len(names)} {x:.2f}")
+    shown = "".join(text for _, text in rendered(other.pieces, filled_slots(message, values)))
+    assert shown == f"{names!r:>12}: {{{x:.2f}}} {len(names)} {x:.2f}"
