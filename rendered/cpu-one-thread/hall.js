@@ -16,11 +16,9 @@ const s = Math.max(0, Math.floor(seconds)), two = (n) => String(n).padStart(2, "
 return `${s < 3600 ? "" : `${Math.floor(s / 3600)}:`}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
 };
 const began = () => {
-const key = `hall-${document.querySelector(".bar .home").textContent}`;
-try {
-if (!sessionStorage.getItem(key)) sessionStorage.setItem(key, Date.now());
-return Number(sessionStorage.getItem(key));
-} catch { return Date.now(); }
+const kept = storedForTab("began");
+if (!kept.get()) kept.set(Date.now());
+return Number(kept.get() ?? Date.now());
 };
 let since = 0;
 let places = [], at = -1, deep = false;
