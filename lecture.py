@@ -1505,7 +1505,7 @@ def dimensions_by_position() -> None:
     assert not torch.allclose(wrong, right)
     one_head = split[:, :, 3]  # (batch, sequence, part), of the last one @hide
     assert torch.allclose(right[:, 3], one_head @ one_head.transpose(1, 2), atol=1e-6)  # @hide
-    text("With as many heads as tokens even the shape is right. No error is raised, and a test of shapes passes.")
+    text("With as many heads as tokens, no error is raised and a test of shapes passes.")
 
 
 def dimensions_by_name() -> None:
@@ -3596,7 +3596,7 @@ def flops_of_the_language_model() -> None:
     assert attention == matrices - predicted["logits"]  # @inspect attention [FLOP]
     assert attention + matrices == sum(predicted.values())  # @hide
     share = Shape().context / (6 * 128 + Shape().context)  # of the layers' FLOPs @hide
-    text(f"At the context of 64 that is trained here, attention is {share:.0%} of the layers' FLOPs.")
+    text(f"At the 64 tokens that are trained here, attention is {share:.0%} of the layers' FLOPs.")
 
 
 def memory_bars(bars: dict[str, dict[str, int]], title: str) -> None:
@@ -3732,8 +3732,8 @@ def seeds() -> None:
     assert torch.equal(once, again) and not torch.equal(once, other)  # @hide
     text(
         f"With seeds set, all {len(once):,} gradients of the language model's first step are the same to the bit in "
-        f"two runs here. On a GPU this also needs `torch.use_deterministic_algorithms(True)`: some GPU operations add "
-        f"numbers in the order in which their threads finish, and a sum of floats depends on its order."
+        f"two runs here. On a GPU this also needs `torch.use_deterministic_algorithms(True)`: otherwise some "
+        f"operations add in the order in which their threads finish."
     )
 
 
@@ -4059,8 +4059,8 @@ def text_for_the_language_model() -> None:
     """A text for the language model"""
     text(
         "The language model of section 8 learns to count in words, from one hundred to nine hundred ninety-nine. Each "
-        "byte is a token. Ten numbers of each hundred are **held out**: the model never sees them in training, so "
-        "they show whether it has learnt a rule or only memorised a text."
+        "byte is a token. Ten numbers of each hundred are **held out**: training never shows them, so they test "
+        "whether the model has learnt a rule or memorised the text."
     )
     train, held_out = lecture_tokens()  # @inspect len(train) len(held_out) @stepover
     print(bytes(held_out[:76]).decode())
@@ -4915,8 +4915,7 @@ def the_language_model_learns() -> None:
     text(
         "Now the language model: the text of section 9, AdamW, a learning rate that rises and falls, 250 steps of 8 "
         "windows of 64 bytes. The test: after the text before it, does the model write the next number without an "
-        "error? It is asked for the 90 numbers that it has never seen; nine of them follow a number after which the "
-        "training text jumped."
+        "error? It is asked for the 90 numbers that it has never seen."
     )
     train, held_out = lecture_tokens()  # @stepover
     run = new_language_run(steps=250, where=device())  # @stepover
@@ -5299,7 +5298,7 @@ def eight_bits_and_fewer() -> None:
     text(
         "Numbers of 8 or 4 bits need a **scale** that brings them into the format's range. One outlier sets the scale "
         "of everything that shares it, so Blackwell's tensor cores take one scale per *block*: 32 numbers (MXFP8, "
-        "MXFP4) or 16 (NVFP4), 8 bits each. DeepSeek-V3 used 128 in software."
+        "MXFP4) or 16 (NVFP4), 8 bits each."
     )
     ask(
         "NVFP4 has 4 bits a number and an 8-bit scale per 16 numbers. How many bits is that per number?",
@@ -6700,10 +6699,7 @@ def set_generator_states(states: dict[str, Any]) -> None:
 def summary() -> None:
     """Summary"""
     torch.default_generator.manual_seed(0)  # the CPU's: the same numbers on every machine @hide
-    text(
-        "Given a model, its data and a number of GPUs: how long does training take, does it fit, and "
-        "what limits it? First the rules of thumb, then a run to size with them."
-    )
+    text("Given a model, its data and a number of GPUs: how long does training take, does it fit, and what limits it?")
     note(
         "Four minutes, and ten more for sizing the run together. Let each rule be explained by whoever remembers its "
         "section."

@@ -303,7 +303,8 @@ def _kinds_steps() -> list[Event]:
 
 
 def _decided() -> Narrative:
-    return Text(text="Faster.", choice=Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None))
+    choice = Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None)
+    return Text(text="Faster.", choice=choice, filled=[(1, ["1.2"])])  # a sentence that was not chosen has a number
 
 
 def _explored() -> Narrative:

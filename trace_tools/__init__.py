@@ -16,7 +16,7 @@ from trace_tools.lecture.vocabulary import *  # noqa: F403
 # The rest of the lecture's API, by module: imported when first used, because most of it loads torch or matplotlib.
 _MODULES = {
     "lecture.drawings": (
-        *("draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings"),
+        *("draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories"),
         *("draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views"),
     ),
     "machines.accelerators": ("accelerator",),

@@ -12,13 +12,11 @@ import torch
 
 from trace_tools.lecture.drawings import (
     Drawing,
-    draw_adam,
     draw_batched_matmul,
     draw_bits,
     draw_chain,
     draw_gpu,
     draw_memories,
-    draw_rings,
     draw_road_map,
     draw_roofline,
     draw_segments,
@@ -90,15 +88,6 @@ def test_shapes_name_the_sheets() -> None:
     assert shown == ["2 × 3 × 4", "@", "4 × 5", "=", "2 × 3 × 5"]
 
 
-def test_a_step_of_adam_moves_seven_numbers() -> None:
-    figure = draw_adam({"g": (100, 100), "m": (0, 10), "v": (0, 10), "w": (1, 0.99)}, 4)
-    assert {"100", "0 → 10", "1 → 0.99"} <= set(words(figure))
-    assert " ".join(words(figure)).replace("read 4, write 4", "4 4").replace("read 4", "4").count("4") == 7
-    assert {str(line.get_label()): list(line.get_ydata()) for line in figure(PAGE).get_axes()[0].get_lines()} == {
-        "gradient g": [100, 100], "average m of g": [0, 10], "average v of g²": [0, 10], "weight w": [1, 0.99]
-    }  # fmt: skip
-
-
 def test_a_layer_is_kept_by_its_input_or_whole() -> None:
     figure = draw_segments(6, {"all": (range(0), range(6)), "every third": (range(0, 6, 3), range(3, 6))})
     expected = {"all: both tensors there": [0, 1, 2, 3, 4, 5], "every third: input kept": [0]}
@@ -106,23 +95,13 @@ def test_a_layer_is_kept_by_its_input_or_whole() -> None:
     assert words(figure)[:2] == ["every third", "all"]
 
 
-def test_a_ring_has_a_box_for_each_gpu_and_a_number_for_each_chunk() -> None:
-    figure = draw_rings({"before": [[1, 1], [1, 1]], "after": [[2, 1], [1, 2]]})
-    [axes] = figure(PAGE).get_axes()
-    found = {str(line.get_label()): [int(y) for y in line.get_ydata()] for line in axes.get_lines()}
-    assert found["after: GPU 0"] == [2, 1]
-    assert [words(figure).count(name) for name in ("GPU 0", "GPU 1", "before", "after", "1", "2")] == [2, 2, 1, 1, 6, 2]
-
-
 X = torch.arange(6.0).view(2, 3)
 DRAWINGS = {
-    "adam": draw_adam({name: (0.5, 0.25) for name in "gmvw"}, 4),
     "batched": draw_batched_matmul((2, 3, 4), (4, 5)),
     "bits": draw_bits({"fp32": ("0", "0" * 8, "1" * 23), "fp8 E4M3": ("1", "0000", "101")}),
     "chain": draw_chain([("x", "B × D"), ("h1", "B × D"), ("h2", "B × K")], ["@ w1", "@ w2"], ["w1.grad", "w2.grad"]),
     "gpu": draw_gpu(132, {name: "80 GB of it" for name in ("cores", "cache", "memory", "bandwidth", "bus")}),
     "memories": draw_memories({"memory": "16 GiB"}, {"memory": "140 GiB"}, "55 GB/s"),
-    "rings": draw_rings({"at the start": [[1, 2], [2, 1]], "in the middle": [[1, 2], [2, 1]], "now": [[1, 2], [2, 1]]}),
     "road map": draw_road_map([("tensors", "bytes"), ("models", ""), ("training", "time"), ("a run", "")]),
     "roofline": draw_roofline({"H100": (1e15, 3e12)}, {"ReLU": (0.25, 8e11), "large matmul": (1365, 9e14)}),
     "segments": draw_segments(36, {"every √L-th": (range(0, 36, 6), range(30, 36)), "nothing": ((), (35,))}),

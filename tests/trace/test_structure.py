@@ -86,7 +86,7 @@ def test_the_example_uses_every_field_but_few() -> None:
         borrowed = {"flows", "style", "label", "target", "notes"}  # of other tools' words: tests/edtrace/test_words.py
         ranks = {"on", "ranks", "collectives"}  # of several: tests/trace/test_ranks.py
         frames = {"labels"}  # of pandas: tests/describing/test_columns.py
-        assert missing <= {"source", "svg", "note", "start", "end", *borrowed, *ranks, *frames}
+        assert missing <= {"source", "svg", "narrow", "note", "start", "end", *borrowed, *ranks, *frames}
 
 
 def test_a_big_trace_is_the_same_every_time() -> None:

@@ -18,12 +18,11 @@ from itertools import pairwise, product
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 __all__ = [
-    "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings",
+    "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories",
     "draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views",
 ]  # fmt: skip
 
@@ -255,34 +254,6 @@ def _node(axes: Axes, corner: tuple[float, float], node: tuple[str, str]) -> Non
 
 
 @_drawing
-def draw_adam(width: float, numbers: Mapping[str, tuple[float, float]], element_bytes: int) -> Figure:
-    """Draw a weight's gradient, Adam's two averages and the weight, before and after a step, with their bytes."""
-    if width >= 6.8:
-        figure, axes = _page((-0.2, 17.0), (-0.2, 6.6), width, 0.4)
-        positions = {"g": (0.0, 1.9), "m": (6.2, 3.8), "v": (6.2, 0.0), "w": (12.4, 1.9)}
-        ways = [((4.4, 3.6), (6.2, 5.0)), ((4.4, 2.8), (6.2, 1.4))]
-        ways += [((10.6, 5.0), (12.4, 3.6)), ((10.6, 1.4), (12.4, 2.8))]
-    else:  # from top to bottom
-        figure, axes = _page((-0.2, 9.8), (-0.2, 11.0), width, 0.4)
-        positions = {"g": (2.6, 8.2), "m": (0.0, 4.1), "v": (5.2, 4.1), "w": (2.6, 0.0)}
-        ways = [((3.9, 8.2), (2.6, 6.7)), ((5.7, 8.2), (7.0, 6.7)), ((2.6, 4.1), (3.9, 2.6)), ((7.0, 4.1), (5.7, 2.6))]
-    words = {"g": "gradient g", "m": "average m of g", "v": "average v of g²", "w": "weight w"}
-    for index, (name, (x, y)) in enumerate(positions.items()):
-        before, after = numbers[name]
-        colour = COLOURS[1] if name in "mv" else INK
-        axes.add_patch(Rectangle((x, y), 4.4, 2.6, facecolor=colour, alpha=0.15, edgecolor=INK))
-        _write(axes, x + 2.2, y + 2.1, words[name], 10, COLOURS[1] if name in "mv" else ACCENT if name == "w" else INK)
-        _write(axes, x + 2.2, y + 1.3, f"{before:.4g}" if before == after else f"{before:.4g} → {after:.4g}", 9)
-        moved = f"read {element_bytes} bytes" if name == "g" else f"read {element_bytes}, write {element_bytes} bytes"
-        _write(axes, x + 2.2, y + 0.5, moved, SMALL)
-        # so that the trace records its numbers
-        axes.plot([index] * 2, [before, after], label=words[name], visible=False)
-    for start, end in ways:  # from the gradient to its averages, and from these to the weight
-        _arrow(axes, start, end)
-    return figure
-
-
-@_drawing
 def draw_roofline(
     width: float, roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]
 ) -> Figure:
@@ -336,47 +307,6 @@ def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequ
         _write(axes, left + 1.4, bottom + 0.27, words, 9, side="left")
     _fit(axes, (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2)))
     return figure
-
-
-@_drawing
-def draw_rings(width: float, rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
-    """Draw GPUs in a ring, each with the numbers of its chunks; one ring for each named moment."""
-    beside = width >= 3.1 * len(rings)  # else one below the other
-    across, down = (8.2 * (len(rings) - 1), 0.0) if beside else (0.0, 7.4 * (len(rings) - 1))
-    figure, axes = _page((-4, across + 4.2), (-down - 3.7, 3.3), width, 0.39)
-    most = max(number for ring in rings.values() for chunks in ring for number in chunks)
-    for index, (name, ring) in enumerate(rings.items()):
-        middle = (8.2 * index, 0.0) if beside else (0.0, -7.4 * index)
-        spots = [_on_ring(middle, gpu / len(ring)) for gpu in range(len(ring))]
-        for gpu, ((x, y), chunks) in enumerate(zip(spots, ring, strict=True)):
-            left = x - 0.3 * len(chunks)
-            for chunk, number in enumerate(chunks):
-                corner, done = (left + 0.6 * chunk, y - 0.35), number == most
-                colour, alpha = (ACCENT, 0.35) if done else (COLOURS[1], 0.08 * number)
-                ground = to_rgba(colour, alpha)
-                axes.add_patch(
-                    Rectangle(corner, 0.6, 0.7, facecolor=ground, edgecolor=INK, linewidth=0.8, clip_on=False)
-                )
-                _write(axes, corner[0] + 0.3, y - 0.02, str(number), 9)
-            _write(axes, x, y + 0.6, f"GPU {gpu}", SMALL)
-            (there_x, there_y), bend = spots[(gpu + 1) % len(ring)], "arc3,rad=-0.25"
-            ends = (
-                (x + 0.35 * (there_x - x), y + 0.35 * (there_y - y)),
-                (
-                    x + 0.68 * (there_x - x),
-                    y + 0.68 * (there_y - y),
-                ),
-            )
-            _arrow(axes, *ends, connectionstyle=bend)
-            axes.plot(range(len(chunks)), chunks, ",", alpha=0, label=f"{name}: GPU {gpu}", transform=axes.transAxes)
-        _write(axes, middle[0], middle[1] - 3.2, name, 10, COLOURS[1])
-    return figure
-
-
-def _on_ring(middle: tuple[float, float], turn: float) -> tuple[float, float]:
-    """Return the position on a ring after a fraction of a turn, clockwise from the top."""
-    angle = 2 * math.pi * turn
-    return middle[0] + 2.3 * math.sin(angle), middle[1] + 2.2 * math.cos(angle)
 
 
 def _storage_of(x: Strided) -> list[Any]:
