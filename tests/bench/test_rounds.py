@@ -21,14 +21,14 @@ from trace_tools.tracing.run_folder import Traced
 
 @dataclass
 class PretendTracer:
-    """Notes the processes that it is asked to run; some fail, and one may be interrupted."""
+    """A tracer and its runner: notes the processes that it is asked to run; some fail, one may be interrupted."""
 
     out: Path
     ran: list[str]
     failing: frozenset[str]
     ending: Mapping[str, int]  # by a process's name: its status, each time
     interrupted_at: str | None
-    interrupted: bool = False
+    interrupts: int = 0
     letter: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,9 +39,13 @@ class PretendTracer:
         (folder / "machine.json").write_text(to_json(Machine("A processor", "cpu", "cpu")), encoding="utf-8")
         (folder / "versions.json").write_text("[]", encoding="utf-8")
 
-    def process(self, name: str, folder: Path) -> tuple[int, float]:
+    @property
+    def runner(self) -> PretendTracer:
+        return self
+
+    def run(self, name: str, folder: Path) -> tuple[int, float]:
         this = f"{self.letter} {name}"
-        self.interrupted = this == self.interrupted_at
+        self.interrupts = int(this == self.interrupted_at)
         (folder / f"{name.replace(' ', '-')}.journal").touch()
         self.ran.append(this)
         status = self.ending.get(this, int(this in self.failing and self.ran.count(this) == 1))

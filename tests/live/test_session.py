@@ -15,7 +15,7 @@ from trace_tools.live.session import Retracer, temporary_files
 from trace_tools.live.status import Board
 from trace_tools.source.statements import parse_source
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.supervisor import StoppedError
+from trace_tools.tracing.runner import StoppedError
 
 pytest.importorskip("watchfiles")
 from trace_tools.live.session import Session

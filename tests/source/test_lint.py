@@ -13,7 +13,7 @@ from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
 from trace_tools.source.lint import mistakes, refuse_relative_imports
 from trace_tools.source.statements import read_source
-from trace_tools.tracing.supervisor import check_lecture
+from trace_tools.tracing.plan import check_lecture
 
 HEAD = (
     "from trace_tools import ask, image, link, plot, table, text\nimport trace_tools\n\n\n"

@@ -30,7 +30,8 @@ from trace_tools.pages.site import render_folder
 from trace_tools.trace.model import Link, Narrative, Step, Text, Trace
 from trace_tools.tracing.edtrace_hook import Adoption, StandInWarning, saying_it_is_traced, traces_nothing
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.supervisor import Tracer, check_lecture
+from trace_tools.tracing.plan import check_lecture
+from trace_tools.tracing.supervisor import Tracer
 
 LECTURES = Path(__file__).resolve().parents[1] / "lectures"
 Traced = Callable[..., Trace]

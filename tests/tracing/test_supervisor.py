@@ -30,13 +30,14 @@ from trace_tools.machines.machine import STORED, from_json
 from trace_tools.trace.model import Frame, Step, Trace, Value
 from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder
-from trace_tools.tracing import supervisor as tracer_module
 from trace_tools.tracing.options import TraceOptions
+from trace_tools.tracing.plan import plan_of
 from trace_tools.tracing.processes import UNFIT
 from trace_tools.tracing.processes import environment as interpreters_environment
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.run_folder import recover
-from trace_tools.tracing.supervisor import StoppedError, Tracer
+from trace_tools.tracing.runner import StoppedError, Watched
+from trace_tools.tracing.supervisor import Tracer
 
 
 @dataclass(frozen=True)
@@ -810,15 +811,15 @@ def test_a_process_without_progress_says_where_it_is(tmp_path: Path, monkeypatch
     tracer = Tracer(tmp_path / "lecture.py", progress=told.append)
     listening, telling = os.pipe()
     with (tmp_path / "out").open("wb") as output:
-        watched = tracer_module._Watched(Progress("pass 1"), listening, os.dup(output.fileno()))
+        watched = Watched(Progress("pass 1"), listening, os.dup(output.fileno()))
     for message in (
         Progress("pass 1", "train"),
         *(Progress("pass 1", "train", 42, stalled_s) for stalled_s in (3, 12)),
     ):
         os.write(telling, message.to_json())
-        tracer._listen(watched)
+        tracer.runner._listen(watched)
     monkeypatch.setattr(watched, "received", watched.received - 30)
-    tracer._listen(watched)
+    tracer.runner._listen(watched)
     os.close(telling)
     os.close(listening)
     assert {message.process for message in told} == {"pass 1"}
@@ -834,9 +835,8 @@ def test_the_processes_of_a_run_see_the_card_that_was_asked_for(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
-    tracer = Tracer(tmp_path / "lecture.py", options=TraceOptions(device=asked))
-    tracer._device = machine
-    assert interpreters_environment(device=tracer._sees)["CUDA_VISIBLE_DEVICES"] == seen
+    plan = plan_of(tmp_path / "lecture.py", TraceOptions(device=asked))
+    assert interpreters_environment(device=plan.visible(machine))["CUDA_VISIBLE_DEVICES"] == seen
 
 
 def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ class _Contender:
 
     def run(self, name: str) -> str | None:
         """Run one process; return why it cannot be compared, or None. Raises KeyboardInterrupt on Ctrl-C."""
-        status, _ = self.tracer.process(name, self.folder)
-        if self.tracer.interrupted:
+        status, _ = self.tracer.runner.run(name, self.folder)
+        if self.tracer.runner.interrupts:
             raise KeyboardInterrupt
         # else the lecture ended the process with status 0
         whole = not (self.folder / f"{ProcessId.parse(name).file_stem}.tail").exists()

@@ -61,7 +61,7 @@ def fleet(
     from trace_tools.pages.site import REPORTS, render_folder
     from trace_tools.remote.inventory import Inventory, read
     from trace_tools.remote.run import Fleet
-    from trace_tools.tracing.supervisor import check_lecture
+    from trace_tools.tracing.plan import check_lecture
 
     inventory = read(machines)
     known = [entry.name for entry in inventory.machines]

@@ -81,8 +81,8 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             click.echo(f"node {place.node} of {place.count}: {ended}; the trace is on node 0", err=True)
             sys.exit(ended != "complete")
         if options.draft:  # its processes are being made meanwhile
-            get_ready(tracer.source)
-        elif tracer.torch:
+            get_ready(tracer.plan.source)
+        elif tracer.plan.torch:
             examine_first(options.device, lecture, out)
         recover_first(out)
         try:
@@ -106,7 +106,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     elif trace.run.passes == 1 and not options.draft:
         lines.append("run-to-run variation unknown (one pass); use --passes 3")
     found = problems(trace, code=True)
-    for mistake in mistakes(lecture, tracer.source, options.main):  # mistakes that did not stop the run
+    for mistake in mistakes(lecture, tracer.plan.source, options.main):  # mistakes that did not stop the run
         if not any(line.startswith(f"{trace.run.lecture}:{mistake.line}:") for line in found):
             lines.append(str(mistake))
     lines += found if trace.run.complete else [*found[1:], *what_was_kept(trace, path)]

@@ -46,7 +46,8 @@ from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.processes import FORKS, ForkServer, environment
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.run_folder import Traced
-from trace_tools.tracing.supervisor import StoppedError, Tracer
+from trace_tools.tracing.runner import StoppedError
+from trace_tools.tracing.supervisor import Tracer
 
 LOOKS = (page_shell.HERE / "templates", page_shell.HERE / "static")
 
@@ -164,7 +165,7 @@ class Session:
         elif (
             tracer is not None
             and self._modules == self._running_with
-            and self._is_of_this_code(SourceFile(tracer.source.path, tracer.source.text))
+            and self._is_of_this_code(SourceFile(tracer.plan.source.path, tracer.plan.source.text))
         ):
             return  # that code is being traced already; only prose has changed since
         elif self._is_fresh(self._section):
@@ -211,7 +212,7 @@ class Session:
     def _ended(self, tracer: Tracer, outcome: Outcome) -> None:
         """Show the result of a run. Called in the run's thread."""
         with self._lock:
-            ran = SourceFile(tracer.source.path, tracer.source.text)
+            ran = SourceFile(tracer.plan.source.path, tracer.plan.source.text)
             if self._retracer.tracer is not None or not self._is_of_this_code(ran):  # a newer save has precedence
                 return
             if isinstance(outcome, TraceToolsError):
@@ -219,7 +220,7 @@ class Session:
                 return
             fresh = serve_trace(outcome.trace, outcome.path, self._text, self._running_with)
             self._failed = None if outcome.trace.run.complete else fresh
-            if tracer.options.only and outcome.trace.run.complete:
+            if tracer.plan.options.only and outcome.trace.run.complete:
                 self._section = fresh
                 self._show()
                 self._trace(None)

@@ -41,9 +41,9 @@ from trace_tools.source.statements import read_source
 from trace_tools.trace.model import Trace
 from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing.options import TraceOptions
+from trace_tools.tracing.plan import refuse_options
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.run_folder import refuse_other_lecture
-from trace_tools.tracing.supervisor import refuse_options
 from trace_tools.util import formats
 from trace_tools.util.files import replace
 

@@ -70,7 +70,7 @@ def _trace(lecture: Path, options: TraceOptions, wanted: str | None) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
         tracer = Tracer(lecture, Path(out), options, _send_progress if leads else lambda message: None, nodes=place)
-        needing = lecture.name if "torch" in tracer.uses else options.device
+        needing = lecture.name if "torch" in tracer.plan.uses else options.device
         if needing not in (None, "cpu") and torch is None:
             _send(why=f"torch is not installed, but {needing} needs it; name a Python that has torch with `python`")
             return

@@ -1,0 +1,210 @@
+"""Check a lecture and the options of its trace, and find what its processes need, before any of them starts.
+
+plan = plan_of(Path("lecture.py"), TraceOptions(passes=5))
+plan.passes                   # ["pass 1", …, "pass 5"]
+plan.others                   # ["metering", "perturbed"]
+plan.torch, plan.skipped      # True, []
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trace_tools import __version__
+from trace_tools.errors import LectureError, UsageError
+from trace_tools.machines import devices
+from trace_tools.source.directives import parse_directives
+from trace_tools.source.imports import imported, is_installed, mentions, modules
+from trace_tools.source.lint import (
+    refuse_failing_calls,
+    refuse_relative_imports,
+    refuse_uncompilable,
+    refuse_without_main,
+)
+from trace_tools.source.statements import ParsedSource, rank_counts, read_source, sections
+from trace_tools.source.vocabularies import BORROWED, detected, used
+from trace_tools.trace.identities import METERING, PASS, PERTURBED, ProcessId
+from trace_tools.trace.model import MAIN
+from trace_tools.trace.validation import MOST_RANKS
+from trace_tools.tracing import included
+from trace_tools.tracing.clock_readers import clock_readers
+from trace_tools.tracing.nodes import LECTURE, Nodes
+from trace_tools.tracing.options import DEFAULTS, NODE, OPTIONS, TraceOptions, flag_of
+from trace_tools.util.files import why_not_inside
+
+SPAWNING = ("multiprocessing", "concurrent")  # modules that start processes; torch imports the first one itself
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A lecture to trace, the options, and what the processes of its run need."""
+
+    lecture: Path
+    folder: Path  # the lecture's folder; that of its topmost package for a module
+    source: ParsedSource
+    options: TraceOptions
+    nodes: Nodes | None  # the position of this machine among several
+    uses: frozenset[str]  # packages that the lecture and its modules import
+    torch: bool
+    spawns: bool  # it may start processes
+    binds_a_port: bool  # for a process group, so that two runs at once would conflict
+    skipped: list[str]  # functions that `main` must not call
+    modules: Sequence[included.Module]
+    # Functions where the only run of a draft counts no operators; None if a second process must count.
+    clock_readers: frozenset[int] | None
+
+    @property
+    def name(self) -> str:
+        """The path of the lecture in its folder."""
+        return self.lecture.resolve().relative_to(self.folder).as_posix()
+
+    @property
+    def passes(self) -> list[str]:
+        """The processes that are timed."""
+        return [str(ProcessId(PASS, number)) for number in range(1, self.options.passes + 1)]
+
+    @property
+    def others(self) -> list[str]:
+        """The processes in addition to the passes. Drafts run with real clocks only."""
+        metering = [METERING] if self.metered == METERING else []
+        return [*metering, *([] if self.options.draft else [PERTURBED])]
+
+    @property
+    def metered(self) -> str | None:
+        """The process that is metered, or None without torch.
+
+        For a draft it is the only run, unless `main` or the module itself reads a clock or the lecture compiles.
+        """
+        if not self.torch:
+            return None
+        return self.passes[0] if self.options.draft and self.clock_readers is not None else METERING
+
+    @property
+    def own_ranks(self) -> range:
+        """The ranks that run on this machine."""
+        ranks = self.options.ranks or 0
+        return range(ranks) if self.nodes is None else self.nodes.ranks_of(self.nodes.node, ranks)
+
+    def at_once(self, device: str) -> bool:
+        """Return whether all processes run at once.
+
+        On a GPU they would share its memory, which the lecture may rely on. Processes of a lecture that starts a
+        process group would share its port.
+        """
+        may = self.options.draft and not self.binds_a_port
+        return may and device == "cpu" and self.options.ranks is None
+
+    def visible(self, device: str) -> str:
+        """Return the device that the processes see: the requested card on a machine with several."""
+        asked = self.options.device
+        return asked if asked is not None and devices.kind(asked) == device else device
+
+    def facts(self, folder: Path) -> dict[str, Any]:
+        """Return the values that must be equal on all nodes, by the names used in the error message."""
+        included_texts = "".join(f"\0{module.name}\0{module.source.text}" for module in self.modules)
+        plain = json.loads(json.dumps(asdict(self.options)))  # node 0 gets those of other nodes as JSON
+        return {
+            LECTURE: hashlib.sha256((self.source.text + included_texts).encode()).hexdigest(),
+            "trace-tools": __version__,
+            **{flag_of(name): plain[name] for name, option in OPTIONS.items() if NODE not in option.scope},
+            "--nodes": self.nodes.count if self.nodes else 1,
+            **dict(json.loads((folder / "versions.json").read_text(encoding="utf-8"))),
+        }
+
+
+def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None = None) -> Plan:
+    """Return the plan of a lecture's trace. Raises LectureError for a lecture, UsageError for options, that fail."""
+    source = check_lecture(lecture, in_package=options.module is not None, main=options.main)
+    folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
+    uses = imported(source, folder)
+    imports = modules(source, folder)
+    found = {*options.vocabularies, *detected(imports), *used(source)}
+    vocabularies = tuple(name for name in BORROWED if name in found)
+    options = replace(options, vocabularies=vocabularies, passes=1 if options.draft else options.passes)
+    # If torch is not installed, the lecture itself decides how to continue.
+    torch = ("torch" in uses and is_installed("torch")) or options.device not in (None, "cpu")
+    # Lectures that check whether they are traced do so in order to start no process group.
+    asks = mentions(source, folder, {"gettrace"})
+    names = skipped(source, options)
+    with_it = included.found(options.include, lecture) if options.include else []
+    readers: frozenset[int] | None = frozenset()
+    if options.draft and torch:
+        readers = clock_readers([source, *(module.source for module in with_it)], folder, options.main)
+    if options.device is not None:
+        devices.checked(options.device)
+    if options.ranks is not None and not torch:
+        raise UsageError(f"--ranks {options.ranks}: {lecture.name} does not import torch, which ranks need")
+    refuse_options(source, options, nodes)
+    return Plan(
+        lecture=lecture,
+        folder=folder,
+        source=source,
+        options=options,
+        nodes=nodes,
+        uses=uses,
+        torch=torch,
+        spawns=any(name.partition(".")[0] in SPAWNING for name in imports),
+        binds_a_port=not asks and mentions(source, folder, {"init_process_group"}),
+        skipped=names,
+        modules=with_it,
+        clock_readers=readers,
+    )
+
+
+def check_lecture(path: Path, *, in_package: bool = False, main: str = MAIN) -> ParsedSource:
+    """Read and check a lecture. Raises LectureError if it is not a valid lecture."""
+    source = read_source(path)
+    name = path.name.encode("utf-8", "backslashreplace").decode()  # in a form that a file can hold
+    if (why := why_not_inside(name)) is not None:  # the trace stores it, and pages look for that file
+        raise LectureError(path, None, f"can't be a lecture's name: {why}")
+    refuse_uncompilable(source)
+    parse_directives(source)
+    refuse_without_main(source, main)
+    refuse_failing_calls(source)
+    if not in_package:
+        refuse_relative_imports(source)
+    return source
+
+
+def refuse_options(source: ParsedSource, options: TraceOptions, nodes: Nodes | None = None) -> None:
+    """Raise UsageError if the options fail on any machine: an unknown section, or an impossible number of ranks."""
+    skipped(source, options)
+    if options.passes < 1 or options.limit < 2:
+        raise UsageError(f"passes: {options.passes}, limit: {options.limit}; expected at least 1 and 2")
+    ranks = options.ranks
+    if ranks is None:
+        if nodes is not None:
+            raise UsageError(f"--nodes {nodes.count}: expected --ranks as well (the total over all nodes)")
+        return
+    if not 1 <= ranks <= MOST_RANKS:
+        raise UsageError(f"--ranks {ranks}: expected 1 to {MOST_RANKS:,}")
+    if options.device is not None and ":" in options.device and ranks > 1:
+        kind = options.device.partition(":")[0]
+        raise UsageError(f"--ranks {ranks}: --device {options.device} gives all ranks one GPU; use --device {kind}")
+    if options.timeout_s <= 0:
+        raise UsageError(f"--timeout {options.timeout_s:g}: expected seconds above 0")
+    if nodes is not None and ranks % nodes.count:
+        raise UsageError(f"--ranks {ranks}: expected a multiple of {nodes.count} nodes")
+    possible = rank_counts(source)
+    if possible and ranks not in possible:
+        counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
+        raise UsageError(f"--ranks {ranks}: RANKS in {Path(source.path).name} allows {counts}")
+
+
+def skipped(source: ParsedSource, options: TraceOptions) -> list[str]:
+    """Return the functions that `main` must skip so that only one section runs.
+
+    Raises UsageError if that section does not exist.
+    """
+    names, only = sections(source, options.main), options.only
+    if only is None:
+        return []
+    if only not in names:
+        calls = ", ".join(f"`{name}`" for name in names) or "none"
+        raise UsageError(f"--only {only}: no such section; {options.main} calls {calls}")
+    return [name for name in names if name != only]
