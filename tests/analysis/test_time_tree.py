@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.pages.recording import Recording
-from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.analysis.rates import StatementTime
 from trace_tools.pages.content.compose import make_document
 
 LECTURE = """\

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trace_tools.bench import paired
-from trace_tools.bench.paired import FEWEST_ROUNDS, Floats, judge_pairs
+from trace_tools.bench.judgement import FEWEST_ROUNDS, Floats, judge_pairs
 
 DURATIONS = 40
 GROUPS = np.where(np.arange(DURATIONS) < 10, paired.LARGE, paired.OTHERS)

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from tests.diff.planted import made, slower, with_steps
 from trace_tools.bench.judgement import judge_rounds
-from trace_tools.bench.report import plain_rounds, summary
-from trace_tools.bench.rounds import BenchResult
+from trace_tools.bench.rounds import BenchResult, plain_rounds, summary
 from trace_tools.diff.difference import Side
 from trace_tools.trace.model import Step
 

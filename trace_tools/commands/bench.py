@@ -72,8 +72,7 @@ def bench(ctx: click.Context, /, a: str, b: str, options: TraceOptions, **given:
       trace-tools bench slow.py fast.py --find 1.05 --budget 900
       trace-tools bench origin/main:talk.py talk.py --fail-on time --format md -o report.md
     """
-    from trace_tools.bench.report import plain_rounds, summary
-    from trace_tools.bench.rounds import BenchRequest, run_rounds
+    from trace_tools.bench.rounds import BenchRequest, plain_rounds, run_rounds, summary
 
     fail_on = read_aspects(given["fail_on"], "--fail-on")
     with ExitStack() as stack:

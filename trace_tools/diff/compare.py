@@ -17,8 +17,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trace_tools.analysis.distances import Distance, distances
-from trace_tools.analysis.estimates import Estimator, estimator_of
+from trace_tools.analysis.distances import Distance, Estimator, distances, estimator_of
 from trace_tools.analysis.floors import (
     NO_WORK,
     Ceiling,

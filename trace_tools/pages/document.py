@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.distances import Distance
-from trace_tools.analysis.rates import Rate, Timing, rates_of, timing_of, why_no_rate
-from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.source.claim_kinds import Kind
 from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 from trace_tools.trace.ranks import in_words

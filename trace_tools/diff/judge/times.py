@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from trace_tools.analysis.outcome import is_run_loaded, load_average_of, loaded_passes
 from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
 from trace_tools.diff.difference import (
     LAUNCH_TIME,
@@ -39,7 +40,6 @@ from trace_tools.diff.difference import (
 )
 from trace_tools.diff.judge import statistics
 from trace_tools.diff.judge.two_modes import FIRST_RUN, LOAD, OTHER_FIRST_RUN, SideDurations, why_two_modes
-from trace_tools.machines.loads import is_run_loaded, load_average_of, loaded_passes
 from trace_tools.source.narrating import narrating_in
 from trace_tools.trace.model import Machine, Step
 
