@@ -5847,25 +5847,31 @@ def two_steps(batch: int) -> tuple[list[list[int]], list[list[int]], int, int]:
 
 def draw_timeline(first: list[list[int]], second: list[list[int]]) -> None:
     """Both steps in one figure, with their phases and peaks marked"""
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
-    axes = figure.add_subplot(xlabel="operation", ylabel="MiB in use")
+    peaks = [max(max(phase) for phase in step) for step in (first, second)]
     colours = {"forward": "#2f6fdd", "backward": "#d9480f", "optimizer": "#1a8f58"}
-    start, highest = 0, max(max(phase) for phase in (*first, *second)) / 2**20
-    for number, step in enumerate((first, second), start=1):
-        for (name, colour), alive in zip(colours.items(), step, strict=True):
-            xs, ys = range(start, start + len(alive)), [n / 2**20 for n in alive]
-            axes.plot(xs, ys, color=colour, linewidth=1.6, label=f"step {number}: {name}")
-            axes.fill_between(xs, ys, color=colour, alpha=0.15, linewidth=0)
-            axes.text(start + len(alive) / 2, highest * 1.17, name, color=colour, fontsize=9, ha="center")
-            if max(alive) == max(max(phase) for phase in step):
-                peak = (start + alive.index(max(alive)), max(ys))
-                axes.plot(*peak, "o", color="#7a828e", label=f"peak of step {number}")
-                axes.annotate(f"peak: {peak[1]:.1f} MiB", peak, (4, 5), textcoords="offset points", fontsize=9)
-            start += len(alive)
-        axes.axvline(start, color="#7a828e", linewidth=0.8, linestyle="--")
-    axes.set_ylim(0, highest * 1.28)
-    axes.spines[["top", "right"]].set_visible(False)
-    plot(figure, title="Both steps peak early in the backward pass; the second one has the optimizer's states as well")
+
+    def drawn(width: float) -> Figure:
+        figure = Figure(figsize=(min(8, width), 3.6), layout="constrained")
+        axes = figure.add_subplot(xlabel="operation", ylabel="MiB in use")
+        start, highest = 0, max(peaks) / 2**20
+        for number, (step, summit) in enumerate(zip((first, second), peaks, strict=True), start=1):
+            for level, ((name, colour), alive) in enumerate(zip(colours.items(), step, strict=True)):
+                xs, ys = range(start, start + len(alive)), [n / 2**20 for n in alive]
+                axes.plot(xs, ys, color=colour, linewidth=1.6, label=f"step {number}: {name}")
+                axes.fill_between(xs, ys, color=colour, alpha=0.15, linewidth=0)
+                above = 1.17 if width >= 8 else 1.17 + 0.12 * level  # no room for one beside the other
+                axes.text(start + len(alive) / 2, highest * above, name, color=colour, fontsize=9, ha="center")
+                if max(alive) == summit:
+                    peak = (start + alive.index(summit), max(ys))
+                    axes.plot(*peak, "o", color="#7a828e", label=f"peak of step {number}")
+                    axes.annotate(f"peak: {peak[1]:.1f} MiB", peak, (4, 5), textcoords="offset points", fontsize=9)
+                start += len(alive)
+            axes.axvline(start, color="#7a828e", linewidth=0.8, linestyle="--")
+        axes.set_ylim(0, highest * (1.28 if width >= 8 else 1.52))
+        axes.spines[["top", "right"]].set_visible(False)
+        return figure
+
+    plot(drawn, title="Both steps peak early in the backward pass; the second one has the optimizer's states as well")
 
 
 def memory_in_pieces() -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from trace_tools.export.pdf import BROWSERS
+from trace_tools.export.html_file import BROWSERS
 
 BROWSER = "|".join(BROWSERS)
 PYTHON = shlex.quote(sys.executable)  # as a word of a shell; its path may hold a space

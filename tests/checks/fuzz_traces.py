@@ -42,7 +42,7 @@ from trace_tools.errors import TraceToolsError
 from trace_tools.live.pages import Site, serve_trace
 from trace_tools.pages.site import render_files
 from trace_tools.trace.trace_file import load
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 MEGABYTES, SECONDS = 300, 5.0
 ADDRESS_SPACE = 3 << 30  # bytes more than it had, at which a process can't get any more

@@ -105,9 +105,9 @@ def _measure_briefly(module: ModuleType) -> None:
     if measure is None:
         return
 
-    def briefly(f: Any, **asked: Any) -> Any:
+    def briefly(*functions: Any, **asked: Any) -> Any:
         most = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}
-        return measure(f, **asked | {name: min(asked.get(name, value), value) for name, value in most.items()})
+        return measure(*functions, **asked | {name: min(asked.get(name, value), value) for name, value in most.items()})
 
     module.__dict__["measure"] = briefly
 

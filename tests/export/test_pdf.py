@@ -16,9 +16,8 @@ from tests.notebooks.whole_lecture import whole_lecture
 from tests.pages.hostile import hostile_trace
 from tests.programs import BROWSER, require
 from trace_tools.errors import UsageError
-from trace_tools.export import pdf
-from trace_tools.export.html_file import one_file
-from trace_tools.export.pdf import printed
+from trace_tools.export import html_file
+from trace_tools.export.html_file import one_file, printed
 from trace_tools.pages.site import SiteTrace
 from trace_tools.trace.model import Trace
 
@@ -137,7 +136,7 @@ def browser_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "work"))
-    monkeypatch.setattr(pdf.tempfile, "tempdir", None)
+    monkeypatch.setattr(html_file.tempfile, "tempdir", None)
     (tmp_path / "work").mkdir()
     yield put
     assert [*(tmp_path / "work").iterdir()] == []  # nothing is left behind
@@ -168,7 +167,7 @@ def test_a_browser_that_does_not_end_is_ended_with_all_of_its_processes(
     browser_that: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = browser_that(f"sleep 1000 & echo $! > {tmp_path}/child\nwait")
-    monkeypatch.setattr(pdf, "LONGEST_S", 1)
+    monkeypatch.setattr(html_file, "LONGEST_S", 1)
     with pytest.raises(UsageError, match=f"{fake} printed no PDF in 1 s"):
         printed(PAGE)
     child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")

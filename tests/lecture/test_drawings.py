@@ -5,37 +5,42 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from itertools import combinations
 
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from trace_tools.lecture.drawings import (
+    Drawing,
     draw_adam,
     draw_batched_matmul,
     draw_bits,
+    draw_chain,
+    draw_gpu,
     draw_memories,
     draw_rings,
     draw_road_map,
+    draw_roofline,
     draw_segments,
     draw_storage,
     draw_views,
 )
+from trace_tools.lecture.vocabulary import PAGE, PHONE
 
 
-def svg(figure: Figure) -> str:
+def svg(draw: Drawing, width: float) -> str:
     out = io.StringIO()
-    figure.savefig(out, format="svg")
+    draw(width).savefig(out, format="svg")
     return out.getvalue()
 
 
-def lines(figure: Figure) -> dict[str, list[int]]:
-    [axes] = figure.get_axes()
+def lines(draw: Drawing) -> dict[str, list[int]]:
+    [axes] = draw(PAGE).get_axes()
     return {str(line.get_label()): [int(x) for x in line.get_xdata()] for line in axes.get_lines()}
 
 
-def words(figure: Figure) -> list[str]:
-    [axes] = figure.get_axes()
+def words(draw: Drawing, width: float = PAGE) -> list[str]:
+    [axes] = draw(width).get_axes()
     return [label.get_text() for label in axes.texts]
 
 
@@ -89,7 +94,7 @@ def test_a_step_of_adam_moves_seven_numbers() -> None:
     figure = draw_adam({"g": (100, 100), "m": (0, 10), "v": (0, 10), "w": (1, 0.99)}, 4)
     assert {"100", "0 → 10", "1 → 0.99"} <= set(words(figure))
     assert " ".join(words(figure)).replace("read 4, write 4", "4 4").replace("read 4", "4").count("4") == 7
-    assert {str(line.get_label()): list(line.get_ydata()) for line in figure.get_axes()[0].get_lines()} == {
+    assert {str(line.get_label()): list(line.get_ydata()) for line in figure(PAGE).get_axes()[0].get_lines()} == {
         "gradient g": [100, 100], "average m of g": [0, 10], "average v of g²": [0, 10], "weight w": [1, 0.99]
     }  # fmt: skip
 
@@ -103,17 +108,50 @@ def test_a_layer_is_kept_by_its_input_or_whole() -> None:
 
 def test_a_ring_has_a_box_for_each_gpu_and_a_number_for_each_chunk() -> None:
     figure = draw_rings({"before": [[1, 1], [1, 1]], "after": [[2, 1], [1, 2]]})
-    [axes] = figure.get_axes()
+    [axes] = figure(PAGE).get_axes()
     found = {str(line.get_label()): [int(y) for y in line.get_ydata()] for line in axes.get_lines()}
     assert found["after: GPU 0"] == [2, 1]
     assert [words(figure).count(name) for name in ("GPU 0", "GPU 1", "before", "after", "1", "2")] == [2, 2, 1, 1, 6, 2]
 
 
-def test_all_of_them_are_svg() -> None:
-    x = torch.arange(6.0).view(2, 3)
-    figures = [draw_storage(x, (1, 1)), draw_views({"x": x}), draw_road_map([("tensors", "bytes"), ("models", "")])]
-    figures += [draw_segments(2, {"all": (range(0), range(2))}), draw_rings({"now": [[1, 2], [2, 1]]})]
-    assert all(svg(figure).rstrip().endswith("</svg>") for figure in figures)
+X = torch.arange(6.0).view(2, 3)
+DRAWINGS = {
+    "adam": draw_adam({name: (0.5, 0.25) for name in "gmvw"}, 4),
+    "batched": draw_batched_matmul((2, 3, 4), (4, 5)),
+    "bits": draw_bits({"fp32": ("0", "0" * 8, "1" * 23), "fp8 E4M3": ("1", "0000", "101")}),
+    "chain": draw_chain([("x", "B × D"), ("h1", "B × D"), ("h2", "B × K")], ["@ w1", "@ w2"], ["w1.grad", "w2.grad"]),
+    "gpu": draw_gpu(132, {name: "80 GB of it" for name in ("cores", "cache", "memory", "bandwidth", "bus")}),
+    "memories": draw_memories({"memory": "16 GiB"}, {"memory": "140 GiB"}, "55 GB/s"),
+    "rings": draw_rings({"at the start": [[1, 2], [2, 1]], "in the middle": [[1, 2], [2, 1]], "now": [[1, 2], [2, 1]]}),
+    "road map": draw_road_map([("tensors", "bytes"), ("models", ""), ("training", "time"), ("a run", "")]),
+    "roofline": draw_roofline({"H100": (1e15, 3e12)}, {"ReLU": (0.25, 8e11), "large matmul": (1365, 9e14)}),
+    "segments": draw_segments(36, {"every √L-th": (range(0, 36, 6), range(30, 36)), "nothing": ((), (35,))}),
+    "storage": draw_storage(torch.arange(16.0).view(4, 4), (1, 2)),
+    "views": draw_views({"x": X, "x.view(3, 2)": X.view(3, 2)}),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_phone_shows_every_word_of_the_page_whole_and_large_enough(name: str) -> None:
+    """11 pixels are 8.25 points; matplotlib's own boxes say what its labels cover."""
+    figure = DRAWINGS[name](PHONE)
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() <= PHONE + 1e-9
+    assert figure.get_tightbbox().x1 <= PHONE + 0.01 and figure.get_tightbbox().x0 >= -0.01
+    assert sorted(words(DRAWINGS[name], PHONE)) == sorted(words(DRAWINGS[name]))
+    assert min(label.get_fontsize() for axes in figure.get_axes() for label in axes.texts) >= 8.25
+    assert svg(DRAWINGS[name], PHONE).rstrip().endswith("</svg>")
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_word_covers_another_on_a_phone(name: str) -> None:
+    figure = DRAWINGS[name](PHONE)
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for axes in figure.get_axes() for label in axes.texts if label.get_text()]
+    apart = 0.3 if name == "bits" else 0  # pixels: digits stand edge to edge
+    for one, other in combinations(boxes, 2):
+        over = min(one.x1, other.x1) - max(one.x0, other.x0), min(one.y1, other.y1) - max(one.y0, other.y0)
+        assert min(over) <= apart, (one, other)
 
 
 def test_drawing_does_not_load_torch() -> None:

@@ -17,8 +17,7 @@ from jinja2 import FileSystemLoader
 from tests.cases_in_one import each
 from tests.live.lectures import LECTURE, traced
 from trace_tools.errors import UsageError
-from trace_tools.live.live_page import live_page
-from trace_tools.live.pages import Site, serve_trace
+from trace_tools.live.pages import Site, live_page, serve_trace
 from trace_tools.live.server import Server, application, listening
 from trace_tools.live.status import Board
 from trace_tools.pages import html

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.live.lectures import LECTURE, write_lecture
+from trace_tools.errors import UsageError
 from trace_tools.live import session as session_module
+from trace_tools.live.session import Retracer, temporary_files
 from trace_tools.live.status import Board
 from trace_tools.source.statements import parse_source
 from trace_tools.tracing.options import TraceOptions
@@ -109,3 +113,56 @@ def test_each_save_is_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(KeyboardInterrupt):
         serving.session.watch()
     assert seen == [serving.lecture]
+
+
+# --- running traces -------------------------------------------------------------------------------
+
+
+class Pretended:
+    """A tracer that works until it is stopped, or raises at once."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+        self._stopped = threading.Event()
+
+    def run(self) -> Any:
+        if self._error is None:
+            assert self._stopped.wait(10)
+        raise self._error or StoppedError
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def test_a_new_tracer_ends_the_one_before_and_only_its_outcome_is_told(tmp_path: Path) -> None:
+    told: list[tuple[object, object]] = []
+    over = threading.Event()
+    error = UsageError("no such device")
+    retracer = Retracer(lambda tracer, outcome: (told.append((tracer, outcome)), over.set())[0], tmp_path)
+    first: Any = Pretended()
+    second: Any = Pretended(error)
+    retracer.start(first)
+    assert retracer.tracer is first
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left.txt").write_text("by a process that was killed")
+    retracer.start(second)
+    assert over.wait(10)
+    assert told == [(second, error)] and retracer.tracer is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_is_stopped_tells_nothing(tmp_path: Path) -> None:
+    told: list[object] = []
+    retracer = Retracer(lambda tracer, outcome: told.append(outcome), tmp_path)
+    tracer: Any = Pretended()
+    retracer.start(tracer)
+    retracer.stop(wait_s=10)
+    assert told == [] and retracer.tracer is None
+
+
+def test_temporary_files_go_with_their_folder() -> None:
+    before = dict(os.environ)
+    with temporary_files() as folder:
+        assert os.environ["TMPDIR"] == str(folder) and folder.is_dir()
+        (folder / "something").write_text("")
+    assert not folder.exists() and dict(os.environ) == before

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.messages import says
-from trace_tools.remote.bundle import MAIN
+from trace_tools.remote.transports import MAIN
 from trace_tools.remote.worker import MARK
 
 ROOT = Path(__file__).resolve().parents[2]

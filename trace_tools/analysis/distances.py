@@ -29,7 +29,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_tools.analysis.distances import MIXED, Distance
 from trace_tools.analysis.floors import Ceiling, Floor, floor_of, measured_ceiling
 from trace_tools.analysis.rates import timing_of, why_no_rate
 from trace_tools.trace.model import Frame, Step, Trace

@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from trace_tools.analysis.outcome import loads_text
 from trace_tools.analysis.rates import rates_of, timing_of
 from trace_tools.analysis.summaries import claim_summary
 from trace_tools.machines.accelerators import FLOOR_NS

@@ -10,8 +10,8 @@ the shorter time, because a burst of load rarely hits both. Statements, measurem
 functions are judged.
 
 The moderated t of `statistics` is not suitable here. In simulated rounds with bursts on 30% of the durations, it found
-12% of the changes by half when it used all rounds; the test of `judge_pairs` finds all of them. When it used the quicker half of the
-rounds, it called a difference in 20% to 56% of comparisons of a lecture with itself.
+12% of the changes by half when it used all rounds; the test of `judge_pairs` finds all of them. When it used the
+quicker half of the rounds, it called a difference in 20% to 56% of comparisons of a lecture with itself.
 
 Other work on a machine only makes a run longer, sometimes tenfold, so the quickest runs show the speed of the code best
 (Chen and Revels, "Robust benchmarking in noisy environments", 2016). For each side, the test compares the mean of the k

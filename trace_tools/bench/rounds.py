@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 from trace_tools.bench.judgement import FEWEST_ROUNDS, RoundsJudgement, judge_rounds
-from trace_tools.bench.rounds import BenchResult
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.between import DEFAULT, Choices
 from trace_tools.errors import TraceToolsError

@@ -8,10 +8,9 @@ Ctrl-C before any result.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,9 +18,6 @@ from trace_tools.commands.diff import FAIL_ON, FORMAT, exit_code, read_aspects, 
 from trace_tools.config import trace_options
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.git import checked_out
-
-if TYPE_CHECKING:
-    from trace_tools.bench.rounds import BenchResult
 
 BUDGET = "Stop after this time."
 
@@ -72,6 +68,7 @@ def bench(ctx: click.Context, /, a: str, b: str, options: TraceOptions, **given:
       trace-tools bench slow.py fast.py --find 1.05 --budget 900
       trace-tools bench origin/main:talk.py talk.py --fail-on time --format md -o report.md
     """
+    from trace_tools.analysis.outcome import problems
     from trace_tools.bench.rounds import BenchRequest, plain_rounds, run_rounds, summary
 
     fail_on = read_aspects(given["fail_on"], "--fail-on")
@@ -81,17 +78,8 @@ def bench(ctx: click.Context, /, a: str, b: str, options: TraceOptions, **given:
         benched = run_rounds(asked, lambda line: click.echo(line, err=True))
     difference = benched.judged.difference
     write_report(difference, given["style"], given["out"], before=summary(benched), bench=plain_rounds(benched))
-    wrong = list(_wrong(benched))
+    sides = (("A", difference.a), ("B", difference.b))
+    wrong = [f"{letter}: {line}" for letter, side in sides for line in problems(side.trace)] + [*benched.dropped]
     for line in wrong:
         click.echo(line, err=True)
     ctx.exit(1 if wrong else exit_code(difference, fail_on))
-
-
-def _wrong(benched: BenchResult) -> Iterator[str]:
-    """Yield the errors of either side: an exception, a failed claim, a lost round."""
-    from trace_tools.analysis.outcome import problems
-
-    difference = benched.judged.difference
-    for letter, side in (("A", difference.a), ("B", difference.b)):
-        yield from (f"{letter}: {line}" for line in problems(side.trace))
-    yield from benched.dropped

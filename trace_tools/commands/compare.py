@@ -62,7 +62,8 @@ def compare(
     ceilings = [ceiling_named(name) for name in dict.fromkeys(floors)]
     comparison = compared([Side(str(path), load(path).trace) for path in traces], base, ceilings)
     if out is not None:
-        write_reports(out, comparison, _home(out))
+        in_a_site = (out.parent / "index.html").is_file()
+        write_reports(out, comparison, "../index.html" if in_a_site else None)
         click.echo(str(out / "index.html"))
     elif form == "terminal":
         console = Console()
@@ -72,8 +73,3 @@ def compare(
     else:
         text = html(report_of(comparison, "html")) if form == "html" else markdown(report_of(comparison, "md"))
         click.echo(text, nl=False)
-
-
-def _home(out: Path) -> str | None:
-    """Return the relative path to the index of the site that contains a folder of reports; None outside of a site."""
-    return "../index.html" if (out.parent / "index.html").is_file() else None

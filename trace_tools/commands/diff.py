@@ -75,7 +75,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
       trace-tools diff --setup-git
     """
     from trace_tools.diff.report import textconv
-    from trace_tools.util.garbage import collector_paused
+    from trace_tools.util.interpreter import collector_paused
 
     if options["textconv"] is not None:
         click.echo(textconv.convert(options["textconv"]), nl=False)

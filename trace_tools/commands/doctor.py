@@ -50,7 +50,8 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
     for check in [unneeded] if plain else examine(device, quick=False, taken=taken_by(lecture, out)):
         found.append(check)
         if not as_json:
-            click.echo(_line(check))
+            advice = f"\n{'':25} → {check.advice}" if check.advice else ""
+            click.echo(f"{check.verdict:5} {check.name:19} {check.found}{advice}")
             sys.stdout.flush()
     wrong, look = (sum(check.verdict == verdict for check in found) for verdict in ("wrong", "look"))
     if as_json:
@@ -89,8 +90,3 @@ def examine_first(device: str | None, lecture: Path, out: Path) -> None:
             raise UsageError("; ".join(filter(None, (check.found, check.advice))))
         if check.verdict == "look":
             click.echo(f"{check.name}: {check.found}; {check.advice}", err=True)
-
-
-def _line(check: Check) -> str:
-    advice = f"\n{'':25} → {check.advice}" if check.advice else ""
-    return f"{check.verdict:5} {check.name:19} {check.found}{advice}"

@@ -62,8 +62,7 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> Non
 
 
 def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None) -> str | bytes:
-    from trace_tools.export.html_file import one_file
-    from trace_tools.export.pdf import printed
+    from trace_tools.export.html_file import one_file, printed
     from trace_tools.pages.site import placed
 
     named = Path(loaded.trace.run.lecture).name

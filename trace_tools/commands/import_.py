@@ -58,7 +58,10 @@ def _import_cells(path: Path, out: Path | None) -> None:
     lecture = lecture_of_cells(path)
     named = "".join(c if c.isalnum() else "_" for c in path.stem)
     # A file next to the lecture must not shadow a module that the lecture imports.
-    is_taken = path.suffix == ".py" or named in _imported(lecture.text) or why_no_name(Path(named)) is not None
+    nodes = [*ast.walk(ast.parse(lecture.text))]
+    imported = {alias.name.partition(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module.partition(".")[0] for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    is_taken = path.suffix == ".py" or named in imported or why_no_name(Path(named)) is not None
     written = out or path.with_name(f"{named}_lecture.py" if is_taken else f"{named}.py")
     files = {written.parent / place: content for place, content in lecture.files.items()}
     for place, content in files.items():
@@ -75,11 +78,3 @@ def _import_cells(path: Path, out: Path | None) -> None:
     for warning in lecture.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"{written}: trace-tools trace {shlex.quote(str(written))} runs it and makes its pages")
-
-
-def _imported(text: str) -> set[str]:
-    """Return the packages that a lecture imports."""
-    nodes = [*ast.walk(ast.parse(text))]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {name.partition(".")[0] for name in names}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -32,6 +31,7 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
       trace-tools render rendered/*/trace.yaml --check
       trace-tools render traces/cpu.yaml -o pages --lecture talk.py
     """
+    from trace_tools.pages.check import stale_files
     from trace_tools.pages.site import render_files, site_of
 
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
@@ -39,22 +39,12 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
         missing = next((path for path in traces if not path.is_file()), None)
         if missing is not None:
             raise UsageError(f"{missing}: no such trace")
-        _check_pages(folders, lecture)
-        return
+        stale = [line for folder in folders for line in stale_files(folder, lecture)]
+        again = "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages"
+        for line in [*stale, again] if stale else ():
+            click.echo(line, err=True)
+        sys.exit(1 if stale else 0)
     for folder in folders:
         recover_first(folder)
     for line in render_files(traces, out, lecture):
         click.echo(line)
-
-
-def _check_pages(folders: Iterable[Path], lecture: Path | None) -> None:
-    from trace_tools.pages.check import stale_files
-
-    stale = [line for folder in folders for line in stale_files(folder, lecture)]
-    for line in stale:
-        click.echo(line, err=True)
-    if stale:
-        click.echo(
-            "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages", err=True
-        )
-        sys.exit(1)

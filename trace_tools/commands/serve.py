@@ -39,8 +39,7 @@ def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: 
       trace-tools serve talk.py --port 0 --no-open
     """
     from trace_tools.live import server
-    from trace_tools.live.scheduler import temporary_files
-    from trace_tools.live.session import Session
+    from trace_tools.live.session import Session, temporary_files
 
     if not lecture.is_file():
         raise UsageError(f"{lecture}: can't be read: no such file; expected a Python file")

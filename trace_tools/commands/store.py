@@ -110,7 +110,7 @@ def history(folder: Path, statement: str | None, lecture: str, machine: str, out
             found = [history_of(opened, find(opened, statement, lecture=lecture), machine=machine)]
         _tell(dict.fromkeys(one.why_no_changes for one in found if one.why_no_changes))
         if out is not None:
-            from trace_tools.store.pages import MADE_HERE, history_files
+            from trace_tools.store.history import MADE_HERE, history_files
             from trace_tools.util.files import update_folder
 
             update_folder(out, history_files(found), MADE_HERE)

@@ -28,7 +28,7 @@ from trace_tools.errors import FailedError, TraceToolsError, UsageError
 from trace_tools.trace.ranks import sharing_a_device
 from trace_tools.tracing.options import OPTIONS, TraceOptions
 from trace_tools.tracing.progress import Progress
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 if TYPE_CHECKING:
     from trace_tools.tracing.processes import ForkServer

@@ -43,7 +43,7 @@ from typing import Any
 from trace_tools.describing.safe_repr import class_name, without_addresses
 from trace_tools.describing.threads import start_apart
 from trace_tools.machines import accelerators
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 REPEAT_S = 0.05  # until code that still runs is interrupted again
 IN_A_ROW = 8  # interruptions, each raised when the previous one is caught

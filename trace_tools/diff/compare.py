@@ -44,12 +44,12 @@ from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines.peaks import peak_of
-from trace_tools.source.narrating import narrating_in
 from trace_tools.source.statements import parse_source
+from trace_tools.source.vocabularies import narrating_in
 from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, SourceFile, Step, Value
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
 WORTH_SHOWING_BYTES = 1024

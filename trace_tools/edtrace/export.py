@@ -214,7 +214,20 @@ class _Steps:
             return "markdown", narrative.label or narrative.target, {}
         if isinstance(narrative, Link):
             label = narrative.label or narrative.title or narrative.url or "?"
-            return "link", f"[{label}]", {"external_link": _reference(narrative)}
+            # people and their organization, as `citations.people` writes them
+            groups = re.fullmatch(r"(.*) \((.*)\)", narrative.authors or "", re.DOTALL)
+            people, organization = groups.groups() if groups is not None else (narrative.authors, None)
+            reference = Reference(
+                narrative.title,
+                people.split(", ") if people else None,
+                organization,
+                narrative.date,
+                narrative.url,
+                narrative.text,
+                narrative.notes,
+            )
+            cited = {name: getattr(reference, name) for name in Reference.__dataclass_fields__}
+            return "link", f"[{label}]", {"external_link": cited}
         if isinstance(narrative, Image | Note):
             return narrative.kind, narrative.text if isinstance(narrative, Note) else narrative.url, {}
         if isinstance(narrative, Plot) and narrative.svg is not None:
@@ -223,18 +236,6 @@ class _Steps:
         if isinstance(narrative, Plot) and narrative.series:
             return "plot", _specification(narrative), {}
         return "markdown", as_markdown(Narration(narrative, 0), lambda address: address, lambda name, svg: ""), {}
-
-
-def _reference(narrative: Link) -> Json:
-    groups = re.fullmatch(
-        r"(.*) \((.*)\)", narrative.authors or "", re.DOTALL
-    )  # the form that `citations.people` writes
-    people, organization = groups.groups() if groups is not None else (narrative.authors, None)
-    authors = people.split(", ") if people else None
-    made = Reference(
-        narrative.title, authors, organization, narrative.date, narrative.url, narrative.text, narrative.notes
-    )
-    return {name: getattr(made, name) for name in Reference.__dataclass_fields__}
 
 
 def _specification(narrative: Plot) -> Json:

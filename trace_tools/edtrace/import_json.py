@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard
 
-from trace_tools.edtrace import vega, words
+from trace_tools.edtrace import figures, words
 from trace_tools.errors import LectureError, TraceFileError
 from trace_tools.lecture.citations import Reference
 from trace_tools.source.directives import parse_directives
@@ -469,7 +469,11 @@ def _array(it: Json, kind: str, where: _Where) -> Value:
     shape, dtype = where.member(it, "shape", list), where.member(it, "dtype", str).removeprefix("torch.")
     if not all(type(size) is int and size >= 0 for size in shape):
         raise where.at("shape").wrong("expected sizes")
-    elements = [_element(one, dtype, where) for one in _flat(it["contents"], len(shape))]
+    elements: list[Any] = []
+    for one in _flat(it["contents"], len(shape)):
+        if one is not None and not isinstance(one, (bool, int, float, str)):
+            raise where.at("contents").wrong(f"expected numbers as deep as the shape, found a {type(one).__name__}")
+        elements.append(_float(one, where) if "float" in dtype and isinstance(one, str) else one)
     device = "cpu" if kind == "ndarray" else NOT_RECORDED
     made = Tensor(dtype, shape, device)
     corner = _block(it["contents"], len(shape))
@@ -480,14 +484,6 @@ def _array(it: Json, kind: str, where: _Where) -> Value:
     elif len(elements) == shapes.count(corner, LARGEST_COUNT) > 0:
         made = replace(made, corner=elements, corner_shape=corner)
     return Value(kind, tensor=made)
-
-
-def _element(one: Any, dtype: str, where: _Where) -> Any:
-    if "float" in dtype and isinstance(one, str):
-        return _float(one, where)
-    if one is not None and not isinstance(one, (bool, int, float, str)):
-        raise where.at("contents").wrong(f"expected numbers as deep as the shape, found a {type(one).__name__}")
-    return one
 
 
 def _flat(contents: Any, depth: int) -> Iterator[Any]:
@@ -521,30 +517,24 @@ def _narratives(it: Any, where: _Where, defined_at: Any) -> list[Narrative]:
         return [Text(text=str(data), style=words.look(style), flows=True)]
     if kind == "note":
         return [Note(text=str(data))]
+    if kind == "link" and isinstance(target := it.get("internal_link"), dict):
+        path, line = where.member(target, "path", str), where.member(target, "line_number", int)
+        title = f"{PurePosixPath(path).name}, line {line}"
+        name = defined_at(path, line) or str(data)
+        return [Link(label=str(data or name), target=name, title=title, style=words.look(style), flows=True)]
     if kind == "link":
-        return [_link(it, style, where, defined_at)]
+        given = where.member(it, "external_link", dict)
+        return [words.cited(Reference(**{one.name: given.get(one.name) for one in fields(Reference)}), style)]
     if kind in ("image", "video") and isinstance(data, str):
         if words.is_on_the_web(data) or data.startswith("data:image/") or why_not_inside(data) is None:
             return [words.pictured(kind, data, style)]
         # not in the lecture's folder: only its path is kept
         return [Text(text=f"({kind}: `{data}`)", flows=True)]
     if kind == "plot" and isinstance(data, dict):
-        return vega.drawn(data)
+        return figures.drawn(data)
     if kind == "graph" and isinstance(data, dict):
         return [words.graph_figure(data, style)]
     return [words.as_it_is(json.dumps({"type": kind, "data": data}, indent=2), {})]  # a rendering of a later edtrace
-
-
-def _link(it: Json, style: Json, position: _Where, defined_at: Any) -> Narrative:
-    label = it.get("data")
-    if isinstance(target := it.get("internal_link"), dict):
-        path, line = position.member(target, "path", str), position.member(target, "line_number", int)
-        where = f"{PurePosixPath(path).name}, line {line}"
-        name = defined_at(path, line) or str(label)
-        return Link(label=str(label or name), target=name, title=where, style=words.look(style), flows=True)
-    given = position.member(it, "external_link", dict)
-    reference_fields = {one.name: given.get(one.name) for one in fields(Reference)}
-    return words.cited(Reference(**reference_fields), style)
 
 
 def _is_fenced(it: Narrative) -> TypeGuard[Text]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from trace_tools.edtrace import graphs, vega
+from trace_tools.edtrace import figures
 from trace_tools.lecture.citations import Library, Reference, fetched, is_paper, people, short_name
 from trace_tools.lecture.vocabulary import as_data, aside, plot, tell
 from trace_tools.trace.model import WIDTH, Image, Link, Narrative, Note, Plot, Text, Video
@@ -104,7 +104,7 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
 
     @aside
     def chart(spec: Any) -> None:
-        for one in vega.drawn(spec.to_dict() if hasattr(spec, "to_dict") else spec):
+        for one in figures.drawn(spec.to_dict() if hasattr(spec, "to_dict") else spec):
             tell(one)
 
     @aside
@@ -164,7 +164,7 @@ def stand_ins(context: EdtraceContext) -> dict[str, dict[str, Any]]:
     resolve = _resolve(context)
     helpers = {
         "Reference": Reference,
-        "make_graph": aside(graphs.make_graph),
+        "make_graph": aside(figures.make_graph),
         "url_reference": lambda url, **fields: resolve(url=url, **fields),
     }
     return {
@@ -257,7 +257,7 @@ def cited(it: Any, style: Mapping[str, Any] | None) -> Narrative:
 
 def graph_figure(spec: Mapping[str, Any], style: Mapping[str, Any] | None) -> Narrative:
     """Return the drawing of a graph from `make_graph`."""
-    return Plot(series=[], text=graphs.words(spec), svg=graphs.drawing(spec), style=look(style))
+    return Plot(series=[], text=figures.words(spec), svg=figures.drawing(spec), style=look(style))
 
 
 def pictured(kind: str, path: str, style: Mapping[str, Any] | None, width: int | str | None = None) -> Image:
@@ -286,17 +286,11 @@ def _show(
         warnings.warn(f"{kind}: {why}; it is not shown", NotShownWarning, stacklevel=3)
         return
     if kind == "image" and context.real is not None and not (context.real / path).exists():
-        path = _made(path) or path
+        try:
+            path = as_data(path)  # the run has made this image, and its file is deleted after the run
+        except ValueError as error:
+            warnings.warn(f"image: {error}", NotShownWarning, stacklevel=3)
     tell(replace(shown, url=path))
-
-
-def _made(path: str) -> str | None:
-    """Return an image that the run has made as a data URL, because its file is deleted after the run."""
-    try:
-        return as_data(path)
-    except ValueError as error:
-        warnings.warn(f"image: {error}", NotShownWarning, stacklevel=4)
-        return None
 
 
 def _width(width: Any) -> int | str | None:

@@ -1,7 +1,8 @@
 """Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
 
-The functions take shapes, strides and bit strings and return a matplotlib `Figure` for `plot`. They do not load torch:
-a tensor is any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
+The functions take shapes, strides and bit strings and return a `Drawing` for `plot`: a function that draws a matplotlib
+`Figure` of at most a given width, which `plot` calls for a page and for a phone. They do not load torch: a tensor is
+any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
 
     plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
 """
@@ -9,16 +10,17 @@ a tensor is any `Strided`. Numbers in a figure are drawn as lines, so that the t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from itertools import pairwise, product
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
-
-from trace_tools.lecture.vocabulary import aside
 
 __all__ = [
     "draw_adam", "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories", "draw_rings",
@@ -33,6 +35,23 @@ CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
 COLOURS = ("#d9480f", "#2f6fdd", "#1a8f58", "#9a5bd0", "#b8860b", "#0b8fa3")
 
 
+Drawing = Callable[[float], Figure]  # of a width in inches
+P = ParamSpec("P")
+
+
+def _drawing(draw: Callable[Concatenate[float, P], Figure]) -> Callable[P, Drawing]:
+    """Leave the first argument of a function, the largest width in inches, to `plot`."""
+
+    @wraps(draw)
+    def given(*args: P.args, **kwargs: P.kwargs) -> Drawing:
+        return lambda width: draw(width, *args, **kwargs)
+
+    whole = signature(draw)
+    shown = whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=Drawing)
+    setattr(given, "__signature__", shown)  # noqa: B010
+    return given
+
+
 class Strided(Protocol):
     """The parts of a tensor that drawings use: shape, strides, offset, and elements."""
 
@@ -45,12 +64,12 @@ class Strided(Protocol):
     def as_strided(self, size: Sequence[int], stride: Sequence[int], offset: int, /) -> Any: ...
 
 
-@aside
-def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
+@_drawing
+def draw_storage(width: float, x: Strided, index: tuple[int, int]) -> Figure:
     """Draw a matrix next to the row of cells that stores it, and the jumps that lead to `x[index]`."""
     rows, columns = x.shape
     elements = _storage_of(x)
-    figure, axes = _canvas(0.5 * max(len(elements) + 1, 12), 0.5 * (rows + 4))
+    figure, axes = _canvas(max(len(elements) + 1, 12), rows + 4, width)
     for row, column in product(range(rows), range(columns)):
         element = elements[_address(x, (row, column))]
         _cell(axes, column, 2 + rows - row, str(element), marked=(row, column) == index)
@@ -62,28 +81,30 @@ def draw_storage(x: Strided, index: tuple[int, int]) -> Figure:
     return figure
 
 
-@aside
-def draw_views(views: Mapping[str, Strided]) -> Figure:
+@_drawing
+def draw_views(width: float, views: Mapping[str, Strided]) -> Figure:
     """Draw the cells of one storage that each view covers, a row of dots for each; all views must share the storage."""
     elements = _storage_of(next(iter(views.values())))
-    figure, axes = _canvas(0.5 * (len(elements) + 8), 0.5 * (len(views) + 2))
+    beside = width >= 0.5 * (len(elements) + 8)  # else a view's name stands above its dots
+    level = 1.0 if beside else 1.6
+    figure, axes = _canvas(len(elements) + 8 if beside else max(len(elements) + 1, 9), level * len(views) + 2, width)
     for address in range(len(elements)):
         _cell(axes, address, 0, str(address))
-    for height, (name, view) in enumerate(reversed(list(views.items())), start=1):
+    for number, (name, view) in enumerate(reversed(list(views.items())), start=1):
         addresses = sorted({_address(view, index) for index in product(*map(range, view.shape))})
-        colour = COLOURS[height % len(COLOURS)]
-        heights = [height + 0.5] * len(addresses)
-        axes.plot(addresses, heights, "o", color=colour, label=f"addresses of {name}")
+        colour, height = COLOURS[number % len(COLOURS)], 1.5 + level * (number - 1)
+        axes.plot(addresses, [height] * len(addresses), "o", color=colour, label=f"addresses of {name}")
         shape, stride = tuple(view.shape), tuple(view.stride())
-        _write(axes, len(elements), height + 0.5, f"{name}: shape {shape}, stride {stride}", side="left")
+        left, level_of_name = (len(elements), height) if beside else (-0.3, height + 0.6)
+        _write(axes, left, level_of_name, f"{name}: shape {shape}, stride {stride}", side="left")
     return figure
 
 
-@aside
-def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
+@_drawing
+def draw_bits(width: float, bits: Mapping[str, tuple[str, str, str]]) -> Figure:
     """Draw sign, exponent and mantissa of each named format, given as three strings of binary digits."""
-    width = max(len("".join(fields)) for fields in bits.values())
-    figure, axes = _canvas(1.6 + 0.15 * width, 0.34 * (len(bits) + 1))
+    most = max(len("".join(fields)) for fields in bits.values())
+    figure, axes = _blank(min(1.6 + 0.15 * most, width), 0.34 * (len(bits) + 1))
     for row, (name, fields) in enumerate(reversed(list(bits.items()))):
         _write(axes, -1, row + 0.5, name, side="right")
         index = 0
@@ -94,113 +115,157 @@ def draw_bits(bits: Mapping[str, tuple[str, str, str]]) -> Figure:
                 index += 1
     for index, (colour, name) in enumerate(zip(COLOURS, ("sign", "exponent", "mantissa"), strict=False)):
         _write(axes, 1 + 9 * index, len(bits) + 0.5, name, color=colour, side="left")
-    _fit(axes, (-11, width + 1), (0, len(bits) + 1), equal=False)
+    _fit(axes, (-11 if width >= 6.4 else -9.5, most + 0.5), (0, len(bits) + 1))
     return figure
 
 
-@aside
-def draw_memories(cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: str) -> Figure:
+@_drawing
+def draw_memories(width: float, cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: str) -> Figure:
     """Draw the CPU's memory, the GPU's, and the link between them; `gpu` is None on a machine without one."""
-    figure, axes = _canvas(8, 2.2)
+    beside = width >= 8  # else one above the other
+    if beside:
+        figure, axes = _page((-0.2, 15.2), (-0.2, 3.2), width, 0.52)
+        _arrow(axes, (6.1, 1.5), (8.9, 1.5), arrowstyle="<->")
+        _write(axes, 7.5, 1.9, link)
+    else:
+        figure, axes = _page((-0.2, 6.2), (-4.8, 3.2), width, 0.52)
+        _arrow(axes, (3, -0.1), (3, -1.5), arrowstyle="<->")
+        _write(axes, 3.3, -0.8, link, side="left")
     _box(axes, (0, 0), "CPU", cpu)
-    _box(axes, (9, 0), "GPU", {"": "none on this machine"} if gpu is None else gpu, dashed=gpu is None)
-    _arrow(axes, (6.1, 1.5), (8.9, 1.5), arrowstyle="<->")
-    _write(axes, 7.5, 1.9, link)
-    _fit(axes, (-0.2, 15.2), (-0.2, 3.2))
+    gpu_at = (9, 0) if beside else (0, -4.6)
+    _box(axes, gpu_at, "GPU", {"": "none on this machine"} if gpu is None else gpu, dashed=gpu is None)
     return figure
 
 
-@aside
-def draw_gpu(multiprocessors: int, rates: Mapping[str, str]) -> Figure:
+@_drawing
+def draw_gpu(width: float, multiprocessors: int, rates: Mapping[str, str]) -> Figure:
     """Draw a GPU: its multiprocessors with four tensor cores each, its cache, its memory, and the CPU's memory.
 
     `rates` gives the texts at its "cores", "cache", "memory", "bandwidth" and "bus".
     """
-    across = 22
+    across = 22 if width >= 6.4 else 12
     down = math.ceil(multiprocessors / across)
-    figure, axes = _canvas(6.4, 3.9)
-    axes.add_patch(Rectangle((-1, -2.6), across + 2, down + 6.2, facecolor="none", edgecolor=INK, linewidth=1))
+    cores_text = [
+        (line, (ACCENT, INK)[number % 2])
+        for number, words in enumerate(rates["cores"].split("\n"))
+        for line in textwrap.wrap(words, int(3.4 * across))  # characters that fit
+    ]
+    top = down + 1.3 + 0.95 * len(cores_text)
+    figure, axes = _page((-1.2, across + 1.4), (-7.0, top + 1), min(width, 6.4), 1)
+    axes.add_patch(Rectangle((-1, -2.6), across + 2, top + 3.2, facecolor="none", edgecolor=INK, linewidth=1))
     positions = [(number % across + 0.5, down - number // across - 0.5) for number in range(multiprocessors)]
     axes.plot(*zip(*positions, strict=True), "s", color=INK, alpha=0.35, markersize=15, label="multiprocessors")
     cores = [(x + dx, y + dy) for x, y in positions for dx, dy in product((-0.2, 0.2), repeat=2)]
     axes.scatter([x for x, _ in cores], [y for _, y in cores], s=9, color=ACCENT)
-    _write(axes, -0.2, down + 2.8, f"GPU: {multiprocessors} multiprocessors", 10, COLOURS[1], side="left")
-    for line, words in enumerate(rates["cores"].split("\n")):
-        _write(axes, -0.2, down + 1.75 - 0.95 * line, words, 9, (ACCENT, INK)[line % 2], side="left")
+    _write(axes, -0.2, top - 0.25, f"GPU: {multiprocessors} multiprocessors", 10, COLOURS[1], side="left")
+    for number, (line, colour) in enumerate(cores_text):
+        _write(axes, -0.2, top - 1.3 - 0.95 * number, line, 9, colour, side="left")
     axes.add_patch(Rectangle((0, -1.9), across, 1.3, facecolor=COLOURS[2], alpha=0.25, edgecolor=INK))
     _write(axes, across / 2, -1.25, rates["cache"], 9, COLOURS[2])
-    _arrow(axes, (across / 2 + 4, -4.6), (across / 2 + 4, -2.6), arrowstyle="<->")
-    _write(axes, across / 2 + 4.5, -3.6, rates["bandwidth"], side="left")
-    memories = (("CPU's memory", -1.0, 7.0, INK), (rates["memory"], 11.0, 12.0, COLOURS[1]))
-    for words, left, wide, colour in memories:
-        axes.add_patch(Rectangle((left, -6.6), wide, 2, facecolor=colour, alpha=0.2, edgecolor=INK))
-        _write(axes, left + wide / 2, -5.6, words, 9, colour)
-    _arrow(axes, (6.0, -5.6), (11.0, -5.6), arrowstyle="<->")
-    _write(axes, 8.5, -5.0, rates["bus"])
-    _fit(axes, (-1.2, across + 1.4), (-7.0, down + 4))
+    link = 0.68 * across
+    _arrow(axes, (link, -4.6), (link, -2.6), arrowstyle="<->")
+    _write(axes, link + 0.5, -3.6, rates["bandwidth"], side="left")
+    ends = 0.3 * across - 0.4, 0.5 * across  # of the bus between the two memories
+    memories = (("CPU's memory", -1.0, ends[0], INK), (rates["memory"], ends[1], across + 1.0, COLOURS[1]))
+    for words, left, right, colour in memories:
+        axes.add_patch(Rectangle((left, -6.6), right - left, 2, facecolor=colour, alpha=0.2, edgecolor=INK))
+        _write(axes, (left + right) / 2, -5.6, words, 9, colour)
+    _arrow(axes, (ends[0], -5.6), (ends[1], -5.6), arrowstyle="<->")
+    _write(axes, sum(ends) / 2, -5.0, rates["bus"])
     return figure
 
 
-@aside
-def draw_road_map(stages: Sequence[tuple[str, str]]) -> Figure:
-    """Draw the stages of the lecture, each with its name and subject, three in a row."""
-    rows = math.ceil(len(stages) / 3)
-    figure, axes = _canvas(6.8, 1.25 * rows)
+@_drawing
+def draw_road_map(width: float, stages: Sequence[tuple[str, str]]) -> Figure:
+    """Draw the stages of the lecture, each with its name and subject, three in a row, or two."""
+    columns = 3 if width >= 6.8 else 2
+    across, down = 5.4 * min(columns, len(stages)) - 0.8, 3.4 * ((len(stages) - 1) // columns)
+    figure, axes = _page((-0.2, across), (-down - 0.2, 2.6), width, 0.42)
     for number, (name, what) in enumerate(stages):
-        left, bottom = 5.4 * (number % 3), -3.4 * (number // 3)
+        left, bottom = 5.4 * (number % columns), -3.4 * (number // columns)
         axes.add_patch(Rectangle((left, bottom), 4.4, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
         _write(axes, left + 2.2, bottom + 1.9, name, 11, COLOURS[1])
         _write(axes, left + 2.2, bottom + 0.8, what, 9)
-        if number % 3:
+        if number % columns:
             _arrow(axes, (left - 1, bottom + 1.2), (left, bottom + 1.2))
         elif number:
             around = "arc,angleA=-90,angleB=90,armA=14.5,armB=14,rad=0"
-            _arrow(axes, (left + 13, bottom + 3.4), (left + 2.2, bottom + 2.4), connectionstyle=around)
-    _fit(axes, (-0.2, 5.4 * min(3, len(stages)) - 0.8), (-3.4 * (rows - 1) - 0.2, 2.6))
+            _arrow(axes, (5.4 * columns - 3.2, bottom + 3.4), (left + 2.2, bottom + 2.4), connectionstyle=around)
     return figure
 
 
-@aside
-def draw_batched_matmul(left: Sequence[int], right: Sequence[int]) -> Figure:
+@_drawing
+def draw_batched_matmul(width: float, left: Sequence[int], right: Sequence[int]) -> Figure:
     """Draw a (batch, sequence, width) tensor times one (width, outputs) matrix: shapes in, one sheet a sequence."""
-    batch, sequence, width = left
+    batch, sequence, inputs = left
     outputs = right[-1]
-    tall = max(batch * sequence + (batch - 1) * SHEET_GAP, width)
-    figure, axes = _canvas(0.35 * (width + 2 * outputs + 5), 0.35 * (tall + 2))
+    tall = max(batch * sequence + (batch - 1) * SHEET_GAP, inputs)
+    across = inputs + 2 * outputs + 4
+    figure, axes = _page((-0.8, across + 0.8), (-tall / 2 - 1.5, tall / 2 + 0.5), width, 0.35)
     index = 0.0
-    for shape, sign in (((batch, sequence, width), "@"), ((1, width, outputs), "=")):
+    for shape, sign in (((batch, sequence, inputs), "@"), ((1, inputs, outputs), "=")):
         index = _sheets(axes, index, shape) + 1
         _write(axes, index, 0, sign, 14)
         index += 1
-    index = _sheets(axes, index, (batch, sequence, outputs))
-    _fit(axes, (-0.8, index + 0.8), (-tall / 2 - 1.5, tall / 2 + 0.5))
+    _sheets(axes, index, (batch, sequence, outputs))
     return figure
 
 
-@aside
-def draw_chain(nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]) -> Figure:
+@_drawing
+def draw_chain(
+    width: float, nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]
+) -> Figure:
     """Draw tensors (name, shape) computed one from another, with each step's operation and its backward step below."""
-    figure, axes = _canvas(2.4 * len(nodes), 2.3)
-    for number, (name, shape) in enumerate(nodes):
-        left = CHAIN_GAP * number
-        axes.add_patch(Rectangle((left, 0), 2.8, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
-        _write(axes, left + 1.4, 1.65, name, 11, COLOURS[1])
-        _write(axes, left + 1.4, 0.75, shape)
+    across = CHAIN_GAP * (len(nodes) - 1) + 3
+    if width < 0.42 * across:
+        return _draw_chain_down(width, nodes, forward, backward)
+    figure, axes = _page((-0.2, across), (-1.3, 3.0), width, 0.43)
+    for number, node in enumerate(nodes):
+        _node(axes, (CHAIN_GAP * number, 0), node)
     for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
         start, end = CHAIN_GAP * number + 2.8, CHAIN_GAP * (number + 1)
         for ends, y, words, colour in (((start, end), 1.7, there, INK), ((end, start), 0.7, back, ACCENT)):
             _arrow(axes, (ends[0], y), (ends[1], y), color=colour)
             level, side = (y + 0.25, "bottom") if y == 1.7 else (y - 0.25, "top")
             axes.text((start + end) / 2, level, words, ha="center", va=side, fontsize=9, color=colour)
-    _fit(axes, (-0.2, CHAIN_GAP * (len(nodes) - 1) + 3), (-1.3, 3.0))
     return figure
 
 
-@aside
-def draw_adam(numbers: Mapping[str, tuple[float, float]], element_bytes: int) -> Figure:
+def _draw_chain_down(
+    width: float, nodes: Sequence[tuple[str, str]], forward: Sequence[str], backward: Sequence[str]
+) -> Figure:
+    """Draw a chain from top to bottom, with the operations at its left and the backward steps at its right."""
+    figure, axes = _page((-5, 5), (-4.4 * (len(nodes) - 1) - 0.2, 2.6), width, 0.43)
+    for number, node in enumerate(nodes):
+        _node(axes, (-1.4, -4.4 * number), node)
+    for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
+        start, end = -4.4 * number, -4.4 * number - 2.0
+        _arrow(axes, (-0.6, start), (-0.6, end))
+        _write(axes, -0.9, (start + end) / 2, there, side="right")
+        _arrow(axes, (0.6, end), (0.6, start), color=ACCENT)
+        _write(axes, 0.9, (start + end) / 2, back, color=ACCENT, side="left")
+    return figure
+
+
+def _node(axes: Axes, corner: tuple[float, float], node: tuple[str, str]) -> None:
+    (x, y), (name, shape) = corner, node
+    axes.add_patch(Rectangle(corner, 2.8, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
+    _write(axes, x + 1.4, y + 1.65, name, 11, COLOURS[1])
+    _write(axes, x + 1.4, y + 0.75, shape)
+
+
+@_drawing
+def draw_adam(width: float, numbers: Mapping[str, tuple[float, float]], element_bytes: int) -> Figure:
     """Draw a weight's gradient, Adam's two averages and the weight, before and after a step, with their bytes."""
-    figure, axes = _canvas(6.8, 2.7)
-    positions = {"g": (0.0, 1.9), "m": (6.2, 3.8), "v": (6.2, 0.0), "w": (12.4, 1.9)}
+    if width >= 6.8:
+        figure, axes = _page((-0.2, 17.0), (-0.2, 6.6), width, 0.4)
+        positions = {"g": (0.0, 1.9), "m": (6.2, 3.8), "v": (6.2, 0.0), "w": (12.4, 1.9)}
+        ways = [((4.4, 3.6), (6.2, 5.0)), ((4.4, 2.8), (6.2, 1.4))]
+        ways += [((10.6, 5.0), (12.4, 3.6)), ((10.6, 1.4), (12.4, 2.8))]
+    else:  # from top to bottom
+        figure, axes = _page((-0.2, 9.8), (-0.2, 11.0), width, 0.4)
+        positions = {"g": (2.6, 8.2), "m": (0.0, 4.1), "v": (5.2, 4.1), "w": (2.6, 0.0)}
+        ways = [((3.9, 8.2), (2.6, 6.7)), ((5.7, 8.2), (7.0, 6.7)), ((2.6, 4.1), (3.9, 2.6)), ((7.0, 4.1), (5.7, 2.6))]
     words = {"g": "gradient g", "m": "average m of g", "v": "average v of g²", "w": "weight w"}
     for index, (name, (x, y)) in enumerate(positions.items()):
         before, after = numbers[name]
@@ -212,17 +277,17 @@ def draw_adam(numbers: Mapping[str, tuple[float, float]], element_bytes: int) ->
         _write(axes, x + 2.2, y + 0.5, moved, SMALL)
         # so that the trace records its numbers
         axes.plot([index] * 2, [before, after], label=words[name], visible=False)
-    ways = [((4.4, 3.6), (6.2, 5.0)), ((4.4, 2.8), (6.2, 1.4)), ((10.6, 5.0), (12.4, 3.6)), ((10.6, 1.4), (12.4, 2.8))]
     for start, end in ways:  # from the gradient to its averages, and from these to the weight
         _arrow(axes, start, end)
-    _fit(axes, (-0.2, 17.0), (-0.2, 6.6))
     return figure
 
 
-@aside
-def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]) -> Figure:
+@_drawing
+def draw_roofline(
+    width: float, roofs: Mapping[str, tuple[float, float]], points: Mapping[str, tuple[float, float]]
+) -> Figure:
     """Draw rooflines, each a peak (FLOP/s) and a bandwidth (bytes/s), and points (FLOP/byte, FLOP/s), on log axes."""
-    figure = Figure(figsize=(8, 5.2), layout="constrained")
+    figure = Figure(figsize=(min(8, width), 5.2 if width >= 8 else 4.4), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log", xlabel="FLOP/byte", ylabel="FLOP/s")
     intensities = [intensity for intensity, _ in points.values()]
     ridges = [peak / bandwidth for peak, bandwidth in roofs.values()]
@@ -244,10 +309,11 @@ def draw_roofline(roofs: Mapping[str, tuple[float, float]], points: Mapping[str,
     return figure
 
 
-@aside
-def draw_segments(layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
+@_drawing
+def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
     """Draw two cells per layer with its input below; for each strategy, the kept inputs and the layers kept whole."""
-    figure, axes = _canvas(8, 0.55 * (len(strategies) + 1))
+    beside = width >= 8  # the two entries of the legend
+    figure, axes = _blank(min(8, width), 0.55 * (len(strategies) + 1) + (0 if beside else 0.3))
     for row, (name, (kept, whole)) in enumerate(reversed(list(strategies.items()))):
         _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
         for level in range(2):
@@ -263,23 +329,24 @@ def draw_segments(layers: int, strategies: Mapping[str, tuple[Sequence[int], Seq
                 levels = [1.7 * row + 0.3] * len(segments)
                 axes.plot([layer + 0.5 for layer in segments], levels, ",", alpha=0, label=f"{name}: {what}")
     top = 1.7 * len(strategies)
-    for left, words, colour in (
-        (0, "only the input is kept", COLOURS[1]),
-        (layers / 2, "both tensors are there", ACCENT),
-    ):
-        axes.add_patch(Rectangle((left + 0.1, top), 0.8, 0.6, facecolor=colour, edgecolor="none"))
-        _write(axes, left + 1.4, top + 0.27, words, 9, side="left")
-    _fit(axes, (-0.22 * layers, layers + 0.5), (-0.3, top + 1), equal=False)
+    entries = (("only the input is kept", COLOURS[1]), ("both tensors are there", ACCENT))
+    places = ((0.0, top), (layers / 2, top)) if beside else ((0.0, top + 1), (0.0, top))
+    for (left, bottom), (words, colour) in zip(places, entries, strict=True):
+        axes.add_patch(Rectangle((left + 0.1, bottom), 0.8, 0.6, facecolor=colour, edgecolor="none"))
+        _write(axes, left + 1.4, bottom + 0.27, words, 9, side="left")
+    _fit(axes, (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2)))
     return figure
 
 
-@aside
-def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
+@_drawing
+def draw_rings(width: float, rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
     """Draw GPUs in a ring, each with the numbers of its chunks; one ring for each named moment."""
-    figure, axes = _canvas(9.5, 2.8)
+    beside = width >= 3.1 * len(rings)  # else one below the other
+    across, down = (8.2 * (len(rings) - 1), 0.0) if beside else (0.0, 7.4 * (len(rings) - 1))
+    figure, axes = _page((-4, across + 4.2), (-down - 3.7, 3.3), width, 0.39)
     most = max(number for ring in rings.values() for chunks in ring for number in chunks)
     for index, (name, ring) in enumerate(rings.items()):
-        middle = 8.2 * index
+        middle = (8.2 * index, 0.0) if beside else (0.0, -7.4 * index)
         spots = [_on_ring(middle, gpu / len(ring)) for gpu in range(len(ring))]
         for gpu, ((x, y), chunks) in enumerate(zip(spots, ring, strict=True)):
             left = x - 0.3 * len(chunks)
@@ -302,15 +369,14 @@ def draw_rings(rings: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
             )
             _arrow(axes, *ends, connectionstyle=bend)
             axes.plot(range(len(chunks)), chunks, ",", alpha=0, label=f"{name}: GPU {gpu}", transform=axes.transAxes)
-        _write(axes, middle, -3.2, name, 10, COLOURS[1])
-    _fit(axes, (-4, 8.2 * len(rings) - 4), (-3.7, 3.3))
+        _write(axes, middle[0], middle[1] - 3.2, name, 10, COLOURS[1])
     return figure
 
 
-def _on_ring(middle: float, turn: float) -> tuple[float, float]:
+def _on_ring(middle: tuple[float, float], turn: float) -> tuple[float, float]:
     """Return the position on a ring after a fraction of a turn, clockwise from the top."""
     angle = 2 * math.pi * turn
-    return middle + 2.3 * math.sin(angle), 2.2 * math.cos(angle)
+    return middle[0] + 2.3 * math.sin(angle), middle[1] + 2.2 * math.cos(angle)
 
 
 def _storage_of(x: Strided) -> list[Any]:
@@ -378,19 +444,29 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, 
     axes.add_patch(FancyArrowPatch(start, end, color=color, **style))
 
 
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+def _canvas(across: float, up: float, width: float) -> tuple[Figure, Axes]:
+    """Return a figure for so many cells across and up, of half an inch each, or less for a figure of that width."""
+    return _page((-0.8, across - 0.8), (-0.8, up - 0.8), width, 0.5)
+
+
+def _page(across: tuple[float, float], up: tuple[float, float], width: float, unit: float) -> tuple[Figure, Axes]:
+    """Return a figure of that range of coordinates, `unit` inches each, or less for a figure of that width."""
+    wide, tall = across[1] - across[0], up[1] - up[0]
+    unit = min(unit, width / wide)
+    figure, axes = _blank(wide * unit, tall * unit)
+    _fit(axes, across, up)
+    return figure, axes
+
+
+def _blank(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a transparent figure of `width` by `height` inches with invisible axes that fill it."""
     figure = Figure(figsize=(width, height))
     figure.patch.set_alpha(0)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(-0.8, 2 * width - 0.8)
-    axes.set_ylim(-0.8, 2 * height - 0.8)
     return figure, axes
 
 
-def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float], *, equal: bool = True) -> None:
+def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float]) -> None:
     axes.set_xlim(*across)
     axes.set_ylim(*up)
-    if equal:
-        axes.set_aspect("equal")

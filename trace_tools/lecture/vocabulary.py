@@ -21,9 +21,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import PurePath
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.lecture import data_frames
@@ -52,7 +52,7 @@ from trace_tools.trace.model import (
     Text,
 )
 from trace_tools.util.files import why_not_inside
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 Listener = Callable[[Narrative], None]
 Pause = Callable[[], AbstractContextManager[None]]
@@ -71,6 +71,7 @@ FIGURES = {  # an attribute of something that is not a figure → how to plot it
 ANSWERS = ("above", "below", "undecided")
 LOGARITHMIC = 1000  # a slider whose range spans at least this factor is logarithmic
 NEAR = 0.01  # relative error allowed in a reader's numeric answer
+PAGE, PHONE = 10.0, 3.55  # inches: the widths for which a figure is drawn
 STICKS_OUT = 0.02  # inches that a label may extend beyond its figure before the figure gets a larger box
 
 MADE_BYTES = 1 << 20  # of an image that the lecture itself makes, which is stored in the trace
@@ -473,7 +474,9 @@ def plot(
 
     `figure` is a mapping from series name to y values (drawn against `x`, or against 0, 1, 2 …), a mapping from series
     name to a pair (x values, y values), a Series, a DataFrame, or a matplotlib `Figure`. For a DataFrame, all numeric
-    columns are drawn against its index or the column that `x` names. `style` is "line", "points", "bars", "stacked"
+    columns are drawn against its index or the column that `x` names. A matplotlib figure keeps its layout and
+    scrolls where it is wider than the screen; a function from a width in inches to a `Figure` is called twice, for a
+    page and for a phone, and each shows the drawing that fits it. `style` is "line", "points", "bars", "stacked"
     (bars on top of each other) or "steps"; scales are "linear" or "log". Of several series of points, those that sample
     a function are joined by a curve: few points, in order along x, whose positions are not a subset of another series'.
 
@@ -483,6 +486,10 @@ def plot(
     for name, value, choices in (("x_scale", x_scale, SCALES), ("y_scale", y_scale, SCALES), ("style", style, STYLES)):
         if value not in choices:
             raise ValueError(f"plot: {name} is {_shown(value)}; expected one of {', '.join(choices)}")
+    narrow = None
+    if isinstance(figure, (FunctionType, MethodType, partial)):  # a figure of any width
+        narrow = _svg_of(figure(PHONE))
+        figure = figure(PAGE)
     if data_frames.is_frame(figure) or data_frames.is_series(figure):
         try:
             labels, figure, label = data_frames.series_of(figure, x if isinstance(x, str) else None)
@@ -511,6 +518,7 @@ def plot(
             y_scale=y_scale,
             series=series,
             svg=svg,
+            narrow=narrow if narrow != svg else None,
         )
     )
 

@@ -28,8 +28,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from trace_tools.errors import TraceToolsError, UsageError
-from trace_tools.live.live_page import EVENTS, LivePage, live_page, plain_page
-from trace_tools.live.pages import PARTIAL, Site
+from trace_tools.live.pages import EVENTS, PARTIAL, LivePage, Site, live_page, plain_page
 from trace_tools.live.status import Board
 
 HOST = "127.0.0.1"

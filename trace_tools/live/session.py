@@ -5,15 +5,25 @@
     session.watch()                 wait for saves, until Ctrl-C
     session.site                    the current pages
 
+    retracer = Retracer(ended, temporary)
+    retracer.start(Tracer(lecture, out, options, progress))     `ended(tracer, outcome)` is called when it is done
+
+A retracer runs traces in a thread, one at a time: a new trace stops the previous one. The processes keep their
+temporary files in the folder `temporary`, so that no files remain after a kill.
+
 Changed prose only needs new pages. After changed code in one section, that section is traced alone, then the whole
 lecture; after other changes, the whole lecture. Meanwhile, and after errors, the last pages remain.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +34,6 @@ from trace_tools.analysis.outcome import activity, problems
 from trace_tools.errors import TraceToolsError
 from trace_tools.live.edits import Dependencies, dependencies_of, section_to_trace
 from trace_tools.live.pages import PARTIAL, ServedTrace, Site, serve_trace
-from trace_tools.live.scheduler import Outcome, Retracer
 from trace_tools.live.status import Board
 from trace_tools.machines import devices
 from trace_tools.presentation import page_shell
@@ -36,7 +45,8 @@ from trace_tools.trace.trace_file import load
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.processes import FORKS, ForkServer, environment
 from trace_tools.tracing.progress import Progress
-from trace_tools.tracing.supervisor import Tracer
+from trace_tools.tracing.run_folder import Traced
+from trace_tools.tracing.supervisor import StoppedError, Tracer
 
 LOOKS = (page_shell.HERE / "templates", page_shell.HERE / "static")
 
@@ -271,3 +281,77 @@ def _saved(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return time.time()
+
+
+# --- running traces -------------------------------------------------------------------------------
+
+Outcome = Traced | TraceToolsError
+
+
+class Retracer:
+    """Runs tracers; `ended` receives the outcome of each tracer that was not stopped."""
+
+    def __init__(self, ended: Callable[[Tracer, Outcome], None], temporary: Path) -> None:
+        self._ended = ended
+        self._temporary = temporary
+        self._tracer: Tracer | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """The running tracer, or None."""
+        return self._tracer
+
+    def start(self, tracer: Tracer) -> None:
+        """Run a tracer after the previous one has ended."""
+        self.stop()
+        before, self._thread = self._thread, threading.Thread(target=lambda: self._run(tracer, before), daemon=True)
+        with self._lock:
+            self._tracer = tracer
+        self._thread.start()
+
+    def stop(self, wait_s: float = 0) -> None:
+        """Stop the running tracer; wait up to `wait_s` seconds for its processes to end."""
+        with self._lock:
+            tracer, self._tracer = self._tracer, None
+        if tracer is not None:
+            tracer.stop()
+        if wait_s and self._thread is not None and self._thread.ident is not None:  # the thread was started
+            self._thread.join(wait_s)
+
+    def _run(self, tracer: Tracer, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        outcome: Outcome
+        try:
+            outcome = tracer.run()
+        except StoppedError:
+            return
+        except TraceToolsError as error:
+            outcome = error
+        finally:
+            for left in self._temporary.iterdir():
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+        with self._lock:
+            stopped = self._tracer is not tracer
+            if not stopped:
+                self._tracer = None
+        if not stopped:
+            self._ended(tracer, outcome)
+
+
+@contextlib.contextmanager
+def temporary_files() -> Iterator[Path]:
+    """Make a folder for the temporary files of processes started from here; remove it at the end."""
+    # torch's cache must not be in this folder, or everything would be compiled again each time
+    caches = "TORCHINDUCTOR_CACHE_DIR"
+    before = {name: os.environ.get(name) for name in ("TMPDIR", caches)}
+    os.environ.setdefault(caches, str(Path(tempfile.gettempdir(), f"torchinductor_{os.getuid()}")))
+    with tempfile.TemporaryDirectory(prefix="serve-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder
+        try:
+            yield Path(folder)
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})

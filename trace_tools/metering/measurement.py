@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, overload
 from trace_tools.machines import accelerators
 from trace_tools.metering.threads import OtherThreads, in_words
 from trace_tools.trace.model import Collective
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 
 class Lasted(NamedTuple):

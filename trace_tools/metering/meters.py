@@ -63,7 +63,7 @@ from trace_tools.metering.operators import (
 )
 from trace_tools.metering.storages import Storages
 from trace_tools.trace.model import NOT_METERED, Work
-from trace_tools.util.late_imports import OnceImported
+from trace_tools.util.interpreter import OnceImported
 
 _COND = getattr(torch.ops.higher_order, "cond", None)
 _EVAL_FRAME = os.path.join("torch", "_dynamo", "eval_frame.py")

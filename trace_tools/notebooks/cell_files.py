@@ -114,12 +114,11 @@ def _of_gallery(text: str, path: Path) -> list[SourceCell] | None:
     titled = re.search(r"(?m)^\S.*\n([!-/:-@\[-`{-~])\1{2,}\s*$", doc)
     if titled is None and not any(lines[n - 1].startswith("#" * 20) for n in heads):
         return None
-    return [*_gallery_cells(lines, doc, (source.tree.body[0].end_lineno or 1) + 1, heads)]
 
-
-def _gallery_cells(lines: list[str], doc: str, begin: int, heads: list[int]) -> Iterator[SourceCell]:
+    # Divide the lines after the docstring into blocks of code and of prose.
     blocks: list[tuple[int, Literal["prose", "code"], str]] = [(1, "prose", doc)]
-    at, waiting = begin, [head for head in heads if head >= begin]
+    at = (source.tree.body[0].end_lineno or 1) + 1
+    waiting = [head for head in heads if head >= at]
     for head in [*waiting, len(lines) + 1]:
         if head < at:
             continue  # a line of # inside the block that the previous one began
@@ -132,8 +131,10 @@ def _gallery_cells(lines: list[str], doc: str, begin: int, heads: list[int]) -> 
         title = "" if title.startswith("#") else title
         blocks.append((head, "prose", "\n\n".join(part for part in (title, textwrap.dedent(comment)) if part)))
     converter = Converter(content for _, kind, content in blocks if kind == "prose")
+    cells = []
     for line, kind, content in blocks:
         content = _CONFIGURATION.sub("", content) if kind == "code" else content
         if content.strip():
             text = converter.markdown(content) if kind == "prose" else content.strip("\n")
-            yield SourceCell(f"line {line}", kind, text)
+            cells.append(SourceCell(f"line {line}", kind, text))
+    return cells

@@ -29,10 +29,18 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 
 from trace_tools.errors import LectureError, UsageError
-from trace_tools.notebooks.cell_code import Piece, in_function, pieces
-from trace_tools.notebooks.cell_figures import OPEN, Figures, helper, show, without_show
+from trace_tools.notebooks.cell_code import (
+    OPEN,
+    Figures,
+    Piece,
+    helper,
+    hoisted,
+    in_function,
+    pieces,
+    show,
+    without_show,
+)
 from trace_tools.notebooks.cell_files import SourceCell, read_cells
-from trace_tools.notebooks.hoisting import hoisted
 from trace_tools.notebooks.magics import fenced, lines_inside_strings, plain_python, string_literal
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
@@ -157,12 +165,17 @@ class _Import:
 
     def _with_images(self, cell: SourceCell) -> str:
         """Return prose with its images stored as files in the lecture's folder."""
-        text = _TAG.sub(lambda tag: f"![{_alternative(tag[0])}]({tag[1]})", cell.text)
+
+        def as_image(tag: re.Match[str]) -> str:
+            alternative = re.search(r"\balt=[\"']([^\"']*)", tag[0])
+            return f"![{alternative[1] if alternative else ''}]({tag[1]})"
+
+        text = _TAG.sub(as_image, cell.text)
         text = _LINK.sub(lambda link: link[1] + self._placed(cell, link[2], link[1].startswith("!")), text)
         return _FORMULA.sub(r"$$\n\1\n$$", text)
 
     def _placed(self, cell: SourceCell, url: str, is_image: bool) -> str:
-        """Return the target of a link in prose as a path relative to the lecture."""
+        """Return the target of a link in prose as a path relative to the lecture; store an image in the notebook."""
         content: bytes | None = None
         path = unquote(url)
         if url.startswith("attachment:"):
@@ -172,7 +185,11 @@ class _Import:
         elif url.startswith("data:image/"):
             kind, _, text = url.removeprefix("data:").partition(";base64,")
             path, content = f"image.{kind.removeprefix('image/').partition('+')[0]}", _decoded(kind, text)
-        elif not is_image or re.match(r"\w+:|//", url) or self._is_beside(path):
+        elif (
+            not is_image
+            or re.match(r"\w+:|//", url)
+            or ((self.path.parent / path).is_file() and why_not_inside(path) is None)  # beside the lecture
+        ):
             return url
         else:  # relative to the root of a documentation, or to a parent folder
             folders = self.path.resolve().parents if path.startswith("/") else [self.path.parent]
@@ -181,14 +198,8 @@ class _Import:
         if content is None:
             self.warn(cell.where, f"the image `{formats.one_line(url, 80)}` is not there")
             return url
-        return self._kept(cell, path, content)
-
-    def _is_beside(self, path: str) -> bool:
-        return (self.path.parent / path).is_file() and why_not_inside(path) is None
-
-    def _kept(self, cell: SourceCell, name: str, content: bytes) -> str:
-        """Store a file for the lecture's folder; return its path."""
-        name = re.sub(r"[^\w.-]+", "-", Path(name).name).lstrip(".") or "image"
+        # Store it for the lecture's folder, under a name that no other file has.
+        name = re.sub(r"[^\w.-]+", "-", Path(path).name).lstrip(".") or "image"
         folder = re.sub(r"[^\w-]", "_", self.path.stem) + "_files"
         number = 0
         path = f"{folder}/{name}"
@@ -250,11 +261,6 @@ def _decoded(kind: str, text: str | Sequence[str]) -> bytes | None:
         return base64.b64decode(text)
     except binascii.Error:
         return None
-
-
-def _alternative(tag: str) -> str:
-    images = re.search(r"\balt=[\"']([^\"']*)", tag)
-    return images[1] if images else ""
 
 
 # --- the lecture ----------------------------------------------------------------------------------

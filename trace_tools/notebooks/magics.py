@@ -51,10 +51,13 @@ class PlainCell:
 
 def plain_python(text: str, measure: str = "measure") -> PlainCell:
     """Return a code cell as plain Python; `measure` is the lecture's name for that function."""
-    text = _without_indent(text)
-    called = _whole_call(text)
-    if called is not None:
-        text = called
+    # Like IPython, remove the indentation of the first line from all lines.
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    text = re.sub(rf"(?m)^{indent}", "", text) if indent else text
+    match _arguments(text):  # as nbconvert writes a cell magic
+        case "run_cell_magic", [str(magic), str(line), str(content)]:
+            text = f"%%{magic} {line}".rstrip() + "\n" + content
     if not text.lstrip("\n").startswith("%%"):
         return _LogicalLines(measure).plain(text)
     first, _, body = text.lstrip("\n").partition("\n")
@@ -209,34 +212,13 @@ def _logical_length(lines: list[str], at: int) -> int:
     rest = iter(line + "\n" for line in lines[at:])
     try:
         for token in tokenize.generate_tokens(lambda: next(rest, "")):
-            if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER) and not _is_open(lines, at, token):
+            # NL follows a blank line or a comment, and any line that ends inside brackets.
+            is_open = token.type == tokenize.NL and lines[at].strip() and not lines[at].strip().startswith("#")
+            if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER) and not is_open:
                 return max(token.end[0] if token.end[1] else token.end[0] - 1, 1)
     except (tokenize.TokenError, SyntaxError):  # the parser of the cell reports it
         pass
     return len(lines) - at
-
-
-def _is_open(lines: list[str], at: int, token: tokenize.TokenInfo) -> bool:
-    """Return whether a line ends inside brackets: only there does NL follow a token that is not a comment."""
-    if token.type != tokenize.NL:
-        return False
-    line = lines[at].strip()
-    return bool(line) and not line.startswith("#")
-
-
-def _without_indent(text: str) -> str:
-    """Remove the indentation of the first line from all lines, as IPython does."""
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    indent = first[: len(first) - len(first.lstrip())]
-    return re.sub(rf"(?m)^{indent}", "", text) if indent else text
-
-
-def _whole_call(text: str) -> str | None:
-    """Return the cell behind `get_ipython().run_cell_magic('time', '', 'x = 1')`, as nbconvert writes it."""
-    match _arguments(text):
-        case "run_cell_magic", [str(name), str(line), str(body)]:
-            return f"%%{name} {line}".rstrip() + "\n" + body
-    return None
 
 
 def _called_magic(text: str) -> str | None:

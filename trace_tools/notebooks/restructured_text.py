@@ -402,7 +402,8 @@ class Converter:
             if address is None:
                 return text
             target = address
-        return f"[{_escaped(text)}]({target.replace(' ', '%20')})" if text else f"<{target}>"
+        escaped = re.sub(r"([\[\]])", r"\\\1", text)
+        return f"[{escaped}]({target.replace(' ', '%20')})" if text else f"<{target}>"
 
     def _word(self, written: str, name: str) -> str:
         url = self._targets.get(_normal(name))
@@ -413,10 +414,6 @@ class Converter:
 
 def _normal(name: str) -> str:
     return " ".join(name.lower().split())
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([\[\]])", r"\\\1", text)
 
 
 def _code(text: str) -> str:

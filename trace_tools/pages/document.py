@@ -405,7 +405,7 @@ class Document(WithClaims):
     notices: tuple[Notice, ...]  # of every page
     left_out: tuple[str, ...] = ()  # of the trace, anywhere
     claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
-    violations: tuple[str, ...] = ()  # contradictions in it: `invariants`
+    violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     sharing: str | None = None  # which ranks computed on the same GPU, and how to change that
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
     distances: tuple[Distance, ...] = ()  # from the measured roof

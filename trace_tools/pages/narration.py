@@ -254,7 +254,7 @@ def _plot_html(it: Plot, at: Position) -> Markup:
     drawn = plot.figure(it, f"fig{at.said.number}")
     if drawn is None:
         return _figure(it, at, Markup('<p class="label">A plot without numbers to draw.</p>'), _caption(it.title))
-    if it.svg:  # of a width that can't be changed
+    if it.svg and not it.narrow:  # of a width that can't be changed
         return _figure(it, at, _scrolled("Figure", Markup(drawn)), _caption(it.title))
     narrow = plot.figure(it, f"fig{at.said.number}n", plot.NARROW) or ""
     both = Markup('<div class="wide">{}</div><div class="narrow">{}</div>')

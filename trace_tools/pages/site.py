@@ -35,7 +35,7 @@ from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
 from trace_tools.trace.trace_file import Loaded, load
 from trace_tools.util.files import update_folder
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.processes import cores, in_processes
 
 PARTIAL = "partial"

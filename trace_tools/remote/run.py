@@ -33,9 +33,8 @@ from typing import IO, Any
 from trace_tools import __version__
 from trace_tools.errors import TraceToolsError, UsageError, is_refusal
 from trace_tools.errors import in_words as error_in_words
-from trace_tools.remote.bundle import pack
 from trace_tools.remote.inventory import Entry, Inventory, devices_of, folder_of
-from trace_tools.remote.transports import GRACE_S, command_for, environment, host_of, in_words, sky_task
+from trace_tools.remote.transports import GRACE_S, command_for, environment, host_of, in_words, pack, sky_task
 from trace_tools.remote.worker import MARK
 from trace_tools.source.imports import imported
 from trace_tools.source.statements import read_source

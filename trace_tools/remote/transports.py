@@ -1,4 +1,13 @@
-"""Build the command that reaches a machine and runs a trace there: a shell script for `sh`, `ssh` or `srun`.
+"""Pack what a machine needs, and build the command that reaches it and runs a trace there.
+
+parcel = pack(Path("lecture.py"), files=["data/*.csv"])
+parcel.archive        # a gzipped tar; the same files give the same bytes
+parcel.digest         # of the whole content
+
+    tools/__main__.py, tools/trace_tools/…, tools/yaml/…      `python tools` runs `trace_tools.remote.worker`
+    lecture/lecture.py, lecture/data/…                        the lecture, the modules in its folder, its files
+
+The command is a shell script for `sh`, `ssh` or `srun`:
 
 command_for(entry, archive_bytes, asked, beside, key)      ["ssh", "-T", …, "--", "gpu-box", "sh -c '…'"]
 
@@ -7,33 +16,43 @@ folder. After the archive, its input is the connection: when that closes, the ru
 for a key, a password or an unknown host fail. No environment is sent.
 
 A `batch` job uses a folder named by `key`, the digest of the archive and request, so that the same request finds the
-same
-job again. The folder is removed when a line `ok` confirms that the trace has arrived, or when the job failed.
+same job again. The folder is removed when a line `ok` confirms that the trace has arrived, or when the job failed.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import json
 import shlex
 import string
 import sys
-from collections.abc import Mapping, Sequence
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from trace_tools.remote.bundle import Parcel
+import trace_tools
+from trace_tools.errors import UsageError
 from trace_tools.remote.inventory import Entry
 from trace_tools.remote.worker import MARK
+from trace_tools.source.imports import OURS, modules
+from trace_tools.source.statements import ParsedSource, read_source
+from trace_tools.util import formats
 
 SSH = (
     "-T", "-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oConnectTimeout=15", "-oServerAliveInterval=15",
     "-oServerAliveCountMax=4", "-oForwardAgent=no", "-oForwardX11=no", "-oClearAllForwardings=yes",
     "-oPermitLocalCommand=no", "-oLogLevel=ERROR", "-oControlMaster=no",
 )  # fmt: skip
-KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME")  # of our environment, for ssh itself
+# of our environment, for ssh itself and for Slurm's commands
+KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "LOGNAME", "SLURM_CONF")
 EXPORTED = "HOME,PATH,USER,LOGNAME,TMPDIR,LANG"  # of the environment of srun, for the job
 KEY = 16  # characters of a key in the name of a batch job's folder
 PLAIN = frozenset(f"{string.ascii_letters}{string.digits} ./_-")  # not special in any shell
@@ -138,7 +157,12 @@ def command_for(
         group, command = ("", command) if entry.engine == "slurm" else ("$(command -v setsid)", f"$group {command}")
         script = SCRIPT.format(**told, command=command, group=group, grace=GRACE_S)
     host = host_of(entry)
-    return ["sh", "-c", script] if host is None else [*_ssh(entry, beside), "--", host, in_any_shell(script)]
+    if host is None:
+        return ["sh", "-c", script]
+    config = ["-F", str(beside / Path(entry.ssh_config).expanduser())] if entry.ssh_config else []
+    # SkyPilot's hosts are not known in advance: it writes them to ssh's configuration.
+    known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
+    return ["ssh", *config, *SSH, *known, "--", host, in_any_shell(script)]
 
 
 def in_any_shell(script: str) -> str:
@@ -150,13 +174,6 @@ def in_any_shell(script: str) -> str:
 def host_of(entry: Entry) -> str | None:
     """Return the host for ssh; None to run here. SkyPilot makes each cluster an ssh host of its name."""
     return entry.name if entry.engine == "sky" else entry.host
-
-
-def _ssh(entry: Entry, beside: Path) -> list[str]:
-    config = ["-F", str(beside / Path(entry.ssh_config).expanduser())] if entry.ssh_config else []
-    # SkyPilot's hosts are not known in advance: it writes them to ssh's configuration.
-    known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
-    return ["ssh", *config, *SSH, *known]
 
 
 def _of_slurm(entry: Entry) -> list[str]:
@@ -177,13 +194,7 @@ def _quoted(word: str) -> str:
 
 def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the command: all of ours on this machine, only `KEPT` otherwise."""
-    return (
-        dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours} | _slurms(ours)
-    )
-
-
-def _slurms(ours: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in ours.items() if name == "SLURM_CONF"}
+    return dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours}
 
 
 def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
@@ -229,3 +240,101 @@ def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
         "run": f"echo ready for {shlex.quote(parcel.lecture)}\n",
     }
     return yaml.safe_dump(task, sort_keys=False)
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+MOST_BYTES = 256 << 20  # largest archive, the tools included
+TOOLS = frozenset({".py", ".yaml", ".txt"})
+# Code that only makes pages and reports is not sent, so changing it does not require a new trace.
+STAYS = frozenset({"bench", "commands", "diff", "export", "live", "notebooks", "pages", "presentation", "store"})
+# Must run on any Python, even one that is too old for the tools.
+MAIN = """\
+import sys
+if sys.version_info < (3, 11):
+    sys.exit("trace-tools: found Python %d.%d; 3.11 or newer is needed" % sys.version_info[:2])
+from trace_tools.remote.worker import main
+main()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """The archive, with the lecture's name and text."""
+
+    archive: bytes
+    digest: str
+    lecture: str
+    text: str
+
+
+def pack(lecture: Path, files: Sequence[str] = ()) -> Parcel:
+    """Pack a lecture with the tools. Raises UsageError for missing or too large files, LectureError for an invalid
+    lecture.
+    """
+    source = read_source(lecture)
+    folder = lecture.resolve().parent
+    sent = {f"lecture/{path.relative_to(folder).as_posix()}": path for path in _beside(folder, source, files)}
+    contents = {**_tools(), **{name: b"" for name in sent}}
+    size = sum(map(len, contents.values()))
+    for name, path in sent.items():
+        size += path.stat().st_size
+        if size > MOST_BYTES:
+            limit = formats.byte_size(MOST_BYTES)
+            raise UsageError(f"{path}: with this file, more than {limit} would be sent; list fewer in `files`")
+        contents[name] = path.read_bytes()
+    contents[f"lecture/{lecture.name}"] = source.text.encode("utf-8")
+    digest = hashlib.sha256()
+    for name, content in sorted(contents.items()):
+        digest.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\0".encode(errors="surrogateescape"))
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, content in sorted(contents.items()):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o600
+            archive.addfile(member, io.BytesIO(content))
+    return Parcel(packed.getvalue(), digest.hexdigest(), lecture.name, source.text)
+
+
+def _beside(folder: Path, source: ParsedSource, files: Sequence[str]) -> Iterator[Path]:
+    """Yield the files of the lecture's folder to send; links in `files` that lead out of the folder are skipped."""
+    roots = {name.partition(".")[0] for name in modules(source, folder)} - {OURS}
+    for root in sorted(roots):
+        if (single := folder / f"{root}.py").is_file():
+            yield single
+        package = folder / root
+        everything = any(package.glob("*.py"))  # else a namespace package, or a data folder with the name of a module
+        yield from filter(_is_sent, sorted(package.rglob("*" if everything else "*.py")))
+    for pattern in files:
+        try:
+            matching = sorted(folder.glob(pattern))
+        except (ValueError, IndexError):
+            raise UsageError(f"files: {pattern}: expected a file pattern such as data/*.csv") from None
+        if not any(part.startswith(".") for part in Path(pattern).parts):  # as in a shell, no hidden files then
+            parts = {path: path.relative_to(folder).parts for path in matching}
+            matching = [path for path in matching if not any(part.startswith(".") for part in parts[path])]
+        inside = [path for path in matching if path.resolve().is_relative_to(folder)]
+        if matching and not inside:
+            raise UsageError(f"files: {pattern}: is a link to a file outside {folder.name}/; expected files inside it")
+        if not (sent := [path for path in inside if path.is_file() and "__pycache__" not in path.parts]):
+            raise UsageError(f"files: {pattern}: no such file in {folder.name}/")
+        yield from sent
+
+
+def _is_sent(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
+
+
+@cache
+def _tools() -> dict[str, bytes]:
+    """Return the tools and PyYAML in plain Python, by path in the archive."""
+    found = {"tools/__main__.py": MAIN.encode()}
+    for package, name, endings in ((trace_tools, OURS, TOOLS), (yaml, "yaml", {".py"})):
+        root = Path(str(package.__file__)).parent
+        paths = (path for path in sorted(root.rglob("*")) if path.suffix in endings and _is_sent(path))
+        inside = ((path.relative_to(root), path) for path in paths)
+        found |= {f"tools/{name}/{at.as_posix()}": path.read_bytes() for at, path in inside if at.parts[0] not in STAYS}
+    return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import sys
 import tokenize
@@ -184,7 +185,21 @@ def parse_source(text: str, path: str) -> ParsedSource:
         raise LectureError(path, getattr(error, "lineno", None), not_valid(error)) from None
     except (RecursionError, MemoryError):
         raise LectureError(path, None, "an expression is nested too deeply to be parsed") from None
-    statements = tuple(_walk(tree))
+    numbers = itertools.count()
+
+    def statements_in(node: ast.AST, function: str, parent: int | None) -> Iterator[Statement]:
+        """Yield the statements inside a node in pre-order, which numbers them."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, CLAUSES):
+                yield from statements_in(child, function, parent)
+            if not isinstance(child, ast.stmt):
+                continue
+            statement = _statement(next(numbers), child, function, parent)
+            yield statement
+            inner = qualified_name(statement) if isinstance(child, (*FUNCTIONS, ast.ClassDef)) else function
+            yield from statements_in(child, inner, statement.number)
+
+    statements = tuple(statements_in(tree, MODULE, None))
     functions = {qualified_name(s): s for s in statements if isinstance(s.node, FUNCTIONS)}
     return ParsedSource(path, text, tree, statements, functions)
 
@@ -193,25 +208,6 @@ def not_valid(error: SyntaxError | ValueError) -> str:
     """Return Python's reason for refusing a text."""
     version = ".".join(map(str, sys.version_info[:2]))  # a later version may accept it
     return f"not valid Python {version}: {getattr(error, 'msg', None) or error}"
-
-
-def _walk(tree: ast.Module) -> Iterator[Statement]:
-    numbers = iter(range(10**9))
-
-    def visit(node: ast.AST, function: str, parent: int | None) -> Iterator[Statement]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, CLAUSES):
-                yield from visit(child, function, parent)
-            if not isinstance(child, ast.stmt):
-                continue
-            statement = _statement(next(numbers), child, function, parent)
-            yield statement
-            inner = function
-            if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
-                inner = qualified_name(statement)
-            yield from visit(child, inner, statement.number)
-
-    return visit(tree, MODULE, None)
 
 
 def _statement(number: int, node: ast.stmt, function: str, parent: int | None) -> Statement:

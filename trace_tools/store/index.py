@@ -107,7 +107,18 @@ def record(
 
     `load` reads other traces of the same lecture; those that it cannot read (None) are skipped.
     """
-    code = _code(index, lecture, trace)
+    # The number of the trace's version of its lecture; a new version is added with its statements.
+    texts = "\0".join(f"{source.path}\0{source.text}" for source in trace.sources)
+    digest = hashlib.sha256(texts.encode()).hexdigest()
+    stored = index.execute("SELECT id FROM codes WHERE lecture = ? AND digest = ?", (lecture, digest)).fetchone()
+    if stored is not None:
+        code = int(stored[0])
+    else:
+        code = index.execute("INSERT INTO codes (lecture, digest) VALUES (?, ?)", (lecture, digest)).lastrowid or 0
+        index.executemany(
+            "INSERT INTO statements (code, source, statement, function, line, text) VALUES (?, ?, ?, ?, ?, ?)",
+            [(code, *key, *words) for key, words in _statements(trace).items()],
+        )
     run, torch = trace.run, dict(trace.versions).get("torch")
     row = (path, size, lecture, trace.title, version, trace.machine.slug, trace.machine.name, torch, run.started)
     entered = index.execute(
@@ -135,22 +146,6 @@ def forget(index: sqlite3.Connection, paths: Iterable[str], load: Callable[[str]
     index.execute("DELETE FROM statements WHERE code NOT IN (SELECT id FROM codes)")
     for lecture in sorted(lectures):
         _follow(index, lecture, load, {})
-
-
-def _code(index: sqlite3.Connection, lecture: str, trace: Trace) -> int:
-    """Return the number of a trace's version of its lecture; add the statements of a new version."""
-    texts = "\0".join(f"{source.path}\0{source.text}" for source in trace.sources)
-    digest = hashlib.sha256(texts.encode()).hexdigest()
-    stored = index.execute("SELECT id FROM codes WHERE lecture = ? AND digest = ?", (lecture, digest)).fetchone()
-    if stored is not None:
-        return int(stored[0])
-    code = index.execute("INSERT INTO codes (lecture, digest) VALUES (?, ?)", (lecture, digest)).lastrowid
-    assert code is not None
-    index.executemany(
-        "INSERT INTO statements (code, source, statement, function, line, text) VALUES (?, ?, ?, ?, ?, ?)",
-        [(code, *key, *words) for key, words in _statements(trace).items()],
-    )
-    return code
 
 
 def _known(index: sqlite3.Connection, code: int) -> dict[Place, int]:

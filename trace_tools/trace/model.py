@@ -285,7 +285,7 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
 
 
 class Plot(NarrativeKind, frozen=True, kw_only=True):
-    """A plot of series; one that another tool drew has an `svg`."""
+    """A plot of series; one that another tool drew has an `svg`, and may have one for a phone."""
 
     text: str | None = None  # the drawing in words
     title: str | None = None
@@ -295,6 +295,7 @@ class Plot(NarrativeKind, frozen=True, kw_only=True):
     y_scale: str | None = None
     series: list[Series]
     svg: str | None = None
+    narrow: str | None = None  # the svg for a phone, if it is another one
     left_out: int | None = None  # points, or characters of the svg
     style: list[tuple[str, str]] | None = None
 

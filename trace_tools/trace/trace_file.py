@@ -41,7 +41,7 @@ from trace_tools.trace.plain_yaml import TOO_DEEP, careful, flow, head, source_b
 from trace_tools.trace.structure import Mismatch, converted, from_plain, to_plain, unlike
 from trace_tools.trace.validation import References, check_head
 from trace_tools.util.files import replace as replace_file
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.structs import NOT_JSON, Struct, from_json, json_decoder
 
 LARGEST_BYTES = 2**30  # of a file; the tracer's size cap is far smaller

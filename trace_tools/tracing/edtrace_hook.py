@@ -30,7 +30,7 @@ from trace_tools.lecture.citations import Library
 from trace_tools.source.statements import FUNCTIONS, read_source
 from trace_tools.source.vocabularies import BORROWED, VOCABULARIES
 from trace_tools.tracing.recorder.recorder import Recorder
-from trace_tools.util.replaced import replaced
+from trace_tools.util.interpreter import replaced
 
 OTHERWISE = (
     "BehavesOtherwise: {path}, line {line} asks whether it is traced and decides by the answer; "

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from trace_tools.describing.threads import unsignalled
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 LOOK_S = 0.01  # interval of checks for ended processes, while any run
 PLAIN = ("trace_tools.tracing.worker", "trace_tools.describing.values")

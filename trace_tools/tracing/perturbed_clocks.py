@@ -30,7 +30,7 @@ from typing import Any
 from trace_tools.machines import accelerators
 from trace_tools.machines.machine import STORED, from_json, to_json
 from trace_tools.metering.measurement import Measurement, Witness, witnessed
-from trace_tools.util.replaced import replaced
+from trace_tools.util.interpreter import replaced
 
 # on a quiet machine, times vary by less than the smallest; on a noisy one the trace states so
 LEVELS = (1.45, 2.0, 2.9, 4.2)

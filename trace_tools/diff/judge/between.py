@@ -42,7 +42,7 @@ from trace_tools.diff.judge.tolerance import Tolerances
 from trace_tools.diff.judge.values import Context
 from trace_tools.diff.wording import subject_text
 from trace_tools.errors import UsageError
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 UNRELATED = 0.1  # share of the shorter trace's steps with a counterpart, below which it counts as another lecture
 

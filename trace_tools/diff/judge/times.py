@@ -40,7 +40,7 @@ from trace_tools.diff.difference import (
 )
 from trace_tools.diff.judge import statistics
 from trace_tools.diff.judge.two_modes import FIRST_RUN, LOAD, OTHER_FIRST_RUN, SideDurations, why_two_modes
-from trace_tools.source.narrating import narrating_in
+from trace_tools.source.vocabularies import narrating_in
 from trace_tools.trace.model import Machine, Step
 
 SHORTEST_NS = 1_000  # shorter steps are not judged, because a probe and its clock take about 200 ns

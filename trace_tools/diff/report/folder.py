@@ -18,7 +18,7 @@ from trace_tools.diff.report.html import html
 from trace_tools.diff.report.markdown import figure_files, markdown
 from trace_tools.diff.report.report import Phrase
 from trace_tools.util.files import update_folder
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 CSV = "compare.csv"
 PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")

@@ -17,9 +17,9 @@ from pathlib import PurePosixPath
 from trace_tools.pages.content.passages import telling
 from trace_tools.pages.document import Execution, Failure, execution
 from trace_tools.source.layout import with_narrative
-from trace_tools.source.narrating import narrating
 from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, qualified_name
 from trace_tools.source.versions import Edition, edition_of
+from trace_tools.source.vocabularies import narrating
 from trace_tools.trace.model import MODULE, Frame, SourceFile, Step, Trace
 from trace_tools.trace.tree import Tree
 

@@ -52,12 +52,13 @@ STACK = 110.0  # largest width of a stack of bars
 def figure(told: Plot, prefix: str, width: float = WIDTH) -> str | None:
     """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None if it has no numbers.
 
-    One that another tool drew has its own width.
+    One that another tool drew has its own width, and may have a drawing for a phone.
     """
     title = told.title or " against ".join(label for label in (told.y_label, told.x_label) if label) or "Figure"
     words = describe(told)
     if told.svg:
-        return svg.clean(told.svg, prefix, title, words)
+        drawn = told.narrow if told.narrow and width <= NARROW else told.svg
+        return svg.clean(drawn, prefix, title, words)
     labels, log = (told.x_label or "", told.y_label or ""), (told.x_scale == "log", told.y_scale == "log")
     return plot(told.series[:SERIES], prefix, title, words, labels=labels, log=log, size=width)
 

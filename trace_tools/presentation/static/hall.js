@@ -21,11 +21,9 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     return `${s < 3600 ? "" : `${Math.floor(s / 3600)}:`}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
   };
   const began = () => {  // kept from section to section, if the window has storage
-    const key = `hall-${document.querySelector(".bar .home").textContent}`;
-    try {
-      if (!sessionStorage.getItem(key)) sessionStorage.setItem(key, Date.now());
-      return Number(sessionStorage.getItem(key));
-    } catch { return Date.now(); }
+    const kept = storedForTab("began");
+    if (!kept.get()) kept.set(Date.now());
+    return Number(kept.get() ?? Date.now());
   };
   let since = 0;
 

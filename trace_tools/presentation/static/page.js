@@ -24,13 +24,14 @@ const unpack = async (text) => {
 const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
 const table = ({ of, at }) => sums(at).map((place) => of[place]);
 // What a reader did is stored for this lecture: several may share one storage.
-const stored = (name, of = document.querySelector(".bar .home").textContent) => {
+const stored = (name, of = document.querySelector(".bar .home").textContent, storage = () => localStorage) => {
   const key = `${of} ${name}`;
   return {
-    get: () => { try { return localStorage.getItem(key); } catch { return null; } },
-    set: (text) => { try { if (text) localStorage.setItem(key, text); else localStorage.removeItem(key); } catch { /* no storage */ } },
+    get: () => { try { return storage().getItem(key); } catch { return null; } },
+    set: (text) => { try { if (text) storage().setItem(key, text); else storage().removeItem(key); } catch { /* no storage */ } },
   };
 };
+const storedForTab = (name) => stored(name, undefined, () => sessionStorage);
 const lettersAreKeys = { of: stored("letters", "all lectures:"), get() { return this.of.get() !== "off"; } };
 const printsCore = stored("print", "all lectures:");  // "core", or all
 // The same for the section of an element, whatever its number.
@@ -43,17 +44,15 @@ const addressed = (name, names) => ({
   get: () => {
     try {
       const chosen = new URLSearchParams(location.search).getAll(name);
-      return (chosen.length ? chosen : JSON.parse(sessionStorage.getItem(name) ?? "[]")).filter((one) => names.includes(one));
+      return (chosen.length ? chosen : JSON.parse(storedForTab(name).get() ?? "[]")).filter((one) => names.includes(one));
     } catch { return []; }
   },
   set: (chosen) => {
     const address = new URL(location.href);
     address.searchParams.delete(name);
     for (const one of chosen) address.searchParams.append(name, one);
-    try {
-      sessionStorage.setItem(name, JSON.stringify(chosen));
-      history.replaceState(null, "", address);
-    } catch { /* no storage */ }
+    storedForTab(name).set(JSON.stringify(chosen));
+    try { history.replaceState(null, "", address); } catch { /* a page without an address of its own */ }
   },
 });
 const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(css); return sheet; };

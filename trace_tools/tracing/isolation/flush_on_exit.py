@@ -14,7 +14,7 @@ from functools import update_wrapper
 from operator import itemgetter
 from typing import Any
 
-from trace_tools.util.replaced import replaced
+from trace_tools.util.interpreter import replaced
 
 # In `os`. All other functions that replace this program call these.
 ENDS = ("_exit", "abort", "execv", "execve", "kill", "killpg")

@@ -19,12 +19,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.util.replaced import replaced
+from trace_tools.util.interpreter import replaced
 
 BY_INSTRUCTION = sys.version_info < (3, 12)  # since then a call can't ask for events of its own instructions
 TOOLS = tuple(
     f"{Path(__file__).parents[2] / part}"
-    for part in ("tracing", "describing", "metering/meters.py", "util/replaced.py")
+    for part in ("tracing", "describing", "metering/meters.py", "util/interpreter.py")
 )
 
 Listener = Callable[[FrameType, str, Any], Any]

@@ -23,7 +23,7 @@ from typing import Any
 
 from trace_tools.tracing.isolation import ending
 from trace_tools.tracing.isolation.plain_events import is_generated, is_of_tools
-from trace_tools.util.replaced import replaced
+from trace_tools.util.interpreter import replaced
 
 _BETWEEN = {number for name, number in dis.opmap.items() if name == "RESUME" or "JUMP_BACKWARD" in name}
 _NOTHING = operator.is_  # callable with a signal's number and a frame, without effect

@@ -30,7 +30,7 @@ from trace_tools.describing.threads import began_apart
 from trace_tools.machines import accelerators
 from trace_tools.tracing.isolation.patches import LecturesOwn, Names
 from trace_tools.tracing.isolation.process_settings import ProcessSetting, process_settings
-from trace_tools.util.late_imports import OnceImported
+from trace_tools.util.interpreter import OnceImported
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 TERMINATED_S = 10.0  # time that a terminated process may take to end

@@ -15,7 +15,7 @@ from sys import _getframe
 from typing import Any
 
 from trace_tools.tracing.recorder.recorder import Recorder
-from trace_tools.util.replaced import replaced
+from trace_tools.util.interpreter import replaced
 
 UNTRACED = (
     "NotTraced: processes were started here ({method}); they are not traced, and this page shows only their output"

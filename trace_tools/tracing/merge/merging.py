@@ -36,7 +36,7 @@ from trace_tools.tracing.merge.matching import Runs
 from trace_tools.tracing.merge.reader import ProcessRecord, RunRecord, read_process, stored
 from trace_tools.tracing.merge.size_cap import capped
 from trace_tools.tracing.recorder.recording import Settings
-from trace_tools.util.garbage import collector_paused
+from trace_tools.util.interpreter import collector_paused
 
 
 def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:

@@ -171,7 +171,7 @@ def shortened(narrative: Narrative, most: int = BOUNDS["narrative"].of_step // 2
     for name in (one.name for one in fields(narrative)):
         text = getattr(narrative, name)
         if isinstance(text, str) and len(text) > most:
-            changed[name] = text[:most] if name != "svg" else None
+            changed[name] = text[:most] if name not in ("svg", "narrow") else None
             left_out += len(text) - len(changed[name] or "")
     if isinstance(narrative, Ask) and (size := len(encoded(to_plain(narrative.answer)))) > most:
         answer = narrative.answer

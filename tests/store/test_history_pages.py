@@ -11,8 +11,7 @@ import pytest
 
 from tests.pages.browsing import NARROW, ask, show
 from tests.store.kept import LONGER, ran, written
-from trace_tools.store.history import TOO_FEW, Change, find, histories, history_of
-from trace_tools.store.pages import MADE_HERE, history_files, report_of
+from trace_tools.store.history import MADE_HERE, TOO_FEW, Change, find, histories, history_files, history_of, report_of
 from trace_tools.store.store import Store
 from trace_tools.trace.model import Machine
 from trace_tools.util.files import update_folder

@@ -1,15 +1,53 @@
-"""Run a callback when a module is first imported, without importing it.
+"""Change what Python does in a `with` block, or until told otherwise.
 
-wait = OnceImported("torch._dynamo", then)
-wait.begin()     # `then` is called right after the next first import of the module
-wait.end()       # stop waiting
+with collector_paused(): …                     no cycle is collected
+with replaced(module, "name", new): …          the attribute is `new`
+OnceImported("torch._dynamo", then).begin()    `then` is called right after the next first import of the module
+
+`unittest.mock.patch.object` also replaces an attribute, but it imports asyncio, which takes longer than all other
+imports of a trace's process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause cycle collection in the `with` block.
+
+    Objects under construction are then not scanned repeatedly, and no `__del__` of a cycle runs in the block.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+# --- a replaced attribute -------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
+    """Replace an existing attribute by `new`."""
+    old = getattr(owner, name)
+    setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        setattr(owner, name, old)
+
+
+# --- a callback at a module's first import --------------------------------------------------------
 
 
 class OnceImported:

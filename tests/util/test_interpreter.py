@@ -1,13 +1,48 @@
-"""A module is waited for, and is what it is without anybody who waits; a plain import is the oracle."""
+"""Whether the collector runs is asked of Python itself."""
 
+from __future__ import annotations
+
+import gc
 import importlib
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from trace_tools.util.late_imports import OnceImported
+from trace_tools.util.interpreter import OnceImported, collector_paused, replaced
+
+
+def test_it_is_as_it_was_afterwards() -> None:
+    assert gc.isenabled()
+    with collector_paused():
+        assert not gc.isenabled()
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+# --- replaced attributes --------------------------------------------------------------------------
+
+
+def test_it_is_as_mock_does_it() -> None:
+    for replace in (replaced, mock.patch.object):
+        before = math.sqrt
+        with pytest.raises(ValueError, match="inside"), replace(math, "sqrt", len):
+            assert math.sqrt is len
+            raise ValueError("inside")
+        assert math.sqrt is before
+
+
+def test_what_is_not_there_is_no_place_for_another() -> None:
+    with pytest.raises(AttributeError), replaced(math, "nothing_of_that_name", len):
+        pass
+
+
+# --- A module is waited for, and is what it is without anybody who waits; a plain import is the oracle ---
 
 
 @pytest.fixture(autouse=True)
