@@ -1,9 +1,14 @@
-"""Which function and variable of one lecture is which of another."""
+"""Which function and variable of one lecture is which of another; the longest common subsequence, against all."""
 
 from __future__ import annotations
 
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.diff.plain_tracing import align, traced
-from trace_tools.diff.align.functions import SAME, translated
+from trace_tools.diff.align.functions import SAME, common, translated
 
 
 def test_a_renamed_variable_is_named() -> None:
@@ -32,3 +37,21 @@ def test_of_one_source_everything_is_its_own_counterpart() -> None:
 
 def test_an_expression_is_translated_name_by_name() -> None:
     assert translated("h.shape[h_1]", {"h": "hidden", "shape": "no"}) == "hidden.shape[h_1]"
+
+
+# --- the longest common subsequence ---------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(st.text("abcd", max_size=25), st.text("abcd", max_size=25))
+def test_the_common_subsequence_is_a_longest_one(a: str, b: str) -> None:
+    best = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, j in itertools.product(range(len(a)), range(len(b))):
+        best[i + 1][j + 1] = best[i][j] + 1 if a[i] == b[j] else max(best[i][j + 1], best[i + 1][j])
+    found = common(a, b)
+    assert len(found) == best[-1][-1] and all(a[i] == b[j] for i, j in found)
+    assert all(x[0] < y[0] and x[1] < y[1] for x, y in itertools.pairwise(found))
+
+
+def test_many_equal_keys_stay_quick() -> None:
+    assert len(common("x" * 5_000 + "a", "b" + "x" * 5_000)) >= 4_900

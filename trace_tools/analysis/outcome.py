@@ -161,7 +161,7 @@ OVER_ROOF = 1.05  # limit of a rate over its peak, and of a measured peak over t
 # exceeds it if the power limit of the whole card keeps the clock down.
 OVER_CLOCKED, CLOCKED_HIGHER = 1.25, ("GeForce", "TITAN", " MIG ")
 
-Found = tuple[float, Step, str]  # how far it is off, where, and in words
+Violation = tuple[float, Step, str]  # how far it is off, where, and in words
 
 
 def violations(trace: Trace) -> list[str]:
@@ -192,7 +192,7 @@ def _most_over_datasheet(machine: Machine) -> float:
     return OVER_CLOCKED if any(word in machine.name for word in CLOCKED_HIGHER) else OVER_ROOF
 
 
-def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Found]:
+def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Violation]:
     """The host's time of an annotated step includes the wait for the device."""
     for device, host in zip(step.device_ns or (), step.host_ns or (), strict=False):
         if device > CLOCKS * host + FLOOR_NS:
@@ -200,7 +200,7 @@ def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Found]:
             return
 
 
-def _less_than_is_alive(step: Step, machine: Machine) -> Iterator[Found]:
+def _less_than_is_alive(step: Step, machine: Machine) -> Iterator[Violation]:
     """Every tensor's storage is the allocator's, and it rounds up."""
     alive = step.meters.live_bytes if step.meters is not None else None
     if alive is not None and step.allocated_bytes is not None and step.allocated_bytes < alive:
@@ -208,7 +208,7 @@ def _less_than_is_alive(step: Step, machine: Machine) -> Iterator[Found]:
         yield alive - step.allocated_bytes, step, words
 
 
-def _above_the_roof(step: Step, machine: Machine) -> Iterator[Found]:
+def _above_the_roof(step: Step, machine: Machine) -> Iterator[Violation]:
     """Check FLOP rates only, because bytes in a cache may move faster than memory allows."""
     timing = timing_of(step, machine)
     for rate in rates_of(step, timing, machine):

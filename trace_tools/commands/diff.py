@@ -94,7 +94,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
 
 def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
     from trace_tools.diff.judge.between import Choices, difference_between
-    from trace_tools.diff.judge.tolerance import Tolerances
+    from trace_tools.diff.judge.values import Tolerances
     from trace_tools.diff.revisions import open_side
 
     ignored = _split(options["ignore"])
