@@ -175,10 +175,7 @@ def write_report(
     """Write the report to a file or to stdout, `before` in front of it; JSON has `more` fields instead."""
     from trace_tools.diff.report.difference_json import difference_json
     from trace_tools.diff.report.difference_report import report_of
-    from trace_tools.diff.report.html import html
-    from trace_tools.diff.report.markdown import markdown
-    from trace_tools.diff.report.report import Phrase
-    from trace_tools.diff.report.terminal import terminal
+    from trace_tools.diff.report.report import Phrase, html, markdown, terminal
 
     if style == "json":
         text = difference_json(difference, **more)
