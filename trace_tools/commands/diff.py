@@ -17,7 +17,7 @@ from typing import Any
 import click
 from rich.console import Console, RenderableType
 
-from trace_tools.commands.traces import path_of, what_is_there
+from trace_tools.commands.traces import open_side, path_of, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
 from trace_tools.trace.ranks import divided
@@ -95,7 +95,6 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
 def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
     from trace_tools.diff.judge.between import Choices, difference_between
     from trace_tools.diff.judge.values import Tolerances
-    from trace_tools.diff.revisions import open_side
 
     ignored = _split(options["ignore"])
     only = read_aspects(options["only"], "--only") or frozenset(ASPECTS)

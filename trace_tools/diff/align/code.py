@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.errors import LectureError
-from trace_tools.source.statements import CLAUSES, Statement, parse_source
+from trace_tools.source.statements import CLAUSES, parse_source
 from trace_tools.trace.model import SourceFile
 from trace_tools.trace.tree import Tree
 
@@ -52,23 +52,20 @@ def _parsed(source: SourceFile) -> SourceCode | None:
     functions: dict[str, list[Code]] = {}
     try:
         for statement in parse_source(source.text, source.path).statements:
-            functions.setdefault(statement.function, []).append(_code(statement))
+            tokens = list(_tokens(statement.node))
+            code = Code(
+                statement.number,
+                exact=" ".join(text for _, text in tokens),
+                unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
+                bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
+                role=_role(statement.node),
+                names=tuple(text for kind, text in tokens if kind == "name"),
+                called=tuple(text for kind, text in tokens if kind == "called"),
+            )
+            functions.setdefault(statement.function, []).append(code)
     except (LectureError, RecursionError):  # the syntax of a newer Python, or an expression nested too deeply
         return None
     return SourceCode(source.path, functions)
-
-
-def _code(statement: Statement) -> Code:
-    tokens = list(_tokens(statement.node))
-    return Code(
-        statement.number,
-        exact=" ".join(text for _, text in tokens),
-        unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
-        bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
-        role=_role(statement.node),
-        names=tuple(text for kind, text in tokens if kind == "name"),
-        called=tuple(text for kind, text in tokens if kind == "called"),
-    )
 
 
 def _role(node: ast.stmt) -> str:

@@ -260,6 +260,9 @@ def _variables(matched: Sequence[tuple[Code, Code]], functions: Mapping[str, str
 OFTEN = 32  # most occurrences of a key; beyond, only those near the same rank are tried, and the result may be shorter
 
 
+_Link = tuple[int, int, "_Link | None"]  # positions in a and in b, and the chain before them
+
+
 def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return the positions (in a, in b) of a longest common subsequence, increasing in both."""
     start = 0
@@ -268,16 +271,9 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
     end = 0
     while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
         end += 1
-    before = [(place, place) for place in range(start)]
-    after = [(len(a) - end + n, len(b) - end + n) for n in range(end)]
-    between = _chain(a[start : len(a) - end], b[start : len(b) - end])
-    return [*before, *((i + start, j + start) for i, j in between), *after]
-
-
-def _chain(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
     ends: list[int] = []  # positions in b of the ends of the best chain of each length
     links: list[_Link] = []
-    for i, j in _candidates(a, b):
+    for i, j in _candidates(a[start : len(a) - end], b[start : len(b) - end]):
         length = bisect_left(ends, j)
         link = (i, j, links[length - 1] if length else None)
         if length == len(ends):
@@ -285,29 +281,27 @@ def _chain(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
             links.append(link)
         else:
             ends[length], links[length] = j, link
-    return list(_unlinked(links[-1] if links else None))[::-1]
-
-
-_Link = tuple[int, int, "_Link | None"]
-
-
-def _unlinked(link: _Link | None) -> Iterator[tuple[int, int]]:
-    while link is not None:
-        yield link[0], link[1]
-        link = link[2]
+    between = []
+    chain = links[-1] if links else None
+    while chain is not None:
+        i, j, chain = chain
+        between.append((i + start, j + start))
+    before = [(n, n) for n in range(start)]
+    after = [(len(a) - end + n, len(b) - end + n) for n in range(end)]
+    return [*before, *reversed(between), *after]
 
 
 def _candidates(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
     """Yield pairs of equal keys by position in a, then by decreasing position in b."""
-    places: dict[Hashable, list[int]] = {}
+    positions: dict[Hashable, list[int]] = {}  # in b
     for j, key in enumerate(b):
-        places.setdefault(key, []).append(j)
-    seen: dict[Hashable, int] = {}
+        positions.setdefault(key, []).append(j)
+    ranks: dict[Hashable, int] = {}
     for i, key in enumerate(a):
-        found = places.get(key, [])
-        if len(found) > OFTEN:
-            rank = seen.get(key, 0)
-            seen[key] = rank + 1
-            found = found[max(0, rank - OFTEN // 2) : rank + OFTEN // 2]
-        for j in reversed(found):
+        equal = positions.get(key, [])
+        if len(equal) > OFTEN:
+            rank = ranks.get(key, 0)
+            ranks[key] = rank + 1
+            equal = equal[max(0, rank - OFTEN // 2) : rank + OFTEN // 2]
+        for j in reversed(equal):
             yield i, j

@@ -442,7 +442,9 @@ def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> st
     `spread` is the standard deviation of a logarithm between processes.
     """
     high, low = samples.fmean(slow.warm), samples.fmean(fast.warm)
-    first_runs = max(spread, _deviation(slow.cold, fast.cold))
+    # the standard deviation of most first runs around their side's median, ignoring outliers
+    apart = [abs(log - samples.median(side)) for side in (slow.cold, fast.cold) for log in side]
+    first_runs = max(spread, NORMAL * samples.median(apart)) if apart else spread
 
     def is_slow(log: float, spread: float) -> bool:
         """Return whether an observation belongs to the slower side's duration rather than to the faster side's."""
@@ -464,9 +466,3 @@ def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> st
     as_slow = [log for log in fast.cold if own and min(own) <= log <= max(own)]
     not_always = any(is_fast(log, first_runs) for log in fast.cold)
     return OTHER_FIRST_RUN if not_always and len(as_slow) >= OFTEN * len(fast.cold) else None
-
-
-def _deviation(*sides: Sequence[float]) -> float:
-    """Return the standard deviation of most observations around their side's median, ignoring outliers."""
-    apart = [abs(log - samples.median(side)) for side in sides for log in side]
-    return NORMAL * samples.median(apart) if apart else 0.0
