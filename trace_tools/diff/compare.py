@@ -39,7 +39,7 @@ from trace_tools.analysis.rates import (
     why_no_rate,
 )
 from trace_tools.diff.align.align import Aligned, align_all
-from trace_tools.diff.align.functions import translated
+from trace_tools.diff.align.code import translated
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import LectureError, UsageError

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trace_tools.analysis.rates import not_counted
-from trace_tools.diff.align.functions import Matching, translated
+from trace_tools.diff.align.code import Matching, translated
 from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, StepPair, Subject, TimeFinding, Verdict
 from trace_tools.diff.judge.values import Context, judge
 from trace_tools.trace.model import Ask, Claim, Counts, Explore, Meters, Narrative, Observed, Step, Value
