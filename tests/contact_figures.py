@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.first_contact import Finding, write
-from trace_tools.analysis.invariants import violations
-from trace_tools.analysis.outcome import problems
+from trace_tools.analysis.outcome import problems, violations
 from trace_tools.machines import accelerators, devices
 from trace_tools.machines.machine import LEAST_OF_DATASHEET, SIDE
 from trace_tools.machines.peaks import known_machine, matrix_format, peak_of, table_peaks

@@ -1,4 +1,7 @@
-"""What a step's rates are: of what it measured, of its own time where that is its operators', else none and why."""
+"""The rates of steps: of what they measured, of their own time where that is their operators', else none and why.
+
+At the end: the times of a section's statements.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from typing import Any
 import pytest
 
 from tests.messages import says
+from tests.pages.recording import Recording
 from trace_tools.analysis.floors import Ceiling, floor_of
+from trace_tools.analysis.rates import StatementTime
 from trace_tools.machines.peaks import leading_peak
+from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeRow, Execution, execution
 from trace_tools.pages.margin import margin_notes, measured
 from trace_tools.pages.section_charts import roof_points
@@ -210,3 +216,50 @@ def test_tf32_is_the_roof_only_where_torch_computes_in_it(capability: str, roof:
     work = [("aten.mm", "tf32", 2_000_000, 12_000)]
     [rate] = [rate for rate in ran(card, meters=replace(MATMUL, work=work)).rates if rate.name == "FLOP/s"]
     assert rate.peak == roof
+
+
+# --- the time of a section by statement -----------------------------------------------------------
+
+
+LECTURE = """\
+def main():
+    train()
+
+
+def train():
+    for step in range(3):
+        loss = model(step)
+    done = 1
+
+
+def model(x):
+    return x
+"""
+
+
+def spent() -> tuple[StatementTime, ...]:
+    made = Recording(LECTURE)
+    train = made.call(made.frame("main"), "train()", "train")
+    for turn in range(3):
+        made.step(train, "for step", host_ns=[10, 20, 30])
+        step = made.step(train, "loss", host_ns=[100 * (turn + 1)])
+        made.step(made.frame("model", step), "return x", host_ns=[7, 9, 8])
+    made.omit(train, "loss", 40, 4_000)
+    made.step(train, "done", cold_ns=[5])
+    made.step(train, "done", host_ns=[1_000], suspended=True)
+    [section] = make_document(made.trace()).sections
+    return section.times
+
+
+def test_executions_of_a_statement_count_together_those_left_out_too() -> None:
+    header, loss, done = spent()
+    assert (header.code, header.line, header.anchor) == ("for step in range(3):", 6, "L6")
+    assert (header.ns, header.executions) == (3 * 20, 3)
+    assert (loss.ns, loss.executions) == (100 + 200 + 300 + 4_000, 43)
+    assert (done.ns, done.executions) == (5, 2)
+
+
+def test_what_a_statement_called_is_inside_it() -> None:
+    _, loss, _ = spent()
+    [inner] = loss.inside
+    assert (inner.code, inner.ns, inner.executions) == ("return x", 3 * 8, 3)

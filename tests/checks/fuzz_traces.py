@@ -35,9 +35,7 @@ from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.between import Choices, difference_between
 from trace_tools.diff.report import comparison_report, textconv
 from trace_tools.diff.report.folder import write_reports
-from trace_tools.diff.report.html import html
-from trace_tools.diff.report.markdown import markdown
-from trace_tools.diff.report.terminal import terminal
+from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.errors import TraceToolsError
 from trace_tools.live.pages import Site, serve_trace
 from trace_tools.pages.site import render_files

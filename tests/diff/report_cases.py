@@ -13,9 +13,7 @@ from tests.pages.recording import Recording, matrix
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import Choices, difference_between
 from trace_tools.diff.report.difference_report import report_of
-from trace_tools.diff.report.html import html
-from trace_tools.diff.report.markdown import markdown
-from trace_tools.diff.report.terminal import terminal
+from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.trace.model import Claim, Machine, Meters, Peak, Step, Trace, Value
 
 LECTURE = '''\

@@ -19,7 +19,7 @@ from trace_tools.diff.compare import NOWHERE, SEVERAL, Cell, Comparison, Line, b
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.diff.report.comparison_report import report_of
-from trace_tools.diff.report.markdown import markdown
+from trace_tools.diff.report.report import markdown
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace, Value, Work
 from trace_tools.trace.trace_file import dump, load, write

@@ -13,9 +13,7 @@ from tests.pages.recording import Recording, matrix
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
 from trace_tools.diff.report.comparison_report import csv_text, factor, report_of
-from trace_tools.diff.report.html import html
-from trace_tools.diff.report.markdown import markdown
-from trace_tools.diff.report.terminal import terminal
+from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.pages.content.compose import make_document
 from trace_tools.trace.model import Claim, Machine
 

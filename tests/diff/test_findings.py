@@ -1,4 +1,4 @@
-"""What an execution observed on both sides: claims, values by their expressions, which memory they share."""
+"""Observations on both sides: claims, values by their expressions, shared memory, FLOPs and bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.diff.plain_tracing import traced
 from tests.diff.planted import at, differ, made, tensor, with_steps
 from tests.messages import says
 from tests.pages.explored import EXPLORED
-from trace_tools.trace.model import Answer, Ask, Claim, Step, Value
+from trace_tools.trace.model import Answer, Ask, Claim, Meters, Step, Value
 
 
 def test_renamed_variables_keep_their_values() -> None:
@@ -69,3 +69,22 @@ def test_another_result_of_a_figure_that_answers_back_is_told() -> None:
     assert [(f.a, f.b) for _, f in differ(a, b).findings("output")] == [
         ("{days} days: 4.0 days, quick: True", "{days} days: 8.0 days, quick: True")
     ]
+
+
+# --- FLOPs, bytes and memory ----------------------------------------------------------------------
+
+
+def test_counts_that_are_lower_bounds_say_so() -> None:
+    meters = Meters(flops=1000, uncounted=["aten.sort"])
+    a = with_steps(made(0), at(6, meters=meters))
+    b = with_steps(a, at(6, meters=Meters(flops=2000, uncounted=["aten.sort"])))
+    [detail] = [f.detail for _, f in differ(a, b).findings("flops") if f.verdict == "changed"]
+    assert detail is not None and "at least" in detail and "aten.sort" in detail
+
+
+def test_the_allocators_rounding_is_not_a_change() -> None:
+    meters = Meters(0, 0, 0, 1000, 1000)
+    a = with_steps(made(0), at(6, allocated_bytes=1024, meters=meters))
+    rounded = differ(a, with_steps(a, at(6, allocated_bytes=1536, meters=meters)))
+    assert not rounded.matters and [f.verdict for _, f in rounded.findings("memory")] == ["rounding"]
+    assert differ(a, with_steps(a, at(6, allocated_bytes=1024 + 2**24, meters=meters))).matters

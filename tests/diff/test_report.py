@@ -1,19 +1,47 @@
-"""The tree of a report: whatever is in it, each of the three writers says."""
+"""Reports: each writer shows the whole tree, and nothing in a trace becomes markup or a command of a terminal."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
+import random
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from html import unescape
+from html.parser import HTMLParser
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from trace_tools.diff.report.html import html
-from trace_tools.diff.report.markdown import figure_files, markdown
-from trace_tools.diff.report.report import Chart, Grid, Part, Phrase, Report
-from trace_tools.diff.report.terminal import terminal
+from tests.diff.plain_tracing import traced
+from tests.diff.planted import CPU, at, differ, made, slower, with_steps
+from tests.diff.planted import LECTURE as PLANTED
+from tests.diff.report_cases import LECTURE, between, hostile, html_of, markdown_of, planted, recorded, terminal_of
+from tests.diff.test_compare import LONG, machine_trace, side_by_side
+from tests.pages.hostile import hostile_trace
+from tests.pages.recording import Recording
+from tests.pretend_gpu import pretend_gpu
+from trace_tools.diff.difference import Difference
+from trace_tools.diff.judge.times import NARRATES
+from trace_tools.diff.report.comparison_report import report_of
+from trace_tools.diff.report.report import (
+    LONGEST,
+    Chart,
+    Grid,
+    Part,
+    Phrase,
+    Report,
+    figure_files,
+    html,
+    markdown,
+    terminal,
+)
 from trace_tools.presentation.charts.svg import embedded
+from trace_tools.trace.model import Claim, Meters, Step, Trace, Value
 
 SIDES = Grid("sides", ("one", "two"), [[Phrase("A", "a.yaml", "sideA")], [Phrase("B", "b.yaml", "sideB")]], "Sides")
 CHANGES = Grid("changes", ("", "A", "B"), [[Phrase("seed", soft="(so: s)"), Phrase("0"), Phrase("7")]], "Settings")
@@ -78,3 +106,183 @@ def test_figures_are_in_the_page_and_beside_the_markdown() -> None:
     report = Report("l", "", [Part("Figures", [Chart("roofs", "Rooflines", drawn)], "figures")])
     assert embedded(drawn) in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
     assert list(figure_files(report.parts)) == ["figures/roofs.svg"]
+
+
+# --- on a terminal: as wide as it is, and as much as a screen holds -------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_terminal_shows_each_quantity_once(width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    found = side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3))
+    console.print(terminal(report_of(found, "terminal", width=width)))
+    shown = console.export_text()
+    assert all(len(line) <= width for line in shown.splitlines())
+    for title in ("Time", "Achieved FLOP/s", "MFU", "Bandwidth", "Peak memory", "Measured by the lecture", "Peaks"):
+        assert len(re.findall(rf"^{title}\b", shown, re.MULTILINE)) >= 1, title
+    assert "● 100 µs  × 0.5" in shown
+
+
+def test_printed_text_that_differs_is_named_with_its_line_and_zeros_in_a_note() -> None:
+    def planted(zero: float, printed: str) -> Trace:
+        return with_steps(made(0), lambda s: at(9, stdout=printed)(at(5, values=[("z", Value("float", zero))])(s)))
+
+    found = differ(planted(0.0, "loss 0.51\n"), planted(-0.0, "loss 0.49\n"))
+    text = terminal_of(found)
+    assert not found.matters and "No differences that matter" in text
+    assert re.search(r"lecture\.py:9\b.*\n.*printed.*loss 0\.51.*loss 0\.49", text)
+    assert re.search(r"Note .*1 value is 0\.0 .*-0\.0", text)
+    same = terminal_of(differ(planted(0.0, "a"), planted(0.0, "a")))
+    assert "printed" not in same.lower() and "-0.0" not in same
+
+
+def test_narrative_calls_are_never_judged_in_time() -> None:
+    lecture = "from trace_tools import text\n" + PLANTED.replace("    y = x + 1\n", "    text('a')\n    y = x + 1\n")
+
+    def recorded(seed: int, factor: float) -> Trace:
+        rng = random.Random(seed)
+
+        def change(step: Step) -> Step:
+            own = factor if step.line == 7 else 1.0  # the text
+            return replace(step, host_ns=[round(own * 10_000 * rng.lognormvariate(0, 0.02)) for _ in range(3)])
+
+        return with_steps(traced(lecture, machine=CPU), change)
+
+    found = differ(recorded(0, 1.0), recorded(1, 50.0))
+    assert not found.matters and (NARRATES, 1) in found.times.not_judged
+
+
+def test_the_report_fits_a_screen_and_leads_with_claims() -> None:
+    def wrecked(step: Step) -> Step:
+        worse = slower(3.0, step.line)(step)
+        values = [(f"v{n}", Value("int", n)) for n in range(9)]
+        claim = Claim("y == 2", False, message="no") if step.line == 7 else step.claim
+        return replace(worse, claim=claim, values=values, meters=Meters(5, 5, 5, 5, 5))
+
+    base = with_steps(made(0), lambda s: replace(s, values=[(f"v{n}", Value("int", -1)) for n in range(9)]))
+    text = terminal_of(differ(base, with_steps(made(1), wrecked)))
+    assert len(text.splitlines()) <= 60
+    assert text.index("Claims") < text.index("Values") < text.index("Memory") < text.index("Time, ")
+    assert "more (--all)" in text
+    assert len(terminal_of(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
+
+
+def test_settings_and_versions_come_first() -> None:
+    b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
+    text = terminal_of(differ(made(0), b))
+    assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text.replace("\n", " ")
+
+
+def test_hostile_text_is_shown_as_what_it_is() -> None:
+    nasty = "[bold red]x[/]\x1b[2J\u202e"
+    b = with_steps(made(0), at(6, values=[(nasty, Value("str", nasty))]))
+    text = terminal_of(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
+    assert "[bold red]x[/]" in text and "\x1b" not in text and "\u202e" not in text
+
+
+# --- as Markdown: as long as a comment may be -----------------------------------------------------
+
+
+def test_markdown_fits_a_comment_whatever_differs() -> None:
+    many = {f"x{n}": "y" * 110 for n in range(400)}
+    lecture = "def main():\n" + "".join(f"    {name} = 1  # @inspect {name}\n" for name in many)
+    sides = []
+    for end in ("1", "2"):
+        made = Recording(lecture)
+        main = made.frame("main")
+        for name, text in many.items():
+            made.step(main, f"{name} =", values=[(name, Value("str", text + end))])
+        sides.append(made.trace())
+    text = markdown_of(between(*sides))
+    assert len(text) <= LONGEST + 200
+    assert "385 more, 25 of them here" in text
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_hostile_markdown_stays_text() -> None:
+    text = markdown_of(hostile())
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    assert not re.search(r"(?<!\\)<(?!br>|/?details>|/?summary>)", outside)
+
+
+def test_markdown_tables_have_as_many_cells_as_columns() -> None:
+    found = side_by_side(machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000]))
+    report = report_of(found, "md", csv="compare.csv")
+    text, files = markdown(report), figure_files(report.parts)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+    assert set(widths) == {5, 8}  # three machines and what they are; the machines' own table
+    assert "● **10 µs** (× 0.5)" in text
+    assert set(re.findall(r"\]\((figures/[^)]+)\)", text)) == set(files)
+    assert "figures/" not in markdown(report_of(found, "md"))  # on stdout no files lie beside it
+
+
+# --- as a page: it allows its own style and script, and every link leads somewhere ----------------
+
+
+def beside_gpu() -> Difference:
+    cpu = recorded()
+    return between(cpu, pretend_gpu(cpu))
+
+
+@cache
+def page_of(make: Callable[[], Difference]) -> str:
+    return html_of(make())
+
+
+def tags(page: str) -> list[tuple[str, str | None]]:
+    """Return every attribute of a page, as the standard library's parser reads it."""
+    found: list[tuple[str, str | None]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.extend(attributes)  # type: ignore[method-assign]
+    parser.feed(page)
+    return found
+
+
+def test_edited_lines_stand_side_by_side() -> None:
+    page = html_of(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
+    lines = re.findall(r'class="l (minus|plus)">.*?<code>(.*?)</code>', page)
+    assert [(mark, re.sub("<[^>]+>", "", code)) for mark, code in lines] == [
+        ("minus", "total = 7"),
+        ("plus", "total = 8"),
+    ]
+
+
+@pytest.mark.parametrize("make", [planted, hostile])
+def test_a_page_allows_its_own_style_and_script_and_nothing_else(make: Callable[[], Difference]) -> None:
+    page = page_of(make)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    for tag, rule in (("script", "script-src"), ("style", "style-src")):
+        [inner] = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        allowed = re.search(rf"{rule} ([^;]+)", policy[1].replace("&#39;", "'"))
+        assert allowed is not None and allowed[1] == f"'sha256-{digest}'"
+    attributes = tags(page)
+    assert not [name for name, _ in attributes if name.startswith("on") or name == "style"]
+    links = [value or "" for name, value in attributes if name in ("href", "src", "action")]
+    assert all(link.startswith("#") or link.startswith("data:image/svg+xml,") for link in links)
+
+
+@pytest.mark.parametrize("make", [planted, beside_gpu])
+def test_every_link_of_a_page_leads_somewhere(make: Callable[[], Difference]) -> None:
+    page = page_of(make)
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_hostile_traces_give_pages_in_which_nothing_runs() -> None:
+    hostile = hostile_trace()
+    other = replace(hostile, machine=replace(hostile.machine, slug='" onload="window.pwned=1'))
+    found = side_by_side(hostile, other)
+    page = html(report_of(found, "html"))
+    assert re.findall(r"<script\b", page) == ["<script"]
+    names: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: names.extend(n for n, _ in attributes)  # type: ignore[method-assign]
+    parser.feed(page)
+    assert not [name for name in names if name.startswith("on") or name == "style"]
+    text = markdown(report_of(found, "md"))
+    assert not re.search(r"(?<!\\)<(?!br>|/?details>|/?summary>)", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
+    Console(file=io.StringIO(), width=100).print(terminal(report_of(found, "terminal", everything=True)))

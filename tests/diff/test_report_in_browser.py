@@ -18,7 +18,7 @@ from trace_tools.diff.difference import Side
 from trace_tools.diff.report import difference_report
 from trace_tools.diff.report.comparison_report import report_of
 from trace_tools.diff.report.folder import write_reports
-from trace_tools.diff.report.html import html
+from trace_tools.diff.report.report import html
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Machine
 

@@ -1,4 +1,4 @@
-"""Two values: the same, rounding, random, varying or changed; torch.testing is the oracle."""
+"""Two values: the same, rounding, random, varying or changed; torch.testing is the oracle, also of tolerances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.diff.planted import at, differ, made, tensor, with_steps
-from trace_tools.diff.judge.values import CLOCK, Context, judge
+from trace_tools.diff.judge.between import Choices
+from trace_tools.diff.judge.values import CLOCK, LEAST_TOLERANCES, Context, Tolerances, judge
 from trace_tools.diff.report.entries import entries
+from trace_tools.errors import UsageError
 from trace_tools.trace.model import Statistics, Trace, Value
 
 
@@ -176,3 +178,27 @@ def test_the_labels_of_rows_are_part_of_a_series() -> None:
     assert verdict(series("a", "b"), replace(series(), labels=None)) == "changed"
     older = replace(series(), labels=None, note="without its index")
     assert verdict(older, series("a", "b")) == "same"
+
+
+# --- tolerances -----------------------------------------------------------------------------------
+
+
+def test_a_wider_tolerance_makes_a_change_rounding() -> None:
+    b = with_steps(made(0), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 4.01]))]))
+    assert differ(made(0), b).matters
+    wide = differ(made(0), b, Choices(tolerances=Tolerances.parse(["float32=0.01"])))
+    assert [f.verdict for _, f in wide.findings("values")] == ["rounding"]
+    assert ("float32", 0.01) in [(t.dtype, t.relative) for t in wide.tolerances]
+
+
+def test_the_floor_is_that_of_torch_testing() -> None:
+    from torch.testing._comparison import _DTYPE_PRECISIONS
+
+    table = {str(dtype).removeprefix("torch."): precision for dtype, precision in _DTYPE_PRECISIONS.items()}
+    assert dict(LEAST_TOLERANCES) == table
+
+
+@pytest.mark.parametrize("text", ["", "x", "int64=0.1", "-1", "nan", "float32=2"])
+def test_a_tolerance_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--tolerance .*expected"):
+        Tolerances.parse([text])

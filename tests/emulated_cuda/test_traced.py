@@ -15,7 +15,7 @@ import torch
 
 from tests.emulated_cuda.build import HERE, ROOT, environment
 from tests.emulated_cuda.profiles import PROFILES
-from trace_tools.analysis.invariants import violations
+from trace_tools.analysis.outcome import violations
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.util.formats import quantity

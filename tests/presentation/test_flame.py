@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.presentation.reading import read, words
-from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.analysis.rates import StatementTime
 from trace_tools.presentation.charts.flame import flame
 
 

@@ -1,16 +1,35 @@
-"""Summarise a run in a few lines for the terminal: activity, errors, time spent, and noise."""
+"""Summarise how a run went: activity, errors, time spent, noise, impossible figures, and load by other processes.
+
+    >>> violations(trace)
+    ['2 annotated steps ended with less allocated than their tensors hold: most at line 40, 1 MiB and 4 MiB']
+    >>> load_text(Process("pass 1", "complete", other_cores=0.97))
+    'other processes used 0.97 cores'
+    >>> load_average_of(trace.run)  # a load average of 2.2 on 2 cores
+    1.1
+
+Violations do not end a run: the records are kept, and the reader knows which figures not to believe. On a CPU only
+rates are checked. The warm process itself notes in `Process.notes` whether it returned the memory that it took.
+
+Load makes a run longer, never shorter. The CPU time of other processes shows how much else ran at the same time. If the
+system does not report it, and in traces older than that record, the load average is used instead. It lags by a minute,
+and it counts the lecture's own threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+from trace_tools.analysis.rates import rates_of, timing_of
 from trace_tools.analysis.summaries import claim_summary
-from trace_tools.machines.loads import loads_text
+from trace_tools.machines.accelerators import FLOOR_NS
+from trace_tools.machines.host import LOADED_CORES
+from trace_tools.machines.peaks import peak_of
 from trace_tools.source.statements import parse_source, sections
 from trace_tools.trace.identities import METERING, PASS, PERTURBED, ProcessId
-from trace_tools.trace.model import Step, Trace
+from trace_tools.trace.model import Machine, Process, Run, Step, Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
@@ -131,3 +150,145 @@ def quiet(trace: Trace) -> str | None:
         f"{', '.join(causes)}: {differ}. Stop other programs and trace again, or use more --passes; "
         "`trace-tools bench` can compare two versions on a busy machine"
     )
+
+
+# --- impossible figures ---------------------------------------------------------------------------
+
+
+CLOCKS = 1.02  # the device's clock over the host's
+OVER_ROOF = 1.05  # limit of a rate over its peak, and of a measured peak over the datasheet's
+# A datasheet states its peak at one clock. Gaming cards exceed that clock while they are cool. A slice of a card
+# exceeds it if the power limit of the whole card keeps the clock down.
+OVER_CLOCKED, CLOCKED_HIGHER = 1.25, ("GeForce", "TITAN", " MIG ")
+
+Violation = tuple[float, Step, str]  # how far it is off, where, and in words
+
+
+def violations(trace: Trace) -> list[str]:
+    """Return a line for each kind of violation, with the step that is furthest off."""
+    steps = [step for step in trace.steps if isinstance(step, Step)]
+    promised = {peak.name: peak.per_second for peak in trace.machine.peaks if not peak.measured and peak.per_second}
+    lines = []
+    for peak in trace.machine.peaks:
+        sheet, most = promised.get(peak.name), _most_over_datasheet(trace.machine)
+        if peak.measured and peak.per_second and sheet and peak.per_second > most * sheet:
+            lines.append(f"the measured {peak.name} peak is {peak.per_second / sheet:.2f} times the datasheet's")
+    of_devices = (
+        (_longer_than_the_host, "took longer on the device than on the host, which waited for it"),
+        (_less_than_is_alive, "ended with less allocated than their tensors hold"),
+    )
+    for check, what in (
+        *(of_devices if trace.machine.device != "cpu" else ()),
+        (_above_the_roof, "had a rate that is too high"),
+    ):
+        rows = [it for step in steps for it in check(step, trace.machine)]
+        if rows:
+            _, step, words = max(rows, key=lambda it: it[0])
+            lines.append(f"{formats.plural(len(rows), 'annotated step')} {what}: most at line {step.line}, {words}")
+    return lines
+
+
+def _most_over_datasheet(machine: Machine) -> float:
+    return OVER_CLOCKED if any(word in machine.name for word in CLOCKED_HIGHER) else OVER_ROOF
+
+
+def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Violation]:
+    """The host's time of an annotated step includes the wait for the device."""
+    for device, host in zip(step.device_ns or (), step.host_ns or (), strict=False):
+        if device > CLOCKS * host + FLOOR_NS:
+            yield device / max(host, 1), step, f"{formats.duration(device)} and {formats.duration(host)}"
+            return
+
+
+def _less_than_is_alive(step: Step, machine: Machine) -> Iterator[Violation]:
+    """Every tensor's storage is the allocator's, and it rounds up."""
+    alive = step.meters.live_bytes if step.meters is not None else None
+    if alive is not None and step.allocated_bytes is not None and step.allocated_bytes < alive:
+        words = f"{formats.quantity(step.allocated_bytes, 'B', 3)} and {formats.quantity(alive, 'B', 3)}"
+        yield alive - step.allocated_bytes, step, words
+
+
+def _above_the_roof(step: Step, machine: Machine) -> Iterator[Violation]:
+    """Check FLOP rates only, because bytes in a cache may move faster than memory allows."""
+    timing = timing_of(step, machine)
+    for rate in rates_of(step, timing, machine):
+        peak = peak_of(machine, rate.peak) if rate.peak is not None else None
+        most = OVER_ROOF if peak is None or peak.measured else _most_over_datasheet(machine)
+        if rate.name == "FLOP/s" and rate.share is not None and rate.share > most:
+            yield rate.share, step, f"{formats.percent(rate.share)} of the {rate.peak} peak, {rate.above}"
+            return
+
+
+# --- load by other processes ----------------------------------------------------------------------
+
+
+_NOTED = re.compile(r"load average (\d+\.\d+) on ([1-9]\d*) cores")  # as written by `machines.host`
+
+
+def timed(run: Run) -> list[Process]:
+    """Return the processes that have times in the trace."""
+    return [process for process in run.processes if process.id.kind == PASS]
+
+
+def is_loaded(process: Process) -> bool:
+    """Return whether other processes used so much of the machine that they may have slowed this one."""
+    if process.other_cores is not None:
+        return process.other_cores >= LOADED_CORES
+    return _noted(process) is not None
+
+
+def load_text(process: Process) -> str | None:
+    """Describe the load during a process; None without load."""
+    if not is_loaded(process):
+        return None
+    if process.other_cores is not None:
+        return f"other processes used {formats.number(process.other_cores, 2)} cores"
+    noted = _noted(process)
+    return noted and noted[0]
+
+
+def loads_text(run: Run) -> str | None:
+    """Describe the load of all timed processes in one line, the heaviest first; None without load."""
+    loaded = [process for process in timed(run) if is_loaded(process)]
+    if not loaded:
+        return None
+    heaviest = max(loaded, key=lambda process: (process.other_cores or 0.0, _average(process)))
+    more = len(loaded) - 1
+    others = f" and there was load in {more} more pass{'es' * (more > 1)}" if more else ""
+    return f"{load_text(heaviest)} in {heaviest.name}{others}"
+
+
+def is_run_loaded(run: Run) -> bool:
+    """Return whether at least half of the timed processes ran under load."""
+    processes = timed(run)
+    return bool(processes) and 2 * sum(map(is_loaded, processes)) >= len(processes)
+
+
+def load_average_of(run: Run) -> float:
+    """Return the median over timed processes of the load average per core, counting processes without load as 0.
+
+    The median, because a load average lags: the first process may still report earlier programs.
+    """
+    return median([_average(process) if is_loaded(process) else 0.0 for process in timed(run)] or [0.0])
+
+
+def loaded_passes(run: Run, count: int) -> list[bool]:
+    """Return for each of `count` durations, one per pass, whether it was measured under load.
+
+    If some pass has no duration, the durations can't be assigned to passes; then all count as loaded if any pass was.
+    """
+    loaded = {process.id.pass_ for process in timed(run) if is_loaded(process)}
+    if count != run.passes:
+        return [bool(loaded)] * count
+    return [number in loaded for number in range(1, count + 1)]
+
+
+def _noted(process: Process) -> re.Match[str] | None:
+    """Return the match for the largest load average in the notes."""
+    noted = [match for note in process.notes or () if (match := _NOTED.match(note))]
+    return max(noted, key=lambda match: float(match[1]), default=None)
+
+
+def _average(process: Process) -> float:
+    noted = _noted(process)
+    return float(noted[1]) / int(noted[2]) if noted else 0.0

@@ -69,8 +69,7 @@ def bench(ctx: click.Context, /, a: str, b: str, options: TraceOptions, **given:
       trace-tools bench origin/main:talk.py talk.py --fail-on time --format md -o report.md
     """
     from trace_tools.analysis.outcome import problems
-    from trace_tools.bench.report import plain_rounds, summary
-    from trace_tools.bench.rounds import BenchRequest, run_rounds
+    from trace_tools.bench.rounds import BenchRequest, plain_rounds, run_rounds, summary
 
     fail_on = read_aspects(given["fail_on"], "--fail-on")
     with ExitStack() as stack:

@@ -54,9 +54,7 @@ def compare(
     from trace_tools.diff.difference import Side
     from trace_tools.diff.report.comparison_report import csv_text, report_of
     from trace_tools.diff.report.folder import write_reports
-    from trace_tools.diff.report.html import html
-    from trace_tools.diff.report.markdown import markdown
-    from trace_tools.diff.report.terminal import terminal
+    from trace_tools.diff.report.report import html, markdown, terminal
     from trace_tools.trace.trace_file import load
 
     ceilings = [ceiling_named(name) for name in dict.fromkeys(floors)]

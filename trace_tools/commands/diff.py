@@ -17,7 +17,7 @@ from typing import Any
 import click
 from rich.console import Console, RenderableType
 
-from trace_tools.commands.traces import path_of, what_is_there
+from trace_tools.commands.traces import open_side, path_of, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
 from trace_tools.trace.ranks import divided
@@ -94,8 +94,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
 
 def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
     from trace_tools.diff.judge.between import Choices, difference_between
-    from trace_tools.diff.judge.tolerance import Tolerances
-    from trace_tools.diff.revisions import open_side
+    from trace_tools.diff.judge.values import Tolerances
 
     ignored = _split(options["ignore"])
     only = read_aspects(options["only"], "--only") or frozenset(ASPECTS)
@@ -175,10 +174,7 @@ def write_report(
     """Write the report to a file or to stdout, `before` in front of it; JSON has `more` fields instead."""
     from trace_tools.diff.report.difference_json import difference_json
     from trace_tools.diff.report.difference_report import report_of
-    from trace_tools.diff.report.html import html
-    from trace_tools.diff.report.markdown import markdown
-    from trace_tools.diff.report.report import Phrase
-    from trace_tools.diff.report.terminal import terminal
+    from trace_tools.diff.report.report import Phrase, html, markdown, terminal
 
     if style == "json":
         text = difference_json(difference, **more)

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trace_tools.analysis.invariants import violations
-from trace_tools.analysis.outcome import activity, problems, quiet, what_was_kept, where_time_went, worth_telling
+from trace_tools.analysis.outcome import (
+    activity,
+    problems,
+    quiet,
+    violations,
+    what_was_kept,
+    where_time_went,
+    worth_telling,
+)
 from trace_tools.commands.check import all_mistakes
 from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first

@@ -17,8 +17,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trace_tools.analysis.distances import Distance, distances
-from trace_tools.analysis.estimates import Estimator, estimator_of
+from trace_tools.analysis.distances import Distance, Estimator, distances, estimator_of
 from trace_tools.analysis.floors import (
     NO_WORK,
     Ceiling,
@@ -40,7 +39,7 @@ from trace_tools.analysis.rates import (
     why_no_rate,
 )
 from trace_tools.diff.align.align import Aligned, align_all
-from trace_tools.diff.align.functions import translated
+from trace_tools.diff.align.code import translated
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import LectureError, UsageError

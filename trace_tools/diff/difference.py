@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from trace_tools.analysis.rates import Clock
-from trace_tools.diff.align.functions import FunctionMatch, Matching
+from trace_tools.diff.align.code import FunctionMatch, Matching
 from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
 from trace_tools.trace.tree import Tree
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.distances import Distance
-from trace_tools.analysis.rates import Rate, Timing, rates_of, timing_of, why_no_rate
-from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.source.claim_kinds import Kind
 from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 from trace_tools.trace.ranks import in_words
@@ -406,7 +405,7 @@ class Document(WithClaims):
     notices: tuple[Notice, ...]  # of every page
     left_out: tuple[str, ...] = ()  # of the trace, anywhere
     claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
-    violations: tuple[str, ...] = ()  # contradictions in it: `invariants`
+    violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     sharing: str | None = None  # which ranks computed on the same GPU, and how to change that
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
     distances: tuple[Distance, ...] = ()  # from the measured roof

@@ -18,8 +18,8 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from trace_tools.analysis.floors import NO_WORK
+from trace_tools.analysis.outcome import load_text
 from trace_tools.analysis.summaries import claim_summary, tells_nothing_new
-from trace_tools.machines.loads import load_text
 from trace_tools.machines.peaks import leading_peak, peak_of, ridge
 from trace_tools.pages.document import (
     Block,

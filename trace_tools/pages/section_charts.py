@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools.analysis.distances import verdict
-from trace_tools.analysis.rates import WORTH_SAYING_NS
-from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
 from trace_tools.pages.document import Block, Document, Execution, Section, Stop, brief_code, rows_shown, salient
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distances import distance

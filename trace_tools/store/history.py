@@ -23,8 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from trace_tools.diff.report.html import html
-from trace_tools.diff.report.report import Chart, Content, Grid, Part, Phrase, Report
+from trace_tools.diff.report.report import Chart, Content, Grid, Part, Phrase, Report, html
 from trace_tools.errors import UsageError, not_installed
 from trace_tools.presentation.charts.plot import SERIES, plot
 from trace_tools.store.store import Store

@@ -20,8 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from trace_tools.analysis.rates import timing_of
-from trace_tools.diff.align.code import codes_of
-from trace_tools.diff.align.functions import Place, match_code
+from trace_tools.diff.align.code import Place, codes_of, match_code
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Trace

@@ -18,8 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trace_tools.diff.align.code import codes_of
-from trace_tools.diff.align.functions import SAME, Matching, match_code
+from trace_tools.diff.align.code import SAME, Matching, codes_of, match_code
 from trace_tools.diff.difference import FramePair, StepPair
 from trace_tools.trace.keys import TOP, CallCounter, StepKey
 from trace_tools.trace.model import Frame, Step

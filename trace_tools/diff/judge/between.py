@@ -32,14 +32,12 @@ from trace_tools.diff.difference import (
     TimeStatistics,
     Verdict,
 )
-from trace_tools.diff.judge.causes import with_causes
+from trace_tools.diff.judge.causes import with_causes, with_origins, with_settings
 from trace_tools.diff.judge.findings import StepJudge, absence
 from trace_tools.diff.judge.nondeterminism import excuses
-from trace_tools.diff.judge.origins import with_origins, with_settings
 from trace_tools.diff.judge.settings import is_same_machine, notes_of, settings_of
 from trace_tools.diff.judge.times import judge_times
-from trace_tools.diff.judge.tolerance import Tolerances
-from trace_tools.diff.judge.values import Context
+from trace_tools.diff.judge.values import Context, Tolerances
 from trace_tools.diff.wording import subject_text
 from trace_tools.errors import UsageError
 from trace_tools.util.interpreter import collector_paused

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from trace_tools.analysis.outcome import load_text
 from trace_tools.diff.difference import SettingChange, Side
-from trace_tools.machines.loads import load_text
 from trace_tools.machines.peaks import peak_of
 from trace_tools.trace.model import Machine, Trace
 from trace_tools.util import formats

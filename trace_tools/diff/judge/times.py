@@ -12,6 +12,30 @@ compared separately. Between two machines, each execution has its own ratio and 
 
 The three stages are `durations`, which collects the times of both sides with the reason if they cannot be judged,
 `by_statement`, which groups executions, and a test that finds the statements that differ. `bench` shares the first two.
+
+A longer time on one side may be no difference, because a side's own runs show both durations:
+
+    slow = SideDurations(warm=[2.67, 2.64, 2.37], cold=[2.16, 2.14, -0.24], loaded=[False] * 3)  # log(milliseconds)
+    fast = SideDurations(warm=[-0.46, -0.51, -0.46], cold=[-0.51, -0.49, 2.20], loaded=[False] * 3)
+    why_two_modes(slow, fast, 0.15)     # FIRST_RUN: 0.79 ms in one of the first runs
+
+A test of warm runs uses half of the observations. A matrix product on two threads takes 20 times as long if its second
+thread must be woken. On a busy machine that may happen in all warm runs of one trace and in no warm run of another. The
+warm runs of three processes then agree, and the test takes a mode for a difference. Three observations reveal a mode:
+
+1. Load makes a run longer, never shorter, so a pass under load gives an upper bound. The slower side must be as slow
+   without load, in at least half of its passes.
+2. A first run has at least as much to do as a warm run. If the slower side's code were slower, its first runs would be
+   slower as well. A first run of the slower side that was as fast as the faster side's warm runs shows that its code is
+   not slower. If the faster side's first runs are quicker than its own warm runs, that difference is subtracted.
+3. First runs may be slow for their own reasons: they touch files and memory for the first time and load kernels. Every
+   process pays for that. So a slow first run of the faster side excuses a difference only if another first run was as
+   fast as the warm runs, if it falls among the slower side's own durations, and if the sides differ by a factor of 2
+   or more, because smaller factors are within the noise of first runs.
+
+An observation is in the other mode if it is nearer to that mode, and at least three standard deviations from its own
+side's mode. If a side has more than four first runs, a quarter of them must be in the other mode. `tests/README.md`
+gives the cost in power.
 """
 
 from __future__ import annotations
@@ -25,6 +49,7 @@ from typing import Any
 
 import numpy as np
 
+from trace_tools.analysis.outcome import is_run_loaded, load_average_of, loaded_passes
 from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, Timing, call_ns, rates_of, timing_of
 from trace_tools.diff.difference import (
     LAUNCH_TIME,
@@ -38,8 +63,6 @@ from trace_tools.diff.difference import (
     Verdict,
 )
 from trace_tools.diff.judge import statistics
-from trace_tools.diff.judge.two_modes import FIRST_RUN, LOAD, OTHER_FIRST_RUN, SideDurations, why_two_modes
-from trace_tools.machines.loads import is_run_loaded, load_average_of, loaded_passes
 from trace_tools.source.vocabularies import narrating_in
 from trace_tools.trace.model import Machine, Step
 
@@ -59,6 +82,9 @@ NARRATES = "narrative calls, which are not the lecture's work"
 HARNESS = "its own time is that of all the calls that `measure` or `count` made"
 UNLIKE = "the two sides made different numbers of measurements"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
+LOAD = "two modes: the slower side shared the machine with other processes and is faster without them"
+FIRST_RUN = "two modes: some first runs of the slower side were as fast as the other side"
+OTHER_FIRST_RUN = "two modes: some first runs of the faster side were as slow as the other side, and some were not"
 TWO_MODES = (LOAD, FIRST_RUN, OTHER_FIRST_RUN)
 # If no time was judged, the first of these reasons that occurred leads the report.
 GRAVEST = (LOADED, FEW, *TWO_MODES, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, SHORT, NARRATES)
@@ -390,3 +416,53 @@ def _most_drift(difference: Difference) -> float:
 
 
 # --- two machines ---------------------------------------------------------------------------------
+
+
+# --- two modes ------------------------------------------------------------------------------------
+
+
+APART = 3.0  # least distance of two modes, in standard deviations
+OFTEN = 0.25  # least share of a side's first runs in the other mode, because some of many are there by chance
+NORMAL = 1.4826  # standard deviation ÷ median absolute deviation of normally distributed numbers
+FIRST_RUNS_VARY = math.log(2.0)  # between processes, in 1 statement of 20 of the lecture on a quiet machine
+
+
+@dataclass(frozen=True, slots=True)
+class SideDurations:
+    """The durations of a statement on one side: logarithms, one per process."""
+
+    warm: Sequence[float]
+    cold: Sequence[float]  # of the first runs; empty if these cannot be compared
+    loaded: Sequence[bool]  # whether other processes used the machine, by process
+
+
+def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> str | None:
+    """Return why a difference between warm runs may be a difference between modes; None if there is no sign of it.
+
+    `spread` is the standard deviation of a logarithm between processes.
+    """
+    high, low = samples.fmean(slow.warm), samples.fmean(fast.warm)
+    # the standard deviation of most first runs around their side's median, ignoring outliers
+    apart = [abs(log - samples.median(side)) for side in (slow.cold, fast.cold) for log in side]
+    first_runs = max(spread, NORMAL * samples.median(apart)) if apart else spread
+
+    def is_slow(log: float, spread: float) -> bool:
+        """Return whether an observation belongs to the slower side's duration rather than to the faster side's."""
+        return log - low >= max((high - low) / 2, APART * spread)
+
+    def is_fast(log: float, spread: float) -> bool:
+        return high - log >= max((high - low) / 2, APART * spread)
+
+    without_load = [log for log, loaded in zip(slow.warm, slow.loaded, strict=True) if not loaded]
+    if any(slow.loaded) and (2 * len(without_load) < len(slow.warm) or is_fast(samples.median(without_load), spread)):
+        return LOAD
+    if not slow.cold or not fast.cold:
+        return None
+    quicker = min(0.0, samples.median(fast.cold) - low)
+    as_fast = [log for log in slow.cold if is_fast(log - quicker, first_runs)]
+    if len(as_fast) >= OFTEN * len(slow.cold):
+        return FIRST_RUN
+    own = [log for log in (*slow.warm, *slow.cold) if is_slow(log, first_runs)] if high - low >= FIRST_RUNS_VARY else []
+    as_slow = [log for log in fast.cold if own and min(own) <= log <= max(own)]
+    not_always = any(is_fast(log, first_runs) for log in fast.cold)
+    return OTHER_FIRST_RUN if not_always and len(as_slow) >= OFTEN * len(fast.cold) else None

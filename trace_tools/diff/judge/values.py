@@ -1,28 +1,97 @@
 """Judge whether two recorded values are the same, equal except for rounding, random, varying, or changed.
 
-    judge(Value("int", 48), Value("int", 96), context)  # Judgement("changed", "48 → 96", size=1.0)
+    tolerances = Tolerances.parse(["bfloat16=0.05"])
+    tolerances.of("float32")                            # Tolerance("float32", 1.3e-06, 1e-05)
+    judge(Value("int", 48), Value("int", 96), Context(tolerances))  # Judgement("changed", "48 → 96", size=1.0)
 
 Types, dtypes, shapes, strides, integers and text are compared exactly, floating-point numbers within their dtype's
 tolerance. Elements that depend on a device's random generator are never reported as changed. Values that vary between
 the passes of one trace, or depend on a clock, are never reported as different.
+
+The minimum tolerances are the table of `torch.testing.assert_close` (torch 2.13, `torch/testing/_comparison.py`),
+without importing torch; a wider relative tolerance can be set.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import starmap
+from types import MappingProxyType
 
 from trace_tools.analysis.summaries import NOT_KEPT, element, summary
-from trace_tools.diff.difference import Verdict
-from trace_tools.diff.judge.tolerance import Tolerances
+from trace_tools.diff.difference import Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
+from trace_tools.errors import UsageError
 from trace_tools.trace.model import Element, Statistics, Tensor, Value
 from trace_tools.trace.structure import to_plain
 from trace_tools.util import formats
+
+LEAST_TOLERANCES: Mapping[str, tuple[float, float]] = MappingProxyType(  # dtype → (relative, absolute)
+    {
+        "float16": (1e-3, 1e-5),
+        "bfloat16": (1.6e-2, 1e-5),
+        "float32": (1.3e-6, 1e-5),
+        "float64": (1e-7, 1e-7),
+        "complex32": (1e-3, 1e-5),
+        "complex64": (1.3e-6, 1e-5),
+        "complex128": (1e-7, 1e-7),
+        "quint8": (1.3e-6, 1e-5),
+        "quint2x4": (1.3e-6, 1e-5),
+        "quint4x2": (1.3e-6, 1e-5),
+        "qint8": (1.3e-6, 1e-5),
+        "qint32": (1.3e-6, 1e-5),
+    }
+)
+INEXACT = ("float", "bfloat", "complex", "q")  # prefixes of the dtypes that a tolerance can apply to
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """The minimum tolerances and wider relative ones by dtype; "" applies to every inexact dtype."""
+
+    wider: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> Tolerances:
+        """Parse `1e-3` (for every floating dtype) and `bfloat16=0.05`. Raises UsageError for anything else."""
+        wider = {}
+        for text in texts:
+            dtype, _, number = text.rpartition("=")
+            try:
+                relative = float(number)
+            except ValueError:
+                relative = math.nan
+            if not 0 <= relative < 1 or (dtype and not dtype.startswith(INEXACT)):
+                raise UsageError(f"--tolerance {text[:60]}: expected 0 ≤ number < 1, as in 1e-3 or bfloat16=0.05")
+            wider[dtype] = relative
+        return cls(wider)
+
+    def of(self, dtype: str) -> Tolerance:
+        """Return the tolerance of a dtype; zero for dtypes without rounding."""
+        relative, absolute = LEAST_TOLERANCES.get(dtype, (0.0, 0.0))
+        if dtype.startswith(INEXACT):
+            relative = max(relative, self.wider.get(dtype, self.wider.get("", 0.0)))
+        return Tolerance(dtype, relative, absolute)
+
+    def close(self, a: float, b: float, dtype: str) -> bool:
+        """Return whether b equals a within tolerance; nan equals nan, and an infinity only itself."""
+        if a == b or (a != a and b != b):
+            return True
+        tolerance = self.of(dtype)
+        try:
+            if not (math.isfinite(a) and math.isfinite(b)):
+                return False
+            return abs(b - a) <= tolerance.absolute + tolerance.relative * abs(a)
+        except OverflowError:  # an integer beyond the range of floats
+            return False
+
+
+# --- the judgement --------------------------------------------------------------------------------
+
 
 SHOWN = 80  # characters of a side in a detail
 CLOCK = "it depends on a clock: it changed when clocks were scaled"

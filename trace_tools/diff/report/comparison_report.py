@@ -13,7 +13,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from trace_tools.analysis.estimates import Estimator
+from trace_tools.analysis.distances import Estimator
 from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
 from trace_tools.diff.report.listing import titles_of

@@ -14,9 +14,7 @@ from trace_tools.diff.compare import Comparison
 from trace_tools.diff.judge.between import Choices, difference_between
 from trace_tools.diff.report import comparison_report, difference_report
 from trace_tools.diff.report.comparison_report import csv_text
-from trace_tools.diff.report.html import html
-from trace_tools.diff.report.markdown import figure_files, markdown
-from trace_tools.diff.report.report import Phrase
+from trace_tools.diff.report.report import Phrase, figure_files, html, markdown
 from trace_tools.util.files import update_folder
 from trace_tools.util.interpreter import collector_paused
 

@@ -1,21 +1,42 @@
-"""Represent a report as a small tree: built once from a difference or a comparison, and written by each format.
+r"""Represent a report as a small tree, built once from a difference or a comparison, and write it in each format.
 
-    Report("PyTorch", ": 2 machines side by side", (
+    report = Report("PyTorch", ": 2 machines side by side", (
         Phrase("3 annotated steps matched on all 2 machines."),
         Part("Time", (Phrase("Median over the passes, warm."), Grid("side", ("", "cpu", "gpu"), …)), anchor="time_s"),
     ))
+    Console().print(terminal(report))                       # in colour if supported
+    markdown(report)                                        # "# PyTorch: 2 machines side by side\n\n3 annotated …"
+    markdown(report, comment=True)                          # within the length limit of a comment on a pull request
+    figure_files(report.parts)                              # {"figures/roofs.svg": …}: the files that Markdown shows
+    html(report, home="../index.html", pages="../cpu/")     # "<!doctype html>…", self-contained
 
-`difference_report` and `comparison_report` choose words, order and amount for a format; `terminal`, `markdown` and
-`html` write all parts that they can show (not figures or a listing on a terminal).
+`difference_report` and `comparison_report` choose words, order and amount for a format; the writers write all parts
+that they can show (not figures or a listing on a terminal). In Markdown and HTML, differences that matter are in
+tables, and the rest is folded. A comment on current code hosts is limited to 65,536 characters, so a longer report is
+cut, with a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal, TypeAlias
 
+from jinja2 import Environment
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from trace_tools.diff.difference import ASPECTS
 from trace_tools.diff.report.listing import Listing
+from trace_tools.presentation import page_shell
+from trace_tools.presentation.charts import svg
+from trace_tools.presentation.markdown_text import code_span, escape, inline_markdown, table
+from trace_tools.presentation.page_shell import Assets
+from trace_tools.presentation.payload import packed
+from trace_tools.util import formats
 
 Form = Literal["terminal", "md", "html"]
 Content: TypeAlias = "Phrase | Grid | Chart | Part | Listing"
@@ -79,3 +100,232 @@ class Report:
     title: str  # follows it
     parts: Sequence[Content]
     sides: tuple[str, ...] = ()  # the names of the two traces
+
+
+# --- on a terminal --------------------------------------------------------------------------------
+
+
+STYLES = {
+    "headline bad": "bold red",
+    "headline warn": "bold yellow",
+    "headline ok": "bold green",
+    "note": "yellow",
+    "claim flipped": "bold red",
+    "changed": "yellow",
+    "slower": "red",
+    "faster": "green",
+    "only in A": "magenta",
+    "only in B": "cyan",
+    "edited": "yellow",
+}
+
+
+def terminal(report: Report) -> Group:
+    """Return the report, to be printed at the width of the terminal."""
+    title = [Text(formats.one_line(report.lecture, 100), style="bold")] if report.lecture else []
+    return Group(*title, *_terminal_parts(report.parts))
+
+
+def _terminal_parts(parts: Sequence[Content]) -> Iterator[Text | Table]:
+    for part in parts:
+        if isinstance(part, Part):
+            first, *rest = part.parts
+            if isinstance(first, Grid) and first.kind == "changes":
+                # all on one line: Settings  version: torch 2.12.0 → 2.13.0; machine: threads 2 → 1; 3 more
+                changes = []
+                for what, a, b, *more in first.rows:
+                    left, right = a.text or a.code, b.text or b.code
+                    change = left if left == right else f"{left} → {right}"
+                    named = (f"{m.text} {column}" for m, column in zip(more, first.columns[3:], strict=True) if m.text)
+                    changes.append(" ".join(text for text in (what.text, change, what.soft, *named) if text))
+                listed = "; ".join([*changes, *([first.rest] if first.rest else [])])
+                yield Text.assemble((f"{first.name}  ", "bold"), listed)
+            elif isinstance(first, Phrase):  # the part's meaning is shown next to its title
+                yield Text.assemble((part.title, "bold underline"), (f"  {first.text}", "dim"))
+                yield from _terminal_parts(rest)
+            else:
+                yield Text(part.title, style="bold underline")
+                yield from _terminal_parts(part.parts)
+        elif isinstance(part, Phrase):
+            name = ("Note  ", "bold") if part.style == "note" else ""
+            yield Text.assemble(name, (part.text, STYLES.get(part.style, "")), overflow="fold")
+        elif isinstance(part, Grid):
+            yield from _terminal_grid(part)
+            if part.rest:
+                yield _cut(Text(f"  {part.rest}", style="dim"))
+
+
+def _terminal_grid(grid: Grid) -> Iterator[Text | Table]:
+    if grid.kind == "list":
+        yield from (Text(phrase.text, style="dim") for [phrase] in grid.rows)
+    elif grid.kind == "sides":
+        for [side] in grid.rows:
+            changes = " · ".join(text for text in (side.code, side.soft) if text)
+            yield Text.assemble((f"{side.text}  ", "bold"), changes)
+    elif grid.kind == "leads":
+        for where, what, a, b, how in grid.rows:
+            yield _cut(Text.assemble("  ", (where.text, "bold"), f" {where.soft}  ", (where.code, "dim")))
+            change = "" if a.text == b.text == "–" else f"{a.text} → {b.text}"
+            if change and how.soft.startswith(change):
+                change = ""
+            changes = "; ".join(text for text in (change, how.soft) if text)
+            name, verdict = f"    {what.code} " if what.code else "    ", (how.text, STYLES.get(how.style, ""))
+            yield Text.assemble(name, verdict, f"  {changes}" if changes else "", overflow="fold")
+    elif grid.rows:
+        columns = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for index, column in enumerate(grid.columns):
+            first = index == 0
+            columns.add_column(Text(column), justify="left" if first else "right", overflow="ellipsis", no_wrap=first)
+        for head, *cells in grid.rows:
+            row = [Text.assemble(head.text or head.code, (f"  {head.soft}" if head.soft else "", "dim not bold"))]
+            for cell in cells:
+                best, ratio = ("● ", "green") if cell.style == "best" else ("", ""), (f"  {cell.ratio}", "dim not bold")
+                row.append(Text.assemble(best, cell.text, *([ratio] if cell.ratio else [])))
+                if cell.style == "floor":
+                    row[-1].stylize("dim italic not bold")
+            columns.add_row(*row, style="bold" if head.style == "strong" else None)
+        yield columns
+
+
+def _cut(text: Text) -> Text:
+    """Shorten context to one line; differences are never cut."""
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+# --- as Markdown ----------------------------------------------------------------------------------
+
+
+LONGEST = 60_000  # characters of a comment
+
+
+def markdown(report: Report, *, comment: bool = False) -> str:
+    """Return the report; as a comment, within the length limit and with smaller headings."""
+    level = 3 if comment else 1
+    title = (inline_markdown(report.lecture) if report.lecture else "") + escape(report.title)
+    blocks = [f"{'#' * level} {title}", *_markdown_blocks(report.parts, "#" * (level + 1))]
+    blocks = [block for block in blocks if block]
+    used = 0
+    for count, block in enumerate(blocks if comment else ()):
+        used += len(block) + 2
+        if used > LONGEST:  # parts at the end that do not fit are left out, with a note
+            kept = blocks[:count]
+            folds = sum(block.startswith("<details>") - (block == "</details>") for block in kept)
+            left = f"*{len(blocks) - count} more parts did not fit; see the HTML report.*"
+            blocks = [*kept, *["</details>"] * folds, left]
+            break
+    return "\n\n".join(block.strip("\n") for block in blocks) + "\n"
+
+
+def figure_files(parts: Sequence[Content]) -> dict[str, bytes]:
+    """Return a report's figures by file name."""
+    files: dict[str, bytes] = {}
+    for part in parts:
+        if isinstance(part, Chart):
+            files[f"figures/{part.name}.svg"] = svg.standalone(part.svg).encode("utf-8")
+        elif isinstance(part, Part):
+            files |= figure_files(part.parts)
+    return files
+
+
+def _markdown_blocks(parts: Sequence[Content], marks: str) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, Part) and part.folded:
+            yield f"<details><summary>{escape(part.title)}</summary>"
+            yield from _markdown_blocks(part.parts, marks)
+            yield "</details>"
+        elif isinstance(part, Part):
+            yield f"{marks} {escape(part.title)}"
+            yield from _markdown_blocks(part.parts, marks)
+        elif isinstance(part, Chart):
+            yield f"![{escape(part.title)}](figures/{part.name}.svg)"
+        elif isinstance(part, Phrase):
+            text = _markdown_phrase(part)
+            yield f"> {text}" if part.style == "note" else f"**{text}**" if part.style.startswith("headline") else text
+        elif isinstance(part, Grid) and part.kind == "list":
+            yield "\n".join(f"- {_markdown_phrase(phrase)}" for [phrase] in part.rows)
+        elif isinstance(part, Grid) and part.kind == "sides":
+            yield "\n".join(f"- {s.text}: {code_span(s.code)}, {escape(s.soft)}" for [s] in part.rows)
+        elif isinstance(part, Grid):
+            yield _markdown_table(part, part.rows)
+            if part.folded:
+                yield f"<details><summary>{part.summary}</summary>"
+                yield _markdown_table(part, part.folded)
+                yield "</details>"
+            yield f"*{part.rest}*" if part.rest else ""
+
+
+def _markdown_table(grid: Grid, rows: Sequence[Sequence[Phrase]]) -> str:
+    written = [[_markdown_phrase(cell) for cell in row] for row in rows]
+    if grid.kind == "leads":
+        differs = ["; ".join(text for text in (row[-1].text, row[-1].soft) if text) for row in rows]
+        written = [[*row[:-1], escape(how)] for row, how in zip(written, differs, strict=True)]
+    return table([escape(column) for column in grid.columns], written)
+
+
+def _markdown_phrase(phrase: Phrase) -> str:
+    """Write a phrase; its soft part follows the text or code."""
+    text, code, soft = escape(phrase.text), code_span(phrase.code) if phrase.code else "", escape(phrase.soft)
+    if phrase.link:
+        return f"[{text}]({phrase.link})" + (f": {soft}" if soft else "")
+    if phrase.style == "missing":
+        return text
+    if phrase.style == "best":
+        text = f"● **{text}**"
+    elif phrase.style == "worst":
+        text = f"○ {text}"
+    elif phrase.style == "strong" and text:
+        text = f"**{text}**"
+    if phrase.ratio:
+        return f"{text} ({phrase.ratio})"
+    if text:
+        return " ".join(part for part in (text, soft) if part) + (f"<br>{code}" if code else "")
+    return " ".join(part for part in (f"**{code}**" if phrase.style == "strong" else code, soft) if part)
+
+
+# --- as a page ------------------------------------------------------------------------------------
+
+
+HERE = Path(__file__).parent
+
+
+def html(report: Report, home: str | None = None, pages: str | None = None, *, small: bool = False) -> str:
+    """Return the page, on the same base as the pages (`presentation.page_shell`).
+
+    `home` is the index of the site it belongs to, `pages` the folder of pages that it searches. A `small` page
+    has the lines of the lecture deflated, which its script unpacks.
+    """
+    page = {"home": home or "#text"}
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            assets=_assets(searches=pages is not None),
+            page=page,
+            report=report,
+            aspects=ASPECTS,
+            folder=pages,
+            small=small,
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = page_shell.environment(HERE / "templates", page_shell.HERE / "templates")
+    for kind in (Chart, Listing, Part, Phrase):
+        environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
+    environment.filters |= {"packed": packed, "embedded": svg.embedded}
+    return environment
+
+
+@lru_cache(maxsize=2)
+def _assets(*, searches: bool) -> Assets:
+    """Read the pages' style and script with the reports' own after them."""
+    shared = page_shell.assets("page", *(["search"] if searches else []))
+    own = HERE / "static" / "comparing.css", HERE / "static" / "comparing.js"
+    css, js = (
+        "\n".join((of_pages, path.read_text(encoding="utf-8")))
+        for of_pages, path in zip((shared.css, shared.js), own, strict=True)
+    )
+    return page_shell.allowed(css, js, beside=searches)

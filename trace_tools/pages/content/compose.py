@@ -25,9 +25,9 @@ from itertools import count
 
 from trace_tools.analysis.distances import distances
 from trace_tools.analysis.floors import most_live_bytes, why_no_floors
-from trace_tools.analysis.invariants import violations
+from trace_tools.analysis.outcome import violations
+from trace_tools.analysis.rates import statement_times
 from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, left_out
-from trace_tools.analysis.time_tree import times
 from trace_tools.pages.content.definitions import Definitions
 from trace_tools.pages.content.lecture import Lecture, lecture_of
 from trace_tools.pages.content.passages import as_told, cited, flowing, in_order, targets, with_places
@@ -173,7 +173,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
         claims=claims,
         timing=ran.executions[caller.id].timing if caller is not None else None,
         stepping=stepping(ran, function, anchors),
-        times=times(ran.tree, calls, where, ran.narrating),
+        times=statement_times(ran.tree, calls, where, ran.narrating),
         shared=shared_storages(blocks),
         left_out=tuple(_left_out(ran, function)),
         failure=None if failure is None or failure.caught else failure,

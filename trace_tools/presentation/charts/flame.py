@@ -7,7 +7,7 @@ A block links to its line. Blocks too narrow to see are omitted; their caller sh
 
 from __future__ import annotations
 
-from trace_tools.analysis.time_tree import StatementTime
+from trace_tools.analysis.rates import StatementTime
 from trace_tools.presentation.charts.drawing import Drawing, colour, fitted
 from trace_tools.util import formats
 
