@@ -228,6 +228,11 @@ def test_the_summary_leads_to_places_that_are_there(lecture: ModuleType) -> None
     assert found - there == set()
 
 
+def test_a_rendered_page_has_at_most_200_kilobytes() -> None:
+    pages = LECTURE.with_name("rendered").rglob("*.html")
+    assert {page.name: page.stat().st_size for page in pages if page.stat().st_size > 200_000} == {}
+
+
 def test_the_links_of_the_rendered_summary_lead_somewhere() -> None:
     folder = LECTURE.with_name("rendered") / "cpu"
     links = re.findall(r'href="(\d\d-[^"#]+\.html)#([^"]+)"', (folder / "16-summary.html").read_text(encoding="utf-8"))

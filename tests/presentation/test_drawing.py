@@ -20,7 +20,7 @@ def test_a_text_is_cut_to_its_room() -> None:
 
 
 def test_a_staircase_keeps_its_height_until_the_next_point() -> None:
-    assert steps([(0, 10), (5, 20), (7, 20), (9, 1)], 12) == "M0 10H5V20H9V1H12"
+    assert steps([(0, 10), (5, 20), (7, 20), (9, 1)], 12) == "M0 10h5v10h4v-19H12"
 
 
 def test_marks_differ_in_shape_and_may_have_another_colour() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
@@ -33,6 +33,7 @@ from trace_tools.pages.document import (
     Call,
     CodeLine,
     CodeListing,
+    CodeRow,
     Document,
     MarginNote,
     Narration,
@@ -102,7 +103,7 @@ def _environment() -> Environment:
 
     found = environment(HERE / "templates")
     found.globals["overview"] = overview
-    found.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
+    found.filters |= {"prose": shown, "counted_once": counted_once, "spaced": _spaced, "stretches": stretches}
     found.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
     found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
     found.tests |= {
@@ -256,7 +257,8 @@ class HtmlWriter:
         if not around:
             return None
         blocks = (*document.opening, *document.setup)
-        page = _HtmlPage(document, self._place, None, blocks, shared_storages(around))
+        # most of its lines are definitions of functions, and a page has at most 200 kB
+        page = _HtmlPage(document, self._place, None, blocks, shared_storages(around), drawing=False)
         return self._page("setup.html.j2", page, assets("page", "search"), (), is_setup=True)
 
     def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
@@ -274,6 +276,21 @@ class HtmlWriter:
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
         return SearchIndex(self._document).script() + str(assets("finding").js)
+
+
+def _spaced(rows: Iterable[CodeRow]) -> Iterator[CodeRow]:
+    """Yield rows, with blank lines as parts of the rows above: elements of their own take five times the bytes."""
+    waiting: CodeRow | None = None
+    for row in rows:
+        blank = not (row.beside or row.under or any(line.text.strip() for line in row.lines))
+        if blank and waiting is not None and not waiting.under:
+            waiting = replace(waiting, lines=(*waiting.lines, *row.lines))
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = row
+    if waiting is not None:
+        yield waiting
 
 
 def _explored(section: Section) -> dict[str, Explore]:
@@ -385,6 +402,7 @@ class _HtmlPage:
     blocks: Sequence[Block]
     shared: Sequence[str]
     folds: list[str] | None = None  # of a section's page: the details of its notes, in order (`folded.js`)
+    drawing: bool = True  # the details have figures
 
     @property
     def home(self) -> str:
@@ -464,6 +482,8 @@ class _HtmlPage:
 
     def drawn(self, note: MarginNote) -> Markup:
         """Return the figure in the details of a note: samples, the storage, or a histogram."""
+        if not self.drawing:
+            return Markup("")
         value = note.value
         tensor = value.tensor if value is not None else None
         drawn = samples(note.timing) if note.timing is not None else None

@@ -551,8 +551,8 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
         found.append(("peak", f"{formats.byte_size(meters.peak_bytes)} of tensors"))
     if meters.live_bytes is not None:
         found.append(("live after", f"{formats.byte_size(meters.live_bytes)} of tensors"))
-    for name, count in (meters.operators or [])[:12]:
-        found.append(("operator", f"{formats.one_line(name, 60)} × {count:,}"))
+    if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
+        found.append(("operators", ", ".join(operators)))
     if meters.why:
         name = "not counted" if meters.why == NOT_METERED else "not measured"
         found.append((name, formats.one_line(meters.why, 200)))

@@ -337,12 +337,16 @@ def _time_sentence(difference: Difference) -> str:
 def charts_of(difference: Difference, shown: Collection[int] = ()) -> list[Chart]:
     """Return the figures that have data; they link to the rows that the page shows."""
     a, b = (f"{letter} {side.label}" for letter, side in (("A", difference.a), ("B", difference.b)))
-    pairs = [(row.a, row.b) for row in difference.rows if row.a is not None and row.b is not None]
+    matched = [
+        (formats.one_line(_code(difference, row), 40), row.a, row.b)
+        for row in difference.rows
+        if row.a is not None and row.b is not None and row.step.annotated
+    ]
     roofs = [
-        roof_of(name, machine, (("", measured(step, machine)[RATE.key]) for step in steps if step.annotated))
+        roof_of(name, machine, ((code, measured(step, machine)[RATE.key]) for code, step in steps))
         for name, machine, steps in (
-            (a, difference.a.trace.machine, [step for step, _ in pairs]),
-            (b, difference.b.trace.machine, [step for _, step in pairs]),
+            (a, difference.a.trace.machine, [(code, step) for code, step, _ in matched]),
+            (b, difference.b.trace.machine, [(code, step) for code, _, step in matched]),
         )
     ]
     ratios = f"Times of {b} relative to {a}, with 95% intervals: right of the line is slower"

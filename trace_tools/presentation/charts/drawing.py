@@ -151,13 +151,17 @@ def polyline(points: Sequence[Point]) -> str:
 
 
 def steps(points: Sequence[Point], end: float) -> str:
-    """Return a staircase path: each height until the next point, the last one until x = `end`."""
-    parts = [f"M{_number(points[0][0])} {_number(points[0][1])}"]
-    height = points[0][1]
-    for x, y in points[1:]:
-        if y != height:
-            parts.append(f"H{_number(x)}V{_number(y)}")
-            height = y
+    """Return a staircase path: each height until the next point, the last one until x = `end`.
+
+    A height that is less than half a pixel from the drawn one is left out. Moves are relative, which takes fewer bytes.
+    """
+    x, y = (round(number, 1) for number in points[0])
+    parts = [f"M{_number(x)} {_number(y)}"]
+    for point in points[1:]:
+        across, up = (round(number, 1) for number in point)
+        if abs(up - y) >= 0.5:
+            parts.append(f"h{_number(across - x)}v{_number(up - y)}")
+            x, y = across, up
     return "".join([*parts, f"H{_number(end)}"])
 
 

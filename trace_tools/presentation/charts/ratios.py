@@ -52,7 +52,7 @@ def time_ratios(ratios: Sequence[TimeRatio], prefix: str, labels: tuple[str, str
         first, last = (min(max(end, low), high) for end in item.interval or (item.ratio, item.ratio))
         paint = SOFT if first <= 1 <= last else colour(slower)
         interval = f", interval × {formats.ratio(first)} to × {formats.ratio(last)}" if item.interval else ""
-        with drawing.linked(item.link, item.name):
+        with drawing.linked(item.link, item.name if name != item.name else ""):
             drawing.text((left - 8, y + 4), name, size=TICK, anchor="end")
         with drawing.linked(None, f"× {formats.ratio(item.ratio)}{interval}"):
             drawing.line((across(1), y), (across(item.ratio), y), stroke=paint, width=4, stroke_opacity=0.7)
