@@ -233,6 +233,22 @@ def test_a_rendered_page_has_at_most_200_kilobytes() -> None:
     assert {page.name: page.stat().st_size for page in pages if page.stat().st_size > 200_000} == {}
 
 
+def test_translated_pages_have_the_numbers_and_the_code_of_the_lectures_own() -> None:
+    """Code with all values, times and claims beside it, the cells of tables, and results of questions."""
+    folder = LECTURE.with_name("rendered")
+    number = re.compile(r"[^|A-Za-z\u4e00-\u9fff]*\d(?:e-?\d+)?[^|A-Za-z\u4e00-\u9fff]*")
+    for page in sorted(folder.glob("*_*/*/[0-9]*.md")):
+        own = folder / page.parent.name / page.name
+        both = [path.read_text(encoding="utf-8") for path in (page, own)]
+        code = [re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) for text in both]
+        assert code[0] == code[1], page
+        rows = [[line.split("|") for line in text.splitlines() if line.startswith("|")] for text in both]
+        cells = [[[cell for cell in row if number.fullmatch(cell)] for row in table] for table in rows]
+        assert cells[0] == cells[1], page
+        answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in both]
+        assert answers[0] == answers[1], page
+
+
 def test_the_links_of_the_rendered_summary_lead_somewhere() -> None:
     folder = LECTURE.with_name("rendered") / "cpu"
     links = re.findall(r'href="(\d\d-[^"#]+\.html)#([^"]+)"', (folder / "16-summary.html").read_text(encoding="utf-8"))

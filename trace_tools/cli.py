@@ -24,7 +24,7 @@ from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusa
 
 # In the order of the help: modules of `commands`, each with a command of its name (`import_`, since that is a keyword).
 GROUPS = {
-    "Write": ["new", "check", "serve", "import"],
+    "Write": ["new", "check", "serve", "translate", "import"],
     "Run": ["trace", "fleet", "doctor"],
     "Read": ["render", "export", "site"],
     "Compare": ["diff", "compare", "bench"],

@@ -64,7 +64,7 @@ const plain = term.replaceAll('"', "");
 return plain && { plain, pattern: new RegExp(plain !== term ? escaped(plain) : loosely(plain), "giu") };
 }).filter(Boolean)];
 };
-const LETTER = /[\p{L}\p{N}]/u, WORD = /[\p{L}\p{N}_]/u;
+const LETTER = /(?!\p{Script=Han})[\p{L}\p{N}]/u, WORD = /(?!\p{Script=Han})[\p{L}\p{N}_]/u;
 const quality = (text, { plain, pattern }) => {
 let best = 0;
 for (const found of text.matchAll(pattern)) {

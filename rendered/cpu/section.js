@@ -569,9 +569,7 @@ if (choices.some((choice) => choice.checked)) draw();
 document.querySelector(".seg")?.addEventListener("click", (event) => {
 const machine = event.target.closest("a"), panel = $("panel");
 if (!machine || (panel && !panel.hidden)) return;
-const top = document.querySelector(".bar").getBoundingClientRect().bottom;
-const inSight = (element) => element.getBoundingClientRect().bottom > top && element.checkVisibility();
-const place = scrollY > 40 && [...main.querySelectorAll(".row[id], .prose[id], figure[id], :is(h2, h3, h4)[id]")].find(inSight);
+const place = placeInSight();
 if (place) machine.hash = `#${place.id}`;
 });
 if (typeof DecompressionStream === "undefined") return;

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from trace_tools.errors import UsageError
-from trace_tools.pages.site import REPORTS, site_files, traces_in
+from trace_tools.pages.site import REPORTS, in_languages, site_files, traces_in
 from trace_tools.util.files import MANIFEST, manifest
 
 TRACE = "trace.yaml"
@@ -30,7 +30,11 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     site, compared = traces_in(folder, lecture)
     if not any(not one.partial for one in site):
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
-    made = site_files(site, folder, compared if (folder / REPORTS).is_dir() else ())
+    made: dict[str, dict[str, bytes]] = {}
+    for language, translated in in_languages(site).items():
+        reports = compared if not language and (folder / REPORTS).is_dir() else ()
+        files_of = site_files(translated, folder / language, reports)
+        made |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
     expected = {
         str(PurePath(inner, name)): content
         for inner, files in made.items()

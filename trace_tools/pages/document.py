@@ -197,6 +197,7 @@ class Narration:
     apart: bool = False  # follows a blank line of the source, so it begins a new paragraph
     steps: tuple[int, ...] = ()  # of a passage: the other steps that contributed to it
     cited: tuple[Link, ...] = ()  # of a passage: its references with more than an address
+    own_text: str | None = None  # of a translated question: as the lecture has it
 
 
 def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
@@ -230,7 +231,8 @@ class Call:
     number: int  # among the calls of this function in the section
     total: int
     anchor: str  # if this call is only named: of the function's first shown call, or its full address
-    title: str  # first line of its docstring, else its name
+    title: str  # first line of its docstring, else its name; in the words of the pages
+    own_title: str  # as the lecture has it
     header: CodeRow | None  # its `def` line
     blocks: tuple[Block, ...]
     level: int  # of its heading when it is a part
@@ -395,6 +397,8 @@ class Document(WithClaims):
     """One lecture on one machine."""
 
     title: str
+    own_title: str  # without a translation
+    language: str  # of the pages: "en", "zh_CN"
     run: Run
     machine: Machine
     versions: tuple[tuple[str, str], ...]

@@ -25,9 +25,9 @@ MOST = 12  # most choices, and most slips, that are shown
 _KINDS = {"text": "text", "table": "table", "link": "reference", "note": ""}  # other narratives are figures
 
 
-def as_html(it: Ask, number: int, question: Markup) -> Markup:
+def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None) -> Markup:
     """Return the question with fields for an answer, a hint and the solution; without JavaScript the last two
-    unfold. `number` is its narration's on the page.
+    unfold. `number` is its narration's on the page, `own_text` the question as the lecture has it if it is translated.
     """
     told = it.answer
     choices = Markup("").join(
@@ -47,7 +47,7 @@ def as_html(it: Ask, number: int, question: Markup) -> Markup:
     }
     return Markup('<div class="ask" id="said-{}" data-asked="{}" data-answer=\'{}\'>{}{}{}{}</div>\n').format(
         number,
-        identity(it),
+        identity(own_text or it.text),
         _quoted(
             json.dumps({name: known for name, known in judged.items() if known is not None}, separators=(",", ":"))
         ),
@@ -146,9 +146,9 @@ def _contents(blocks: Sequence[Block]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def identity(it: Ask) -> str:
+def identity(question: str) -> str:
     """Return the key under which a browser remembers a question: the same on every machine, and if numbers vary."""
-    words = "".join(letter for letter in it.text if not letter.isdigit())
+    words = "".join(letter for letter in question if not letter.isdigit())
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 

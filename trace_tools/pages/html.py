@@ -79,11 +79,22 @@ class MachineLink:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageLink:
+    """The same page in a language: its code in HTML, its name in itself, its address."""
+
+    code: str
+    name: str
+    link: str
+    current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """The surroundings of a document's pages in the site."""
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
+    languages: Callable[[str], Sequence[LanguageLink]] = lambda page: ()  # of a page, by its file's name
     columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # of the other machines
     roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
     ranks_note: str = ""  # which ranks have no column
@@ -173,6 +184,7 @@ class HtmlWriter:
                 self._place.picture,
             ),
             notices,
+            f"{section.slug}.html",
             section=section,
             steps=block,
             beside=beside,
@@ -196,6 +208,7 @@ class HtmlWriter:
             _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
             _allowing(assets("page", "overview", "search", "figures", *more), around, self._place.picture),
             overview.document_notices(document),
+            "index.html",
             drawn=index_figures(document, self._place.roofs(None)),
         )
 
@@ -259,16 +272,20 @@ class HtmlWriter:
         blocks = (*document.opening, *document.setup)
         # most of its lines are definitions of functions, and a page has at most 200 kB
         page = _HtmlPage(document, self._place, None, blocks, shared_storages(around), drawing=False)
-        return self._page("setup.html.j2", page, assets("page", "search"), (), is_setup=True)
+        return self._page("setup.html.j2", page, assets("page", "search"), (), "setup.html", is_setup=True)
 
-    def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
+    def _page(
+        self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], file: str = "", **more: Any
+    ) -> str:
         document = self._document
+        more |= _own_words(document)
         found = _environment().get_template(template)
         text = found.render(
             document=document,
             page=page,
             assets=assets,
             notices_shown=(*document.notices, *self._place.notices, *notices),
+            languages=self._place.languages(file) if file else (),
             **more,
         )
         return _brief(text)
@@ -352,6 +369,7 @@ def site_index(
     sections: Sequence[overview.SectionRow],
     searched: tuple[str, str] | None = None,
     more: Sequence[tuple[str, str]] = (),
+    languages: Sequence[LanguageLink] = (),
 ) -> str:
     """Return the first page: the lecture's introduction, its sections on the first machine, and every machine.
 
@@ -375,9 +393,18 @@ def site_index(
         more=more,
         assets=files,
         first=first,
+        languages=languages,
+        **_own_words(first.document if first is not None else None),
         **(_covered(cover, first.document, ALONE) if first is not None and cover is not None else {}),
     )
     return _brief(text)
+
+
+def _own_words(document: Document | None) -> dict[str, str]:
+    """Return the language of a translated page, and the title under which browsers remember what a reader answered."""
+    if document is None or document.language == "en":
+        return {}
+    return {"language": document.language.replace("_", "-"), "own_title": document.own_title}
 
 
 def not_found(home: str) -> str:

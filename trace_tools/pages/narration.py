@@ -119,7 +119,7 @@ def _note_html(it: Note, at: Position) -> Markup:
 
 def _ask_html(it: Ask, at: Position) -> Markup:
     question = Markup('<div class="prose">{}{}</div>').format(_prose(it, at), _others_html(at.said))
-    return exercises.as_html(it, at.said.number, question)
+    return exercises.as_html(it, at.said.number, question, at.said.own_text)
 
 
 def _prose(it: Text | Note | Ask, at: Position) -> Markup:

@@ -133,15 +133,16 @@ def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[s
         children = [child for child in token.children or [] if child.content or child.type != "text"]
         if [child.type for child in children[:3]] == ["strong_open", "text", "strong_close"] and children[3:]:
             label = children[1].content
-            if label[-1] in ".:" and len(label.split()) <= LABEL:
+            if label[-1] in ".:。：" and len(label.split()) <= LABEL:
                 children = children[3:]
                 labelled.append(label)
         formulas.extend(child.content for child in children if child.type.startswith("math"))
         return prose.plain(replace(token, children=[_FORMULA if it.type.startswith("math") else it for it in children]))
 
     paragraph = next(filter(None, (_first_paragraph(text, words) for text in told)), "")
-    ends = "?" if labelled and "?" in paragraph else ".?!"
-    sentence = _in_words(re.split(rf"(?<=[{ends}])\s", paragraph.lstrip(": "), maxsplit=1)[0])
+    is_question = labelled and any(mark in paragraph for mark in "?？")
+    ends, wide = ("?", "？") if is_question else (".?!", "。？！")  # in Chinese no space follows
+    sentence = _in_words(re.split(rf"(?<=[{ends}])\s|(?<=[{wide}])", paragraph.lstrip(": "), maxsplit=1)[0])
     pieces = escaped(sentence).split(_FORMULA.content)
     return pieces[0] + "".join(write(formula) + piece for formula, piece in zip(formulas, pieces[1:], strict=False))
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from itertools import combinations
 from pathlib import Path
+
+from babel import Locale
 
 from trace_tools.diff.difference import Side
 from trace_tools.errors import UsageError
@@ -25,11 +27,12 @@ from trace_tools.pages import html, markdown, overview
 from trace_tools.pages.columns import columns_block
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document, Notice, Section, SourceText
-from trace_tools.pages.html import MachineLink, Surroundings
+from trace_tools.pages.html import LanguageLink, MachineLink, Surroundings
 from trace_tools.pages.machine_columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs, ranks_note
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
 from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
+from trace_tools.source.catalogue import Words, catalogues
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
@@ -57,6 +60,8 @@ class SiteTrace:
     lecture_text: str | None = None  # the current text; None: only the stored text
     lecture_folder: Path | None = None  # folder of its images
     partial: bool = False
+    catalogues: Mapping[str, Path] = field(default_factory=dict)  # translations beside the lecture, by language
+    words: Words | None = None  # the translation of its pages
 
     @property
     def folder(self) -> str:
@@ -66,7 +71,7 @@ class SiteTrace:
     @cached_property
     def document(self) -> Document:
         """The content of its pages."""
-        return make_document(self.trace, self.lecture_text)
+        return make_document(self.trace, self.lecture_text, self.words)
 
 
 Traces = Sequence[SiteTrace]
@@ -151,8 +156,24 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
     TraceFileError for an unreadable trace.
     """
     site, compared = traces_in(out, lecture)
-    render_site(site, out, compared)
+    for language, translated in in_languages(site).items():
+        render_site(translated, out / language if language else out, compared if not language else ())
     return out / "index.html"
+
+
+def in_languages(site: Traces) -> dict[str, list[SiteTrace]]:
+    """Return a site in the lecture's own words, by "", and in each language that has a catalogue, by its folder.
+
+    Raises UsageError, with path and line, for a catalogue that is not valid.
+    """
+    languages = sorted({language for one in site for language in one.catalogues})
+    found = {"": [*site]}
+    for language in languages:
+        read = cache(Words.read)
+        found[language] = [
+            replace(one, words=read(one.catalogues[language])) if language in one.catalogues else one for one in site
+        ]
+    return found
 
 
 def traces_in(out: Path, lecture: Path | None = None) -> tuple[list[SiteTrace], list[Side]]:
@@ -174,7 +195,8 @@ def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None 
         if out is None and path.name != "trace.yaml":
             raise UsageError(f"{path}: expected <machine>/trace.yaml, or -o with a folder for the pages")
     if out is not None:
-        render_site([placed(load(path), path, None, lecture) for path in paths], out)
+        for language, site in in_languages([placed(load(path), path, None, lecture) for path in paths]).items():
+            render_site(site, out / language if language else out)
         yield str(out / "index.html")
         return
     for root in dict.fromkeys(map(site_of, paths)):
@@ -204,7 +226,23 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
     slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
     parents = Path(os.path.abspath(found)).parents
     its_folder = parents[min(len(named.parts), len(parents)) - 1]  # of its file, or of its package
-    return SiteTrace(trace, slug, text, its_folder, is_partial)
+    return SiteTrace(trace, slug, text, its_folder, is_partial, catalogues(found))
+
+
+def language_links(site: Traces, language: str, page: str) -> list[LanguageLink]:
+    """Return the links from a page to itself in all languages of a site; none if there is one language.
+
+    `page` is its address in the site, the same in each language; `language` is its own, "" for the lecture's words.
+    """
+    codes = ["", *sorted({code for one in site for code in one.catalogues})]
+    up = "../" * (page.count("/") + bool(language))
+    links = []
+    for code in codes if len(codes) > 1 else ():
+        locale = Locale.parse(code or "en")
+        name = locale.get_display_name(locale) or code
+        address = f"{up}{code}/{page}" if code else f"{up}{page}"
+        links.append(LanguageLink((code or "en").replace("_", "-"), name.partition(" (")[0], address, code == language))
+    return links
 
 
 def _machine_files(
@@ -216,6 +254,7 @@ def _machine_files(
     its share of the sections, and the first one also writes all other files.
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
+    language = one.words.language if one.words is not None else ""
     notices: list[Notice] = []
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
@@ -234,6 +273,7 @@ def _machine_files(
     place = Surroundings(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
+        languages=lambda page: language_links(site, language, f"{one.folder}/{page}"),
         columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *others)]),
         roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
         ranks_note=ranks_note(one.trace),
@@ -287,7 +327,9 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
     more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
+    words = next((one.words for one in site if one.words is not None), None)
+    links = language_links(site, words.language if words is not None else "", "index.html")
     return {
-        "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
+        "index.html": html.site_index(title, machines, sections, searched, more, links).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }

@@ -35,6 +35,7 @@ _PROSE: Mapping[str, frozenset[int | str | None]] = {
 }
 
 _WORD = re.compile(r"[^\W\d_]{2}")
+_NO_WORDS = re.compile(r"```.*?```|`[^`]+`|\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
 _QUOTE = re.compile(r"([a-zA-Z]*)(\"\"\"|'''|\"|')")
 
 
@@ -64,7 +65,7 @@ class Message:
 
     def worded(self, wording: str) -> Message:
         """Return the message in other words. Raises ValueError for a brace that is not closed."""
-        return replace(self, text=wording, pieces=tuple(_pieces(wording)) if self.is_formatted else (wording,))
+        return replace(self, text=wording, pieces=tuple(pieces_of(wording)) if self.is_formatted else (wording,))
 
 
 def strings_in(node: ast.AST) -> Iterator[String]:
@@ -117,9 +118,10 @@ def prose_in(node: ast.stmt, kind: str) -> Iterator[tuple[int, String]]:
 
 
 def has_words(string: String) -> bool:
-    """Return whether a string itself has two letters in a row, outside its placeholders."""
+    """Return whether a string has two letters in a row, outside of its placeholders, code and formulas."""
     parts = string.values if isinstance(string, ast.JoinedStr) else [string]
-    return any(isinstance(part, ast.Constant) and _WORD.search(str(part.value)) for part in parts)
+    text = "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in parts)
+    return _WORD.search(_NO_WORDS.sub("", text)) is not None
 
 
 def message_of(string: String, source: str) -> Message:
@@ -160,7 +162,7 @@ def rendered(parts: Sequence[Piece], values: Mapping[str, Sequence[str]]) -> lis
     return shown
 
 
-def _pieces(wording: str) -> Iterator[Piece]:
+def pieces_of(wording: str) -> Iterator[Piece]:
     """Split a text in the form of an f-string's source, without its escapes, into literals and placeholders."""
     literal, at = "", 0
     while at < len(wording):

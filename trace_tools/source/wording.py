@@ -10,12 +10,14 @@ their placeholders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import html
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from trace_tools.source.messages import Message, Piece, Slot, rendered
-from trace_tools.trace.model import Ask, Narrative, Note, Text, Varied
+from trace_tools.trace.model import Ask, Explore, Narrative, Note, Plot, Text, Varied
 from trace_tools.trace.structure import from_plain, to_plain
 
 # What is not prose: names that code refers to, addresses, drawings, formulas.
@@ -23,6 +25,9 @@ _NOT_PROSE = frozenset({
     "kind", "filled", "varied", "url", "svg", "formula", "name", "parameters", "stack", "limit", "curve", "across",
     "scale", "x_scale", "y_scale", "unit", "style", "target", "samples", "choice",
 })  # fmt: skip
+_PROSE_OF: Mapping[type[Narrative], set[str]] = {Plot: {"name"}, Explore: {"unit"}}  # labels of curves; "days"
+DRAWINGS = ("svg", "narrow")  # fields with a drawing
+DRAWN = re.compile(r">([^<>]*[^<>\s][^<>]*)<")  # a label in a drawing
 PART = 8  # characters of a message that is looked for inside a longer string
 
 
@@ -60,17 +65,25 @@ class Change:
         return "".join(text for _, text in self.now)
 
 
-def in_other_words(narrative: Narrative, changes: Sequence[Change]) -> Narrative:
-    """Return a narrative with these changes of its words."""
+def in_other_words(
+    narrative: Narrative, changes: Sequence[Change], words: Callable[[str], str | None] | None = None
+) -> Narrative:
+    """Return a narrative with these changes of its words; `words` gives other words for a string that is shown whole.
+
+    In a drawing the labels that are such strings change.
+    """
     changes = [change for change in changes if change.old and change.old != change.new]
-    if not changes:
+    if not changes and words is None:
         return narrative
+    kept_as_is = _NOT_PROSE - _PROSE_OF.get(type(narrative), set())
     whole = {change.old: change for change in reversed(changes)}
     parts = sorted((one for one in changes if len(one.old) >= PART), key=lambda one: -len(one.old))
 
     def changed(text: str, varied: Sequence[Varied] = ()) -> tuple[str, list[Varied]]:
         if text in whole:
             return whole[text].new, _moved(varied, whole[text], 0)
+        if words is not None and (other := words(text)) is not None:
+            return other, []
         kept = list(varied)
         at = 0
         while at < len(text):
@@ -81,13 +94,22 @@ def in_other_words(narrative: Narrative, changes: Sequence[Change]) -> Narrative
             at += len(change.new) if change is not None else 1
         return text, kept
 
+    def drawn(svg: str) -> str:
+        def label(found: re.Match[str]) -> str:
+            return f">{html.escape(changed(html.unescape(found[1]))[0], quote=False)}<"
+
+        return DRAWN.sub(label, svg)
+
     def walked(plain: Any) -> Any:
         if isinstance(plain, str):
             return changed(plain)[0]
         if isinstance(plain, (list, tuple)):
             return [walked(part) for part in plain]
         if isinstance(plain, dict):
-            return {name: part if name in _NOT_PROSE else walked(part) for name, part in plain.items()}
+            return {
+                name: drawn(part) if name in DRAWINGS and part else part if name in kept_as_is else walked(part)
+                for name, part in plain.items()
+            }
         return plain
 
     other: Narrative = from_plain(cast("Any", Narrative), walked(to_plain(narrative)), "narrative")

@@ -225,7 +225,8 @@ def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
     The label must end in the unit or be the unit: a rate, seconds, or FLOP ("FLOPs" is a count and stays exact). Other
     labels are unchanged.
     """
-    name, comma, unit = label.rpartition(", ")
+    comma = "，" if "，" in label else ", "  # the first is Chinese
+    name, comma, unit = label.rpartition(comma)
     sizes = sorted(abs(value) for value in values if value and math.isfinite(value))
     if unit == "s":
         prefixes: Sequence[tuple[float, str]] = [(factor / 1e9, prefixed) for factor, prefixed in TIMES[3:]]

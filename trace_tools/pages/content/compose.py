@@ -56,11 +56,11 @@ from trace_tools.pages.margin import with_margins
 from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import escape, inline_markdown
+from trace_tools.source.catalogue import Words
 from trace_tools.source.layout import Segment
-from trace_tools.source.statements import FUNCTIONS, Statement, qualified_name, sections
-from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
+from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
+from trace_tools.trace.model import Ask, Frame, Narrative, Step, Text, Trace
 from trace_tools.trace.ranks import disagreeing, sharing_a_device
-from trace_tools.util import formats
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # of one function shown on a page
@@ -80,12 +80,13 @@ _TAKEN = re.compile(
 )
 
 
-def make_document(trace: Trace, lecture: str | None = None) -> Document:
-    """Return the document of a trace; `lecture` is the first source's current text, for its prose.
+def make_document(trace: Trace, lecture: str | None = None, words: Words | None = None) -> Document:
+    """Return the document of a trace; `lecture` is the first source's current text, for its prose, and `words` its
+    translation.
 
     Raises LectureError if a stored source is not valid Python.
     """
-    ran = lecture_of(trace, lecture)
+    ran = lecture_of(trace, lecture, words)
     calls: dict[str, list[Frame]] = {}
     for _, frame in ran.tree.section_calls():
         calls.setdefault(frame.function, []).append(frame)
@@ -97,9 +98,12 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)}, pages)
     places = _places(ran, pages, definitions, (opening, setup))
     pages = [replace(page, blocks=with_margins(with_places(page.blocks, places))) for page in pages]
+    its_main = ran.tree.main
     opening, setup = with_margins(with_places(opening, places)), with_margins(setup)
     return Document(
-        title=trace.title,
+        title=ran.trace.title,
+        own_title=trace.title,
+        language=words.language if words is not None else "en",
         run=trace.run,
         machine=trace.machine,
         versions=tuple(trace.versions),
@@ -114,7 +118,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
         sharing=sharing_a_device(trace),
-        promise=_titled(ran.definitions[ran.tree.main.frame], main)[1] if ran.tree.main is not None else None,
+        promise=ran.titled(ran.definitions[its_main.frame], main, None).rest if its_main is not None else None,
         distances=tuple(distances(trace)),
         live_bytes=most_live_bytes(trace),
         why_no_floors=why_no_floors(trace),
@@ -144,7 +148,7 @@ def _places(
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
     """Return the page of a section: its first call in full, further calls below."""
     page = _Composer(ran)
-    title, summary = _titled(ran.definitions[calls[0].frame], function)
+    titles = ran.titled(ran.definitions[calls[0].frame], function, function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
     blocks = _with_takeaway(definitions.beside(blocks, slug, f"section {number}"))
@@ -166,8 +170,8 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
         number=number,
         slug=slug,
         function=function,
-        title=title,
-        summary=summary,
+        title=titles.shown,
+        summary=titles.rest,
         blocks=blocks,
         headings=_contents(blocks, claims),
         claims=claims,
@@ -270,6 +274,7 @@ class _Composer:
             header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=apart)
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
+        titles = self._ran.titled(definition, frame.function, tree.section_of[frame.frame])
         return Call(
             function=frame.function,
             module=self._ran.module(frame),
@@ -278,7 +283,8 @@ class _Composer:
             number=tree.call_number[frame.frame],
             total=tree.call_total[tree.section_of[frame.frame], frame.source, frame.function],
             anchor=anchor,
-            title=_titled(definition, frame.function)[0],
+            title=titles.shown,
+            own_title=titles.own,
             header=header,
             blocks=tuple(blocks),
             level=min(depth + 2, 6),
@@ -461,17 +467,9 @@ class _Composer:
                 said = [(narrative, step) for step in steps for narrative in step.narrative or ()]
             for narrative, step in said:
                 sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs) if step is not None else None
-                yield Narration(narrative, next(self._numbers), step.id if step is not None else None, sometimes)
-
-
-def _titled(definition: Statement | None, function: str) -> tuple[str, str | None]:
-    """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""
-    node = definition.node if definition is not None else None
-    text = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
-    if not text:
-        return formats.readable(function.rpartition(".")[2]), None
-    first, _, rest = text.partition("\n")
-    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip() or None
+                own = self._ran.own_questions.get(narrative.text) if isinstance(narrative, Ask) else None
+                told_by = step.id if step is not None else None
+                yield Narration(narrative, next(self._numbers), told_by, sometimes, own_text=own)
 
 
 def _follows_blank_line(lines: Sequence[str | None], number: int) -> bool:
@@ -536,7 +534,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
     def folded_call(call: Call) -> Call:
         before = bodies[call.name]
         if before == 0 and call.speaks:
-            title = anchor(prose.plain_text(call.title))
+            title = anchor(prose.plain_text(call.own_title))
             call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
         elif call.troubled:
             call = replace(call, shown="open")

@@ -76,7 +76,8 @@ const lookUp = (() => {
     }).filter(Boolean)];
   };
 
-  const LETTER = /[\p{L}\p{N}]/u, WORD = /[\p{L}\p{N}_]/u;
+  // Han characters are no part of a word here, since Chinese has no spaces between words.
+  const LETTER = /(?!\p{Script=Han})[\p{L}\p{N}]/u, WORD = /(?!\p{Script=Han})[\p{L}\p{N}_]/u;
   const quality = (text, { plain, pattern }) => {  // 4 a word, 3 part of a name, 2 the beginning of a word, 1 inside a word
     let best = 0;
     for (const found of text.matchAll(pattern)) {

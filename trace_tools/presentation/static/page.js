@@ -24,7 +24,8 @@ const unpack = async (text) => {
 const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
 const table = ({ of, at }) => sums(at).map((place) => of[place]);
 // What a reader did is stored for this lecture: several may share one storage.
-const stored = (name, of = document.querySelector(".bar .home").textContent, storage = () => localStorage) => {
+const { dataset: ofLecture, textContent: ofTitle } = document.querySelector(".bar .home");  // the first has a translated one's own
+const stored = (name, of = ofLecture.lecture ?? ofTitle, storage = () => localStorage) => {
   const key = `${of} ${name}`;
   return {
     get: () => { try { return storage().getItem(key); } catch { return null; } },
@@ -39,6 +40,19 @@ const storedHere = (name, element) => {
   const page = location.pathname.split("/").at(-1).replace(/\.html$/, "");
   return stored(`${(element.closest(".part")?.id ?? page).replace(/^\d+-/, "")} ${name}`);
 };
+// The first line, text, figure or heading in the window; none at the top of a page.
+const placeInSight = () => {
+  const top = document.querySelector(".bar").getBoundingClientRect().bottom;
+  const inSight = (element) => element.getBoundingClientRect().bottom > top && element.checkVisibility();
+  return scrollY > 40 ? [...document.querySelectorAll("main :is(.row[id], .prose[id], figure[id], :is(h2, h3, h4)[id])")].find(inSight) : undefined;
+};
+// The same page in another language keeps the place, or the step, and what is compared.
+document.querySelector(".languages")?.addEventListener("click", ({ target }) => {
+  const link = target.closest("a"), panel = document.getElementById("panel"), place = placeInSight();
+  if (!link) return;
+  link.search = location.search;
+  link.hash = place && (!panel || panel.hidden) ? `#${place.id}` : location.hash;
+});
 // A choice among names, in the address and for the pages that follow: "?compare=cpu&bounds=H100". The address counts.
 const addressed = (name, names) => ({
   get: () => {

@@ -1,0 +1,362 @@
+"""Translate a lecture's words: find its messages, keep their translations in a gettext catalogue, look them up.
+
+    found = messages_of(parse_source(text, "lecture.py"), shown)      the messages that readers see, in order
+    catalogue = updated(Path("lecture.zh_CN.po"), found, "lecture.py", "zh_CN")      with the earlier translations
+    write(catalogue, Path("lecture.zh_CN.po"))
+    words = Words.read(Path("lecture.zh_CN.po"))
+    words.translation("napkin_math", "{x:.1f} GB in all")             "共 {x:.1f} GB", or None
+
+A message is one string of a narrative call, the docstring of the module, of `main` or of a function that has
+narrative, or a string elsewhere that a trace shows whole, such as a label of a figure. Its context is the section that
+it belongs to. Placeholders of f-strings, formulas, code and links of a translation are those of the message.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from babel import Locale, UnknownLocaleError
+from babel.messages.catalog import Catalog
+from babel.messages.catalog import Message as Entry
+from babel.messages.pofile import PoFileError, read_po, write_po
+
+from trace_tools.errors import UsageError
+from trace_tools.source.messages import Message, Piece, Slot, String, has_words, message_of, pieces_of, rendered
+from trace_tools.source.statements import FUNCTIONS, ParsedSource, reached, sections, title_of
+from trace_tools.source.vocabularies import narrative_calls
+from trace_tools.source.wording import DRAWN
+from trace_tools.trace.model import MAIN, MODULE, Step, Trace
+from trace_tools.trace.structure import to_plain
+from trace_tools.util import formats
+from trace_tools.util.files import replace as replace_file
+
+HEADER = "# Translations for LECTURE, updated by `trace-tools translate`.\n"
+# arguments of narrative calls with names that the tools know
+LEAST_LITERAL = 5  # characters of a template that are not placeholders
+_SETTINGS = {"across", "curve", "limit", "stack", "style", "unit", "width", "x_scale", "y_scale"}
+_WHOLES = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.BinOp, ast.BoolOp, ast.Starred, ast.keyword)
+_CODE = re.compile(r"`[^`]+`")
+_FORMULA = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
+_TARGET = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\))?[^()\s]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class LectureMessage:
+    """A message with its section, None if it belongs to several or to none."""
+
+    message: Message
+    section: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """An f-string's form, to find the values of its placeholders in a text, and its translation."""
+
+    start: str
+    end: str
+    form: re.Pattern[str]
+    slots: Sequence[str]
+    wording: Sequence[Piece]
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], wording: Sequence[Piece]) -> Template | None:
+        """Return the template of a message; None if it is all placeholders, or has none."""
+        slots = [piece.source for piece in pieces if isinstance(piece, Slot)]
+        literal = "".join(piece for piece in pieces if isinstance(piece, str))
+        if not slots or len(literal) < LEAST_LITERAL:
+            return None
+        form = re.compile("".join("(.+?)" if isinstance(piece, Slot) else re.escape(piece) for piece in pieces))
+        start, end = (piece if isinstance(piece, str) else "" for piece in (pieces[0], pieces[-1]))
+        return cls(start, end, form, slots, wording)
+
+    def worded(self, text: str, words: Mapping[str, str]) -> str | None:
+        """Return the translation of a text with this form; values that are messages are translated as well."""
+        if (
+            not (text.startswith(self.start) and text.endswith(self.end))
+            or (found := self.form.fullmatch(text)) is None
+        ):
+            return None
+        values: dict[str, list[str]] = {}
+        for slot, value in zip(self.slots, found.groups(), strict=True):
+            values.setdefault(slot, []).append(words.get(value, value))
+        return "".join(shown for _, shown in rendered(self.wording, values))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The translations of a catalogue, by section and message; of fuzzy entries none."""
+
+    language: str  # "zh_CN"
+    of_section: Mapping[tuple[str | None, str], str]
+    anywhere: Mapping[str, str]
+    templates: Sequence[Template]  # of f-strings, for texts without recorded values of placeholders
+
+    @classmethod
+    def read(cls, path: Path) -> Words:
+        """Read a catalogue. Raises UsageError, with path and line, for a file or a translation that is not valid."""
+        catalogue = read(path)
+        wrong = mistakes(catalogue, path)
+        if wrong:
+            raise UsageError("\n".join(wrong))
+        found = [(entry.context, _text(entry), str(entry.string)) for entry in catalogue if _is_translated(entry)]
+        by_section = {(context, text): string for context, text, string in found}
+        anywhere = {text: string for _, text, string in reversed(found)}
+        forms = (Template.of(_pieces(text), _pieces(string)) for text, string in anywhere.items())
+        return cls(str(catalogue.locale), by_section, anywhere, [form for form in forms if form is not None])
+
+    def whole(self, text: str) -> str | None:
+        """Return the translation of a text that is shown, which is a message, or an f-string's value."""
+        if (found := self.anywhere.get(text)) is not None:
+            return found
+        return next((found for form in self.templates if (found := form.worded(text, self.anywhere)) is not None), None)
+
+    def translation(self, section: str | None, message: str) -> str | None:
+        """Return the translation of a message in a section, else of the same message anywhere."""
+        return self.of_section.get((section, message)) or self.anywhere.get(message)
+
+
+def catalogues(lecture: Path) -> dict[str, Path]:
+    """Return the catalogues beside a lecture by language: `lecture.zh_CN.po`."""
+    found = {path.name.split(".")[-2]: path for path in sorted(lecture.parent.glob(f"{lecture.stem}.*.po"))}
+    return {language: path for language, path in found.items() if _locale(language) is not None}
+
+
+def catalogue_of(lecture: Path, language: str) -> Path:
+    """Return the path of a lecture's catalogue. Raises UsageError for an unknown language."""
+    if _locale(language) is None:
+        raise UsageError(f"{language!r} is not a language that Babel knows; expected de, zh_CN, pt_BR, …")
+    return lecture.with_name(f"{lecture.stem}.{language}.po")
+
+
+def _locale(language: str) -> Locale | None:
+    try:
+        return Locale.parse(language)
+    except (ValueError, UnknownLocaleError):
+        return None
+
+
+# --- the messages of a lecture --------------------------------------------------------------------
+
+
+def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = MAIN) -> list[LectureMessage]:
+    """Return the messages of a lecture in order of their lines, each once for a section.
+
+    `shown` are strings that traces of the lecture show whole (`shown_in`).
+    """
+    section_of = _sections_of(source, main)
+    telling = narrative_calls(source)
+    found: list[LectureMessage] = []
+
+    def add(message: Message, function: str) -> None:
+        found.append(LectureMessage(message, section_of.get(function), message.line))
+
+    add(Message(title := title_of(source, source.path), (title,), 1, is_formatted=False), MODULE)
+    for name in dict.fromkeys([main, *section_of, *(source.statements[number].function for number in telling)]):
+        definition = source.function(name)
+        doc = ast.get_docstring(definition.node) if definition and isinstance(definition.node, FUNCTIONS) else None
+        title, rest = title_and_rest(doc or "")
+        for part in (title, rest if name == main or name in section_of.values() else ""):
+            if part and definition is not None:
+                add(Message(part, (part,), definition.line + 1, is_formatted=False), name)
+    for statement in source.statements:
+        for string, is_argument in _strings(statement.node, outermost=statement.number in telling):
+            message = message_of(string, source.text)
+            if has_words(string) and (is_argument or _is_shown(message, shown)):
+                add(message, statement.function)
+    once = {(one.section, one.message.text): one for one in reversed(found)}
+    return sorted(once.values(), key=lambda one: one.line)
+
+
+def _is_shown(message: Message, shown: Collection[str]) -> bool:
+    """Return whether a string that is not prose for itself is shown whole, with any values of its placeholders."""
+    if not message.is_formatted:
+        return message.text in shown
+    form = Template.of(message.pieces, message.pieces)
+    return form is not None and any(form.worded(text, {}) is not None for text in shown)
+
+
+def title_and_rest(doc: str) -> tuple[str, str]:
+    """Return a function's title, which is the first line of its docstring without a number, and the other lines."""
+    first, _, rest = doc.partition("\n")
+    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip()
+
+
+def shown_in(trace: Trace) -> set[str]:
+    """Return the strings that the narrative of a trace shows whole: labels, cells, values of placeholders."""
+    found: set[str] = set()
+
+    def walk(plain: object) -> None:
+        if isinstance(plain, str):
+            is_drawing = plain.startswith(("<svg", "<?xml"))
+            found.update(map(html.unescape, DRAWN.findall(plain)) if is_drawing else [plain])
+        elif isinstance(plain, dict):
+            for part in plain.values():
+                walk(part)
+        elif isinstance(plain, (list, tuple)):
+            for part in plain:
+                walk(part)
+
+    for step in trace.steps:
+        if isinstance(step, Step):
+            walk([to_plain(narrative) for narrative in step.narrative or ()])
+    return found
+
+
+def _sections_of(source: ParsedSource, main: str) -> dict[str, str]:
+    """Return the section of each function that a single section calls, directly or indirectly."""
+    own = dict.fromkeys(sections(source, main)).keys()
+    uses: dict[str, set[str]] = defaultdict(set)
+    for statement in source.statements:
+        if not isinstance(statement.node, FUNCTIONS):
+            names = {node.id for node in ast.walk(statement.node) if isinstance(node, ast.Name)}
+            uses[statement.function] |= names & source.functions.keys() - own
+    found: dict[str, list[str]] = defaultdict(list)
+    for section in own:
+        for name in reached([section], uses):
+            found[name].append(section)
+    return {name: owners[0] for name, owners in found.items() if len(owners) == 1}
+
+
+def _strings(node: ast.AST, *, outermost: bool, is_argument: bool = False) -> Iterator[tuple[String, bool]]:
+    """Yield the strings of one statement, and whether each is prose of a narrative call for itself.
+
+    That is an argument of the statement's `outermost` calls, or a value in it that a condition chooses; not a key, a
+    comparison or what another call is given.
+    """
+    match node:
+        case ast.Expr(value=ast.Constant()):  # a docstring
+            return
+        case ast.Expr(value=value):
+            yield from _strings(value, outermost=outermost)
+        case ast.Return() | ast.Assign() | ast.AnnAssign():
+            for child in ast.iter_child_nodes(node):
+                yield from _strings(child, outermost=False)
+        case ast.stmt() | ast.Compare():
+            return
+        case ast.Constant(value=str()):
+            yield node, is_argument
+        case ast.JoinedStr(values=values):
+            yield node, is_argument
+            for value in values:
+                if isinstance(value, ast.FormattedValue):
+                    yield from _strings(value.value, outermost=False, is_argument=is_argument)
+        case ast.Subscript(value=value):
+            yield from _strings(value, outermost=False)
+        case ast.IfExp(body=body, orelse=orelse):
+            for part in (body, orelse):
+                yield from _strings(part, outermost=outermost, is_argument=is_argument)
+        case ast.Call():
+            for argument in (*node.args, *(one for one in node.keywords if not outermost or one.arg not in _SETTINGS)):
+                yield from _strings(argument, outermost=False, is_argument=outermost)
+        case _:
+            keeps = isinstance(node, _WHOLES)
+            for child in ast.iter_child_nodes(node):
+                yield from _strings(child, outermost=outermost and keeps, is_argument=is_argument and keeps)
+
+
+# --- the catalogue --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Numbers of messages of a section, or of those that belong to none."""
+
+    section: str | None
+    translated: int
+    fuzzy: int
+    missing: int
+
+
+def read(path: Path) -> Catalog:
+    """Read a catalogue. Raises UsageError with path and line."""
+    language = path.name.split(".")[-2]
+    try:
+        with path.open("rb") as file:
+            return read_po(file, locale=language, abort_invalid=True)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except PoFileError as error:
+        raise UsageError(f"{path}:{error.lineno + 1}: {error}; expected a catalogue of gettext") from None
+    except (ValueError, UnknownLocaleError) as error:
+        raise UsageError(f"{path}: {error}; expected a catalogue of gettext") from None
+
+
+def updated(path: Path, found: Iterable[LectureMessage], lecture: str, language: str) -> Catalog:
+    """Return a catalogue with these messages, with the translations of the file at `path` if there is one.
+
+    A translation of a message that changed a little is kept as fuzzy; others that are no longer used, as obsolete.
+    """
+    template = Catalog(header_comment=HEADER.replace("LECTURE", lecture), project=lecture, fuzzy=False)
+    for one in found:
+        entry = template.add(one.message.text, locations=[(lecture, one.line)], context=one.section)
+        entry.flags -= {"python-format", "python-brace-format"}  # placeholders are expressions: `mistakes` checks them
+    catalogue = read(path) if path.exists() else Catalog(locale=language, project=lecture, fuzzy=False)
+    catalogue.header_comment = template.header_comment
+    catalogue.update(template, update_creation_date=False)
+    return catalogue
+
+
+def write(catalogue: Catalog, path: Path) -> None:
+    """Write a catalogue; an earlier file is replaced at once."""
+    content = BytesIO()
+    write_po(content, catalogue, width=110)
+    replace_file(path, content.getvalue())
+
+
+def progress_of(catalogue: Catalog) -> list[Progress]:
+    """Return the numbers of translated, fuzzy and missing messages by section, in order."""
+    counts: dict[str | None, Counter[str]] = defaultdict(Counter)
+    for entry in catalogue:
+        if entry.id:
+            state = "translated" if _is_translated(entry) else "fuzzy" if entry.fuzzy and entry.string else "missing"
+            counts[entry.context][state] += 1
+    return [Progress(name, found["translated"], found["fuzzy"], found["missing"]) for name, found in counts.items()]
+
+
+def mistakes(catalogue: Catalog, path: Path) -> list[str]:
+    """Return a line for each translation with other placeholders, formulas, code or links than its message."""
+    wrong = []
+    for entry in catalogue:
+        if not _is_translated(entry):
+            continue
+        for (kind, before), after in zip(_fixed(_text(entry)).items(), _fixed(str(entry.string)).values(), strict=True):
+            lost, more = [*(before - after).elements()], [*(after - before).elements()]
+            if lost or more:
+                said = [f"lacks the {kind} {lost[0]}"] * bool(lost) + [f"has the {kind} {more[0]}"] * bool(more)
+                start = formats.one_line(_text(entry), 60)
+                wrong.append(f"{path}:{entry.lineno}: the translation of {start!r} {' and '.join(said)}")
+    return wrong
+
+
+def _fixed(text: str) -> dict[str, Counter[str]]:
+    """Return what a translation must keep. Formulas are compared without their placeholders' text."""
+    return {
+        "placeholder": Counter(piece.source for piece in _pieces(text) if isinstance(piece, Slot)),
+        "formula": Counter(_FORMULA.findall(text)),
+        "code": Counter(_CODE.findall(text)),
+        "link": Counter(_TARGET.findall(text)),
+    }
+
+
+def _pieces(text: str) -> list[Piece]:
+    """Return the pieces of a message; of one that is no f-string, and has a single brace, the text."""
+    try:
+        return [*pieces_of(text)]
+    except ValueError:
+        return [text]
+
+
+def _text(entry: Entry) -> str:
+    return entry.id if isinstance(entry.id, str) else entry.id[0]
+
+
+def _is_translated(entry: Entry) -> bool:
+    return bool(entry.id and entry.string and not entry.fuzzy)
