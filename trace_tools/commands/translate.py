@@ -22,11 +22,11 @@ from trace_tools.errors import TraceFileError, UsageError
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a message has no translation.")
 def translate(lecture: Path, languages: tuple[str, ...], traces: tuple[Path, ...], *, check: bool) -> None:
-    """Write or update the catalogue with which a lecture's pages are shown in another language.
+    """Write or update the catalogue that translates a lecture.
 
-    The catalogue is LECTURE.LANGUAGE.po beside the lecture, in the format of gettext: any editor of such files
-    translates it. `render` then also makes the pages in that language, from the same traces. What has no translation
-    stays as it is. Without --to, all catalogues beside the lecture are updated.
+    It is LECTURE.LANGUAGE.po beside the lecture, in the format of gettext, which many editors know. `render` then also
+    makes the pages in that language, from the same traces. What has no translation stays as it is. Without --to, all
+    catalogues beside the lecture are updated.
 
     \b
     Examples:

@@ -232,7 +232,6 @@ class Call:
     total: int
     anchor: str  # if this call is only named: of the function's first shown call, or its full address
     title: str  # first line of its docstring, else its name; in the words of the pages
-    own_title: str  # as the lecture has it
     header: CodeRow | None  # its `def` line
     blocks: tuple[Block, ...]
     level: int  # of its heading when it is a part
@@ -242,6 +241,7 @@ class Call:
     observed: bool = False  # something was inspected, claimed or printed in it
     deeper: bool = False  # a folded part, which the core path skips
     module: str = ""  # the module that defines it, if not the lecture
+    own_title: str | None = None  # of a translated lecture: as it is there
 
     @property
     def name(self) -> str:

@@ -534,7 +534,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
     def folded_call(call: Call) -> Call:
         before = bodies[call.name]
         if before == 0 and call.speaks:
-            title = anchor(prose.plain_text(call.own_title))
+            title = anchor(prose.plain_text(call.own_title or call.title))
             call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
         elif call.troubled:
             call = replace(call, shown="open")

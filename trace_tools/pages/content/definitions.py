@@ -121,7 +121,6 @@ class Definitions:
             total=1,
             anchor=anchor,
             title=title if elsewhere else function,
-            own_title=function,
             header=header,
             blocks=(CodeListing((replace(body, definitions=tuple(inner)),)),) if body.lines else (),
             level=2,
