@@ -236,11 +236,13 @@ def test_a_rendered_page_has_at_most_200_kilobytes() -> None:
 def test_translated_pages_have_the_numbers_and_the_code_of_the_lectures_own() -> None:
     """Code with all values, times and claims beside it, the cells of tables, and results of questions."""
     folder = LECTURE.with_name("rendered")
+    values = re.compile(r"[-\d.,]*\d(?:e-?\d+)?|[✓✗]")
     number = re.compile(r"[^|A-Za-z\u4e00-\u9fff]*\d(?:e-?\d+)?[^|A-Za-z\u4e00-\u9fff]*")
     for page in sorted(folder.glob("*_*/*/[0-9]*.md")):
         own = folder / page.parent.name / page.name
         both = [path.read_text(encoding="utf-8") for path in (page, own)]
-        code = [re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) for text in both]
+        fences = [re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) for text in both]
+        code = [[(re.sub(r"\s*#.*", "", it).split(), sorted(values.findall(it))) for it in of] for of in fences]
         assert code[0] == code[1], page
         rows = [[line.split("|") for line in text.splitlines() if line.startswith("|")] for text in both]
         cells = [[[cell for cell in row if number.fullmatch(cell)] for row in table] for table in rows]

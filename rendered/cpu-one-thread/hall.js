@@ -193,7 +193,7 @@ where.textContent = `${at + 1} of ${places.length}`;
 const isTitle = places[at].blocks.includes(places[at].heading);
 top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
 top.hidden = isTitle && heading === title;
-then.textContent = more() ? "next: more of this" : next ? `next: ${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace(/^Next/, "")}` : "";
+then.textContent = more() ? "next: more of this" : next ? `next: ${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace("Next", "")}` : "";
 done.style.width = `${100 * (at + 1) / places.length}%`;
 if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
 tell();

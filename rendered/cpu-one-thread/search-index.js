@@ -163,7 +163,7 @@ if (mine !== turn) return;
 const wanted = terms(field.value, same), found = wanted.length ? find(entries, wanted, field.value) : [];
 list.replaceChildren(...found.slice(0, SHOWN).map((one, place) => option(one, wanted, place)));
 const told = !wanted.length ? "" : found.length > SHOWN ? `${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`
-: found.length ? `${found.length} ${found.length === 1 ? "result" : "results"}.` : "No results.";
+: found.length ? found.length === 1 ? "1 result." : `${found.length} results.` : "No results.";
 const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
 said.textContent = [told, missed.length ? `No place has all words; the first lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
 field.ariaExpanded = String(list.children.length > 0);

@@ -233,7 +233,7 @@ for (const [summary, number] of called) {
 const text = summary.lastChild;
 if (text.nodeType !== Node.TEXT_NODE) continue;
 if (!renamed.has(summary)) renamed.set(summary, text.data);
-text.data = renamed.get(summary).replace(/call [\d,]+ of/, `call ${number.toLocaleString("en")} of`);
+text.data = renamed.get(summary).replace(/[\d,]+/, number.toLocaleString("en"));
 }
 };
 const toldOf = (stop) => {
@@ -372,15 +372,15 @@ const calls = steps.inside[here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s
 const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
 const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
 return [
-calls ? `Calls: ${calls.toLocaleString("en")} ${calls === 1 ? "step" : "steps"} inside it.` : "",
-unseen.length ? `Assigns ${unseen.join(" and ")}; ${unseen.length > 1 ? "their values were" : "its value was"} not inspected.` : "",
+calls ? calls === 1 ? "Calls: 1 step inside it." : `Calls: ${calls.toLocaleString("en")} steps inside it.` : "",
+unseen.length ? unseen.length > 1 ? `Assigns ${unseen.join(" and ")}; their values were not inspected.` : `Assigns ${unseen[0]}; its value was not inspected.` : "",
 row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
 /^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
 ].filter(Boolean).join(" ");
 };
 const drawHead = () => {
 const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
-const lines = [make("p", "where", `line ${steps.line[here]}${cost ? ` · ${cost}` : ""}`)];
+const lines = [make("p", "where", `line ${steps.line[here]}` + (cost ? ` · ${cost}` : ""))];
 if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
 const words = does();
 if (words) lines.push(make("p", "", words));
@@ -544,7 +544,7 @@ differing = [...main.querySelectorAll(".row.differs")];
 at = -1;
 if (chosen.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
 $("differing").hidden = !differing.length;
-$("differs-now").textContent = `${differing.length} ${differing.length === 1 ? "line differs" : "lines differ"}`;
+$("differs-now").textContent = differing.length === 1 ? "1 line differs" : `${differing.length} lines differ`;
 };
 const jump = (way) => {
 at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
@@ -692,7 +692,7 @@ if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 56
 else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
 else if (known) judge("wrong", `✗ ${known[1]}`);
 else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : `✗ Close, but not close enough${enough}`);
+? Math.abs(value) > Math.abs(right[0]) ? "✗ No, the answer is smaller." : "✗ No, the answer is larger." : "✗ Close, but not close enough" + enough);
 };
 field.addEventListener("focus", () => field.select());
 field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
@@ -830,7 +830,7 @@ field.setAttribute("aria-describedby", wrong.id);
 field.addEventListener("input", () => {
 const x = parsed(field.value, it.unit), fine = allows(it, x);
 field.ariaInvalid = String(!fine);
-wrong.textContent = fine ? "" : `${it.whole ? "A whole number from" : "From"} ${typed(it.low, it)} to ${typed(it.high, it)}`;
+wrong.textContent = fine ? "" : it.whole ? `A whole number from ${typed(it.low, it)} to ${typed(it.high, it)}` : `From ${typed(it.low, it)} to ${typed(it.high, it)}`;
 if (fine) { given.set(it.name, x); update(it, field); }
 });
 field.addEventListener("change", () => { if (field.ariaInvalid !== "true") field.value = typed(given.get(it.name), it); });

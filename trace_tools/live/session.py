@@ -121,7 +121,7 @@ class Session:
         with self._lock:
             written = {path.resolve() for path in paths}
             if any(path.is_relative_to(folder) for path in written for folder in LOOKS):
-                page_shell.assets.cache_clear()
+                page_shell.assets_in.cache_clear()
                 self._show()
             elif written & set(self._dependencies.images):
                 self._show()

@@ -20,8 +20,16 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, to_markdown
 from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
+from trace_tools.util.languages import N_, _
 
 MOST = 12  # most choices, and most slips, that are shown
+_COUNTED = {
+    "code": (N_("code"), N_("code")),
+    "text": (N_("text"), N_("text")),
+    "table": (N_("a table"), N_("{n} tables")),
+    "figure": (N_("a figure"), N_("{n} figures")),
+    "reference": (N_("a reference"), N_("{n} references")),
+}
 _KINDS = {"text": "text", "table": "table", "link": "reference", "note": ""}  # other narratives are figures
 
 
@@ -34,8 +42,8 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
         Markup('<li data-choice="{}">{}</li>').format(choice, Markup(prose.inline_html(choice)))
         for choice in (told.choices or ())[:MOST]
     )
-    hint = Markup('<details class="hint"><summary>Hint</summary>{}</details>')
-    solution = Markup('<details class="solution"><summary>Answer</summary>{}</details>')
+    hint = Markup('<details class="hint"><summary>{}</summary>{}</details>')
+    solution = Markup('<details class="solution"><summary>{}</summary>{}</details>')
     slips = [(known, str(prose.inline_html(sentence))) for known, sentence in (told.slips or ())[:MOST]]
     right = _range(told)
     judged = {
@@ -53,15 +61,15 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
         ),
         question,
         Markup('<ul class="choices">{}</ul>').format(choices) if choices else "",
-        hint.format(Markup(prose.to_html(told.hint))) if told.hint else "",
-        solution.format(_solution_html(told)),
+        hint.format(_("Hint"), Markup(prose.to_html(told.hint))) if told.hint else "",
+        solution.format(_("Answer"), _solution_html(told)),
     )
 
 
 def answer_html(it: Ask) -> Markup:
     """Return the answer, why, and the hint, for the end of a printed section."""
     told = it.answer
-    return _solution_html(told) + Markup(prose.to_html(f"*Hint.* {told.hint}") if told.hint else "")
+    return _solution_html(told) + Markup(prose.to_html(f"*{_('Hint.')}* {told.hint}") if told.hint else "")
 
 
 def _solution_html(told: Answer) -> Markup:
@@ -74,9 +82,13 @@ def _solution_html(told: Answer) -> Markup:
 
 def as_markdown(it: Ask, question: str) -> str:
     """Return the same as Markdown, with its hint and answer folded."""
-    hint = joined(folded("Hint", [to_markdown(it.answer.hint)])) if it.answer.hint else ""
+    hint = joined(folded(_("Hint"), [to_markdown(it.answer.hint)])) if it.answer.hint else ""
     return joined(
-        [question_markdown(it, question, "Question."), hint, joined(folded("Answer", _solution_markdown(it.answer)))]
+        [
+            question_markdown(it, question, _("Question.")),
+            hint,
+            joined(folded(_("Answer"), _solution_markdown(it.answer))),
+        ]
     )
 
 
@@ -89,8 +101,8 @@ def question_markdown(it: Ask, question: str, label: str) -> str:
 def answer_markdown(it: Ask, number: int) -> str:
     """Return the answer, why, and the hint as Markdown, for the end of a section."""
     first, *why = _solution_markdown(it.answer)
-    hint = f"*Hint.* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
-    return joined([f"**Answer {number}.** {first}", *why, hint])
+    hint = f"*{_('Hint.')}* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
+    return joined([f"**{_('Answer {n}.').format(n=number)}** {first}", *why, hint])
 
 
 def _solution_markdown(told: Answer) -> list[str]:
@@ -139,11 +151,8 @@ def _contents(blocks: Sequence[Block]) -> str:
             kinds[kind] = kinds.get(kind, 0) + 1
     if not {*kinds} - {"reference"}:
         return ""
-    words = [
-        kind if kind in ("code", "text") else f"a {kind}" if count == 1 else formats.plural(count, kind)
-        for kind, count in kinds.items()
-    ]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    words = [_(_COUNTED[kind][count > 1]).format(n=count) for kind, count in kinds.items()]
+    return _(" and ").join([_(", ").join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def identity(question: str) -> str:
@@ -176,10 +185,14 @@ def _also(told: Answer) -> str:
     """Return the note on other accepted answers."""
     parts = []
     if (found := _range(told)) is not None and found[0] != found[1]:
-        parts.append(f"{written(told, found[0])} to {written(told, found[1])} in {len(told.samples or ())} runs")
+        parts.append(
+            _("{low} to {high} in {n} runs").format(
+                low=written(told, found[0]), high=written(told, found[1]), n=len(told.samples or ())
+            )
+        )
     elif told.samples:
         same = sum(sample == told.value for sample in told.samples)
-        parts.append(f"in {same} of {len(told.samples)} runs")
+        parts.append(_("in {n} of {all} runs").format(n=same, all=len(told.samples)))
     if told.within:
-        parts.append(f"right within {formats.number(100 * told.within).removesuffix('.0')}%")
+        parts.append(_("right within {percent}%").format(percent=formats.number(100 * told.within).removesuffix(".0")))
     return f" ({'; '.join(parts)})" if parts else ""

@@ -22,6 +22,7 @@ from trace_tools.trace import arithmetic
 from trace_tools.trace.explorations import Places, places
 from trace_tools.trace.model import Exploration, Explore, Input, Result
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 OWN = "custom"  # a row of a menu
 
@@ -34,7 +35,7 @@ def as_html(it: Explore, number: int) -> Markup:
     group = Markup('<tbody class="{}"><tr><th scope="colgroup" colspan="2">{}</th></tr>{}</tbody>')
     rows = [
         group.format(name, title, Markup("").join(row.format(*cells) for cells in found))
-        for name, title, found in (("given", "Given", _given(told)), ("found", "Results", _found(told)))
+        for name, title, found in (("given", _("Given"), _given(told)), ("found", _("Results"), _found(told)))
     ]
     parts = Markup('<figure class="explore" id="said-{}">{}<p class="answer">{}</p>{}</figure>\n')
     box = Markup('<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{}</table></div>')
@@ -47,7 +48,7 @@ def as_markdown(it: Explore) -> str:
     told = it.exploration
     rows = [[escaped(label), escaped(value)] for label, value in (*_given(told), *_found(told))]
     title = f"**{inline_markdown(it.title)}**" if it.title else ""
-    numbers = joined(folded("Given and results", [table(["", ""], rows)]))
+    numbers = joined(folded(_("Given and results"), [table(["", ""], rows)]))
     return joined([title, sentence(told, it.text, escaped, "**{}**"), numbers])
 
 
@@ -76,7 +77,7 @@ def shown(one: Input | Result, decimal: bool) -> str:
     """Format a number with its unit, as `exploring.js` does."""
     value, unit = one.value, one.unit
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     if not unit:
         return formats.number(float(value)).removesuffix(".0")
     return formats.percent(value) if unit == "%" else formats.quantity(float(value), unit, decimal=decimal)

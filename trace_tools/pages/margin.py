@@ -51,6 +51,7 @@ from trace_tools.pages.document import (
 from trace_tools.trace.model import NOT_METERED, Collective, Measured, Meters, Step, Value
 from trace_tools.trace.ranks import by_rank, disagreeing, in_words, times
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
@@ -333,18 +334,19 @@ def _time(row: CodeRow) -> list[MarginNote]:
     if spoken is None or spoken.timing is None or not worth_saying(spoken):
         return []
     all_of_it = [e for e in row.executions if _has_time(e)]
-    text = took(spoken.timing) + (" each" if len(all_of_it) > 1 and spoken.timing.clock != "call" else "")
-    least, *_, most = sorted(map(_median_ns, [*all_of_it, spoken]))
+    text = took(spoken.timing) + (_(" each") if len(all_of_it) > 1 and spoken.timing.clock != "call" else "")
+    ordered = sorted(map(_median_ns, [*all_of_it, spoken]))
+    least, most = ordered[0], ordered[-1]
     if most > UNLIKE * least:  # no execution is representative
-        each = "a call" if spoken.timing.clock == "call" else "each"
-        text = f"{formats.duration(least)} to {formats.duration(most)} {each}"
+        form = _("{least} to {most} a call") if spoken.timing.clock == "call" else _("{least} to {most} each")
+        text = form.format(least=formats.duration(least), most=formats.duration(most))
     flops = _flops(spoken) if spoken.step.annotated and len({_flops(e) for e in all_of_it}) == 1 else None
     if flops:
         text += f" · {flops}"
     if spoken.step.compiled:
-        text += " · with compilation"
+        text += _(" · with compilation")
     if spoken.step.harness and spoken.timing.clock != "call":
-        text += " · with measuring"
+        text += _(" · with measuring")
     ranks = times(spoken.step, spoken.ranks) if spoken.ranks > 1 and not spoken.step.measured else {}
     slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
     which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
@@ -472,43 +474,53 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
     step, calls = execution.step, execution.step.measured or ()
     found = _clocked(execution.timing) if execution.timing is not None else []
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
-        found.append(("time until the host had launched it", formats.spread(step.launch_ns)))
+        found.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
     if step.queued_ns:
-        found.append(("queued work before it, not in any step", formats.spread(step.queued_ns)))
+        found.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
     for number, call in enumerate(calls, start=1):
         told = [*_counted(call), *_achieved(execution, number)]
         if len(calls) > 1:
             samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
-            told = [(f"{number}: {name}", text) for name, text in (("time a call", _each_pass(samples_ns)), *told)]
+            told = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *told)]
         found += told
     if step.meters is not None:
         if not calls:  # else they include every call and the warm-up
             counted = _counted(step.meters)
-            found += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
+            found += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
             found += _achieved(execution, None) if counted else []
         found += _metered(step.meters)
     if step.allocated_bytes is not None:
-        found.append(("allocated after", formats.byte_size(step.allocated_bytes)))
+        found.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
     if step.compiled:
-        found.append(("compiled", "torch.compile ran during this step"))
+        found.append((_("compiled"), _("torch.compile ran during this step")))
     if step.graph:
-        found.append(("not observed", "calls of which torch recorded a graph"))
+        found.append((_("not observed"), _("calls of which torch recorded a graph")))
     return found
 
 
 def _clocked(timing: Timing) -> list[tuple[str, str]]:
-    names = {"device": "device time", "host": "time", "launch": "launch time (host)", "call": "time a call"}
+    names = {
+        "device": _("device time"),
+        "host": _("time"),
+        "launch": _("launch time (host)"),
+        "call": _("time a call"),
+    }
     found = [(names[timing.clock], _each_pass(timing.samples_ns))]
     if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-        found.append(("first run", formats.spread(timing.cold_ns)))
+        found.append((_("first run"), formats.spread(timing.cold_ns)))
     if timing.whole_ns:
-        found.append(("all its calls", f"{formats.spread(timing.whole_ns)}; this is the time of the statement itself"))
+        found.append(
+            (
+                _("all its calls"),
+                _("{time}; this is the time of the statement itself").format(time=formats.spread(timing.whole_ns)),
+            )
+        )
     return found
 
 
 def _each_pass(samples_ns: Sequence[int]) -> str:
     samples = ", ".join(formats.duration(sample) for sample in samples_ns[:12])
-    return f"{formats.spread(samples_ns)}; passes: {samples}"
+    return _("{time}; passes: {samples}").format(time=formats.spread(samples_ns), samples=samples)
 
 
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
@@ -518,14 +530,19 @@ def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
         exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
         found.append(("FLOPs", flops + exactly))
     if counted.meta_flops:
-        found.append(("not computed", f"{formats.quantity(counted.meta_flops, 'FLOP')}, on tensors without memory"))
+        found.append(
+            (
+                _("not computed"),
+                _("{flops}, on tensors without memory").format(flops=formats.quantity(counted.meta_flops, "FLOP")),
+            )
+        )
     if missing is not None:
-        found.append(("not counted", missing.replace("not counted:", "no FLOP formula for")))
-    moved = (("read", counted.bytes_read), ("written", counted.bytes_written))
+        found.append((_("not counted"), missing.replace("not counted:", _("no FLOP formula for"))))
+    moved = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
     found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
     intensity = intensity_of(counted)
     if intensity is not None:
-        found.append(("intensity", f"{formats.number(intensity, 3)} FLOP/byte"))
+        found.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
     return found
 
 
@@ -536,25 +553,25 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
         if rate.call == call:
             roof = formats.one_line(rate.roof or "", 120)
             beside = f"; {roof}" if rate.share is None else f", {formats.percent(rate.share)} of the {roof}"
-            found.append(("achieved", formats.quantity(rate.per_second, rate.name) + beside))
-            found += [("warning", rate.above)] if rate.above else []
+            found.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + beside))
+            found += [(_("warning"), rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counted is not None and counted.uncounted:  # shown with its FLOPs
         return found
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return found or ([("rate", formats.one_line(f"none: {why}", 200))] if why else [])
+    return found or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if meters.peak_bytes is not None:
-        found.append(("peak", f"{formats.byte_size(meters.peak_bytes)} of tensors"))
+        found.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
     if meters.live_bytes is not None:
-        found.append(("live after", f"{formats.byte_size(meters.live_bytes)} of tensors"))
+        found.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
     if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
-        found.append(("operators", ", ".join(operators)))
+        found.append((_("operators"), ", ".join(operators)))
     if meters.why:
-        name = "not counted" if meters.why == NOT_METERED else "not measured"
+        name = _("not counted") if meters.why == NOT_METERED else _("not measured")
         found.append((name, formats.one_line(meters.why, 200)))
     return found
 
@@ -575,11 +592,20 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
     if printed is not None:
         found.append(printed)
     elif others := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
-        found.append(MarginNote("more", label=f"{formats.plural(others, 'more execution')} printed, in the trace"))
+        found.append(
+            MarginNote(
+                "more",
+                label=_("{executions} printed, in the trace").format(
+                    executions=formats.plural(others, "more execution")
+                ),
+            )
+        )
     found += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
     if hidden and any(it.kind == "call" for it in found):
-        found.append(MarginNote("more", label=f"and {formats.plural(hidden, 'more call')}, in the trace"))
+        found.append(
+            MarginNote("more", label=_("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call")))
+        )
     return list(_warned_once(found))
 
 
@@ -639,11 +665,11 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         if claim.message:
             lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
         runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""  # with the ranks
-        yield MarginNote("failure", "This claim failed", "\n".join(lines), labelled(runs))
+        yield MarginNote("failure", _("This claim failed"), "\n".join(lines), labelled(runs))
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
-        where = "caught by the lecture" if failure.caught else f"not caught: the {failure.ended} ended here"
+        where = _("caught by the lecture") if failure.caught else f"not caught: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         waited = failure.waited_line
         launched = f"launched after the synchronisation at line {waited}" if waited is not None else ""

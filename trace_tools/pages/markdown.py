@@ -48,6 +48,7 @@ from trace_tools.presentation.markdown_text import (
 )
 from trace_tools.trace.model import Ask
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # last column where comments start
@@ -95,7 +96,7 @@ class MarkdownWriter:
                 to_markdown(section.summary, self._image) if section.summary else "",
                 *self._blocks(section.blocks),
                 *self._answers(),
-                *self._drawn("This section in figures", section_figures(section, self._document, roofs)),
+                *self._drawn(_("This section in figures"), section_figures(section, self._document, roofs)),
                 *_differing(self._place.columns(section).columns),
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
@@ -107,20 +108,20 @@ class MarkdownWriter:
         document = self._document
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
         setup = self._blocks(document.setup) if document.setup else ()
-        processes = ["process", "ended", "first run", "second run", "peak memory", "remarks"]
+        processes = [_("process"), _("ended"), _("first run"), _("second run"), _("peak memory"), _("remarks")]
         return joined(
             [
                 f"# {inline_markdown(document.title)}",
                 self._meta(None),
                 *self._notices(overview.document_notices(document)),
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
-                "## Sections",
-                table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
-                *self._drawn("The run in figures", index_figures(document, self._place.roofs(None))),
-                "## The machine",
+                f"## {_('Sections')}",
+                table(["", _("section"), _("reading"), _("claims"), _("time")], list(map(_entry, document.sections))),
+                *self._drawn(_("The run in figures"), index_figures(document, self._place.roofs(None))),
+                f"## {_('The machine')}",
                 table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
-                table(["peak", "rate", "source"], _escaped(map(overview.peak_texts, document.machine.peaks))),
-                "## The run",
+                table([_("peak"), _("rate"), _("source")], _escaped(map(overview.peak_texts, document.machine.peaks))),
+                f"## {_('The run')}",
                 table(["", ""], _escaped(overview.run_facts(document))),
                 table(processes, _escaped(map(overview.process_texts, document.run.processes))),
                 *_claims(overview.claim_lists(document)),
@@ -137,8 +138,8 @@ class MarkdownWriter:
             parts.append("[trace.yaml](trace.yaml)")
         if section is None:
             home = self._place.home.removesuffix(".html")
-            return " · ".join([*parts, f"[all machines]({home}.md)"])
-        return " · ".join([*parts, "[contents](index.md)"])
+            return " · ".join([*parts, f"[{_('all machines')}]({home}.md)"])
+        return " · ".join([*parts, f"[{_('contents')}](index.md)"])
 
     def _on_a_code_host(self, page: str) -> str:
         """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
@@ -185,7 +186,7 @@ class MarkdownWriter:
     def _answers(self) -> Iterator[str]:
         """Write the answers to the questions so far, folded, so that nobody reads them by accident."""
         answers = [exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1)]
-        yield from ["## Answers", *folded("Show the answers", answers)] if answers else []
+        yield from [f"## {_('Answers')}", *folded(_("Show the answers"), answers)] if answers else []
         self._asked = []
 
     def _call(self, call: Call) -> Iterator[str]:
@@ -193,9 +194,9 @@ class MarkdownWriter:
             yield f"{'#' * call.level} {inline_markdown(call.title)}"
             inner = self._blocks(call.blocks)
             minutes = reading_minutes(call.blocks, deeper=None)
-            yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
+            yield from folded(_("Deeper, {n} min").format(n=minutes), inner) if call.deeper else inner
         elif call.shown != "named":
-            which = f", call {call.number} of {call.total}" if call.total > 1 else ""
+            which = _(", call {n} of {total}").format(n=call.number, total=call.total) if call.total > 1 else ""
             title = f"`{formats.one_line(call.name, 60)}`{which}"
             yield from folded(title, self._blocks(call.with_header()))
 
@@ -245,8 +246,11 @@ def _differing(columns: Sequence[Column]) -> Iterator[str]:
     for column in columns:
         rows = [[str(line), escape(there)] for line, there in differing_lines(column)]
         if rows:
-            counted = f"{formats.plural(len(rows), 'line')} {'differs' if len(rows) == 1 else 'differ'}"
-            yield from folded(f"On {formats.one_line(column.name, 60)}, {counted}", [table(["line", "there"], rows)])
+            counted = _("1 line differs") if len(rows) == 1 else _("{n} lines differ").format(n=len(rows))
+            yield from folded(
+                _("On {machine}, {lines}").format(machine=formats.one_line(column.name, 60), lines=counted),
+                [table(["line", "there"], rows)],
+            )
 
 
 def _linked(section: Section) -> str:
@@ -262,15 +266,15 @@ def _entry(section: Section) -> list[str]:
 
 def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
     if lists:
-        yield "## All claims"
+        yield f"## {_('All claims')}"
     for listed in lists:
         yield f"### {inline_markdown(listed.title)}"
         rows = []
         for line in listed.claims:
-            source, sides, _ = overview.claim_texts(line)
+            source, sides, *_rest = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
-            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), line.kind])
-        yield table(["", "line", "claim", "was", "is"], rows)
+            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), _(line.kind)])
+        yield table(["", _("line"), _("claim"), _("was"), _("is")], rows)
 
 
 def _claim_count(held: int, failed: int) -> str:
@@ -324,7 +328,7 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
     if note.kind == "caught":
         return f"{label}↯ {note.text}"
     if note.kind == "call":
-        return f"{label}calls {note.name}" + (f", {note.text}" if note.text else "")
+        return label + _("calls {name}").format(name=note.name) + (f", {note.text}" if note.text else "")
     if note.ranks:
         told = "; ".join(f"{ranks}: {text}" for ranks, text in note.ranks)
         return f"{label}{note.name} by rank" + (f": {told}" if len(told) <= WIDEST // 2 else ", below")
@@ -423,7 +427,7 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
         [
             f"# {inline_markdown(title)}",
             to_markdown(first.document.promise or "") if first is not None else "",
-            *(("## Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
+            *((f"## {_('Sections')}", table(["", "section", "", "reading"], toc)) if toc else ()),
             "## Machines",
             "Every number on these pages was measured or computed on the machine that the page names.",
             table(["machine", machines[0].used[0] if alike else "with", "passes", "claims", "time"], rows),

@@ -38,6 +38,7 @@ from trace_tools.presentation.markdown_text import (
 from trace_tools.presentation.varied import in_words
 from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # of a table
 REFERENCES, NOTES = 300, 20  # of a page; lines of one's notes
@@ -99,7 +100,7 @@ def as_markdown(said: Narration, image: Images, drawing: Drawing, number: int | 
 def _left_out(said: Narration) -> str:
     """Return how much of the narrative is not in the trace."""
     what = FORMATS[type(said.narrative)].left_out
-    return f"… {said.narrative.left_out or 0:,} more {what} are not in the trace"
+    return _("… {n} more {what} are not in the trace").format(n=f"{said.narrative.left_out or 0:,}", what=_(what))
 
 
 # --- prose ----------------------------------------------------------------------------------------
@@ -113,8 +114,10 @@ def _text_html(it: Text, at: Position) -> Markup:
 
 
 def _note_html(it: Note, at: Position) -> Markup:
-    whole = '<details class="note" id="{}"><summary>Note for the presenter</summary><div class="prose">{}</div>{}'
-    return Markup(f"{whole}</details>\n").format(at.identity, _prose(it, at), _others_html(at.said))
+    whole = '<details class="note" id="{}"><summary>{}</summary><div class="prose">{}</div>{}'
+    return Markup(f"{whole}</details>\n").format(
+        at.identity, _("Note for the presenter"), _prose(it, at), _others_html(at.said)
+    )
 
 
 def _ask_html(it: Ask, at: Position) -> Markup:
@@ -135,11 +138,11 @@ def _ask_markdown(it: Ask, at: Position) -> str:
     question = _text_markdown(it, at)
     if at.number is None:
         return exercises.as_markdown(it, question)
-    return exercises.question_markdown(it, question, f"Question {at.number}.")
+    return exercises.question_markdown(it, question, _("Question {n}.").format(n=at.number))
 
 
 def _note_markdown(it: Note, at: Position) -> str:
-    return joined(folded("Note for the presenter", [_text_markdown(it, at)]))
+    return joined(folded(_("Note for the presenter"), [_text_markdown(it, at)]))
 
 
 # --- references -----------------------------------------------------------------------------------

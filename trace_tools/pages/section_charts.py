@@ -20,16 +20,17 @@ from trace_tools.presentation.charts.memory import MemoryPoint, memory
 from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
 from trace_tools.presentation.charts.storage import Views, window
 from trace_tools.util import formats
+from trace_tools.util.languages import N_, _
 
-TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
-FAR = "Distance of this lecture from the roof"
-UNDER = (
+TIME, MEMORY, ROOF = N_("Where the time went"), N_("Memory, step by step"), N_("Roofline")
+FAR = N_("Distance of this lecture from the roof")
+UNDER = N_(
     " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point can be above its "
     "roof because it read from a cache (a small memory, faster than that bandwidth), needed fewer FLOPs than are "
     "counted, or computed in a format with another peak, or because the roof was measured too low."
 )
-NO_ROOF = " No peak of this machine is known, so no roof is drawn."
-HOST = " On a device, the time of a statement without annotations is only its launch."
+NO_ROOF = N_(" No peak of this machine is known, so no roof is drawn.")
+HOST = N_(" On a device, the time of a statement without annotations is only its launch.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +46,19 @@ class PageFigure:
 def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the rooflines of the other machines with this section's steps."""
     where = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
-    of_run = "the only run (cold)" if document.ran_once else "a second run (warm)"
-    wide = f"The width of a statement is its time in {of_run}; its calls are below it."
-    alive = (
+    wide = (
+        _("The width of a statement is its time in the only run (cold); its calls are below it.")
+        if document.ran_once
+        else _("The width of a statement is its time in a second run (warm); its calls are below it.")
+    )
+    alive = _(
         "Bytes of tensors, counted in a separate process. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    under = "Statements whose FLOPs and bytes were counted."
+    under = _("Statements whose FLOPs and bytes were counted.")
     return _figures(
-        (TIME, wide + HOST * (document.machine.device != "cpu"), _where_time_went(where)),
-        (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
+        (TIME, wide + _(HOST) * (document.machine.device != "cpu"), _where_time_went(where)),
+        (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
         _under_the_roof(document, section_points(section), others, under),
     )
 
@@ -67,8 +71,8 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
         sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
     where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
-    whole = "The whole lecture, section by section, and its slowest lines."
-    under = "All statements of the lecture whose FLOPs and bytes were counted."
+    whole = _("The whole lecture, section by section, and its slowest lines.")
+    under = _("All statements of the lecture whose FLOPs and bytes were counted.")
     far = (
         "Time divided by its lower bound (floor), which is the sum of the operators' least times under the roof "
         "measured here. Only statements that call no function of the lecture count. A box covers the middle half of "
@@ -78,29 +82,29 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     return _figures(
         (TIME, whole, _where_time_went(where, rows=5)),
         _under_the_roof(document, points, others, under),
-        (FAR, far, distance(document.distances, "distance", FAR)),
+        (FAR, far, distance(document.distances, "distance", _(FAR))),
     )
 
 
 def _where_time_went(root: StatementTime, rows: int = 7) -> str | None:
     """Draw where time went; None if it is too short to be worth a figure."""
-    return flame(root, "time", TIME, rows) if root.ns >= WORTH_SAYING_NS else None
+    return flame(root, "time", _(TIME), rows) if root.ns >= WORTH_SAYING_NS else None
 
 
 def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     """Return the figures that exist, from (title, caption, SVG)."""
     names = {TIME: "time", MEMORY: "memory", ROOF: "roofline", FAR: "distance"}
-    return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
+    return [PageFigure(names[title], _(title), caption, svg) for title, caption, svg in drawn if svg is not None]
 
 
 def _under_the_roof(
     document: Document, points: Iterable[RoofPoint], others: Sequence[Roof], caption: str
 ) -> tuple[str, str, str | None]:
-    roofs = [roof_of("here", document.machine, points), *others]
+    roofs = [roof_of(_("here"), document.machine, points), *others]
     # points far below a roofline do not justify a figure
     near = any(not roof.is_far(point) for roof in roofs for point in roof.points)
     known = any(roof.peaks or roof.bytes_per_second for roof in roofs)
-    return ROOF, caption + (UNDER if known else NO_ROOF), roofline(roofs, "roofline", ROOF) if near else None
+    return ROOF, caption + _(UNDER if known else NO_ROOF), roofline(roofs, "roofline", _(ROOF)) if near else None
 
 
 def section_points(

@@ -39,6 +39,7 @@ from trace_tools.trace.model import Trace
 from trace_tools.trace.trace_file import Loaded, load
 from trace_tools.util.files import update_folder
 from trace_tools.util.interpreter import collector_paused
+from trace_tools.util.languages import _, in_language
 from trace_tools.util.processes import cores, in_processes
 
 PARTIAL = "partial"
@@ -103,6 +104,11 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 @collector_paused()
 def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
+    with in_language(next((one.words.language for one in site if one.words is not None), None)):
+        return _site_files_of(site, out, compared)
+
+
+def _site_files_of(site: Traces, out: Path, compared: Sequence[Side]) -> dict[str, dict[str, bytes]]:
     for one in site:
         if not _FOLDER.fullmatch(one.folder_slug):
             raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
@@ -258,7 +264,7 @@ def _machine_files(
     notices: list[Notice] = []
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
-        told = "A later run on this machine did not finish; its steps are on separate pages."
+        told = _("A later run on this machine did not finish; its steps are on separate pages.")
         notices.append(Notice("info", told, f"{PARTIAL}/index.html"))
 
     def machines(section: Section | None) -> list[MachineLink]:
@@ -326,7 +332,7 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
-    more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
+    more = [(_("Differences between the machines"), f"{REPORTS}/index.html")] if has_reports else []
     words = next((one.words for one in site if one.words is not None), None)
     links = language_links(site, words.language if words is not None else "", "index.html")
     return {

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from trace_tools.presentation import prose
 from trace_tools.util import formats
+from trace_tools.util.languages import _, current_language, ngettext, worded_script
 
 HERE = Path(__file__).parent
 HALL, SECTION = "hall.js", "section.js"  # script files next to the pages, shared by all of them
@@ -63,15 +64,19 @@ def source_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-@lru_cache(maxsize=8)
 def assets(*names: str) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
+    return assets_in(current_language(), *names)
+
+
+@lru_cache(maxsize=32)
+def assets_in(language: str, *names: str) -> Assets:
+    """Read the same in a language, which is the language of the moment."""
     found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    return allowed(_tight(css), js, beside="search" in names)
+    return allowed(_tight(css), worded_script(js), beside="search" in names)
 
 
-@lru_cache(maxsize=2)
 def shared_script(file: str) -> str:
     """Return a shared script, `HALL` or `SECTION`, with the style of the parts that it adds."""
     found = assets(*_PARTS[file])
@@ -101,13 +106,16 @@ def environment(*folders: Path) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     made.filters |= {
         "line": formats.one_line,
         "plain": prose.readable_text,
         "titled": lambda text, limit=200: Markup(prose.title_html(text, limit)),
         "inline": lambda text: Markup(prose.inline_html(text)),
         "plural": formats.plural,
+        "worded": _,
     }
     made.globals["favicon"] = FAVICON
     return made

@@ -16,6 +16,7 @@ from markdown_it.token import Token
 
 from trace_tools.trace.model import Scalar, Varied
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 # Marks around the n-th number during parsing: letters to Markdown that no prose uses.
 FIRST, CLOSE = 0xF0000, "\U000ffffd"
@@ -127,8 +128,9 @@ def _paragraph(numbers: Sequence[tuple[str, Varied]]) -> list[Token]:
 
 def in_words(varied: Varied) -> str:
     """Describe the values of all timed runs: "3.5 … 9.7 in 3 warm runs; first runs: 9.2 … 9.9"."""
-    text = f"{spread(varied.samples)} in {formats.plural(len(varied.samples), 'warm run')}" if varied.samples else ""
-    cold = f"first runs: {spread(varied.cold_samples)}" if varied.cold_samples else ""
+    runs = formats.plural(len(varied.samples), "warm run")
+    text = _("{values} in {runs}").format(values=spread(varied.samples), runs=runs) if varied.samples else ""
+    cold = _("first runs: {values}").format(values=spread(varied.cold_samples)) if varied.cold_samples else ""
     return "; ".join(part for part in (text, cold) if part)
 
 
@@ -140,7 +142,11 @@ def ranges_in_words(token: Token) -> str:
 def in_brackets(varied: Varied) -> str:
     """Return a short range to follow a number: "3.5 … 9.7"; that of the first runs if only these differ."""
     alike = len(set(map(_text, varied.samples))) < 2
-    return f"first runs: {spread(varied.cold_samples)}" if alike and varied.cold_samples else spread(varied.samples)
+    return (
+        _("first runs: {values}").format(values=spread(varied.cold_samples))
+        if alike and varied.cold_samples
+        else spread(varied.samples)
+    )
 
 
 def spread(samples: Sequence[Scalar]) -> str:

@@ -43,6 +43,7 @@ LEAST_LITERAL = 5  # characters of a template that are not placeholders
 _SETTINGS = {"across", "curve", "limit", "stack", "style", "unit", "width", "x_scale", "y_scale"}
 _WHOLES = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.BinOp, ast.BoolOp, ast.Starred, ast.keyword)
 _CODE = re.compile(r"`[^`]+`")
+_CHOICE = re.compile(r"([\w ]+)\?.*\|.*", re.DOTALL)  # in the sentence of an exploration: `{fits?yes|no}`
 _FORMULA = re.compile(r"\$\$.+?\$\$|\$[^$\n]+\$", re.DOTALL)
 _TARGET = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\))?[^()\s]*)\)")
 
@@ -110,12 +111,12 @@ class Words:
         by_section = {(context, text): string for context, text, string in found}
         anywhere = {text: string for _, text, string in reversed(found)}
         forms = (Template.of(_pieces(text), _pieces(string)) for text, string in anywhere.items())
-        return cls(str(catalogue.locale), by_section, anywhere, [form for form in forms if form is not None])
+        return cls(path.name.split(".")[-2], by_section, anywhere, [form for form in forms if form is not None])
 
     def whole(self, text: str) -> str | None:
         """Return the translation of a text that is shown, which is a message, or an f-string's value."""
-        if (found := self.anywhere.get(text)) is not None:
-            return found
+        if (found := self.anywhere.get(text) or self.anywhere.get(text.replace(" ", "_"))) is not None:
+            return found  # a label may be a name, without its underscores
         return next((found for form in self.templates if (found := form.worded(text, self.anywhere)) is not None), None)
 
     def translation(self, section: str | None, message: str) -> str | None:
@@ -339,7 +340,7 @@ def mistakes(catalogue: Catalog, path: Path) -> list[str]:
 def _fixed(text: str) -> dict[str, Counter[str]]:
     """Return what a translation must keep. Formulas are compared without their placeholders' text."""
     return {
-        "placeholder": Counter(piece.source for piece in _pieces(text) if isinstance(piece, Slot)),
+        "placeholder": Counter(_CHOICE.sub(r"\1?", piece.source) for piece in _pieces(text) if isinstance(piece, Slot)),
         "formula": Counter(_FORMULA.findall(text)),
         "code": Counter(_CODE.findall(text)),
         "link": Counter(_TARGET.findall(text)),

@@ -15,6 +15,8 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
+from trace_tools.util.languages import ngettext
+
 SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 IEC = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 SI_UNITS = frozenset(
@@ -336,8 +338,8 @@ def spoken(kind: str, text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Format a count with its noun: 1 claim, 2 claims."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Format a count with its noun: 1 claim, 2 claims, or in the pages' language."""
+    return f"{count:,} {ngettext(noun, f'{noun}s', count)}"
 
 
 def readable(name: str) -> str:

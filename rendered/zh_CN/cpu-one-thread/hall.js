@@ -106,7 +106,7 @@ const brief = (words, most) => (words.length > most ? `${words.slice(0, most - 1
 const label = ({ blocks: [begins], spot }) => {
 if (begins.matches(TITLE)) return brief(text(begins), 70);
 const said = spot.matches("figure") ? spot.querySelector("h3, figcaption, .answer, td") : spot.matches(".listing") ? spot.querySelector(".code") : spot;
-return brief(text(said ?? spot) || "Figure", 70);
+return brief(text(said ?? spot) || "图", 70);
 };
 const headingOf = ({ heading }) => (heading?.closest("main") ? text(heading) : title);
 const lastSentence = (prose) => {
@@ -179,13 +179,13 @@ const top = make("p");
 top.id = "hall-top";
 const bar = make("nav"), done = make("i"), where = make("b"), then = make("span", "wide"), time = make("span", "time");
 bar.id = "hall";
-bar.ariaLabel = "Slides";
+bar.ariaLabel = "幻灯片";
 const said = make("span", "words", where, " ", then);
-const folds = button("Deeper parts", "d", () => move("deep")), beside = button("Presenter's window", "n", () => openPresenter());
+const folds = button("深入部分", "d", () => move("deep")), beside = button("讲者窗口", "n", () => openPresenter());
 folds.hidden = !main.querySelector("details.deeper");
 beside.classList.add("wide");
-bar.append(done, button("Back", "←", () => move("back")), button("Next", "→", () => move("on")),
-button("Over calls", "↓", () => move("over")), said, time, folds, beside, button("Close", "Esc", () => leave()));
+bar.append(done, button("上一页", "←", () => move("back")), button("下一节", "→", () => move("on")),
+button("跳过调用", "↓", () => move("over")), said, time, folds, beside, button("关闭", "Esc", () => leave()));
 let lined = false;
 const draw = () => {
 const next = places[at + 1], heading = headingOf(places[at]);
@@ -193,7 +193,7 @@ where.textContent = `${at + 1} of ${places.length}`;
 const isTitle = places[at].blocks.includes(places[at].heading);
 top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
 top.hidden = isTitle && heading === title;
-then.textContent = more() ? "next: more of this" : next ? `next: ${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace(/^Next/, "")}` : "";
+then.textContent = more() ? "接下来：此处的后续" : next ? `接下来：${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace("下一节", "")}` : "";
 done.style.width = `${100 * (at + 1) / places.length}%`;
 if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
 tell();
@@ -231,7 +231,7 @@ const turn = (rel) => document.querySelector(`nav.turn [rel=${rel}]`);
 const leaf = (rel) => {
 const link = turn(rel);
 if (link) location.href = `${link.href}#hall${rel === "prev" ? "-end" : ""}`;
-else say(rel === "next" ? "This is the end of the last section." : "This is the beginning of the first section.");
+else say(rel === "next" ? "这是最后一节的结尾。" : "这是第一节的开头。");
 };
 const nearest = (way, fits) => {
 let index = at + way;
@@ -243,7 +243,7 @@ const place = places[at], isWhole = !lined && place.spot.matches(".listing") && 
 let step = isWhole ? (way > 0 ? Math.min(...stopsOf(place.spot)) : here()) : here() + way;
 while (step >= 0 && step < steps.number.length && isLeftOut(step)) step += way;
 if (step >= 0 && step < steps.number.length) visit(step);
-else say(step < 0 ? "This is the first step." : "This is the last step.");
+else say(step < 0 ? "这是第一步。" : "这是最后一步。");
 };
 const more = () => !lined && main.scrollTop + main.clientHeight < main.scrollHeight - 8;
 const pageDown = () => { main.scrollBy({ top: 0.8 * main.clientHeight, behavior: "instant" }); draw(); };
@@ -264,7 +264,7 @@ const { spot } = places[at], before = places.length;
 deep = folds.ariaPressed === "false";
 if (!deep) for (const box of main.querySelectorAll("details.deeper")) box.open = false;
 plan();
-notice = !deep ? "Deeper parts are hidden. " : places.length === before ? "This page has no deeper parts. " : "Deeper parts are shown. ";
+notice = !deep ? "深入部分已隐藏。" : places.length === before ? "本页没有深入部分。" : "深入部分已显示。";
 go(indexOf.get(spot) ?? Math.max(0, places.findLastIndex(({ key }) => key <= here())), 0);
 },
 };
@@ -330,7 +330,7 @@ top.remove();
 stop();
 spot.scrollIntoView({ block: "center", behavior: "instant" });
 $("hall-open").focus({ preventScroll: true });
-say("Slides closed.");
+say("幻灯片已关闭。");
 try { history.replaceState(null, "", `#${(spot.closest("[id]:not(#text)") ?? spot.querySelector("[id]") ?? main).id}`); } catch { /* too many in a row */ }
 tell();
 };
@@ -340,7 +340,7 @@ const openPresenter = () => {
 if (presenter && !presenter.closed) return presenter.focus();
 presenter = window.open(`${location.href.replace(/#.*/, "")}#presenter`, "presenter", "popup,width=900,height=760");
 if (presenter) return;
-notice = `${(then.textContent = "The browser blocked the second window. Allow pop-ups for this page.")} `;
+notice = `${(then.textContent = "浏览器拦截了第二个窗口。请允许本页弹出窗口。")} `;
 later();
 };
 const minutes = (heading) => Number(heading?.dataset.minutes ?? 0);
@@ -357,7 +357,7 @@ const tell = () => {
 if (!presenter || presenter.closed) return;
 const next = places[at + 1];
 presenter.postMessage({ hall: hall.on ? {
-title, heading: headingOf(places[at]), outline: outline(), at: at + 1, of: places.length, now: label(places[at]), next: next ? label(next) : then.textContent.replace("next: ", ""),
+title, heading: headingOf(places[at]), outline: outline(), at: at + 1, of: places.length, now: label(places[at]), next: next ? label(next) : then.textContent.replace("接下来：", ""),
 note: noteOf(noteAt(places[at].spot)), since,
 } : null }, "*");
 };
@@ -377,10 +377,10 @@ const field = (name) => make("p", name);
 const [head, now, next, note] = ["head", "doing", "next", "note-text"].map(field), body = make("tbody"), since = make("b"), day = make("b");
 const act = (way) => () => window.opener?.postMessage({ presenter: true, way }, "*");
 const column = (name) => Object.assign(make("th", "", name), { scope: "col" });
-const box = make("main", "", make("h1", "hidden", "Presenter"), head, now, next, note,
-make("div", "outline", make("table", "", make("thead", "", make("tr", "", column("heading"), column("planned, min:s"), column("spent, min:s"))), body)),
-make("p", "foot", "since the slides began ", since, " · time of day ", day),
-make("p", "buttons", button("Back", "←", act("back")), button("Next", "→", act("on")), button("Over calls", "↓", act("over"))));
+const box = make("main", "", make("h1", "hidden", "讲者"), head, now, next, note,
+make("div", "outline", make("table", "", make("thead", "", make("tr", "", column("标题"), column("计划，分:秒"), column("已用，分:秒"))), body)),
+make("p", "foot", "幻灯片开始以来 ", since, " · 当前时间 ", day),
+make("p", "buttons", button("上一页", "←", act("back")), button("下一节", "→", act("on")), button("跳过调用", "↓", act("over"))));
 box.id = "presenter";
 document.body.append(box);
 let heard = 0, begun = 0, told = null, ticked = 0;
@@ -401,7 +401,7 @@ if (told) {
 spent.set(key(told.heading), (spent.get(key(told.heading)) ?? 0) + passed);
 const all = told.outline.map(([name, planned]) => [name, planned, spent.get(key(name)) ?? 0]);
 body.replaceChildren(...all.map(([name, planned, seconds]) => row(name, planned, seconds, name === told.heading)),
-row("This section", ...[1, 2].map((column) => all.reduce((sum, it) => sum + it[column], 0)), false));
+row("本节", ...[1, 2].map((column) => all.reduce((sum, it) => sum + it[column], 0)), false));
 }
 since.textContent = begun ? clock((Date.now() - begun) / 1000) : "–";
 day.textContent = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -411,12 +411,12 @@ if (source !== window.opener || data?.hall === undefined) return;
 heard = Date.now();
 tick();
 told = data.hall;
-if (!told) { now.textContent = "The slides are closed. Press p in the lecture's window."; next.textContent = ""; return; }
+if (!told) { now.textContent = "幻灯片已关闭。请在讲义窗口中按 p。"; next.textContent = ""; return; }
 begun = told.since;
 head.textContent = `${told.title} · ${told.at} of ${told.of}`;
 now.textContent = `Now: ${told.now}`;
 next.textContent = `Next: ${told.next}`;
-note.textContent = told.note || "No note for this section.";
+note.textContent = told.note || "本节没有备注。";
 tick();
 const row = body.querySelector(".current"), list = body.closest(".outline");
 if (row) list.scrollTop = row.offsetTop - list.clientHeight / 2;
@@ -424,8 +424,8 @@ if (row) list.scrollTop = row.offsetTop - list.clientHeight / 2;
 const ask = () => {
 const gone = !window.opener || window.opener.closed;
 if (!gone) window.opener.postMessage({ presenter: true, since: begun }, "*");
-if (gone) now.textContent = "This window is not connected to any slides. Press n on the slides.";
-else if (Date.now() - heard > 4000 && heard) now.textContent = "The slides do not respond.";
+if (gone) now.textContent = "本窗口没有连接幻灯片。请在幻灯片上按 n。";
+else if (Date.now() - heard > 4000 && heard) now.textContent = "幻灯片没有响应。";
 tick();
 };
 ask();

@@ -57,7 +57,7 @@ for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, l
 (() => {
 const CHANGES = ["", "new", "changed", "written", ""];
 const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
-const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
+const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "警告：" };
 const $ = (id) => document.getElementById(id);
 const main = $("text"), panel = $("panel");
 if (!panel || typeof DecompressionStream === "undefined") return;
@@ -131,8 +131,8 @@ if (here < 0 || !stepping) return "lj".includes(way) ? go(here < 0 ? start() : h
 if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
 const to = { l: () => here + 1, h: () => here - 1, j: () => over(here, 1), k: () => over(here, -1),
 u: () => above(here), Home: () => 0, End: () => count - 1 }[way]();
-if (way === "u" && to < 0) return say("This call ends with the section.");
-if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
+if (way === "u" && to < 0) return say("此调用随本节结束。");
+if (to < 0 || to >= count) return say(to < 0 ? "这是第一步。" : "这是最后一步。");
 show(to, 0);
 };
 const go = (stop) => (hall?.on ? hall.visit(stop) : show(stop, 0));
@@ -154,7 +154,7 @@ if (panel.hidden) open(true);
 stand(stop);
 if (modes.animate) uncoverPage();
 drawPanel();
-$("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
+$("step-now").textContent = `步骤 ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
 $("step-done").value = steps.number[here];
 scroll();
 later();
@@ -233,7 +233,7 @@ for (const [summary, number] of called) {
 const text = summary.lastChild;
 if (text.nodeType !== Node.TEXT_NODE) continue;
 if (!renamed.has(summary)) renamed.set(summary, text.data);
-text.data = renamed.get(summary).replace(/call [\d,]+ of/, `call ${number.toLocaleString("en")} of`);
+text.data = renamed.get(summary).replace(/[\d,]+/, number.toLocaleString("en"));
 }
 };
 const toldOf = (stop) => {
@@ -296,7 +296,7 @@ for (const line of text.split("\n")) grid.append(make("tr", "", ...line.split("\
 const box = make("div", "gridbox", grid);
 box.tabIndex = 0;
 box.role = "group";
-box.ariaLabel = "Elements";
+box.ariaLabel = "元素";
 return box;
 };
 const labelled = (storage) => {
@@ -309,7 +309,7 @@ const row = make("tr", change, make("th", "", ...parts.flatMap((part) => [make("
 row.firstChild.scope = "row";
 const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
 if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
-const told = { alias: "written through another name" }[change] ?? change;
+const told = { alias: "经由另一个名称写入" }[change] ?? change;
 if (told) cell.append(make("small", "", told));
 row.append(cell);
 return row;
@@ -332,15 +332,15 @@ const drawFrame = ([frame, stop], depth, names, writes) => {
 const { box, title, slider, label, text, from, body } = boxAt(depth);
 const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
 box.hidden = false;
-const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
-title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", ` at line ${steps.line[stop]}`)] : []));
+const call = steps.totals[frame] > 1 ? make("small", "", ` 第 ${steps.calls[frame]} 次调用，共 ${steps.totals[frame]} 次`) : "";
+title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", ` 在第 ${steps.line[stop]} 行`)] : []));
 label.hidden = list.length < 2;
 slider.max = list.length;
 slider.value = list.indexOf(stop) + 1;
-text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
+text.textContent = `第 ${steps.line[stop]} 行：第 ${steps.execution[stop]} 次执行，共 ${steps.execution[list.at(-1)]} 次`;
 const caller = steps.of[frame];
 from.hidden = depth > 0;
-from.textContent = caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`;
+from.textContent = caller < 0 ? "本节自身的函数" : `由 ${steps.names[steps.frame[caller]]} 第 ${steps.line[caller]} 行调用`;
 const rank = ["alias", ""], told = [...names.values()].map((entry) => {
 const storage = seen.storage[entry];
 return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -372,15 +372,15 @@ const calls = steps.inside[here], assigned = ASSIGNS.exec(code)?.[1].replace(/\s
 const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
 const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
 return [
-calls ? `Calls: ${calls.toLocaleString("en")} ${calls === 1 ? "step" : "steps"} inside it.` : "",
-unseen.length ? `Assigns ${unseen.join(" and ")}; ${unseen.length > 1 ? "their values were" : "its value was"} not inspected.` : "",
-row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
-/^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
+calls ? calls === 1 ? "调用：内含 1 步。" : `调用：内含 ${calls.toLocaleString("en")} 步。` : "",
+unseen.length ? unseen.length > 1 ? `为 ${unseen.join(" and ")} 赋值；没有查看它们的值。` : `为 ${unseen[0]} 赋值；没有查看它的值。` : "",
+row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "写出标出的内容。" : "",
+/^\s*return\b/.test(code) && !told.size ? "返回调用者。" : "",
 ].filter(Boolean).join(" ");
 };
 const drawHead = () => {
 const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
-const lines = [make("p", "where", `line ${steps.line[here]}${cost ? ` · ${cost}` : ""}`)];
+const lines = [make("p", "where", `第 ${steps.line[here]} 行` + (cost ? ` · ${cost}` : ""))];
 if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
 const words = does();
 if (words) lines.push(make("p", "", words));
@@ -390,7 +390,7 @@ head.replaceChildren(...lines);
 let waiting = 0;
 const say = (text) => { $("step-said").textContent = text; };
 const spoken = () => {
-const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
+const place = `步骤 ${steps.number[here]}，共 ${steps.total} 步，第 ${steps.line[here]} 行，${steps.names[steps.frame[here]]}。`;
 const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
 const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
 return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
@@ -422,7 +422,7 @@ hall = lectureHall({ steps, make, stand, stop, say, spoken, later, over, start, 
 });
 loading.then(() => hall.enter(place), () => {
 loading = null;
-say($("step-now").textContent = "Cannot load hall.js, which belongs next to this page.");
+say($("step-now").textContent = "无法加载 hall.js，它应与本页在同一文件夹。");
 });
 };
 const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
@@ -536,7 +536,7 @@ if (made.matches(".differs")) row?.classList.add("differs");
 }
 });
 for (const listing of chosen.length ? main.querySelectorAll(".listing") : []) {
-const heads = make("div", "heads", make("i"), make("span", "", "here"), ...chosen.map((place) => Object.assign(make("span", "", names[place]), { title: names[place] })));
+const heads = make("div", "heads", make("i"), make("span", "", "本机"), ...chosen.map((place) => Object.assign(make("span", "", names[place]), { title: names[place] })));
 heads.ariaHidden = "true";
 if (listing.querySelector(":scope > .row > .other")) listing.prepend(heads);
 }
@@ -544,7 +544,7 @@ differing = [...main.querySelectorAll(".row.differs")];
 at = -1;
 if (chosen.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
 $("differing").hidden = !differing.length;
-$("differs-now").textContent = `${differing.length} ${differing.length === 1 ? "line differs" : "lines differ"}`;
+$("differs-now").textContent = differing.length === 1 ? "有 1 行不同" : `有 ${differing.length} 行不同`;
 };
 const jump = (way) => {
 at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
@@ -589,7 +589,7 @@ const row = document.getElementById(anchors[place]);
 if (!text || !row) return;
 let beside = row.querySelector(":scope > .beside");
 if (!beside) row.append(beside = Object.assign(document.createElement("div"), { className: "beside" }));
-beside.append(Object.assign(document.createElement("div"), { className: "floor", textContent: `on ${name}: ${text}`, title: "lower bound, computed from the datasheet" }));
+beside.append(Object.assign(document.createElement("div"), { className: "floor", textContent: `在 ${name} 上：${text}`, title: "下限，由数据手册算出" }));
 });
 };
 box.hidden = false;
@@ -664,14 +664,14 @@ let again = kind === "text";
 const answering = element("div", { className: "answering" });
 if (kind === "choice") {
 const list = box.querySelector(".choices");
-const group = element("fieldset", {}, element("legend", { className: "hidden", textContent: "Your answer" }));
+const group = element("fieldset", {}, element("legend", { className: "hidden", textContent: "你的答案" }));
 [...list.children].forEach((item) => {
 const button = element("input", { type: "radio", name: box.id, value: item.dataset.choice });
 if (button.value === before) { button.checked = true; again = before === right; }
 button.addEventListener("change", () => {
 const known = slips.find(([slip]) => slip === item.dataset.choice);
 if (item.dataset.choice === right) judge("right", "✓ Right.", right);
-else judge("wrong", known ? `✗ ${known[1]}` : "✗ Not this one.");
+else judge("wrong", known ? `✗ ${known[1]}` : "✗ 不是这个。");
 });
 const shown = element("span", {});
 shown.append(...item.childNodes);
@@ -682,30 +682,30 @@ answering.append(verdict);
 } else if (kind === "number") {
 const field = element("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14 });
 field.inputMode = unit ? "text" : "decimal";
-const enough = within ? `: within ${Number((100 * within).toPrecision(3))}% is right.` : ": the exact number is right.";
+const enough = within ? `：误差在 ${Number((100 * within).toPrecision(3))}% 以内即为正确。` : "：须是准确的数。";
 if (before) { field.value = before; again = near(parsed(before, unit), right[0], right[1], within); }
 const check = () => {
 if (!field.value.trim()) return;
 const value = parsed(field.value, unit);
 const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
-if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%.");
+if (Number.isNaN(value)) judge("", "这不是数。可以写成 5.6e11、560 GB、3/4 或 12% 等。");
 else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
 else if (known) judge("wrong", `✗ ${known[1]}`);
 else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-? `✗ No, the answer is ${Math.abs(value) > Math.abs(right[0]) ? "smaller" : "larger"}.` : `✗ Close, but not close enough${enough}`);
+? Math.abs(value) > Math.abs(right[0]) ? "✗ 不对，答案更小。" : "✗ 不对，答案更大。" : "✗ 接近，但还不够" + enough);
 };
 field.addEventListener("focus", () => field.select());
 field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
-const button = element("button", { type: "button", textContent: "Check" });
+const button = element("button", { type: "button", textContent: "检查" });
 button.addEventListener("click", check);
-answering.append(element("label", {}, "Your answer ", field, unit ? ` ${unit}` : ""), button, verdict);
+answering.append(element("label", {}, "你的答案 ", field, unit ? ` ${unit}` : ""), button, verdict);
 } else {
-const button = element("button", { type: "button", textContent: "I got it right" });
+const button = element("button", { type: "button", textContent: "我答对了" });
 button.addEventListener("click", () => judge("right", "✓ Saved."));
 solution.append(element("div", { className: "answering" }, button, verdict));
 }
 if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-if (before) verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, where another answer was right.";
+if (before) verdict.textContent = again ? "✓ 之前已答对。" : "✓ 之前已答对，当时的正确答案不同。";
 });
 })();
 const written = (() => {
@@ -739,7 +739,7 @@ return size >= 9999.5 ? apart(text) : text;
 };
 const percent = (x) => (x >= 9.95 ? `${fixed(x, 0)}%` : x >= 0.095 ? `${fixed(x, 1)}%` : x ? "< 0.1%" : "0%");
 return (x, { unit = "", ladder, times = 1, most = Infinity } = {}, digits = 4) => {
-if (typeof x === "boolean") return x ? "yes" : "no";
+if (typeof x === "boolean") return x ? "是" : "否";
 if (unit === "%") return percent(100 * x);
 if (unit === "") return number(x);
 if (Math.abs(x) >= 1e300) return `${number(x)} ${unit}`;
@@ -830,7 +830,7 @@ field.setAttribute("aria-describedby", wrong.id);
 field.addEventListener("input", () => {
 const x = parsed(field.value, it.unit), fine = allows(it, x);
 field.ariaInvalid = String(!fine);
-wrong.textContent = fine ? "" : `${it.whole ? "A whole number from" : "From"} ${typed(it.low, it)} to ${typed(it.high, it)}`;
+wrong.textContent = fine ? "" : it.whole ? `${typed(it.low, it)} 至 ${typed(it.high, it)} 的整数` : `${typed(it.low, it)} 至 ${typed(it.high, it)}`;
 if (fine) { given.set(it.name, x); update(it, field); }
 });
 field.addEventListener("change", () => { if (field.ariaInvalid !== "true") field.value = typed(given.get(it.name), it); });
@@ -850,12 +850,12 @@ const controls = make("div", { className: "controls" },
 ...menus.flatMap((menu, index) => [make("div", { className: "control" }, make("label", { htmlFor: selects[index].id, textContent: menu.label }), selects[index]), owns[index]]),
 ...inputs.map(control));
 const heard = make("span", { role: "status" });
-const link = make("button", { type: "button", textContent: "Copy a link to these values" });
-const back = make("button", { type: "button", textContent: "Reset to the lecture's values" });
+const link = make("button", { type: "button", textContent: "复制这些值的链接" });
+const back = make("button", { type: "button", textContent: "恢复讲义的值" });
 controls.append(make("p", { className: "buttons" }, link, back, heard));
 link.addEventListener("click", async () => {
 await copied(location.href.replace(/#.*$/, "") + address());
-heard.textContent = "Copied.";
+heard.textContent = "已复制。";
 setTimeout(() => { heard.textContent = ""; }, 2000);
 });
 back.addEventListener("click", () => { reset(); update(); });
@@ -914,7 +914,7 @@ return [make("b", { textContent: result ? written(now.get(name), result) : menu 
 const row = (index) => menus[index].rows[rows[index]]?.[0] ?? menus[index].own;
 const update = (moved = null, typing = null, restoring = false) => {
 const now = answer();
-said.replaceChildren(...(now ? sentence(known.says, now) : ["There is no result for these values."]));
+said.replaceChildren(...(now ? sentence(known.says, now) : ["这些值没有结果。"]));
 const texts = [...menus.map((_, index) => row(index)), ...listed.map((it) => written(given.get(it.name), it)), ...results.map((it) => (now ? written(now.get(it.name), it.unit === it.label ? {} : it) : "–"))];
 cells.forEach((cell, n) => { cell.textContent = texts[n]; });
 selects.forEach((select, index) => {
@@ -959,7 +959,7 @@ there.forEach(([name, found, here, changed], nth) => {
 const y = top + nth * high, limit = limited(found, changed);
 const over = known.limit !== null && sum(found) > limit;
 svg.append(draw("text", { class: here ? "here" : "", x: 0, y: y + em }, name),
-draw("text", { class: `${here ? "here" : ""}${over ? " over" : ""}`, x: width, y: y + em, "text-anchor": "end" }, `${written(sum(found), unit)}${over ? ", over the limit" : ""}`));
+draw("text", { class: `${here ? "here" : ""}${over ? " over" : ""}`, x: width, y: y + em, "text-anchor": "end" }, `${written(sum(found), unit)}${over ? "，超出限度" : ""}`));
 known.stack.reduce((left, part, n) => {
 const wide = (Math.max(0, found.get(part)) / most) * width;
 svg.append(draw("rect", { class: `s${(n % 6) + 1}${here ? "" : " faint"}`, x: left, y: y + 1.4 * em, width: wide, height: 1.1 * em }));

@@ -61,6 +61,7 @@ from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
 from trace_tools.trace.model import Ask, Frame, Narrative, Step, Text, Trace
 from trace_tools.trace.ranks import disagreeing, sharing_a_device
+from trace_tools.util.languages import _
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # of one function shown on a page
@@ -88,7 +89,7 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
     """
     ran = lecture_of(trace, lecture, words)
     calls: dict[str, list[Frame]] = {}
-    for _, frame in ran.tree.section_calls():
+    for _step, frame in ran.tree.section_calls():
         calls.setdefault(frame.function, []).append(frame)
     # numbered by position in `main`, so that a run of one section keeps its number
     main = ran.tree.main_name
@@ -151,7 +152,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     titles = ran.titled(ran.definitions[calls[0].frame], function, function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = _with_takeaway(definitions.beside(blocks, slug, f"section {number}"))
+    blocks = _with_takeaway(definitions.beside(blocks, slug, _("section {n}").format(n=number)))
     blocks = (*blocks, *page.references(blocks))
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
@@ -581,7 +582,7 @@ def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimL
             if step.claim is not None:
                 judged.setdefault((ran.source(step), step.statement), []).append(step)
     lines = []
-    for _, steps in sorted(judged.items()):
+    for _statement, steps in sorted(judged.items()):
         failed = [step for step in steps if step.claim is not None and not step.claim.held]
         step = failed[0] if failed else steps[-1]
         assert step.claim is not None

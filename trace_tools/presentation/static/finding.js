@@ -4,8 +4,8 @@
 // assign a name, then claims and text, then other code.
 const lookUp = (() => {
   const WEIGHTS = { section: 44, heading: 34, name: 30, failed: 14, row: 16, text: 12, claim: 9, table: 8, figure: 8, exercise: 8, link: 8, code: 7, note: 5 };
-  const SAID = { section: "section", heading: "heading", name: "name", row: "report", text: "text", claim: "claim ✓", failed: "claim ✗",
-    table: "table", figure: "figure", exercise: "exercise", link: "reference", note: "note",
+  const SAID = { section: _("section"), heading: _("heading"), name: _("name"), row: _("report"), text: _("text"), claim: _("claim ✓"), failed: _("claim ✗"),
+    table: _("table"), figure: _("figure"), exercise: _("exercise"), link: _("reference"), note: _("note"),
     code: "code" };
   const SHOWN = 60, BEFORE = 50, AROUND = 170;
   const ABOVE = 0.9, NEAR = 60;  // weight of a match in the heading above; characters
@@ -153,7 +153,7 @@ const lookUp = (() => {
     const code = CODE.includes(entry.kind), line = code ? /L(\d+)$/.exec(entry.anchor) : null;
     const kind = entry.kind === "code" && entry.fresh.some((name) => likeness(name, wanted[0].plain)) ? "name" : entry.kind;
     const snippet = make(code ? "code" : "span", "snippet", ...marked(around(entry, wanted), wanted));
-    const where = make("span", "where", make("span", "kind", SAID[kind]), ` ${entry.title}${line ? `, line ${line[1]}` : ""}`);
+    const where = make("span", "where", make("span", "kind", SAID[kind]), ` ${entry.title}${line ? _(`, line ${line[1]}`) : ""}`);
     const link = make("a", "", snippet, where);
     if (entry.also && !wanted.every((term) => quality(entry.text, term))) where.append(", with ", make("code", "", ...marked(entry.also, wanted)));
     link.role = "option";
@@ -179,10 +179,10 @@ const lookUp = (() => {
     if (mine !== turn) return;  // an older query
     const wanted = terms(field.value, same), found = wanted.length ? find(entries, wanted, field.value) : [];
     list.replaceChildren(...found.slice(0, SHOWN).map((one, place) => option(one, wanted, place)));
-    const told = !wanted.length ? "" : found.length > SHOWN ? `${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`
-      : found.length ? `${found.length} ${found.length === 1 ? "result" : "results"}.` : "No results.";
+    const told = !wanted.length ? "" : found.length > SHOWN ? _(`${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`)
+      : found.length ? found.length === 1 ? _("1 result.") : _(`${found.length} results.`) : _("No results.");
     const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
-    said.textContent = [told, missed.length ? `No place has all words; the first lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
+    said.textContent = [told, missed.length ? _(`No place has all words; the first lacks ${missed.join(", ")}.`) : "", reach].filter(Boolean).join(" ");
     field.ariaExpanded = String(list.children.length > 0);
     list.hidden = !list.children.length;
     activate(0);

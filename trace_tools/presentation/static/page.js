@@ -83,7 +83,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
   else requestAnimationFrame(() => setTimeout(settle));
   const theme = stored("theme", "all lectures:"), button = document.getElementById("theme");
-  const SIGNS = { "": ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+  const SIGNS = { "": ["◐", _("as the system has them")], light: ["☀", _("light")], dark: ["☾", _("dark")] };
   const colour = () => {
     const chosen = theme.get() ?? "", [sign, name] = SIGNS[chosen] ?? SIGNS[""];
     if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
@@ -103,7 +103,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     const row = target.closest?.(".row:not(:has(> .code > .n))"), number = row && /L(\d+)$/.exec(row.id);
     if (!number) return;
     const link = Object.assign(document.createElement("a"), { className: "n", href: `#${row.id}`, textContent: number[1] });
-    link.ariaLabel = `Line ${number[1]}`;
+    link.ariaLabel = _(`Line ${number[1]}`);
     row.querySelector(".code").prepend(link);
   });
 
@@ -115,14 +115,14 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
-    button.ariaLabel = "Copy this code";
+    button.ariaLabel = _("Copy this code");
     button.addEventListener("click", async (event) => {
       event.stopPropagation();  // not a click on the line under it
       const lines = [...listing.querySelectorAll(":scope > .row > .code > code, :scope > .unran > .row > .code > code")].map((line) => line.textContent);
       await copied(`${lines.join("\n")}\n`);
       button.focus();
       button.classList.add("done");
-      heard.textContent = `Copied ${lines.length} ${lines.length === 1 ? "line" : "lines"}.`;
+      heard.textContent = lines.length === 1 ? _("Copied 1 line.") : _(`Copied ${lines.length} lines.`);
       setTimeout(() => { button.classList.remove("done"); heard.textContent = ""; }, 2000);
     });
     listing.querySelector(":scope > .row > .code, :scope > .unran > .row > .code")?.append(button);
@@ -131,7 +131,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   const fitting = new ResizeObserver((entries) => entries.forEach(({ target }) =>
     target.classList.toggle("fits", !target.classList.contains("whole") && target.scrollHeight <= target.clientHeight + 4)));
   const unfolder = (notes) => {
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "unfold", ariaLabel: "Show all notes", ariaExpanded: "false" });
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "unfold", ariaLabel: _("Show all notes"), ariaExpanded: "false" });
     const unfold = (open) => { notes.classList.toggle("whole", open); button.ariaExpanded = `${open}`; };
     button.addEventListener("click", (event) => { event.stopPropagation(); unfold(!notes.classList.contains("whole")); });
     notes.addEventListener("toggle", ({ target }) => { if (target.open) unfold(true); }, true);

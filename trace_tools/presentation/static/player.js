@@ -8,7 +8,7 @@
 (() => {
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
-  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
+  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: _("Warning: ") };
   const $ = (id) => document.getElementById(id);
   const main = $("text"), panel = $("panel");
   if (!panel || typeof DecompressionStream === "undefined") return;
@@ -92,8 +92,8 @@
       if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
       const to = { l: () => here + 1, h: () => here - 1, j: () => over(here, 1), k: () => over(here, -1),
         u: () => above(here), Home: () => 0, End: () => count - 1 }[way]();
-      if (way === "u" && to < 0) return say("This call ends with the section.");
-      if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
+      if (way === "u" && to < 0) return say(_("This call ends with the section."));
+      if (to < 0 || to >= count) return say(to < 0 ? _("This is the first step.") : _("This is the last step."));
       show(to, 0);
     };
     const go = (stop) => (hall?.on ? hall.visit(stop) : show(stop, 0));
@@ -116,7 +116,7 @@
       stand(stop);
       if (modes.animate) uncoverPage();
       drawPanel();
-      $("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
+      $("step-now").textContent = _(`step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`);
       $("step-done").value = steps.number[here];
       scroll();
       later();
@@ -200,7 +200,7 @@
         const text = summary.lastChild;
         if (text.nodeType !== Node.TEXT_NODE) continue;
         if (!renamed.has(summary)) renamed.set(summary, text.data);
-        text.data = renamed.get(summary).replace(/call [\d,]+ of/, `call ${number.toLocaleString("en")} of`);
+        text.data = renamed.get(summary).replace(/[\d,]+/, number.toLocaleString("en"));
       }
     };
     const toldOf = (stop) => {
@@ -269,7 +269,7 @@
       const box = make("div", "gridbox", grid);
       box.tabIndex = 0;
       box.role = "group";
-      box.ariaLabel = "Elements";
+      box.ariaLabel = _("Elements");
       return box;
     };
     const labelled = (storage) => {
@@ -282,7 +282,7 @@
       row.firstChild.scope = "row";
       const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
       if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
-      const told = { alias: "written through another name" }[change] ?? change;
+      const told = { alias: _("written through another name") }[change] ?? change;
       if (told) cell.append(make("small", "", told));
       row.append(cell);
       return row;
@@ -306,15 +306,15 @@
       const { box, title, slider, label, text, from, body } = boxAt(depth);
       const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
       box.hidden = false;
-      const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
-      title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", ` at line ${steps.line[stop]}`)] : []));
+      const call = steps.totals[frame] > 1 ? make("small", "", _(` call ${steps.calls[frame]} of ${steps.totals[frame]}`)) : "";
+      title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", _(` at line ${steps.line[stop]}`))] : []));
       label.hidden = list.length < 2;
       slider.max = list.length;
       slider.value = list.indexOf(stop) + 1;
-      text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
+      text.textContent = _(`line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`);
       const caller = steps.of[frame];
       from.hidden = depth > 0;  // the others say the line that they are at
-      from.textContent = caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`;
+      from.textContent = caller < 0 ? _("The section's own function") : _(`Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`);
       const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
         return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -346,15 +346,15 @@
       const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
       const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
       return [
-        calls ? `Calls: ${calls.toLocaleString("en")} ${calls === 1 ? "step" : "steps"} inside it.` : "",
-        unseen.length ? `Assigns ${unseen.join(" and ")}; ${unseen.length > 1 ? "their values were" : "its value was"} not inspected.` : "",
-        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
-        /^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
+        calls ? calls === 1 ? _("Calls: 1 step inside it.") : _(`Calls: ${calls.toLocaleString("en")} steps inside it.`) : "",
+        unseen.length ? unseen.length > 1 ? _(`Assigns ${unseen.join(" and ")}; their values were not inspected.`) : _(`Assigns ${unseen[0]}; its value was not inspected.`) : "",
+        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? _("Writes what is marked.") : "",
+        /^\s*return\b/.test(code) && !told.size ? _("Returns to its caller.") : "",
       ].filter(Boolean).join(" ");
     };
     const drawHead = () => {
       const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
-      const lines = [make("p", "where", `line ${steps.line[here]}${cost ? ` · ${cost}` : ""}`)];
+      const lines = [make("p", "where", _(`line ${steps.line[here]}`) + (cost ? ` · ${cost}` : ""))];
       if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
       const words = does();
       if (words) lines.push(make("p", "", words));
@@ -367,7 +367,7 @@
     let waiting = 0;
     const say = (text) => { $("step-said").textContent = text; };
     const spoken = () => {
-      const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
+      const place = _(`Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`);
       const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
       const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
       return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
@@ -405,7 +405,7 @@
       });
       loading.then(() => hall.enter(place), () => {
         loading = null;
-        say($("step-now").textContent = "Cannot load hall.js, which belongs next to this page.");
+        say($("step-now").textContent = _("Cannot load hall.js, which belongs next to this page."));
       });
     };
 
