@@ -1,7 +1,7 @@
 """Collect the pages' own words into the catalogues of `trace_tools/locales`: `python -m tests.checks.words`.
 
-Words are marked `_("…")` and `N_("…")` in Python and in templates, and `_("…")` or `_(`…`)` in scripts. Nouns that
-follow a number are arguments of `plural`.
+Words are marked `_("…")` and `N_("…")` in Python and in templates, and `_("…")` or `_(`…`)` in scripts. A style
+writes words with `content: "…"`. Nouns that follow a number are arguments of `plural`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from babel.messages.extract import extract_python
 from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
-from trace_tools.util.languages import LOCALES, SCRIPT_WORDS, script_message
+from trace_tools.util.languages import LOCALES, SCRIPT_WORDS, STYLE_WORDS, script_message
 
 TOOLS = LOCALES.parent
 NOUN = re.compile(r"""plural\((?:[^"'\n]*, )?["']([a-z ]+)["']\)""")
@@ -29,6 +29,8 @@ def words() -> Iterator[tuple[str, Path, int]]:
             text = path.read_text(encoding="utf-8")
             for found in SCRIPT_WORDS.finditer(text):
                 yield script_message(found[1])[0], path, text.count("\n", 0, found.start()) + 1
+        elif path.suffix == ".css":
+            yield from ((found[2], path, 1) for found in STYLE_WORDS.finditer(path.read_text(encoding="utf-8")))
         elif path.suffix in (".py", ".j2"):
             with path.open("rb") as file:
                 made = (

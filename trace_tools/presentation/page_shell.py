@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from trace_tools.presentation import prose
 from trace_tools.util import formats
-from trace_tools.util.languages import _, current_language, ngettext, worded_script
+from trace_tools.util.languages import _, current_language, ngettext, worded_script, worded_style
 
 HERE = Path(__file__).parent
 HALL, SECTION = "hall.js", "section.js"  # script files next to the pages, shared by all of them
@@ -74,7 +74,7 @@ def assets_in(language: str, *names: str) -> Assets:
     """Read the same in a language, which is the language of the moment."""
     found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    return allowed(_tight(css), worded_script(js), beside="search" in names)
+    return allowed(worded_style(_tight(css)), worded_script(js), beside="search" in names)
 
 
 def shared_script(file: str) -> str:

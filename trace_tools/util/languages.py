@@ -24,6 +24,7 @@ from babel.messages.pofile import read_po
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
 SCRIPT_WORDS = re.compile(r'(?<![\w.$])_\((`[^`]*`|"(?:[^"\\]|\\.)*")\)')  # words in a script
+STYLE_WORDS = re.compile(r'(content:\s*)"([A-Z][^"\\]*)"')
 _SLOT = re.compile(r"\$\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
@@ -79,6 +80,11 @@ def worded_script(script: str) -> str:
         return f"`{''.join(parts)}`"
 
     return SCRIPT_WORDS.sub(worded, script)
+
+
+def worded_style(style: str) -> str:
+    """Return a style with the words that it writes, `content: "…"`, in the current language."""
+    return STYLE_WORDS.sub(lambda found: f"{found[1]}{json.dumps(_(found[2]), ensure_ascii=False)}", style)
 
 
 def script_message(literal: str) -> tuple[str, list[str]]:
