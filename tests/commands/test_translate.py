@@ -120,3 +120,24 @@ def test_a_changed_message_is_fuzzy_and_its_pages_are_in_the_lectures_words(fold
     run("render", str(folder / "rendered/cpu/trace.yaml"))
     shown = (folder / "rendered/de/cpu/00-growth.md").read_text(encoding="utf-8")
     assert "How many are there after the ten steps?" in shown and "# 0 Wachstum" in shown
+
+
+def test_other_commands_know_the_languages(folder: Path) -> None:
+    run("translate", str(folder / "talk.py"), "--to", "de")
+    translate(folder, GERMAN)
+    trace = str(folder / "rendered/cpu/trace.yaml")
+    run("render", trace)
+    done = run("export", trace, "--format", "html", "--language", "de", "-o", str(folder / "talk.html"))
+    assert done.exit_code == 0 and "Wachstum" in (folder / "talk.html").read_text(encoding="utf-8"), done.output
+    assert run("export", trace, "--format", "html", "--language", "fr").exit_code == 2
+    done = run("site", str(folder / "rendered"), "--url", "https://example.org/", "-o", str(folder / "site"))
+    assert done.exit_code == 0, done.output
+    page = (folder / "site/cpu/00-growth.html").read_text(encoding="utf-8")
+    alternate = '<link rel="alternate" hreflang="{}" href="https://example.org/{}">'
+    assert (
+        alternate.format("de", "de/cpu/00-growth.html") in page and alternate.format("en", "cpu/00-growth.html") in page
+    )
+    assert "https://example.org/de/cpu/00-growth.html" in (folder / "site/sitemap.xml").read_text(encoding="utf-8")
+    assert run("check", str(folder / "talk.py")).exit_code == 0
+    translate(folder, {"Two ways to add up": "Zwei `Wege`"})
+    assert "has the code `Wege`" in run("check", str(folder / "talk.py")).output

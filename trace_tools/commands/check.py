@@ -37,6 +37,7 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
       trace-tools check *.py
       trace-tools check .
     """
+    from trace_tools.source.catalogue import catalogues, wrong_translations
     from trace_tools.source.lint import is_lecture, mistakes
     from trace_tools.source.statements import read_source
 
@@ -49,6 +50,7 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
             (checked if is_lecture(source, options.main) else skipped).append(path)
             if path in checked:
                 found += map(str, mistakes(path, source, options.main))
+                found += [line for catalogue in catalogues(path).values() for line in wrong_translations(catalogue)]
                 wanted(path)
         except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
             found.append(str(error))

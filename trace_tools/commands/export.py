@@ -34,7 +34,8 @@ ENDINGS = {  # of the output files, if no name is given
 @click.option(
     "--lecture", type=click.Path(path_type=Path), help="For html and pdf: take prose and images from this file."
 )
-def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> None:
+@click.option("--language", help="For html and pdf: write in a language that has a catalogue, such as de.")
+def export(path: Path, kind: str, out: Path | None, lecture: Path | None, language: str | None) -> None:
     """Save a trace as one HTML or PDF file, or as a notebook.
 
     Other formats: `percent` is a Python script in cells (jupytext), `perfetto` a timeline for ui.perfetto.dev,
@@ -57,18 +58,29 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> Non
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
     pages = kind in ("html", "pdf")
-    replace(written, _page(loaded, path, kind, lecture) if pages else _exported(loaded.trace, kind))
+    replace(written, _page(loaded, path, kind, lecture, language) if pages else _exported(loaded.trace, kind))
     click.echo(str(written))
 
 
-def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None) -> str | bytes:
+def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None, language: str | None) -> str | bytes:
+    from dataclasses import replace as replace_fields
+
     from trace_tools.export.html_file import one_file, printed
     from trace_tools.pages.site import placed
+    from trace_tools.source.catalogue import Words
+    from trace_tools.util.languages import in_language
 
     named = Path(loaded.trace.run.lecture).name
     if lecture is not None and (lecture.name != named or not lecture.is_file()):
         raise UsageError(f"--lecture {lecture}: expected a file named {named}, as in the trace")
-    page = one_file(placed(loaded, path, None, lecture))
+    one = placed(loaded, path, None, lecture)
+    if language is not None:
+        if language not in one.catalogues:
+            there = ", ".join(one.catalogues) or "none"
+            raise UsageError(f"--language {language}: the lecture has no such catalogue (there: {there})")
+        one = replace_fields(one, words=Words.read(one.catalogues[language]))
+    with in_language(language):
+        page = one_file(one)
     return page if kind == "html" else printed(page)
 
 

@@ -31,12 +31,13 @@ from pathlib import Path
 import watchfiles
 
 from trace_tools.analysis.outcome import activity, problems
-from trace_tools.errors import TraceToolsError
+from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.live.edits import Dependencies, dependencies_of, section_to_trace
 from trace_tools.live.pages import PARTIAL, ServedTrace, Site, serve_trace
 from trace_tools.live.status import Board
 from trace_tools.machines import devices
 from trace_tools.presentation import page_shell
+from trace_tools.source.catalogue import Words, catalogue_of
 from trace_tools.source.imports import imported, is_installed
 from trace_tools.source.statements import ParsedSource, read_text
 from trace_tools.source.versions import edition_of, parsed_once
@@ -62,8 +63,11 @@ class Session:
         board: Board,
         options: TraceOptions,
         temporary: Path,
+        language: str | None = None,
     ) -> None:
         self._lecture = lecture
+        self._catalogue = catalogue_of(lecture.resolve(), language) if language is not None else None
+        self._words = Words.read(self._catalogue) if self._catalogue is not None else None
         self._folder = lecture.resolve().parent
         self._out = out
         self._board = board
@@ -83,7 +87,8 @@ class Session:
     @property
     def files(self) -> frozenset[Path]:
         """The files, besides templates, to watch for saves."""
-        return frozenset([self._lecture.resolve(), *self._dependencies.modules, *self._dependencies.images])
+        own = [self._lecture.resolve(), *([self._catalogue] if self._catalogue is not None else [])]
+        return frozenset([*own, *self._dependencies.modules, *self._dependencies.images])
 
     def watch(self) -> None:
         """React to saves until KeyboardInterrupt.
@@ -112,7 +117,7 @@ class Session:
                 made = _saved(path)
                 older = any(_saved(module) > made for module in self._modules)  # than an imported module
                 modules = {} if older else self._modules
-                self._whole = serve_trace(trace, path, trace.sources[0].text, modules)
+                self._whole = serve_trace(trace, path, trace.sources[0].text, modules, self._words)
                 self._show()
             self._read()
 
@@ -125,8 +130,25 @@ class Session:
                 self._show()
             elif written & set(self._dependencies.images):
                 self._show()
+            if self._catalogue in written:
+                self._translate()
             if written & self.files:
                 self._read()
+
+    def _translate(self) -> None:
+        """Read the saved translations, and make the pages with them."""
+        assert self._catalogue is not None
+        try:
+            self._words = Words.read(self._catalogue)
+        except UsageError as error:
+            self._board.post(problems=(str(error),), link="", doing="")
+            return
+        remade = [
+            one and serve_trace(one.trace, one.path, one.text, one.modules, self._words)
+            for one in (self._whole, self._section, self._failed)
+        ]
+        self._whole, self._section, self._failed = remade
+        self._show()
 
     def stop(self) -> None:
         """Stop the running trace."""
@@ -218,7 +240,7 @@ class Session:
             if isinstance(outcome, TraceToolsError):
                 self._board.post(problems=(str(outcome),), link="", doing="")
                 return
-            fresh = serve_trace(outcome.trace, outcome.path, self._text, self._running_with)
+            fresh = serve_trace(outcome.trace, outcome.path, self._text, self._running_with, self._words)
             self._failed = None if outcome.trace.run.complete else fresh
             if tracer.plan.options.only and outcome.trace.run.complete:
                 self._section = fresh
@@ -262,7 +284,7 @@ class Session:
     def _with_prose(self, one: ServedTrace | None) -> ServedTrace | None:
         if one is None or one.text == self._text or not self._is_of_this_code(one.trace.sources[0]):
             return one
-        return serve_trace(one.trace, one.path, self._text, one.modules)
+        return serve_trace(one.trace, one.path, self._text, one.modules, self._words)
 
 
 def _wrong(trace: Trace) -> Iterator[str]:

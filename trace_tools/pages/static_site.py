@@ -30,6 +30,8 @@ from trace_tools.trace.trace_file import load_head
 INSIDE = re.compile(r"(?:(?!\.\.?/)[^/\\]+/)*(?!\.\.?$)[^/\\]+")  # a file's name within the site
 FIRST = "index.html"
 PREVIEW = (1200, 630)  # pixels, the shape that most sites use for previews
+HAN = re.compile(r"[\u4e00-\u9fff]")
+HAN_FONTS = ("Noto Serif CJK SC", "Noto Serif CJK JP", "Songti SC", "SimSun", "Noto Sans CJK JP")
 INK, SOFT, PAPER, ACCENT = "#1d2129", "#5f6672", "#fdfdfb", "#2457c5"
 
 
@@ -56,8 +58,10 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
             raise UsageError(f"{folder / name}: was made on an emulated device, so it can't be published")
     lecture = pages[FIRST].title
     for name, page in pages.items():
-        picture = f"previews/{name.removesuffix('.html').replace('/', '-')}.png"
-        files[picture] = preview(page.title, page.description, lecture)
+        picture = None
+        if (drawn := preview(page.title, page.description, lecture)) is not None:
+            picture = f"previews/{name.removesuffix('.html').replace('/', '-')}.png"
+            files[picture] = drawn
         files[name] = _with_preview(files[name].decode("utf-8"), page, address, name, picture).encode("utf-8")
     files["404.html"] = not_found(address).encode("utf-8")
     files["sitemap.xml"] = _sitemap(address, sorted(pages)).encode("utf-8")
@@ -70,8 +74,9 @@ class _Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.title = self.description = self.inside = ""
+        self.title = self.description = self.inside = self.language = ""
         self.links: list[str] = []
+        self.alternates: list[tuple[str, str]] = []  # language, relative address of the same page
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -79,6 +84,10 @@ class _Page(HTMLParser):
         self.inside = tag
         if tag == "meta" and given.get("name") == "description":
             self.description = given.get("content") or ""
+        if tag == "html":
+            self.language = given.get("lang") or "en"
+        if tag == "a" and given.get("hreflang"):
+            self.alternates.append((given["hreflang"] or "", given.get("href") or ""))
         self.links += [value for name, value in attrs if name in ("href", "src", "srcset") and value]
 
     def handle_data(self, data: str) -> None:
@@ -110,19 +119,22 @@ def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
                 waiting.append(there)
 
 
-def _with_preview(text: str, page: _Page, address: str, name: str, picture: str) -> str:
-    """Return a page with a preview for other sites in its head (Open Graph, ogp.me)."""
+def _with_preview(text: str, page: _Page, address: str, name: str, picture: str | None) -> str:
+    """Return a page with a preview for other sites in its head (Open Graph, ogp.me), and its other languages."""
     width, height = PREVIEW
     said = {
         "og:type": "article",
         "og:title": page.title,
         "og:description": page.description,
         "og:url": _url(address, name),
-        "og:image": _url(address, picture),
-        "og:image:width": str(width),
-        "og:image:height": str(height),
     }
+    if picture is not None:
+        said |= {"og:image": _url(address, picture), "og:image:width": str(width), "og:image:height": str(height)}
     lines = "".join(f'<meta property="{key}" content="{escape(value)}">\n' for key, value in said.items() if value)
+    here = [(page.language, "")] if page.alternates else []
+    for language, link in [*here, *page.alternates]:
+        there = normpath(join(dirname(name), unquote(urlsplit(link).path))) if link else name
+        lines += f'<link rel="alternate" hreflang="{escape(language)}" href="{escape(_url(address, there))}">\n'
     return text.replace("<title>", f'{lines}<meta name="twitter:card" content="summary_large_image">\n<title>', 1)
 
 
@@ -137,18 +149,28 @@ def _url(address: str, name: str) -> str:
     return address + quote("" if name == FIRST else name)
 
 
-def preview(title: str, description: str, lecture: str) -> bytes:
-    """Return the preview picture of a page as PNG: its title, its first sentence and the lecture's name."""
+def preview(title: str, description: str, lecture: str) -> bytes | None:
+    """Return the preview picture of a page as PNG: its title, its first sentence and the lecture's name.
+
+    Return None for a Chinese page if no font with Chinese characters is installed.
+    """
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import fontManager
 
     width, height = PREVIEW
     figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor=PAPER)
     head, _, of = title.partition(" · ")
-    style: dict[str, Any] = {"family": "serif", "parse_math": False, "va": "top"}
-    lines = textwrap.wrap(head, 34)[:3]
+    installed = {font.name for font in fontManager.ttflist}
+    han = [name for name in HAN_FONTS if name in installed]
+    if HAN.search(title + description + lecture) and not han:
+        return None
+    families = ["serif", *han]
+    style: dict[str, Any] = {"family": families, "parse_math": False, "va": "top"}
+    wide = 0.55 if HAN.search(head) else 1.0  # a Han character is about as wide as two letters
+    lines = textwrap.wrap(head, int(34 * wide))[:3]
     figure.text(0.07, 0.84, "\n".join(lines), size=46, color=INK, linespacing=1.15, **style)
     below = 0.84 - 0.125 * len(lines) - 0.05
-    words = textwrap.wrap(description, 66, max_lines=int((below - 0.16) / 0.068), placeholder=" …")
+    words = textwrap.wrap(description, int(66 * wide), max_lines=int((below - 0.16) / 0.068), placeholder=" …")
     figure.text(0.07, below, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
     foot = " · ".join(dict.fromkeys(part for part in (lecture, of) if part and part != head))
     figure.text(0.07, 0.1, foot, size=18, color=ACCENT, **style)

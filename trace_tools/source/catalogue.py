@@ -329,12 +329,17 @@ def mistakes(catalogue: Catalog, path: Path) -> list[str]:
         if not _is_translated(entry):
             continue
         for (kind, before), after in zip(_fixed(_text(entry)).items(), _fixed(str(entry.string)).values(), strict=True):
-            lost, more = [*(before - after).elements()], [*(after - before).elements()]
-            if lost or more:
-                said = [f"lacks the {kind} {lost[0]}"] * bool(lost) + [f"has the {kind} {more[0]}"] * bool(more)
+            told = [f"lacks the {kind} {one}" for one in (before - after).elements()][:1]
+            told += [f"has the {kind} {one}" for one in (after - before).elements()][:1]
+            if told:
                 start = formats.one_line(_text(entry), 60)
-                wrong.append(f"{path}:{entry.lineno}: the translation of {start!r} {' and '.join(said)}")
+                wrong.append(f"{path}:{entry.lineno}: the translation of {start!r} {' and '.join(told)}")
     return wrong
+
+
+def wrong_translations(path: Path) -> list[str]:
+    """Return the mistakes of a catalogue's file. Raises UsageError if it is no catalogue."""
+    return mistakes(read(path), path)
 
 
 def _fixed(text: str) -> dict[str, Counter[str]]:
