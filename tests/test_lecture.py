@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from babel.messages.pofile import read_po
 
 from tests.cases_in_one import each
 from tests.javascript import evaluated
@@ -249,6 +250,24 @@ def test_translated_pages_have_the_numbers_and_the_code_of_the_lectures_own() ->
         assert cells[0] == cells[1], page
         answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in both]
         assert answers[0] == answers[1], page
+
+
+def test_a_translation_uses_the_terms_of_its_glossary() -> None:
+    """Sentences may say a term in other words, if rarely: "the norm" is also a layer that normalises."""
+    path = LECTURE.with_name("lecture.zh_CN.glossary.tsv")
+    terms = dict(line.split("\t")[:2] for line in path.read_text(encoding="utf-8").splitlines())
+    with LECTURE.with_name("lecture.zh_CN.po").open("rb") as file:
+        messages = [(str(entry.id), str(entry.string)) for entry in read_po(file) if entry.id != entry.string]
+    used = missing = 0
+    for english, chinese in messages:
+        text = re.sub(r"`[^`]*`|\{[^{}]*\}|\$[^$]*\$", "", english)
+        for term in sorted(terms, key=len, reverse=True):
+            word = re.compile(rf"(?<![\w-]){re.escape(term)}(?:s|es)?(?![\w-])", re.IGNORECASE)
+            if word.search(text):
+                text = word.sub(" ", text)  # a longer term may contain others
+                used += 1
+                missing += not any(it in chinese for it in re.sub(r"（.*?）", "", terms[term]).split("/"))
+    assert used > 1900 and missing / used < 0.02
 
 
 def test_the_links_of_the_rendered_summary_lead_somewhere() -> None:

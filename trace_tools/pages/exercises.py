@@ -69,7 +69,8 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
 def answer_html(it: Ask) -> Markup:
     """Return the answer, why, and the hint, for the end of a printed section."""
     told = it.answer
-    return _solution_html(told) + Markup(prose.to_html(f"*{_('Hint.')}* {told.hint}") if told.hint else "")
+    hint = _("Hint.")
+    return _solution_html(told) + Markup(prose.to_html(f"*{hint}* {told.hint}") if told.hint else "")
 
 
 def _solution_html(told: Answer) -> Markup:
@@ -101,8 +102,9 @@ def question_markdown(it: Ask, question: str, label: str) -> str:
 def answer_markdown(it: Ask, number: int) -> str:
     """Return the answer, why, and the hint as Markdown, for the end of a section."""
     first, *why = _solution_markdown(it.answer)
-    hint = f"*{_('Hint.')}* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
-    return joined([f"**{_('Answer {n}.').format(n=number)}** {first}", *why, hint])
+    label, answer = _("Hint."), _("Answer {n}.").format(n=number)
+    hint = f"*{label}* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
+    return joined([f"**{answer}** {first}", *why, hint])
 
 
 def _solution_markdown(told: Answer) -> list[str]:

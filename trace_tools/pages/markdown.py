@@ -115,13 +115,13 @@ class MarkdownWriter:
                 self._meta(None),
                 *self._notices(overview.document_notices(document)),
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
-                f"## {_('Sections')}",
+                "## " + _("Sections"),
                 table(["", _("section"), _("reading"), _("claims"), _("time")], list(map(_entry, document.sections))),
                 *self._drawn(_("The run in figures"), index_figures(document, self._place.roofs(None))),
-                f"## {_('The machine')}",
+                "## " + _("The machine"),
                 table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
                 table([_("peak"), _("rate"), _("source")], _escaped(map(overview.peak_texts, document.machine.peaks))),
-                f"## {_('The run')}",
+                "## " + _("The run"),
                 table(["", ""], _escaped(overview.run_facts(document))),
                 table(processes, _escaped(map(overview.process_texts, document.run.processes))),
                 *_claims(overview.claim_lists(document)),
@@ -138,8 +138,8 @@ class MarkdownWriter:
             parts.append("[trace.yaml](trace.yaml)")
         if section is None:
             home = self._place.home.removesuffix(".html")
-            return " · ".join([*parts, f"[{_('all machines')}]({home}.md)"])
-        return " · ".join([*parts, f"[{_('contents')}](index.md)"])
+            return " · ".join([*parts, "[" + _("all machines") + f"]({home}.md)"])
+        return " · ".join([*parts, "[" + _("contents") + "](index.md)"])
 
     def _on_a_code_host(self, page: str) -> str:
         """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
@@ -186,7 +186,7 @@ class MarkdownWriter:
     def _answers(self) -> Iterator[str]:
         """Write the answers to the questions so far, folded, so that nobody reads them by accident."""
         answers = [exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1)]
-        yield from [f"## {_('Answers')}", *folded(_("Show the answers"), answers)] if answers else []
+        yield from ["## " + _("Answers"), *folded(_("Show the answers"), answers)] if answers else []
         self._asked = []
 
     def _call(self, call: Call) -> Iterator[str]:
@@ -266,7 +266,7 @@ def _entry(section: Section) -> list[str]:
 
 def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
     if lists:
-        yield f"## {_('All claims')}"
+        yield "## " + _("All claims")
     for listed in lists:
         yield f"### {inline_markdown(listed.title)}"
         rows = []
@@ -427,7 +427,7 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
         [
             f"# {inline_markdown(title)}",
             to_markdown(first.document.promise or "") if first is not None else "",
-            *((f"## {_('Sections')}", table(["", "section", "", "reading"], toc)) if toc else ()),
+            *(("## " + _("Sections"), table(["", "section", "", "reading"], toc)) if toc else ()),
             "## Machines",
             "Every number on these pages was measured or computed on the machine that the page names.",
             table(["machine", machines[0].used[0] if alike else "with", "passes", "claims", "time"], rows),

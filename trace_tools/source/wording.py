@@ -25,7 +25,11 @@ _NOT_PROSE = frozenset({
     "kind", "filled", "varied", "url", "svg", "formula", "name", "parameters", "stack", "limit", "curve", "across",
     "scale", "x_scale", "y_scale", "unit", "style", "target", "samples", "choice",
 })  # fmt: skip
-_PROSE_OF: Mapping[type[Narrative], set[str]] = {Plot: {"name"}, Explore: {"unit"}}  # labels of curves; "days"
+_PROSE_OF: Mapping[type[Narrative], set[str]] = {
+    Plot: {"name"},  # labels of curves
+    Ask: {"unit"},  # "days"
+    Explore: {"unit"},
+}
 DRAWINGS = ("svg", "narrow")  # fields with a drawing
 DRAWN = re.compile(r">([^<>]*[^<>\s][^<>]*)<")  # a label in a drawing
 PART = 8  # characters of a message that is looked for inside a longer string
@@ -44,14 +48,13 @@ class Change:
         was: Message,
         now: Message,
         values: Mapping[str, Sequence[str]],
-        words: Mapping[str, str] | None = None,
+        words: Callable[[str], str | None] = lambda value: None,
     ) -> Change:
-        """Return the change of one message to another; `words` replaces whole values of placeholders.
+        """Return the change of one message to another; `words` gives other words for whole values of placeholders.
 
         Raises KeyError for a placeholder without a value.
         """
-        known = words or {}
-        others = {slot: [known.get(value, value) for value in of_slot] for slot, of_slot in values.items()}
+        others = {slot: [words(value) or value for value in of_slot] for slot, of_slot in values.items()}
         return cls(rendered(was.pieces, values), rendered(now.pieces, others))
 
     @property

@@ -204,7 +204,7 @@ def _translated(trace: Trace, edition: Edition, words: Words) -> tuple[Trace, Ed
         for narrative in one.narrative:
             filled = dict(narrative.filled or ())
             changes = [
-                Change.of(message, wording, filled_slots(message, filled.get(index, ())), words.anywhere)
+                Change.of(message, wording, filled_slots(message, filled.get(index, ())), whole)
                 for index, message, wording in messages
                 if index in filled or not message.slots
             ]
