@@ -248,6 +248,14 @@ def test_translated_pages_have_the_numbers_and_the_code_of_the_lectures_own() ->
         rows = [[line.split("|") for line in text.splitlines() if line.startswith("|")] for text in both]
         cells = [[[cell for cell in row if number.fullmatch(cell)] for row in table] for table in rows]
         assert cells[0] == cells[1], page
+        figures = [
+            re.findall(
+                r">[^<]*?(\d[\d.,]*)[^<]*<", re.sub(r"<(title|desc)[ >].*?</\1>", "", it.read_text(encoding="utf-8"))
+            )
+            for path in (page, own)
+            for it in sorted(path.parent.glob(f"figures/{page.stem}-fig*.svg"))
+        ]
+        assert figures[: len(figures) // 2] == figures[len(figures) // 2 :], page
         answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in both]
         assert answers[0] == answers[1], page
 

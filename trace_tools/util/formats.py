@@ -15,7 +15,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
-from trace_tools.util.languages import ngettext
+from trace_tools.util.languages import N_, _, ngettext
 
 SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 IEC = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
@@ -25,6 +25,7 @@ SI_UNITS = frozenset(
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # how they are written after a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_UNIT_WORDS = (N_("bytes"), N_("bytes / s"), N_("seconds"))
 _UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
 _SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "bits": "bit", "bytes": "byte", "flops": "flop", "ops": "op"}
 
@@ -200,8 +201,10 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
 
 
 def unit_of(label: str) -> str | None:
-    """Return the unit in an axis label, if it takes prefixes: "bytes / s" contains "bytes/s"."""
+    """Return the unit in an axis label, in English or translated, if it takes prefixes: "bytes / s" is "bytes/s"."""
+    shown = {_(words).replace(" ", ""): words.replace(" ", "") for words in _UNIT_WORDS}
     unit = label.replace(" ", "")
+    unit = shown.get(unit, unit)
     return unit if is_unit(unit) else None
 
 
