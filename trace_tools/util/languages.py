@@ -19,8 +19,6 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-from babel.messages.pofile import read_po
-
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
 SCRIPT_WORDS = re.compile(r'(?<![\w.$])_\((`[^`]*`|"(?:[^"\\]|\\.)*")\)')  # words in a script
@@ -99,6 +97,8 @@ def script_message(literal: str) -> tuple[str, list[str]]:
 @cache
 def _words(code: str) -> Mapping[str, str]:
     """Return the translations of a language; none for one without a catalogue."""
+    from babel.messages.pofile import read_po  # late: a run of a lecture, here or on a remote machine, needs no babel
+
     path = LOCALES / code / "LC_MESSAGES" / "messages.po"
     if not path.is_file():
         return {}
