@@ -24,18 +24,19 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.payload import deltas, packed, table
 from trace_tools.trace.model import Ask, Note, Text
 from trace_tools.util import formats
+from trace_tools.util.languages import N_, _
 
 LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry; the first limit that fits the budget is used
 DEFINITION = 160  # characters of a definition that no page calls
 FILE = "search-index.js"
 # What people type, and the field's word for it; used if the lecture has that word.
 ASKED = (
-    ("OOM", "out of memory"),
-    ("slow", "memory-bound"),
-    ("GPU utilization", "MFU"),
-    ("gradient checkpointing", "activation checkpointing"),
-    ("half precision", "fp16"),
-    ("cost", "dollars"),
+    ("OOM", N_("out of memory")),
+    ("slow", N_("memory-bound")),
+    ("GPU utilization", N_("MFU")),
+    ("gradient checkpointing", N_("activation checkpointing")),
+    ("half precision", N_("fp16")),
+    ("cost", N_("dollars")),
 )
 LARGEST = 1_000_000  # bytes of that file
 
@@ -72,7 +73,8 @@ class SearchIndex:
         found = list(entries(document))
         self._entries = sorted(found, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
         texts = [entry.text for entry in found if entry.kind not in CODE]
-        self._same = [*abbreviations(texts), *(pair for pair in ASKED if any(pair[1] in text for text in texts))]
+        asked = [(typed, _(word)) for typed, word in ASKED]
+        self._same = [*abbreviations(texts), *(pair for pair in asked if any(pair[1] in text for text in texts))]
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
 
     def script(self) -> str:

@@ -670,7 +670,7 @@ const button = element("input", { type: "radio", name: box.id, value: item.datas
 if (button.value === before) { button.checked = true; again = before === right; }
 button.addEventListener("change", () => {
 const known = slips.find(([slip]) => slip === item.dataset.choice);
-if (item.dataset.choice === right) judge("right", "✓ Right.", right);
+if (item.dataset.choice === right) judge("right", "✓ 正确。", right);
 else judge("wrong", known ? `✗ ${known[1]}` : "✗ 不是这个。");
 });
 const shown = element("span", {});
@@ -689,7 +689,7 @@ if (!field.value.trim()) return;
 const value = parsed(field.value, unit);
 const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
 if (Number.isNaN(value)) judge("", "这不是数。可以写成 5.6e11、560 GB、3/4 或 12% 等。");
-else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
+else if (near(value, right[0], right[1], within)) judge("right", "✓ 正确。", field.value.trim());
 else if (known) judge("wrong", `✗ ${known[1]}`);
 else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
 ? Math.abs(value) > Math.abs(right[0]) ? "✗ 不对，答案更小。" : "✗ 不对，答案更大。" : "✗ 接近，但还不够" + enough);
@@ -701,7 +701,7 @@ button.addEventListener("click", check);
 answering.append(element("label", {}, "你的答案 ", field, unit ? ` ${unit}` : ""), button, verdict);
 } else {
 const button = element("button", { type: "button", textContent: "我答对了" });
-button.addEventListener("click", () => judge("right", "✓ Saved."));
+button.addEventListener("click", () => judge("right", "✓ 已保存。"));
 solution.append(element("div", { className: "answering" }, button, verdict));
 }
 if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));

@@ -34,7 +34,7 @@
         if (button.value === before) { button.checked = true; again = before === right; }
         button.addEventListener("change", () => {
           const known = slips.find(([slip]) => slip === item.dataset.choice);
-          if (item.dataset.choice === right) judge("right", "✓ Right.", right);
+          if (item.dataset.choice === right) judge("right", _("✓ Right."), right);
           else judge("wrong", known ? `✗ ${known[1]}` : _("✗ Not this one."));
         });
         const shown = element("span", {});
@@ -53,7 +53,7 @@
         const value = parsed(field.value, unit);
         const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
         if (Number.isNaN(value)) judge("", _("Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."));
-        else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
+        else if (near(value, right[0], right[1], within)) judge("right", _("✓ Right."), field.value.trim());
         else if (known) judge("wrong", `✗ ${known[1]}`);
         else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
           ? Math.abs(value) > Math.abs(right[0]) ? _("✗ No, the answer is smaller.") : _("✗ No, the answer is larger.") : _("✗ Close, but not close enough") + enough);
@@ -65,7 +65,7 @@
       answering.append(element("label", {}, _("Your answer "), field, unit ? ` ${unit}` : ""), button, verdict);
     } else {
       const button = element("button", { type: "button", textContent: _("I got it right") });
-      button.addEventListener("click", () => judge("right", "✓ Saved."));
+      button.addEventListener("click", () => judge("right", _("✓ Saved.")));
       solution.append(element("div", { className: "answering" }, button, verdict));
     }
     if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
