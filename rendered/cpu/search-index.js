@@ -46,6 +46,7 @@ const index = unpack(searchIndex).then(read).then((found) => {
 if (dialog.dataset.rows) found.entries.push(...inReport());
 return found;
 });
+const BOUND = "(?!\\p{Script=Han})[\\p{L}_]";
 const SMALL = /^(?:an?|and|are|as|at|be|by|can|do(?:es)?|for|from|get|go|has|have|how|i|if|in|is|it|its|many|me|much|my|need|not|of|on|or|our|should|so|than|that|the|there|this|to|use|was|we|what|when|where|which|why|will|with|you|your)$/i;
 const stem = (word) => (/^[a-z]{5,}$/i.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/i, "") : word);
 const escaped = (words) => words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/[-_\s]+/g, "[-_\\s]+");
@@ -55,7 +56,7 @@ return root.length < 3 || root === word ? escaped(word) : `${escaped(root)}\\p{L
 };
 const terms = (query, same) => {
 const known = [], rest = same.reduce((left, [short, long]) => {
-const either = new RegExp(`(?<![\\p{L}_])(?:${escaped(short)}s?|${escaped(long)})(?![\\p{L}_])`, "giu");
+const either = new RegExp(`(?<!${BOUND})(?:${escaped(short)}s?|${escaped(long)})(?!${BOUND})`, "giu");
 return left.replace(either, (found) => { known.push({ plain: found, pattern: either }); return " "; });
 }, query);
 const words = rest.match(/"[^"]+"|\S+/gu) ?? [], large = words.filter((word) => !SMALL.test(word));

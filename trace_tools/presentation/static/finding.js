@@ -56,6 +56,8 @@ const lookUp = (() => {
 
   // --- finding ---
 
+  // Han characters are no part of a word here, since Chinese has no spaces between words.
+  const BOUND = "(?!\\p{Script=Han})[\\p{L}_]";
   const SMALL = /^(?:an?|and|are|as|at|be|by|can|do(?:es)?|for|from|get|go|has|have|how|i|if|in|is|it|its|many|me|much|my|need|not|of|on|or|our|should|so|than|that|the|there|this|to|use|was|we|what|when|where|which|why|will|with|you|your)$/i;
   const stem = (word) => (/^[a-z]{5,}$/i.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/i, "") : word);
   const escaped = (words) => words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/[-_\s]+/g, "[-_\\s]+");
@@ -66,7 +68,7 @@ const lookUp = (() => {
   // The words of a query. An abbreviation defined in the lecture also matches its long form, and vice versa.
   const terms = (query, same) => {
     const known = [], rest = same.reduce((left, [short, long]) => {
-      const either = new RegExp(`(?<![\\p{L}_])(?:${escaped(short)}s?|${escaped(long)})(?![\\p{L}_])`, "giu");
+      const either = new RegExp(`(?<!${BOUND})(?:${escaped(short)}s?|${escaped(long)})(?!${BOUND})`, "giu");
       return left.replace(either, (found) => { known.push({ plain: found, pattern: either }); return " "; });
     }, query);
     const words = rest.match(/"[^"]+"|\S+/gu) ?? [], large = words.filter((word) => !SMALL.test(word));
@@ -76,7 +78,6 @@ const lookUp = (() => {
     }).filter(Boolean)];
   };
 
-  // Han characters are no part of a word here, since Chinese has no spaces between words.
   const LETTER = /(?!\p{Script=Han})[\p{L}\p{N}]/u, WORD = /(?!\p{Script=Han})[\p{L}\p{N}_]/u;
   const quality = (text, { plain, pattern }) => {  // 4 a word, 3 part of a name, 2 the beginning of a word, 1 inside a word
     let best = 0;
