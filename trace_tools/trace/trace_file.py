@@ -261,7 +261,7 @@ def _hinting_at_a_cut(contents: bytes, path: Path) -> Iterator[None]:
         if not contents.startswith(b"schema: ") or b"\nsteps:" in contents:
             raise
         raise TraceFileError(
-            path, error.where, f"{error.message}; it has no `steps:`, so it may have been cut short"
+            path, error.where, f"{error.message}; the file has no `steps:`, so it may have been cut short"
         ) from None
 
 

@@ -189,7 +189,7 @@ def refuse_options(source: ParsedSource, options: TraceOptions, nodes: Nodes | N
     if options.timeout_s <= 0:
         raise UsageError(f"--timeout {options.timeout_s:g}: expected seconds above 0")
     if nodes is not None and ranks % nodes.count:
-        raise UsageError(f"--ranks {ranks}: expected a multiple of {nodes.count} nodes")
+        raise UsageError(f"--ranks {ranks}: expected a multiple of {nodes.count}, the number of nodes")
     possible = rank_counts(source)
     if possible and ranks not in possible:
         counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
