@@ -31,7 +31,7 @@ from trace_tools.commands.traces import TracePath
     help="Also show the least time that this machine's datasheet allows; can be repeated.",
 )
 @click.option("--format", "form", type=click.Choice(["terminal", "md", "html", "csv"]), default="terminal", help=FORMAT)
-@click.option("--all", "every", is_flag=True, help="On the terminal, show every row, not only those with the largest differences.")
+@click.option("--all", "every", is_flag=True, help="On the terminal, show every row, not only the largest changes.")
 def compare(
     traces: tuple[Path, ...], out: Path | None, base: str | None, floors: tuple[str, ...], form: str, every: bool
 ) -> None:

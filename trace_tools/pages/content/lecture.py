@@ -179,7 +179,7 @@ def _questions(trace: Trace) -> list[Ask]:
 
 
 def _translated(trace: Trace, edition: Edition, words: Words) -> tuple[Trace, Edition]:
-    """Return a trace, and the edition of its text, with their text translated; text without a translation is unchanged."""
+    """Return a trace and the edition of its text in translation; text without a translation is unchanged."""
     tree, source = Tree(trace), edition.source.parsed
     whole = cache(words.whole)
     shown = {traced: number for number, traced in edition.recorded.items()}
