@@ -185,7 +185,9 @@ def test_an_address_from_elsewhere_is_in_its_place_when_the_page_is_there(browse
     browser.execute_async_script("setTimeout(arguments[0], 500)")
     where = f"document.getElementById('{anchor}').getBoundingClientRect().top"
     landed = ask(browser, where)
-    browser.execute_script("document.documentElement.className = 'settled'; scrollTo(0, 0); location.hash = ''")
+    browser.execute_script(
+        "document.documentElement.className = 'settled'; scrollTo({ top: 0, behavior: 'instant' }); location.hash = ''"
+    )
     browser.execute_script(f"location.hash = '#{anchor}'")
     until(lambda: landed == pytest.approx(ask(browser, where), abs=2))
 

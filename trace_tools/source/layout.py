@@ -67,7 +67,10 @@ class CutSource:
 
 
 def cut_source(text: str, path: str) -> CutSource:
-    """Parse a source and mark its code, narrative and hidden statements. Raises LectureError for invalid Python or a wrong directive."""
+    """Parse a source and mark its code, narrative and hidden statements.
+
+    Raises LectureError for invalid Python or a wrong directive.
+    """
     parsed = parse_source(text, path)
     return _cut(parsed, parse_directives(parsed), set(narrative_calls(parsed)))
 
