@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.emulated_cuda.build import environment, run
-from tests.emulated_cuda.claims import LECTURE, LEFT_OUT, NOT_JUDGED, Drawn, Parts
+from tests.emulated_cuda.claims import LECTURE, NOT_JUDGED, Drawn, Parts
 from tests.emulated_cuda.profiles import MIB, PROFILES
 
 pytestmark = [
@@ -151,8 +151,5 @@ def test_a_workspace_that_is_freed_changes_no_figure_of_the_allocator(card: str,
 
 def test_only_parts_that_are_left_out_are_not_drawn(runs: Runs) -> None:
     parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
-    assert LEFT_OUT.keys() <= parts.functions.keys()
-    drawn = {claim.source for claims in runs.values() for claim in claims}
-    assert drawn >= NOT_JUDGED.keys(), "a claim that is not judged is no longer there"
     left = parts.left_out()
     assert not [claim for claim in not_drawn(runs) if claim[1] not in left]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.diff.planted import made
 from tests.emulated_cuda import emulate
+from tests.emulated_cuda.claims import LEFT_OUT, NOT_JUDGED
 from trace_tools.trace.model import Claim, Process, Step
 from trace_tools.trace.trace_file import write
 
@@ -51,3 +53,9 @@ def test_the_lecture_gets_a_cpus_sizes_and_is_else_the_same(tmp_path: Path) -> N
     )
     differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
     assert differing == [("    if device():", '    if device() == "cpu":')]
+
+
+def test_the_lists_of_exceptions_name_parts_and_claims_of_the_lecture() -> None:
+    nodes = list(ast.walk(ast.parse((emulate.ROOT / "lecture.py").read_text(encoding="utf-8"))))
+    assert LEFT_OUT.keys() <= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    assert NOT_JUDGED.keys() <= {ast.unparse(node.test) for node in nodes if isinstance(node, ast.Assert)}
