@@ -6848,7 +6848,7 @@ def size_a_run() -> None:
         "computed again: only the larger of logits and one layer counts.)",
         math.floor(with_checkpoints),
         within=0,
-        hint="What is left of 80 GB for sequences, and what does each of them hold?",
+        hint="How much of the 80 GB is left for sequences, and how many bytes does each need?",
         why="$(80 - 3.25 - 1.89 - 3) / (0.84 + 0.79)$. Without checkpoints 4 fit.",
         slips={
             math.floor(plain): "That is without checkpoints.",

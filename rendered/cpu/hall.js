@@ -193,7 +193,8 @@ where.textContent = `${at + 1} of ${places.length}`;
 const isTitle = places[at].blocks.includes(places[at].heading);
 top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
 top.hidden = isTitle && heading === title;
-then.textContent = more() ? "next: more of this" : next ? `next: ${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace("Next", "")}` : "";
+const after = next ? label(next) : turn("next") && text(turn("next")).replace("Next", "");
+then.textContent = more() ? "next: more of this" : after ? `next: ${after}` : "";
 done.style.width = `${100 * (at + 1) / places.length}%`;
 if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
 tell();
@@ -285,7 +286,7 @@ hall.address = () => `#hall-${at + 1}${lined ? `-${steps.number[here()]}` : ""}`
 hall.spoken = () => {
 const before = notice, { blocks } = places[at], line = lined && $(steps.anchor[here()])?.querySelector(".code");
 notice = "";
-return `${before}${at + 1} of ${places.length}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
+return `${before}${`${at + 1} of ${places.length}`}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
 };
 hall.enter = (place) => {
 const [, asked, number] = /^#hall(?:-(end|\d+))?(?:-(\d+))?$/.exec(place) ?? [];
@@ -413,7 +414,7 @@ tick();
 told = data.hall;
 if (!told) { now.textContent = "The slides are closed. Press p in the lecture's window."; next.textContent = ""; return; }
 begun = told.since;
-head.textContent = `${told.title} · ${told.at} of ${told.of}`;
+head.textContent = `${told.title} · ${`${told.at} of ${told.of}`}`;
 now.textContent = `Now: ${told.now}`;
 next.textContent = `Next: ${told.next}`;
 note.textContent = told.note || "No note for this section.";

@@ -411,7 +411,8 @@ drawRows();
 const toggle = (name) => {
 setMode(name, !modes[name]);
 try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
-say(`${{ animate: "Reveal step by step", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
+const on = modes[name];
+say(name === "animate" ? (on ? "Reveal step by step: on." : "Reveal step by step: off.") : on ? "Notes: on." : "Notes: off.");
 };
 let loading = null;
 const inHall = (place) => {

@@ -24,7 +24,7 @@ def test_each_kind_has_a_row_with_what_it_lost() -> None:
         ["3", "3 ms", "12 ms"],
         ["1", "1 ms", "4 ms"],
     ]
-    assert "matmul: 3 steps, × 3 in the middle, 12 ms beyond their floors" in svg
+    assert "matmul: 3 steps, median × 3, 12 ms above their lower bounds" in svg
 
 
 def test_without_a_step_there_is_nothing_to_draw() -> None:

@@ -32,8 +32,8 @@ from trace_tools.util import formats
 def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_json: bool) -> None:
     """Check whether this machine is ready for a trace.
 
-    Each line says ok, look or wrong, what was found, and what to do. With LECTURE, the free memory is compared with the
-    memory that earlier traces of it in OUT needed.
+    Each line begins with a verdict (ok, look or wrong), then says what was found and what to do. With LECTURE, the free
+    memory is compared with the memory that earlier traces of it in OUT needed.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,8 +64,6 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None, langua
 
 
 def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None, language: str | None) -> str | bytes:
-    from dataclasses import replace as replace_fields
-
     from trace_tools.export.html_file import one_file, printed
     from trace_tools.pages.site import placed
     from trace_tools.source.catalogue import Words
@@ -78,7 +77,7 @@ def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None, language:
         if language not in one.catalogues:
             there = ", ".join(one.catalogues) or "none"
             raise UsageError(f"--language {language}: the lecture has no such catalogue (there: {there})")
-        one = replace_fields(one, words=Words.read(one.catalogues[language]))
+        one = dataclasses.replace(one, words=Words.read(one.catalogues[language]))
     with in_language(language):
         page = one_file(one)
     return page if kind == "html" else printed(page)

@@ -25,9 +25,8 @@ def translate(lecture: Path, languages: tuple[str, ...], traces: tuple[Path, ...
     """Write or update the catalogue that translates a lecture.
 
     It is LECTURE.LANGUAGE.po beside the lecture, in the format of gettext, which many editors know. `render` then also
-    makes the pages in that language, from the same traces. Text without a translation stays in the
-    lecture's own language. Without --to, all
-    catalogues beside the lecture are updated.
+    makes the pages in that language, from the same traces. Text without a translation stays in the lecture's own
+    language. Without --to, all catalogues beside the lecture are updated.
 
     \b
     Examples:

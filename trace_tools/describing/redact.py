@@ -45,7 +45,7 @@ class Redactor:
     def __init__(
         self, home: str, user: str, host: str, environment: Mapping[str, str], private: str | None = None
     ) -> None:
-        """Also accept the root of the lecture's private copy, whose paths become those of the originals."""
+        """Take secrets and names to hide; paths below `private`, the lecture's private copy, become the original."""
         self._private = private
         sought = [*_secrets(environment), *_names(home, user, host)]
         self._written = [written for _, _, written in sought]

@@ -36,7 +36,7 @@ def class_name(kind: type) -> str:
 
 
 def class_attribute(kind: type, name: str) -> Any:
-    """Return the definition of `name` in `kind` or in its first base that has it: as it was written, or None."""
+    """Return the definition of `name` in `kind` or its first base that has it, without calling descriptors; or None."""
     return next((names[name] for base in _MRO(kind) if name in (names := _NAMES(base))), None)
 
 

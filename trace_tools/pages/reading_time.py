@@ -19,8 +19,8 @@ WORDS_A_MINUTE, LINE_S, QUESTION_S = 200, 2, 40
 # targets of links, tags, addresses
 _UNREAD = re.compile(r'\]\((?:<[^>]*>|[^()]*)(?: "(?:[^"\\]|\\.)*")?\)|</?\w[^>]*>|https?:\S+')
 _WORD = re.compile(r"[^\W_][\w.%’'-]*")
-# Chinese is read at 255 characters where English is read at 228 words a minute (Trauzettel-Klosinski and Dietz,
-# "Standardized assessment of reading performance", Investigative Ophthalmology & Visual Science 53, 2012).
+# Chinese is read aloud at 255 characters where English is read aloud at 228 words a minute (Trauzettel-Klosinski and
+# Dietz, "Standardized assessment of reading performance", Investigative Ophthalmology & Visual Science 53, 2012).
 _HAN, HAN_A_WORD = re.compile(r"[\u4e00-\u9fff]"), 255 / 228
 
 

@@ -73,12 +73,13 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     whole = _("The whole lecture, section by section, and its slowest lines.")
     under = _("All statements of the lecture whose FLOPs and bytes were counted.")
-    far = (
-        "Time divided by its lower bound (floor), which is the sum of the operators' least times under the roof "
-        "measured here. Only statements that call no function of the lecture count. A box covers the middle half of "
-        "them, its line eight in ten. Short ones are far from any roof, because starting an operator takes longer than "
-        f"running it. A fill writes zeros or draws random numbers. {verdict(document.distances)}"
+    far = _(
+        "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
+        "Only statements that call no function of the lecture count. A box covers the middle half of them, its line "
+        "eight in ten. Short ones are far from any roof, because starting an operator takes longer than running it. "
+        "A fill writes zeros or draws random numbers."
     )
+    far = f"{far} {verdict(document.distances)}"
     return _figures(
         (TIME, whole, _where_time_went(where, rows=5)),
         _under_the_roof(document, points, others, under),

@@ -38,8 +38,8 @@ from trace_tools.util import formats
 from trace_tools.util.files import replace as replace_file
 
 HEADER = "# Translations for LECTURE, updated by `trace-tools translate`.\n"
-# arguments of narrative calls with names that the tools know
 LEAST_LITERAL = 5  # characters of a template that are not placeholders
+# arguments of narrative calls whose values are names that the tools know
 _SETTINGS = {"across", "curve", "limit", "stack", "style", "width", "x_scale", "y_scale"}
 _WHOLES = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.BinOp, ast.BoolOp, ast.Starred, ast.keyword)
 _CODE = re.compile(r"`[^`]+`")

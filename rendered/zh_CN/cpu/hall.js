@@ -193,7 +193,8 @@ where.textContent = `${at + 1} of ${places.length}`;
 const isTitle = places[at].blocks.includes(places[at].heading);
 top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
 top.hidden = isTitle && heading === title;
-then.textContent = more() ? "接下来：此处的后续" : next ? `接下来：${label(next)}` : turn("next") ? `next: ${text(turn("next")).replace("下一节", "")}` : "";
+const after = next ? label(next) : turn("next") && text(turn("next")).replace("下一节", "");
+then.textContent = more() ? "接下来：此处的后续" : after ? `接下来：${after}` : "";
 done.style.width = `${100 * (at + 1) / places.length}%`;
 if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
 tell();
@@ -285,7 +286,7 @@ hall.address = () => `#hall-${at + 1}${lined ? `-${steps.number[here()]}` : ""}`
 hall.spoken = () => {
 const before = notice, { blocks } = places[at], line = lined && $(steps.anchor[here()])?.querySelector(".code");
 notice = "";
-return `${before}${at + 1} of ${places.length}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
+return `${before}${`${at + 1} of ${places.length}`}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
 };
 hall.enter = (place) => {
 const [, asked, number] = /^#hall(?:-(end|\d+))?(?:-(\d+))?$/.exec(place) ?? [];
@@ -413,7 +414,7 @@ tick();
 told = data.hall;
 if (!told) { now.textContent = "幻灯片已关闭。请在讲义窗口中按 p。"; next.textContent = ""; return; }
 begun = told.since;
-head.textContent = `${told.title} · ${told.at} of ${told.of}`;
+head.textContent = `${told.title} · ${`${told.at} of ${told.of}`}`;
 now.textContent = `Now: ${told.now}`;
 next.textContent = `Next: ${told.next}`;
 note.textContent = told.note || "本节没有备注。";

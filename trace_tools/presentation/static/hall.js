@@ -201,11 +201,12 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   let lined = false;  // whether one line of a listing is marked
   const draw = () => {
     const next = places[at + 1], heading = headingOf(places[at]);
-    where.textContent = `${at + 1} of ${places.length}`;
+    where.textContent = _(`${at + 1} of ${places.length}`);
     const isTitle = places[at].blocks.includes(places[at].heading);  // it is large, below
     top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
     top.hidden = isTitle && heading === title;
-    then.textContent = more() ? _("next: more of this") : next ? _(`next: ${label(next)}`) : turn("next") ? `next: ${text(turn("next")).replace(_("Next"), "")}` : "";
+    const after = next ? label(next) : turn("next") && text(turn("next")).replace(_("Next"), "");
+    then.textContent = more() ? _("next: more of this") : after ? _(`next: ${after}`) : "";
     done.style.width = `${100 * (at + 1) / places.length}%`;
     if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
     tell();
@@ -300,7 +301,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   hall.spoken = () => {
     const before = notice, { blocks } = places[at], line = lined && $(steps.anchor[here()])?.querySelector(".code");
     notice = "";
-    return `${before}${at + 1} of ${places.length}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
+    return `${before}${_(`${at + 1} of ${places.length}`)}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
   };
   hall.enter = (place) => {
     const [, asked, number] = /^#hall(?:-(end|\d+))?(?:-(\d+))?$/.exec(place) ?? [];
@@ -434,9 +435,9 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       told = data.hall;
       if (!told) { now.textContent = _("The slides are closed. Press p in the lecture's window."); next.textContent = ""; return; }
       begun = told.since;
-      head.textContent = `${told.title} · ${told.at} of ${told.of}`;
-      now.textContent = `Now: ${told.now}`;
-      next.textContent = `Next: ${told.next}`;
+      head.textContent = `${told.title} · ${_(`${told.at} of ${told.of}`)}`;
+      now.textContent = _(`Now: ${told.now}`);
+      next.textContent = _(`Next: ${told.next}`);
       note.textContent = told.note || _("No note for this section.");
       tick();
       const row = body.querySelector(".current"), list = body.closest(".outline");

@@ -70,7 +70,7 @@
       at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
       reveal(differing[at]);
       differing[at].scrollIntoView({ block: "center" });
-      $("differs-now").textContent = `${at + 1} of ${differing.length}`;
+      $("differs-now").textContent = _(`${at + 1} of ${differing.length}`);
     };
     const chosen = addressed("compare", names);
     choices.forEach((choice) => { choice.checked = chosen.get().includes(choice.value); });

@@ -206,7 +206,7 @@
     const toldOf = (stop) => {
       if (stop < 0) return [];
       const list = steps.executions.get(steps.same[stop]), told = [];
-      if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
+      if (list.length > 1) told.push(make("small", "", _(`${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`)));
       for (const entry of steps.seenAt.get(stop) ?? []) {
         if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
         told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
@@ -274,7 +274,7 @@
     };
     const labelled = (storage) => {
       const place = seen.shared.indexOf(storage);
-      return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
+      return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), _(`storage ${storage}`))];
     };
     const variable = (entry, change) => {
       const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);  // line breaks allowed in an expression
@@ -391,7 +391,8 @@
     const toggle = (name) => {
       setMode(name, !modes[name]);
       try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
-      say(`${{ animate: "Reveal step by step", notes: "Notes" }[name]}: ${modes[name] ? "on" : "off"}.`);
+      const on = modes[name];
+      say(name === "animate" ? (on ? _("Reveal step by step: on.") : _("Reveal step by step: off.")) : on ? _("Notes: on.") : _("Notes: off."));
     };
 
     // --- the slides ---
