@@ -33,6 +33,7 @@ from trace_tools.analysis.floors import Ceiling, Floor, floor_of, measured_ceili
 from trace_tools.analysis.rates import timing_of, why_no_rate
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 MOSTLY = 0.8  # of a step's floor: its kind
 MIXED = "mixed"
@@ -110,14 +111,16 @@ def distances(trace: Trace, ceiling: Ceiling | None = None) -> list[Distance]:
 def verdict(steps: Sequence[Distance]) -> str:
     """Report how many steps were slower than their floors, and classify the others."""
     cached, above = sum(one.cached for one in steps), sum(one.above_roof for one in steps)
-    text = f"{len(steps) - cached - above:,} of {formats.plural(len(steps), 'step')} took longer than their floors"
+    text = _("{n} of {steps} took longer than their lower bounds").format(
+        n=f"{len(steps) - cached - above:,}", steps=formats.plural(len(steps), "step")
+    )
     if cached:
-        text += f"; {cached:,} took less, which a cache may have served"
+        text += _("; {n} took less, which a cache may have served").format(n=f"{cached:,}")
     if above:
-        text += f"; {above:,} took less than the roof allows"
+        text += _("; {n} took less than the roof allows").format(n=f"{above:,}")
     if held(steps) < EXPECTED:
-        text += "; this peak was measured too low, perhaps on a busy machine (--survey measures it again)"
-    return f"{text}."
+        text += _("; this peak was measured too low, perhaps on a busy machine (--survey measures it again)")
+    return text + _(".")
 
 
 def held(steps: Sequence[Distance]) -> float:

@@ -189,7 +189,7 @@ button("跳过调用", "↓", () => move("over")), said, time, folds, beside, bu
 let lined = false;
 const draw = () => {
 const next = places[at + 1], heading = headingOf(places[at]);
-where.textContent = `${at + 1} of ${places.length}`;
+where.textContent = `${at + 1}/${places.length}`;
 const isTitle = places[at].blocks.includes(places[at].heading);
 top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
 top.hidden = isTitle && heading === title;
@@ -286,7 +286,7 @@ hall.address = () => `#hall-${at + 1}${lined ? `-${steps.number[here()]}` : ""}`
 hall.spoken = () => {
 const before = notice, { blocks } = places[at], line = lined && $(steps.anchor[here()])?.querySelector(".code");
 notice = "";
-return `${before}${`${at + 1} of ${places.length}`}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
+return `${before}${`${at + 1}/${places.length}`}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
 };
 hall.enter = (place) => {
 const [, asked, number] = /^#hall(?:-(end|\d+))?(?:-(\d+))?$/.exec(place) ?? [];
@@ -414,9 +414,9 @@ tick();
 told = data.hall;
 if (!told) { now.textContent = "幻灯片已关闭。请在讲义窗口中按 p。"; next.textContent = ""; return; }
 begun = told.since;
-head.textContent = `${told.title} · ${`${told.at} of ${told.of}`}`;
-now.textContent = `Now: ${told.now}`;
-next.textContent = `Next: ${told.next}`;
+head.textContent = `${told.title} · ${`${told.at}/${told.of}`}`;
+now.textContent = `现在：${told.now}`;
+next.textContent = `接下来：${told.next}`;
 note.textContent = told.note || "本节没有备注。";
 tick();
 const row = body.querySelector(".current"), list = body.closest(".outline");

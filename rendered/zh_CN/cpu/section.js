@@ -239,7 +239,7 @@ text.data = renamed.get(summary).replace(/[\d,]+/, number.toLocaleString("en"));
 const toldOf = (stop) => {
 if (stop < 0) return [];
 const list = steps.executions.get(steps.same[stop]), told = [];
-if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
+if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]}/${steps.execution[list.at(-1)]}`));
 for (const entry of steps.seenAt.get(stop) ?? []) {
 if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
 told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
@@ -301,7 +301,7 @@ return box;
 };
 const labelled = (storage) => {
 const place = seen.shared.indexOf(storage);
-return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
+return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `存储 ${storage}`)];
 };
 const variable = (entry, change) => {
 const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);
@@ -412,7 +412,7 @@ const toggle = (name) => {
 setMode(name, !modes[name]);
 try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
 const on = modes[name];
-say(name === "animate" ? (on ? "Reveal step by step: on." : "Reveal step by step: off.") : on ? "Notes: on." : "Notes: off.");
+say(name === "animate" ? (on ? "逐步展开：开。" : "逐步展开：关。") : on ? "备注：开。" : "备注：关。");
 };
 let loading = null;
 const inHall = (place) => {
@@ -551,7 +551,7 @@ const jump = (way) => {
 at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
 reveal(differing[at]);
 differing[at].scrollIntoView({ block: "center" });
-$("differs-now").textContent = `${at + 1} of ${differing.length}`;
+$("differs-now").textContent = `${at + 1}/${differing.length}`;
 };
 const chosen = addressed("compare", names);
 choices.forEach((choice) => { choice.checked = chosen.get().includes(choice.value); });

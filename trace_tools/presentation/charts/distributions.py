@@ -12,6 +12,7 @@ from trace_tools.presentation.charts.axes import Scale
 from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour
 from trace_tools.trace.model import Statistics
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 WIDTH, STRIP, BARS, TALL = 260.0, 44.0, 66.0, 48.0
 EDGE = 10.0
@@ -37,13 +38,14 @@ def samples(timing: Timing) -> str | None:
                 drawing.circle((across(ns), y), 3.6, **paint)
     drawing.text((EDGE, 38), formats.duration(low), size=LETTERS)
     drawing.text((WIDTH - EDGE, 38), formats.duration(high), size=LETTERS, anchor="end")
-    drawing.text((WIDTH / 2, 38), "● warm" + (" ○ first run" if cold else ""), size=LETTERS, anchor="middle")
-    words = f"{len(timing.samples_ns)} warm runs from {_range(timing.samples_ns)}"
-    return drawing.inline(words + (f"; first runs from {_range(cold)}" if cold else ""))
+    drawing.text((WIDTH / 2, 38), _("● warm ○ first run") if cold else _("● warm"), size=LETTERS, anchor="middle")
+    words = _("{n} warm runs from {range}").format(n=len(timing.samples_ns), range=_range(timing.samples_ns))
+    return drawing.inline(words + (_("; first runs from {range}").format(range=_range(cold)) if cold else ""))
 
 
 def _range(times_ns: tuple[int, ...]) -> str:
-    return f"{formats.duration(min(times_ns))} to {formats.duration(max(times_ns))}"
+    shortest, longest = formats.duration(min(times_ns)), formats.duration(max(times_ns))
+    return _("{least} to {most}").format(least=shortest, most=longest)
 
 
 def histogram(statistics: Statistics) -> str | None:
@@ -63,6 +65,9 @@ def histogram(statistics: Statistics) -> str | None:
     ends = formats.number(low, 4), formats.number(high, 4)
     drawing.text((0, BARS - 4), ends[0], size=LETTERS)
     drawing.text((WIDTH, BARS - 4), ends[1], size=LETTERS, anchor="end")
-    drawing.text((WIDTH / 2, BARS - 4), f"at most {most:,} in a bin", size=LETTERS, anchor="middle", fill=SOFT)
-    words = f"{formats.plural(sum(bins), 'element')} from {ends[0]} to {ends[1]}, {len(bins)} bins"
-    return drawing.inline(f"Histogram of {words}.")
+    drawing.text(
+        (WIDTH / 2, BARS - 4), _("at most {n} in a bin").format(n=f"{most:,}"), size=LETTERS, anchor="middle", fill=SOFT
+    )
+    words = _("Histogram of {elements} from {least} to {most}, {n} bins.")
+    elements = formats.plural(sum(bins), "element")
+    return drawing.inline(words.format(elements=elements, least=ends[0], most=ends[1], n=len(bins)))

@@ -19,6 +19,7 @@ from trace_tools.presentation.charts.labels import ABOVE, Labels
 from trace_tools.presentation.charts.plot import plot
 from trace_tools.trace.model import Series
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 WIDTH, HEIGHT = 680.0, 220.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
@@ -59,8 +60,13 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     _name_peaks(drawing, points, start, across, up)
     _legend(drawing, points)
     highest = max(points, key=lambda p: p.peak_bytes)
-    words = f"Across: {len(points)} steps. At most {formats.byte_size(highest.peak_bytes)}, at {highest.name}; "
-    return drawing.svg(prefix, title, f"{words}{formats.byte_size(points[-1].live_bytes)} alive at the end.")
+    words = _("Across: {n} steps. At most {peak}, at {name}; {live} alive at the end.").format(
+        n=len(points),
+        peak=formats.byte_size(highest.peak_bytes),
+        name=highest.name,
+        live=formats.byte_size(points[-1].live_bytes),
+    )
+    return drawing.svg(prefix, title, words)
 
 
 def _thinned(points: Sequence[MemoryPoint]) -> list[MemoryPoint]:
@@ -103,13 +109,14 @@ def _name_peaks(
 
 def _legend(drawing: Drawing, points: Sequence[MemoryPoint]) -> None:
     y = HEIGHT - 8
-    drawing.text((LEFT, y), f"step {points[0].number}", size=TICK, fill=SOFT)
-    drawing.text((WIDTH - RIGHT, y), f"step {points[-1].number}", size=TICK, anchor="end", fill=SOFT)
+    first, last = (_("step {n}").format(n=point.number) for point in (points[0], points[-1]))
+    drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
+    drawing.text((WIDTH - RIGHT, y), last, size=TICK, anchor="end", fill=SOFT)
     middle = (LEFT + WIDTH - RIGHT) / 2
     drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
-    drawing.text((middle - 112, y), "alive after a step", size=TICK)
+    drawing.text((middle - 112, y), _("alive after a step"), size=TICK)
     drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
-    drawing.text((middle + 35, y), "at most during it", size=TICK)
+    drawing.text((middle + 35, y), _("at most during it"), size=TICK)
 
 
 def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:
@@ -118,13 +125,15 @@ def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str)
     if not any(size for _, size in most):
         return None
     series = [Series(name, list(range(len(sizes))), list(sizes), "steps") for name, sizes in lines]
-    words = "; ".join(f"{name}: at most {formats.byte_size(size)}" for name, size in most)
+    words = "; ".join(
+        _("{name}: at most {size}").format(name=name, size=formats.byte_size(size)) for name, size in most
+    )
     return plot(
         series,
         prefix,
-        "Memory along the lecture",
+        _("Memory along the lecture"),
         words,
-        labels=("matched step", ""),
+        labels=(_("matched step"), ""),
         log=(False, True),
         linear_to=1024,
         write=formats.byte_size,

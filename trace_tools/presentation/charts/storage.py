@@ -19,6 +19,7 @@ from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour, width
 from trace_tools.trace import shapes
 from trace_tools.trace.model import Tensor
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 MOST_CELLS = 32
 MOST_VIEWS = 6
@@ -57,13 +58,13 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     held = {at: summaries.element(e).rstrip(".") for at, e in zip(addresses, tensor.elements or (), strict=False)}
     wide = math.ceil(max(NARROWEST, *(width_of(w, TICK) + BESIDE for w in (*held.values(), str(drawn[-1])))))
     labels, cut = [_label(*row) for row in rows], _cut(tensor, cells, drawn, others[MOST_VIEWS - 1 :])
-    jumps = sum(width_of(words, TICK) + JUMP for _, _, words in _jumps(tensor))
+    jumps = sum(width_of(words, TICK) + JUMP for *_at, words in _jumps(tensor))
     room = math.ceil(max(jumps, *(width_of(words, TICK) for words in (*labels, *cut)))) + 2
     bottom = ARCS + CELL + 16 + 2 * ROW * len(rows)
     drawing = Drawing(max(len(drawn) * wide + 2, room), bottom + ROW * len(cut))
     _draw_cells(drawing, drawn, wide, held, set(addresses))
     _draw_jumps(drawing, tensor, drawn, wide)
-    for place, ((_, view), label) in enumerate(zip(rows, labels, strict=True)):
+    for place, ((_name, view), label) in enumerate(zip(rows, labels, strict=True)):
         top = ARCS + CELL + 16 + 2 * ROW * place
         drawing.text((1, top + 11), label, size=TICK)
         for at in sorted({at for at in shapes.places(view, MOST_ELEMENTS) if at in drawn}):
@@ -71,8 +72,11 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     for line, words in enumerate(cut):
         drawing.text((1, bottom + ROW * line + 11), words, size=TICK)
     strides = formats.sizes(tensor.strides or ())
-    words = f"{cells} cells; {formats.one_line(name, 40)} sees {len(set(addresses))} of them with strides ({strides})"
-    shared = f"; so do {', '.join(formats.one_line(n, 40) for n, _ in rows[1:])}" if others else ""
+    words = _("{cells} cells; {name} sees {n} of them with strides ({strides})").format(
+        cells=cells, name=formats.one_line(name, 40), n=len(set(addresses)), strides=strides
+    )
+    names = ", ".join(formats.one_line(other, 40) for other, _view in rows[1:])
+    shared = _("; so do {names}").format(names=names) if others else ""
     return drawing.inline(". ".join([words + shared, *cut]) + ".")
 
 
@@ -86,22 +90,29 @@ def cells_of(tensor: Tensor) -> int:
 
 def _label(name: str, view: Tensor) -> str:
     size, strides = formats.shape(view.shape), formats.sizes(view.strides or ())
-    offset = f", offset {view.offset}" if view.offset else ""
-    return f"{formats.one_line(name, 30)} {size}, strides ({strides}){offset}"
+    offset = _(", offset {n}").format(n=view.offset) if view.offset else ""
+    return (
+        _("{name} {shape}, strides ({strides})").format(name=formats.one_line(name, 30), shape=size, strides=strides)
+        + offset
+    )
 
 
 def _cut(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[str, Tensor]]) -> list[str]:
     """Describe what the figure omits."""
     said, count = [], shapes.count(tensor.shape, MOST_ELEMENTS)
     if len(drawn) < cells:
-        before = f", {drawn[0]:,} of them before these" if drawn[0] else ""
-        said.append(f"… {cells - len(drawn):,} more of {cells:,} elements{before}")
+        before = _(", {n} of them before these").format(n=f"{drawn[0]:,}") if drawn[0] else ""
+        more = _("… {n} more of {all} elements").format(n=f"{cells - len(drawn):,}", all=f"{cells:,}")
+        said.append(more + before)
     if missing := count - len(tensor.elements or ()):
-        said.append(f"… {missing:,} of {count:,} elements of this tensor are not in the trace")
+        absent = _("… {n} of {all} elements of this tensor are not in the trace")
+        said.append(absent.format(n=f"{missing:,}", all=f"{count:,}"))
     if others:
         names = ", ".join(formats.one_line(name, 30) for name, _ in others[:MOST_VIEWS])
-        more = f" and {len(others) - MOST_VIEWS:,} more" if len(others) > MOST_VIEWS else ""
-        said.append(f"… {formats.plural(len(others), 'more tensor')} in this storage: {names}{more}")
+        if len(others) > MOST_VIEWS:
+            names = _("{names} and {n} more").format(names=names, n=f"{len(others) - MOST_VIEWS:,}")
+        tensors = formats.plural(len(others), "more tensor")
+        said.append(_("… {tensors} in this storage: {names}").format(tensors=tensors, names=names))
     return said
 
 
