@@ -50,6 +50,7 @@ from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, SourceFile, 
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
+from trace_tools.util.languages import N_
 
 WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
 WORTH_SHOWING_BYTES = 1024
@@ -69,12 +70,18 @@ class Quantity:
     meaning: str
 
 
-TIME = Quantity("time_s", "Time", "s", "lower", "Median over the passes, warm.")
-RATE = Quantity("flops_per_second", "Achieved FLOP/s", "FLOP/s", "higher", "Counted FLOPs ÷ time.")
-MFU = Quantity("mfu", "MFU", None, "higher", "Achieved FLOP/s ÷ the machine's own peak for the dtype inspected there.")
-BANDWIDTH = Quantity("bytes_per_second", "Bandwidth", "B/s", "higher", "Bytes its operators read and wrote ÷ time.")
-SHARE = Quantity("bandwidth_share", "Bandwidth used", None, "higher", "Bandwidth ÷ the machine's own peak.")
-MEMORY = Quantity("peak_bytes", "Peak memory", "B", "lower", "Most bytes of tensors alive at once during the step.")
+TIME = Quantity("time_s", N_("Time"), "s", "lower", N_("Median over the passes, warm."))
+RATE = Quantity("flops_per_second", N_("Achieved FLOP/s"), "FLOP/s", "higher", N_("Counted FLOPs ÷ time."))
+MFU = Quantity(
+    "mfu", "MFU", None, "higher", N_("Achieved FLOP/s ÷ the machine's own peak for the dtype inspected there.")
+)
+BANDWIDTH = Quantity(
+    "bytes_per_second", N_("Bandwidth"), "B/s", "higher", N_("Bytes its operators read and wrote ÷ time.")
+)
+SHARE = Quantity("bandwidth_share", N_("Bandwidth used"), None, "higher", N_("Bandwidth ÷ the machine's own peak."))
+MEMORY = Quantity(
+    "peak_bytes", N_("Peak memory"), "B", "lower", N_("Most bytes of tensors alive at once during the step.")
+)
 QUANTITIES = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
 
 
@@ -189,7 +196,7 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         if not machine.emulated:
             by_machine[machine.device, machine.name] += distances(trace, best_known_ceiling(machine))
     return Comparison(
-        title=sides[at].trace.title,
+        title=sides[at].title,
         sides=tuple(sides),
         base=at,
         aligned=tuple(aligned),

@@ -14,12 +14,38 @@ from trace_tools.analysis.summaries import claim_summary, summary
 from trace_tools.diff.difference import Finding, Observation, SettingChange, Subject
 from trace_tools.trace.model import Claim, Raised, Value
 from trace_tools.util import formats
+from trace_tools.util.languages import N_
 
 NAME = 80  # characters of a subject
 SIDE = 80  # of a side
 MOST_DIGITS = 17  # enough to distinguish any two floats
 KEPT = 14  # characters before the first difference
 
+SHOWN: dict[str, str] = {  # aspects and verdicts, as pages name them
+    "claims": N_("claims"),
+    "values": N_("values"),
+    "time": N_("time"),
+    "memory": N_("memory"),
+    "flops": N_("flops"),
+    "steps": N_("steps"),
+    "output": N_("output"),
+    "same": N_("same"),
+    "varies": N_("varies"),
+    "random": N_("random"),
+    "sign of zero": N_("sign of zero"),
+    "rounding": N_("rounding"),
+    "changed": N_("changed"),
+    "faster": N_("faster"),
+    "slower": N_("slower"),
+    "no difference detected": N_("no difference detected"),
+    "two modes": N_("two modes"),
+    "not judged": N_("not judged"),
+    "ratio": N_("ratio"),
+    "claim flipped": N_("claim flipped"),
+    "edited": N_("edited"),
+    "only in A": N_("only in A"),
+    "only in B": N_("only in B"),
+}
 COUNTED: dict[str, tuple[str, str]] = {  # field → (name, unit)
     "flops": ("FLOPs", "FLOP"),
     "bytes_read": ("bytes read", "B"),

@@ -32,7 +32,7 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
     made: dict[str, dict[str, bytes]] = {}
     for language, translated in in_languages(site).items():
-        reports = compared if not language and (folder / REPORTS).is_dir() else ()
+        reports = compared if (folder / REPORTS).is_dir() else ()
         files_of = site_files(translated, folder / language, reports)
         made |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
     expected = {

@@ -61,7 +61,7 @@ from trace_tools.presentation.charts.roofline import Roof
 from trace_tools.presentation.charts.storage import Views, storage
 from trace_tools.presentation.charts.svg import embedded, frame
 from trace_tools.presentation.highlight import highlighted
-from trace_tools.presentation.page_shell import HERE, Assets, allowed, assets, environment
+from trace_tools.presentation.page_shell import HERE, Assets, LanguageLink, allowed, assets, environment
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Explore, Image, Step, Value, Video
 from trace_tools.util import formats
@@ -73,16 +73,6 @@ DOTS = 6  # number of colours for storages
 class MachineLink:
     """One entry of the machine switcher."""
 
-    name: str
-    link: str
-    current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageLink:
-    """The same page in a language: its code in HTML, its name in itself, its address."""
-
-    code: str
     name: str
     link: str
     current: bool = False

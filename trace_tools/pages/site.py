@@ -27,11 +27,11 @@ from trace_tools.pages import html, markdown, overview
 from trace_tools.pages.columns import columns_block
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document, Notice, Section, SourceText
-from trace_tools.pages.html import LanguageLink, MachineLink, Surroundings
+from trace_tools.pages.html import MachineLink, Surroundings
 from trace_tools.pages.machine_columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs, ranks_note
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
+from trace_tools.presentation.page_shell import HALL, SECTION, LanguageLink, shared_script
 from trace_tools.source.catalogue import Words, catalogues
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
@@ -130,7 +130,7 @@ def _site_files_of(site: Traces, out: Path, compared: Sequence[Side]) -> dict[st
     parts = 1
     if len(asked) == 1:  # the pages of one machine are divided among processes
         parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
-    calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, compared)] if compared else []
+    calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
     calls += [partial(_machine_files, *one, site, out, part, parts) for one in asked for part in range(parts)]
     written = in_processes(calls)
     reports = written.pop(0) if compared else {}
@@ -142,16 +142,17 @@ def _site_files_of(site: Traces, out: Path, compared: Sequence[Side]) -> dict[st
     return made | {"": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())}
 
 
-def _reports(sides: Sequence[Side]) -> dict[str, bytes]:
+def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
     """Return the files that compare the machines; none if their lectures have no step in common."""
     from trace_tools.diff.compare import compare  # late: loads NumPy, which a site of one machine does not need
     from trace_tools.diff.report.folder import report_files
 
     try:
-        comparison = compare(sides)
+        words = {id(one.trace): one.words for one in site}
+        comparison = compare([replace(side, words=words.get(id(side.trace))) for side in sides])
     except UsageError:
         return {}
-    return report_files(comparison, "../index.html")
+    return report_files(comparison, "../index.html", lambda page: language_links(site, f"{REPORTS}/{page}"))
 
 
 @collector_paused()
@@ -163,7 +164,7 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
     """
     site, compared = traces_in(out, lecture)
     for language, translated in in_languages(site).items():
-        render_site(translated, out / language if language else out, compared if not language else ())
+        render_site(translated, out / language if language else out, compared)
     return out / "index.html"
 
 
@@ -235,11 +236,12 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
     return SiteTrace(trace, slug, text, its_folder, is_partial, catalogues(found))
 
 
-def language_links(site: Traces, language: str, page: str) -> list[LanguageLink]:
+def language_links(site: Traces, page: str) -> list[LanguageLink]:
     """Return the links from a page to itself in all languages of a site; none if there is one language.
 
-    `page` is its address in the site, the same in each language; `language` is its own, "" for the lecture's words.
+    `page` is its address in the site, the same in each language.
     """
+    language = next((one.words.language for one in site if one.words is not None), "")
     codes = ["", *sorted({code for one in site for code in one.catalogues})]
     up = "../" * (page.count("/") + bool(language))
     links = []
@@ -260,7 +262,6 @@ def _machine_files(
     its share of the sections, and the first one also writes all other files.
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
-    language = one.words.language if one.words is not None else ""
     notices: list[Notice] = []
     given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
@@ -279,7 +280,7 @@ def _machine_files(
     place = Surroundings(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
-        languages=lambda page: language_links(site, language, f"{one.folder}/{page}"),
+        languages=lambda page: language_links(site, f"{one.folder}/{page}"),
         columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *others)]),
         roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
         ranks_note=ranks_note(one.trace),
@@ -333,8 +334,7 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
     more = [(_("Differences between the machines"), f"{REPORTS}/index.html")] if has_reports else []
-    words = next((one.words for one in site if one.words is not None), None)
-    links = language_links(site, words.language if words is not None else "", "index.html")
+    links = language_links(site, "index.html")
     return {
         "index.html": html.site_index(title, machines, sections, searched, more, links).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),

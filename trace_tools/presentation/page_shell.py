@@ -64,6 +64,16 @@ def source_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
+@dataclass(frozen=True, slots=True)
+class LanguageLink:
+    """The same page in a language: its code in HTML, its name in itself, its address."""
+
+    code: str
+    name: str
+    link: str
+    current: bool = False
+
+
 def assets(*names: str) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
     return assets_in(current_language(), *names)

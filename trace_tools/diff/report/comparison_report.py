@@ -26,6 +26,7 @@ from trace_tools.trace.model import Machine, Trace
 from trace_tools.trace.ranks import whole_runs
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
+from trace_tools.util.languages import N_, _
 
 FEW = 6  # lines of each table on a terminal, besides sections, unless the user asks for all
 MANY = 3  # fewest machines for a row to name the best and the worst
@@ -33,16 +34,16 @@ NAMED = 2  # most machines named as best, or as worst
 LEADING = 10  # steps with a clear difference before the fold
 CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
 NARROW = 22  # the same, on a terminal too narrow for the spread of each figure
-MACHINE_COLUMNS = ("machine", "torch", "passes", "claims", "main()", "first run")
+MACHINE_COLUMNS = (N_("hardware"), "torch", N_("passes"), N_("claims"), "main()", N_("first run"))
 ABOVE = " ▲"  # after a rate above its roof
-FLOOR = "floor from the datasheet"
-FLOORS = (
+FLOOR = N_("floor from the datasheet")
+FLOORS = N_(
     "No run on these machines was measured. A floor is a lower bound on their time for the work that was counted on "
     "{base}: for each operator the larger of FLOPs ÷ peak of the dtype and bytes ÷ bandwidth, summed. The roof named "
     "with it limits most of that time. Only caches, compiled code, convolutions by Winograd's or Fourier's algorithm "
     "and operators that run at the same time can be faster."
 )
-FOOT = (
+FOOT = N_(
     "Times are medians over the passes, ± half their range. On an asynchronous device the tracer waits only for "
     "annotated statements, so only these have a time. Hover over a dash to see why a machine has no figure."
 )
@@ -66,10 +67,10 @@ def report_of(
     terminal, base = form == "terminal", labels[comparison.base]
     wide = not terminal or width >= CODE["terminal"] + 22 + 30 * len(labels)
     code_width = CODE[form] if wide else NARROW
-    columns = [label + " (base)" * (label == base and not terminal) for label in labels]
+    columns = [label + _(" (base)") * (label == base and not terminal) for label in labels]
     estimator = comparison.estimator
     section_titles = titles_of(comparison.sides[comparison.base])
-    untraced = [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
+    untraced = [f"{_(FLOOR)}: {ceiling.name}" for ceiling in comparison.ceilings]
 
     def grid(
         lines: Sequence[Line],
@@ -77,7 +78,7 @@ def report_of(
         name: str,
         first: str = "",
         folded: Sequence[Line] = (),
-        noun: str = "smaller one",
+        noun: str = N_("smaller one"),
         better: str | None = None,
     ) -> Grid:
         """Return a row for each line; folded and omitted lines are counted."""
@@ -88,11 +89,13 @@ def report_of(
         every = (first, *columns, *below)
         if form == "html":
             return Grid("side", every, shown, name, hidden, smaller, unmeasured=len(below))
-        rest = smaller and (f"{smaller} with --all" if terminal else f"{smaller}: in the CSV.")
+        rest = smaller and (
+            f"{smaller} with --all" if terminal else _("{smaller}: in the CSV.").format(smaller=smaller)
+        )
         return Grid("side", every, shown, name, rest=rest, unmeasured=len(below))
 
     def _row(line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
-        line_text = f"line {line.line}" if line.line and not terminal else str(line.line or "")
+        line_text = _("line {line}").format(line=line.line) if line.line and not terminal else str(line.line or "")
         which = [line_text, line.which] if terminal else [formats.one_line(line.function, 40), line_text, line.which]
         code, style = formats.one_line(line.code, code_width), "strong" * (line.where == "section")
         title = section_titles.get(line.code.removesuffix("()")) if style and not terminal else None
@@ -110,10 +113,10 @@ def report_of(
 
     parts: list[Content] = [Phrase(_intro(comparison, base))]
     if csv:
-        parts.append(Phrase(f"Every number, exactly: {csv}", link=csv))
+        parts.append(Phrase(_("Every number, exactly: {csv}").format(csv=csv), link=csv))
     parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
-    titles = {"peaks": "Peaks", "machines": "Machines", "judged": "Clear differences"}
-    titles |= {table.quantity.key: table.quantity.title for table in comparison.tables}
+    titles = {"peaks": _("Peaks"), "machines": _("Machines"), "judged": _("Clear differences")}
+    titles |= {table.quantity.key: _(table.quantity.title) for table in comparison.tables}
     alone = len(labels) == 1
     sentences = [
         Phrase(sentence.text, soft=titles[sentence.evidence], link=f"#{sentence.evidence}")
@@ -122,37 +125,42 @@ def report_of(
         for sentence in ([] if alone else summary_of(comparison))
     ]
     if sentences:
-        parts.append(Part("Summary", [Grid("list", (), [[phrase] for phrase in sentences])], "words"))
+        parts.append(Part(_("Summary"), [Grid("list", (), [[phrase] for phrase in sentences])], "words"))
     machines = _machines(comparison, labels, wide=wide)
-    parts.append(Part("Machines", [machines], "machines") if form == "html" else machines)
+    parts.append(Part(_("Machines"), [machines], "machines") if form == "html" else machines)
     if comparison.ceilings:
-        meaning = Phrase(FLOORS.format(base=base))
+        meaning = Phrase(_(FLOORS).format(base=base))
         estimated = Phrase(_estimated(comparison, labels))
-        parts.append(Part("Machines that were not traced", [meaning, _untraced(comparison), estimated], "floors"))
+        parts.append(Part(_("Machines that were not traced"), [meaning, _untraced(comparison), estimated], "floors"))
     if pairs:
-        what = Phrase(f"Differences between each machine and {base}, along the lecture.")
-        parts.append(Part("Step by step", [what, Grid("list", (), [[pair] for pair in pairs])], "pairs"))
+        what = Phrase(_("Differences between each machine and {base}, along the lecture.").format(base=base))
+        parts.append(Part(_("Step by step"), [what, Grid("list", (), [[pair] for pair in pairs])], "pairs"))
     figures = [] if terminal or (form == "md" and not csv) else list(charts_of(comparison))
     roofs = [chart for chart in figures if chart.name == "roofs"]
     if roofs:
-        parts.append(Part("Rooflines", roofs, "rooflines"))
+        parts.append(Part(_("Rooflines"), roofs, "rooflines"))
     time = next(table for table in comparison.tables if table.quantity == TIME)
     sections = [line for line in time.lines if line.where == "section"]
     if sections and not terminal:
-        meaning = Phrase("Warm time of each section on each machine.")
-        parts.append(Part("Sections", [meaning, grid(sections, "s", "Sections", better="lower")], "sections"))
+        meaning = Phrase(_("Warm time of each section on each machine."))
+        parts.append(Part(_("Sections"), [meaning, grid(sections, "s", _("Sections"), better="lower")], "sections"))
     apart = judged(time.lines)
     if apart and not terminal:
-        meaning = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
-        largest = grid(apart[:LEADING], "s", "Steps with clear differences", "", apart[LEADING:], "more step", "lower")
-        parts.append(Part("Clear differences", [meaning, largest], "judged"))
+        meaning = Phrase(_("Steps that were faster in every pass on one machine, by size of effect."))
+        largest = grid(
+            apart[:LEADING], "s", _("Steps with clear differences"), "", apart[LEADING:], N_("more step"), "lower"
+        )
+        parts.append(Part(_("Clear differences"), [meaning, largest], "judged"))
     peaks: list[Content] = [chart for chart in figures if chart.name != "roofs"]
-    peak_grid = grid(comparison.peaks, None, "Peaks", "peak")
-    peaks.append(peak_grid if comparison.peaks else Phrase("The peaks of these machines are unknown."))
+    peak_grid = grid(comparison.peaks, None, _("Peaks"), _("peak"))
+    peaks.append(peak_grid if comparison.peaks else Phrase(_("The peaks of these machines are unknown.")))
     if comparison.reached:
-        peaks += [Phrase("Highest MFU of an annotated step:"), grid(comparison.reached, None, "Highest MFU", "dtype")]
+        peaks += [
+            Phrase(_("Highest MFU of an annotated step:")),
+            grid(comparison.reached, None, _("Highest MFU"), _("dtype")),
+        ]
         peaks += _warnings(*comparison.reached)
-    parts.append(Part("Peaks", peaks, "peaks", folded=not terminal))
+    parts.append(Part(_("Peaks"), peaks, "peaks", folded=not terminal))
     for table in comparison.tables:
         quantity = table.quantity
         lines: Sequence[Line] = table.lines
@@ -164,18 +172,23 @@ def report_of(
             steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
             few = [line for line in lines if line.where == "section" or line in steps[:FEW]]
             lines, folded = few, (*folded, *steps[FEW:])
-        none = "" if lines else " No annotated step has this figure on any of these machines."
+        none = "" if lines else _(" No annotated step has this figure on any of these machines.")
         if lines or not terminal:
-            meaning = Phrase(quantity.meaning + none)
-            rows = grid(lines, quantity.unit, quantity.title, "", folded, better=quantity.better)
+            meaning = Phrase(_(quantity.meaning) + none)
+            rows = grid(lines, quantity.unit, _(quantity.title), "", folded, better=quantity.better)
             warned = _warnings(*lines, *folded)
-            parts.append(Part(quantity.title, [meaning, *warned, rows], quantity.key, folded=not terminal))
+            parts.append(Part(_(quantity.title), [meaning, *warned, rows], quantity.key, folded=not terminal))
     if comparison.values:
-        title, meaning = "Measured by the lecture", Phrase("Numbers that the lecture itself measured and inspected.")
+        title, meaning = (
+            _("Measured by the lecture"),
+            Phrase(_("Numbers that the lecture itself measured and inspected.")),
+        )
         parts.append(Part(title, [meaning, grid(comparison.values, None, title)], "values", folded=not terminal))
     if form == "html":
-        parts.append(Phrase(FOOT, style="foot"))
-    title = "1 machine, and floors" if alone else f"{formats.plural(len(labels), 'machine')} side by side"
+        parts.append(Phrase(_(FOOT), style="foot"))
+    title = (
+        _("1 machine, and floors") if alone else _("{n} side by side").format(n=formats.plural(len(labels), "machine"))
+    )
     return Report(comparison.title, f": {title}", parts)
 
 
@@ -185,30 +198,35 @@ def _ends(line: Line, labels: Sequence[str], better: str | None) -> str:
     if len(best) + len(worst) < 2 or not any(cell.value for cell in line.cells):
         return ""
     if set(best) & set(worst):
-        return "no clear difference"
+        return _("no clear difference")
     medians = [statistics.median(abs(line.cells[n].value or 0.0) for n in machines) for machines in (best, worst)]
     far = ""
     if all(line.cells[n].value for n in (*best, *worst)):
         far = formats.ratio(max(medians) / min(medians) if min(medians) else 0.0)
     named = [
-        f"{word} {' or '.join(labels[n] for n in machines) if len(machines) <= NAMED else f'one of {len(machines)}'}"
-        for word, machines in (("best", best), ("worst", worst))
+        word.format(
+            machines=_(" or ").join(labels[n] for n in machines)
+            if len(machines) <= NAMED
+            else _("one of {n}").format(n=len(machines))
+        )
+        for word, machines in ((_("best {machines}"), best), (_("worst {machines}"), worst))
     ]
-    return ", ".join(named) + (f", {far}× apart" if far else "")
+    return ", ".join(named) + (_(", {far}× apart").format(far=far) if far else "")
 
 
 def _intro(comparison: Comparison, base: str) -> str:
     matched = formats.plural(comparison.matched, "annotated step")
     if len(comparison.sides) == 1:
-        return f"{matched} of {base}."
+        return _("{matched} of {base}.").format(matched=matched, base=base)
     alone = [f"{side.label}: {n}" for side, n in zip(comparison.sides, comparison.unmatched, strict=True) if n]
-    rest = f"; not on every machine: {', '.join(alone)}" if alone else ""
-    every = "both" if len(comparison.sides) == 2 else f"all {len(comparison.sides)}"
-    return (
-        f"{matched} matched on {every} machines{rest}. × is relative to {base}; "
-        "● marks the best machine if all of its passes beat all passes of the others"
-        f"{', ○ the worst' if len(comparison.sides) >= MANY else ''}."
-    )
+    rest = _("; not on every machine: {names}").format(names=", ".join(alone)) if alone else ""
+    every = _("{steps} matched on both machines{rest}. × is relative to {base}; {marks}.")
+    if len(comparison.sides) > 2:
+        every = _("{steps} matched on all {n} machines{rest}. × is relative to {base}; {marks}.")
+    marks = _("● marks the best machine if all of its passes beat all passes of the others")
+    if len(comparison.sides) >= MANY:
+        marks += _(", ○ the worst")
+    return every.format(steps=matched, n=len(comparison.sides), rest=rest, base=base, marks=marks)
 
 
 def _machines(comparison: Comparison, labels: Sequence[str], *, wide: bool) -> Grid:
@@ -216,15 +234,18 @@ def _machines(comparison: Comparison, labels: Sequence[str], *, wide: bool) -> G
     facts = [_facts(side.trace) for side in comparison.sides]
     if wide:
         rows = [[Phrase(label), *map(Phrase, texts)] for label, texts in zip(labels, facts, strict=True)]
-        return Grid("index", ("", *MACHINE_COLUMNS), rows, "Machines")
+        return Grid("index", ("", *map(_, MACHINE_COLUMNS)), rows, _("Machines"))
     named = [
         " · ".join(
-            [texts[0], *(f"{column} {fact}" for column, fact in zip(MACHINE_COLUMNS[1:], texts[1:], strict=True))]
+            [
+                texts[0],
+                *(f"{column} {fact}" for column, fact in zip(map(_, MACHINE_COLUMNS[1:]), texts[1:], strict=True)),
+            ]
         )
         for texts in facts
     ]
     return Grid(
-        "sides", (), [[Phrase(label, soft=text)] for label, text in zip(labels, named, strict=True)], "Machines"
+        "sides", (), [[Phrase(label, soft=text)] for label, text in zip(labels, named, strict=True)], _("Machines")
     )
 
 
@@ -245,8 +266,12 @@ def _facts(trace: Trace) -> list[str]:
         formats.one_line(machine.name + threads, 60),
         formats.one_line(dict(trace.versions).get("torch", "–"), 40),
         str(trace.run.passes),
-        f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
-        *(formats.duration(statistics.median(runs_ns)) if runs_ns else "not timed" for runs_ns in times),
+        _("{failed:,} of {n:,} failed").format(failed=failed, n=len(claims))
+        if failed
+        else _("all {n:,} hold").format(n=len(claims))
+        if claims
+        else _("none"),
+        *(formats.duration(statistics.median(runs_ns)) if runs_ns else _("not timed") for runs_ns in times),
     ]
 
 
@@ -298,14 +323,14 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
         roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates.lines))
         for index, side in enumerate(comparison.sides)
     ]
-    drawn = roofline.roofline(roofs, "roofs", "Rooflines")
+    drawn = roofline.roofline(roofs, "roofs", _("Rooflines"))
     if drawn is not None:
         warnings = [warning.text for warning in _warnings(*rates.lines)]
-        yield Chart("roofs", " ".join(["Each machine's roof, and its annotated steps under it", *warnings]), drawn)
+        yield Chart("roofs", " ".join([_("Each machine's roof, and its annotated steps under it"), *warnings]), drawn)
     peaks = [line for line in comparison.peaks if line.code != "memory"]
     for name, title, lines, write in (
-        ("peaks", "Peak of each dtype", peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
-        ("reached", "Highest MFU of an annotated step, by dtype", comparison.reached, _share),
+        ("peaks", _("Peak of each dtype"), peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
+        ("reached", _("Highest MFU of an annotated step, by dtype"), comparison.reached, _share),
     ):
         rows = [
             (side.label, [line.cells[index].value for line in lines]) for index, side in enumerate(comparison.sides)
@@ -325,7 +350,7 @@ def _floor(floor: Floor, estimator: Estimator | None) -> Phrase:
 
 
 def _off(estimator: Estimator) -> str:
-    return f"9 in 10 within × {formats.ratio(estimator.most)}"
+    return _("9 in 10 within × {ratio}").format(ratio=formats.ratio(estimator.most))
 
 
 def _estimated(comparison: Comparison, labels: Sequence[str]) -> str:
@@ -333,21 +358,35 @@ def _estimated(comparison: Comparison, labels: Sequence[str]) -> str:
     estimator = comparison.estimator
     if estimator is None:
         names = {formats.one_line(side.trace.machine.name, 60) for side in comparison.sides}
-        one = f" All of these traces are from one machine, {names.pop()}." if len(labels) > len(names) == 1 else ""
-        return (
-            "Estimates need traces of two or more machines with counts for each operator: leaving out each machine in "
-            f"turn shows the error of the estimates.{one}"
+        one = (
+            _(" All of these traces are from one machine, {names}.").format(names=names.pop())
+            if len(labels) > len(names) == 1
+            else ""
         )
+        return _(
+            "Estimates need traces of two or more machines with counts for each operator: leaving out "
+            "each machine in turn shows the error of the estimates.{one}"
+        ).format(one=one)
     ratios = ", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items()))
     kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in comparison.sides}
-    only = f" All of these are {kinds.pop()}s; the error on other devices was not tested." if len(kinds) == 1 else ""
-    return (
-        "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor on "
-        f"{' and '.join(labels)}: {ratios}. As a test, each machine was left out in turn: half of "
-        f"{formats.plural(estimator.tried, 'estimate')} of its steps were off by at most "
-        f"× {formats.ratio(estimator.half)}, nine in ten by at most × {formats.ratio(estimator.most)}, which is shown "
-        f"with each.{only} Operators with a floor below a microsecond have no estimate, because launching them takes "
-        "longer."
+    only = (
+        _(" All of these are {kinds}s; the error on other devices was not tested.").format(kinds=kinds.pop())
+        if len(kinds) == 1
+        else ""
+    )
+    return _(
+        "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor "
+        "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} of its "
+        "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, which is shown with "
+        "each.{only} Operators with a floor below a microsecond have no estimate, because launching "
+        "them takes longer."
+    ).format(
+        names=" and ".join(labels),
+        ratios=ratios,
+        tried=formats.plural(estimator.tried, "estimate"),
+        ratio=formats.ratio(estimator.half),
+        ratio2=formats.ratio(estimator.most),
+        only=only,
     )
 
 
@@ -356,10 +395,22 @@ def _untraced(comparison: Comparison) -> Grid:
     rows = []
     for ceiling in comparison.ceilings:
         by_dtype = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
-        rates = [f"{formats.quantity(rate, 'FLOP/s', 4)} in {name}" for name, rate in by_dtype if rate]
+        rates = [
+            _("{rate} in {name}").format(rate=formats.quantity(rate, "FLOP/s", 4), name=name)
+            for name, rate in by_dtype
+            if rate
+        ]
         rates_text = ", ".join([formats.quantity(ceiling.bytes_per_second, "B/s", 4), *rates])
         fit = fit_in_words(comparison.live_bytes, ceiling)
-        rows.append([Phrase(f"{ceiling.name}: {rates_text} ({ceiling.source}). Would the lecture fit? {fit}.")])
+        rows.append(
+            [
+                Phrase(
+                    _("{name}: {rates_text} ({source}). Would the lecture fit? {fit}.").format(
+                        name=ceiling.name, rates_text=rates_text, source=ceiling.source, fit=fit
+                    )
+                )
+            ]
+        )
     return Grid("list", (), rows)
 
 
@@ -381,7 +432,11 @@ def csv_text(comparison: Comparison) -> str:
     header += ["above its roof"]
     rows.writerow(map(_as_text, header))
     every = [(t.quantity.key, t.quantity.unit or "1", (*t.lines, *t.folded)) for t in comparison.tables]
-    every += [("value", "", comparison.values), ("peak", "", comparison.peaks), ("highest_mfu", "", comparison.reached)]
+    every += [
+        ("value", "", comparison.values),
+        ("peak", "", comparison.peaks),
+        ("highest_mfu", "", comparison.reached),
+    ]
     for quantity, unit, lines in every:
         for line in lines:
             columns = [

@@ -19,6 +19,7 @@ from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, S
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.diff.wording import sides_text, subject_text, texts_apart
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
@@ -127,7 +128,9 @@ def _lead(difference: Difference, row: StepPair) -> ReportEntry:
     a, b = lines
     if a is not None and b is not None:
         a, b = texts_apart(a, b)
-    counted = "" if ran is None else f"executions {' → '.join(side or '–' for side in sides_text(ran))}"
+    counted = (
+        "" if ran is None else _("executions {names}").format(names=" → ".join(side or "–" for side in sides_text(ran)))
+    )
     name = "the statement"
     return ReportEntry(row, "steps", "edited", Subject("step", expression=name), name, a, b, counted)
 
@@ -179,12 +182,15 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
         size = sum(spent) / 2 * abs((time.overall or 1.0) - 1)
     else:
         size = abs(b_ns - a_ns)
-    of = {"measured": f"one call, measurement {time.subject.index + 1}", "launch": "the host's time to launch it"}
+    of = {
+        "measured": _("one call, measurement {n}").format(n=time.subject.index + 1),
+        "launch": _("the host's time to launch it"),
+    }
     parts = [of[time.subject.kind]] if time.subject.kind in of else []
     if time.interval is not None and time.overall:
         low, high = time.interval
         ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
-        parts.append(" to ".join(map(formats.ratio, ends)) + "×")
+        parts.append(_(" to ").join(map(formats.ratio, ends)) + "×")
     if time.adjusted_p is not None and time.matters:
         parts.append(f"adjusted p = {time.adjusted_p:.2g}")
     return ReportEntry(
@@ -210,7 +216,7 @@ def roof_texts(time: TimeFinding) -> list[str]:
     if time.roof is None or not (near or time.verdict == "ratio"):
         return []
     shares = (formats.percent(s) if s is not None else "unknown" for s in (time.a_share, time.b_share))
-    share_text = f"{' → '.join(shares)} of the {formats.one_line(time.roof, 60)} roof"
+    share_text = _("{names} of the {roof} roof").format(names=" → ".join(shares), roof=formats.one_line(time.roof, 60))
     name, most = "B/s" if "memory" in time.roof else "FLOP/s", max(time.a_share or 0.0, time.b_share or 0.0)
     return [share_text, *filter(None, [above_roof(name, most, measured=True)])]
 
@@ -218,5 +224,5 @@ def roof_texts(time: TimeFinding) -> list[str]:
 def times_text(ratio: float) -> str:
     """Format a ratio of times in words: 1.21× slower, 2× faster, as long."""
     if ratio >= 1.005:
-        return f"{formats.ratio(ratio)}× slower"
-    return f"{formats.ratio(1 / ratio)}× faster" if 0 < ratio <= 1 / 1.005 else "as long"
+        return _("{ratio}× slower").format(ratio=formats.ratio(ratio))
+    return _("{ratio}× faster").format(ratio=formats.ratio(1 / ratio)) if 0 < ratio <= 1 / 1.005 else _("as long")

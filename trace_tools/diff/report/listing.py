@@ -27,9 +27,11 @@ from trace_tools.diff.report.entries import ReportEntry, entries, entry_of, roof
 from trace_tools.diff.wording import subject_text
 from trace_tools.errors import LectureError
 from trace_tools.presentation.highlight import highlighted
+from trace_tools.source.catalogue import title_and_rest
 from trace_tools.source.layout import cut_source, split_lines
 from trace_tools.trace.model import Machine, SourceFile, Step
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 MOST_ROWS = 1_500  # of a page
 SIDE = 160  # characters of a side
@@ -104,7 +106,9 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
         for number, frame in enumerate(frames, 1):
             level = max((levels[row.number] for row in in_frame[frame] if row.number in kept), default=-1)
             if level > 0 or (level == 0 and number == 1):
-                which[frame] = f"call {number:,} of {len(frames):,}" if len(frames) > 1 else ""
+                which[frame] = (
+                    _("call {number:,} of {n:,}").format(number=number, n=len(frames)) if len(frames) > 1 else ""
+                )
     opened: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for frame in sorted(which):
         pair = difference.frames[frame]
@@ -141,8 +145,8 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
                 pair, differing = difference.frames[frame], [levels[row.number] for row in in_frame[frame]]
                 parts = [which[frame]] if which[frame] else []
                 if pair.a and pair.b and pair.a.function != pair.b.function:
-                    parts.append(f"{formats.one_line(pair.a.function, 60)} in A")
-                parts += ["only in A"] if pair.b is None else ["only in B"] if pair.a is None else []
+                    parts.append(_("{function} in A").format(function=formats.one_line(pair.a.function, 60)))
+                parts += [_("only in A")] if pair.b is None else [_("only in B")] if pair.a is None else []
                 count, function = sum(level > 0 for level in differing), pair.frame.function
                 shown = tuple(statements(frame))
                 calls.append(ListedCall(frame, function, ", ".join(parts), shown, max(differing, default=0), count))
@@ -151,7 +155,7 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
             sections.append(
                 ListedSection(
                     anchor="around" if section is None else f"s{frames[0]}",
-                    title="Around the sections" if section is None else titles.get(section) or section,
+                    title=_("Around the sections") if section is None else titles.get(section) or section,
                     calls=tuple(calls),
                     differences=sum(level > 0 for level in every),
                     matters=sum(level == 2 for level in every),
@@ -201,13 +205,16 @@ def _code(difference: Difference, row: StepPair) -> Iterator[tuple[str, int, Mar
 
 
 def titles_of(side: Side) -> dict[str, str]:
-    """Return the first line of the docstring of each top-level function of a lecture."""
+    """Return the title of each top-level function of a lecture, which is the first line of its docstring."""
     try:
         tree = ast.parse(side.trace.sources[0].text) if side.trace.sources else ast.Module([], [])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     docs = {n.name: ast.get_docstring(n) for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    return {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}
+    titles = {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}
+    if side.words is None:
+        return titles
+    return {name: side.words.translation(name, title_and_rest(title)[0]) or title for name, title in titles.items()}
 
 
 # --- observations of one execution ----------------------------------------------------------------
@@ -253,13 +260,13 @@ def _time(difference: Difference, row: StepPair, time: TimeFinding, *, leads: bo
         return
     differs = time.matters or (time.verdict == "ratio" and row.step.annotated)
     level = 2 if time.matters and leads else 1 if differs else 0
-    name = "one call" if measured else "time" if time.clock == "host" else f"{time.clock} time"
+    name = _("one call") if measured else "time" if time.clock == "host" else f"{time.clock} time"
     name += f" #{time.subject.index + 1}" if measured and len(row.times) > 1 else ""
     sides = ((row.a, difference.a.trace.machine), (row.b, difference.b.trace.machine))
     a, b = (_spread(step, machine, time.subject) for step, machine in sides)
     parts = []
     if time.overall is not None:
-        span = f" ({' to '.join(map(formats.ratio, time.interval))})" if time.interval else ""
+        span = f" ({_(' to ').join(map(formats.ratio, time.interval))})" if time.interval else ""
         together = f" over {time.executions:,} executions" if time.executions > 1 else ""
         parts.append(f"× {formats.ratio(time.overall)}{span}{together}")
     parts += roof_texts(time)

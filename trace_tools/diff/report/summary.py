@@ -19,6 +19,7 @@ from trace_tools.diff.report.listing import titles_of
 from trace_tools.machines.peaks import peak_of
 from trace_tools.presentation import prose
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 FEW = 3  # fewest steps with a common limit for a sentence
 LARGEST = 3  # most effects that are named
@@ -68,15 +69,23 @@ def _labels(comparison: Comparison) -> list[str]:
 def _peaks(comparison: Comparison) -> Iterator[Sentence]:
     """Yield the two rates that limit all others, of float32 products and of memory."""
     labels, parts = _labels(comparison), []
-    for name, words, unit in (("float32", "float32 products", "FLOP/s"), ("memory", "memory", "B/s")):
+    for name, words, unit in (("float32", _("float32 products"), "FLOP/s"), ("memory", _("memory"), "B/s")):
         for line in (line for line in comparison.peaks if line.code == name):
             rates = [(cell.value, label) for cell, label in zip(line.cells, labels, strict=True) if cell.value]
             ends = sorted(rates)[::-1] if len(rates) <= MANY else [max(rates), min(rates)]
-            listed = [f"{formats.quantity(rate, unit, 3)} on {label}" for rate, label in ends]
+            listed = [
+                _("{rate} on {machine}").format(rate=formats.quantity(rate, unit, 3), machine=label)
+                for rate, label in ends
+            ]
             if len(rates) > 1:
-                parts.append(f"{words} at most {(', ' if len(rates) <= MANY else ' to ').join(listed)}")
+                rates_text = (
+                    ", ".join(listed)
+                    if len(rates) <= MANY
+                    else _("{most} to {least}").format(most=listed[0], least=listed[1])
+                )
+                parts.append(_("{what} at most {rates}").format(what=words, rates=rates_text))
     if parts:
-        yield Sentence(f"Peaks: {'; '.join(parts)}.", "peaks")
+        yield Sentence(_("Peaks: {peaks}.").format(peaks="; ".join(parts)), "peaks")
 
 
 def _claims(comparison: Comparison) -> Iterator[Sentence]:
@@ -85,11 +94,15 @@ def _claims(comparison: Comparison) -> Iterator[Sentence]:
         steps = [step for step in side.tree.by_id.values() if step.claim is not None]
         failed = {step.line for step in steps if step.claim is not None and not step.claim.held}
         by_machine.append((label, len(steps), sorted(failed)))
-    wrong = [f"{label} (line {', '.join(map(str, lines[:5]))})" for label, _, lines in by_machine if lines]
+    wrong = [
+        _("{machine} (line {lines})").format(machine=label, lines=", ".join(map(str, lines[:5])))
+        for label, _n, lines in by_machine
+        if lines
+    ]
     if wrong:
-        yield Sentence(f"Claims failed on {'; '.join(wrong)}.", "machines")
+        yield Sentence(_("Claims failed on {machines}.").format(machines="; ".join(wrong)), "machines")
     elif any(count for _, count, _ in by_machine):
-        yield Sentence("Every claim of the lecture holds on every machine.", "machines")
+        yield Sentence(_("Every claim of the lecture holds on every machine."), "machines")
 
 
 def _sections(comparison: Comparison) -> Iterator[Sentence]:
@@ -100,15 +113,24 @@ def _sections(comparison: Comparison) -> Iterator[Sentence]:
     for index, label in enumerate(_labels(comparison)):
         best = sorted((line for line in sections if line.cells[index].best), key=effect, reverse=True)
         if best:
-            named = f", by most in {_named(best[0], titles)} ({_times(best[0], index)})"
-            parts.append(f"{label} was the fastest in every pass in {len(best)} of {len(sections)} sections{named}")
+            named = _(", by most in {section} ({times})").format(
+                section=_named(best[0], titles), times=_times(best[0], index)
+            )
+            parts.append(
+                _("{machine} was the fastest in every pass in {n} of {all} sections").format(
+                    machine=label, n=len(best), all=len(sections)
+                )
+                + named
+            )
     left = sum(not any(cell.best for cell in line.cells) for line in sections)
     if parts:
-        rest = f"; {left} show no clear difference" if left else ""
-        yield Sentence("; ".join(parts) + rest + ".", TIME.key)
+        rest = _("; {n} show no clear difference").format(n=left) if left else ""
+        yield Sentence("; ".join(parts) + rest + _("."), TIME.key)
     elif sections:
         yield Sentence(
-            f"No section was faster in every pass on one machine than on the others ({len(sections)} sections).",
+            _("No section was faster in every pass on one machine than on the others ({n} sections).").format(
+                n=len(sections)
+            ),
             TIME.key,
         )
 
@@ -128,15 +150,22 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
             if ratio and cell.intensity and bandwidth and peak and bandwidth.per_second and peak.per_second:
                 ridge = peak.per_second / bandwidth.per_second
                 ratios["memory" if cell.intensity < ridge else "compute"].append(ratio)
+        bound = {
+            "memory": _("steps that are memory-bound on {base} at {ratio} times that rate (median of {steps})"),
+            "compute": _("steps that are compute-bound on {base} at {ratio} times that rate (median of {steps})"),
+        }
         parts = [
-            f"steps that are {limit}-bound on {labels[base]} at {formats.ratio(statistics.median(values))} times that "
-            f"rate (median of {formats.plural(len(values), 'step')})"
+            bound[limit].format(
+                base=labels[base],
+                ratio=formats.ratio(statistics.median(values)),
+                steps=formats.plural(len(values), "step"),
+            )
             for limit, values in ratios.items()
             if len(values) >= FEW
         ]
         if parts:
-            text = f"Of the steps with a clear difference, {label} ran {', and '.join(parts)}."
-            yield Sentence(text, RATE.key)
+            text = _("Of the steps with a clear difference, {machine} ran {steps}.")
+            yield Sentence(text.format(machine=label, steps=_(", and ").join(parts)), RATE.key)
 
 
 def _largest(comparison: Comparison) -> Iterator[Sentence]:
@@ -146,33 +175,38 @@ def _largest(comparison: Comparison) -> Iterator[Sentence]:
     if not steps:
         return
     named = [
-        f"{_named(line)} on {label} ({_times(line, index)})"
+        _("{step} on {machine} ({times})").format(step=_named(line), machine=label, times=_times(line, index))
         for line in clear[:LARGEST]
         for index, label in enumerate(_labels(comparison))
         if line.cells[index].best
     ]
-    count = f"{len(clear)} of {len(steps)} timed steps were faster in every pass on one machine"
-    yield Sentence(f"{count}; by most {', '.join(named)}." if named else f"{count}.", "judged" if clear else TIME.key)
+    count = _("{n} of {all} timed steps were faster in every pass on one machine").format(n=len(clear), all=len(steps))
+    by_most = _("; by most {steps}").format(steps=", ".join(named)) if named else ""
+    yield Sentence(count + by_most + _("."), "judged" if clear else TIME.key)
 
 
 def _memory(comparison: Comparison) -> Iterator[Sentence]:
     steps = [line for line in _lines(comparison, MEMORY) if line.where != "section"]
     differ = [line for line in steps if effect(line) > 0]
     if steps:
-        text = f"have different peak memory: {', '.join(map(_named, differ[:LARGEST]))}" if differ else ""
-        same = "Every step had the same peak memory on all machines"
-        yield Sentence(f"{len(differ)} of {len(steps)} steps {text}." if differ else f"{same}.", MEMORY.key)
+        text = _("Every step had the same peak memory on all machines.")
+        if differ:
+            names = ", ".join(map(_named, differ[:LARGEST]))
+            text = _("{n} of {all} steps have different peak memory: {names}.").format(
+                n=len(differ), all=len(steps), names=names
+            )
+        yield Sentence(text, MEMORY.key)
 
 
 def _named(line: Line, titles: Mapping[str, str] | None = None) -> str:
     if line.where == "section":
         name = line.code.removesuffix("()")
         return f"“{formats.one_line(prose.plain_text(titles[name]), 80)}”" if titles and name in titles else name
-    return f"“{formats.one_line(line.code, 60)}”" + (f", line {line.line}," if line.line else "")
+    return f"“{formats.one_line(line.code, 60)}”" + (_(", line {n},").format(n=line.line) if line.line else "")
 
 
 def _times(line: Line, index: int) -> str:
     """Format how many times faster the best machine is than the slowest."""
     values = [cell.value for cell in line.cells if cell.value]
     best = line.cells[index].value
-    return f"{formats.ratio(max(values) / best)} times as fast" if best else "–"
+    return _("{ratio} times as fast").format(ratio=formats.ratio(max(values) / best)) if best else "–"
