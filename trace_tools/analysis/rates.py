@@ -19,6 +19,7 @@ from trace_tools.machines.peaks import has_tf32, peak_of
 from trace_tools.trace.model import Counts, Frame, Machine, Measured, Omitted, Step
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
+from trace_tools.util.languages import N_, _
 
 FLOATING = ("float", "bfloat")
 WORTH_SAYING_NS = 1_000_000  # of a statement without annotation
@@ -30,10 +31,10 @@ TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median
 LEAST_RUNS = 3
 SHORTEST_NS = 100_000
 APART = 1.25  # slowest run over fastest
-ABOVE_MEMORY = "a cache served some of the bytes"
-ABOVE_ARITHMETIC = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
+ABOVE_MEMORY = N_("a cache served some of the bytes")
+ABOVE_ARITHMETIC = N_("the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak")
 
-MEASURED_TOO_LOW = "or the peak was measured too low (--survey measures it again)"
+MEASURED_TOO_LOW = N_("or the peak was measured too low (--survey measures it again)")
 
 Clock = Literal["device", "host", "launch", "call"]
 
@@ -118,25 +119,25 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     allocates, and if three runs do not agree within 25%, other work took the time.
     """
     if step.measured or step.harness:
-        return "its own time is that of all the calls that `measure` or `count` made"
+        return _("its own time is that of all the calls that `measure` or `count` made")
     if step.meters is not None and (missing := not_counted(step.meters)):
         return missing
     if timing is None:
-        return "it was not timed"
+        return _("it was not timed")
     if timing.clock == "launch":
-        return "only its launch was timed"
+        return _("only its launch was timed")
     if step.compiled:
-        return "torch.compile ran during it"
+        return _("torch.compile ran during it")
     if not step.device_ns and not step.host_ns:
-        return "only first runs were timed"
+        return _("only first runs were timed")
     samples = timing.samples_ns
     if len(samples) < LEAST_RUNS:
-        return f"{formats.plural(len(samples), 'timed run')}, of {LEAST_RUNS} that it takes"
+        return _("{runs}, of {n} that it takes").format(runs=formats.plural(len(samples), "timed run"), n=LEAST_RUNS)
     if statistics.median(samples) < SHORTEST_NS:
-        return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
+        return _("shorter than {time}: mostly dispatch").format(time=formats.duration(SHORTEST_NS))
     if max(samples) > APART * min(samples):
         times = formats.ratio(max(samples) / max(min(samples), 1))
-        return f"the slowest run took {times} times as long as the fastest"
+        return _("the slowest run took {n} times as long as the fastest").format(n=times)
     return None
 
 
@@ -167,15 +168,16 @@ def not_counted(counted: Counts, names: int = 12) -> str | None:
     """Name the operators without counted FLOPs, "not counted: aten.sort"; None if all were counted."""
     missing = counted.uncounted or []
     shown = [formats.one_line(name, 60) for name in missing[:names]]
-    more = [f"and {len(missing) - names} more"] if len(missing) > names else []
-    return f"not counted: {', '.join([*shown, *more])}" if missing else None
+    more = [_("and {n} more").format(n=len(missing) - names)] if len(missing) > names else []
+    return _("not counted: {names}").format(names=", ".join([*shown, *more])) if missing else None
 
 
 def flops_in_words(counted: Counts) -> str | None:
     """Format the counted FLOPs: "2 MFLOP", "at least 2 MFLOP" if some were not counted, None without any count."""
     if counted.flops is None or (counted.uncounted and not counted.flops):
         return None
-    return ("at least " if counted.uncounted else "") + formats.quantity(counted.flops, "FLOP")
+    amount = formats.quantity(counted.flops, "FLOP")
+    return _("at least {amount}").format(amount=amount) if counted.uncounted else amount
 
 
 def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
@@ -185,8 +187,11 @@ def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
     """
     if share is None or share <= 1:
         return None
-    source, last = ("measured", MEASURED_TOO_LOW) if measured else ("datasheet", "or it runs faster than its datasheet")
-    return f"above this machine's {source} peak: {ABOVE_MEMORY if name == 'B/s' else ABOVE_ARITHMETIC}, {last}"
+    text = _("above this machine's datasheet peak: {why}, or it runs faster than its datasheet")
+    if measured:
+        text = _("above this machine's measured peak: {why}, {last}")
+    why = ABOVE_MEMORY if name == "B/s" else ABOVE_ARITHMETIC
+    return text.format(why=_(why), last=_(MEASURED_TOO_LOW))
 
 
 def _rates(
@@ -213,8 +218,10 @@ def _rates(
             above = above_roof(name, share, measured=peak.measured)
             yield Rate(name, rate, share, against, peak.name, call, intensity, above)
         else:
-            source = "not in the table" if peak is None else peak.source
-            why = "no one dtype that its FLOPs are in" if roof is None else f"no {roof} peak: {source}"
+            source = _("not in the table") if peak is None else peak.source
+            why = _("no one dtype that its FLOPs are in")
+            if roof is not None:
+                why = _("no {roof} peak: {source}").format(roof=roof, source=source)
             yield Rate(name, rate, roof=why, call=call, intensity=intensity)
 
 

@@ -340,7 +340,9 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
 
 
 def _unjudged(why: str, count: int) -> str:
-    return _("{count} not judged: {why}").format(count=formats.plural(count, "timing"), why=formats.one_line(why, 160))
+    return _("{count} not judged: {why}").format(
+        count=formats.plural(count, "timing"), why=formats.one_line(_(why), 160)
+    )
 
 
 def _time_sentence(difference: Difference) -> str:

@@ -201,7 +201,7 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
         name=times_text(ratio) if ratio else time.verdict,
         a=formats.duration(a_ns / calls) if first.a is not None and time.why != HARNESS else None,
         b=formats.duration(b_ns / calls) if first.b is not None and time.why != HARNESS else None,
-        detail=time.why or ", ".join([*parts, *roof_texts(time)]),
+        detail=_(time.why or "") or ", ".join([*parts, *roof_texts(time)]),
         level=2 if time.matters or follows else 0,
         executions=len(executions),
         follows=follows,

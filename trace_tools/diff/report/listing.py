@@ -271,7 +271,7 @@ def _time(difference: Difference, row: StepPair, time: TimeFinding, *, leads: bo
         parts.append(f"× {formats.ratio(time.overall)}{span}{together}")
     parts += roof_texts(time)
     if time.why and time.why != LAUNCH:  # a launch is named as such already
-        parts.append(formats.one_line(time.why, 160))
+        parts.append(formats.one_line(_(time.why), 160))
     yield ReportEntry(row, "time", time.verdict, time.subject, name, a, b, ", ".join(parts), level)
 
 
