@@ -14,7 +14,7 @@ from trace_tools.analysis.summaries import claim_summary, summary
 from trace_tools.diff.difference import Finding, Observation, SettingChange, Subject
 from trace_tools.trace.model import Claim, Raised, Value
 from trace_tools.util import formats
-from trace_tools.util.languages import N_
+from trace_tools.util.languages import N_, _
 
 NAME = 80  # characters of a subject
 SIDE = 80  # of a side
@@ -29,6 +29,10 @@ SHOWN: dict[str, str] = {  # aspects and verdicts, as pages name them
     "flops": N_("flops"),
     "steps": N_("steps"),
     "output": N_("output"),
+    "executions": N_("executions"),
+    "raised": N_("raised"),
+    "printed": N_("printed"),
+    "warnings": N_("warnings"),
     "same": N_("same"),
     "varies": N_("varies"),
     "random": N_("random"),
@@ -48,25 +52,26 @@ SHOWN: dict[str, str] = {  # aspects and verdicts, as pages name them
 }
 COUNTED: dict[str, tuple[str, str]] = {  # field → (name, unit)
     "flops": ("FLOPs", "FLOP"),
-    "bytes_read": ("bytes read", "B"),
-    "bytes_written": ("bytes written", "B"),
-    "live_bytes": ("live tensor bytes", "B"),
-    "peak_bytes": ("peak tensor bytes", "B"),
-    "allocated_bytes": ("allocated bytes", "B"),
+    "bytes_read": (N_("bytes read"), "B"),
+    "bytes_written": (N_("bytes written"), "B"),
+    "live_bytes": (N_("live tensor bytes"), "B"),
+    "peak_bytes": (N_("peak tensor bytes"), "B"),
+    "allocated_bytes": (N_("allocated bytes"), "B"),
 }
 
 
 def subject_text(subject: Subject, limit: int = NAME) -> str:
     """Name the subject of a finding; a shortened name gets its index, to distinguish it from similar ones."""
     if subject.kind in ("counter", "measured"):
-        name = COUNTED.get(subject.expression, (subject.expression or "time",))[0]
-        return f"{name} of one call, measurement {subject.index + 1}" if subject.kind == "measured" else name
+        name = _(COUNTED.get(subject.expression, (subject.expression or "time",))[0])
+        one_call = _("{name} of one call, measurement {n}").format(name=name, n=subject.index + 1)
+        return one_call if subject.kind == "measured" else name
     if subject.kind == "step":
-        return subject.expression or "a step"
+        return subject.expression or _("a step")
     if subject.kind in ("executions", "raised", "printed", "warnings", "time"):
-        return subject.kind
+        return _(SHOWN[subject.kind])
     if subject.kind == "launch":
-        return "launch time"
+        return _("launch time")
     text = f"{subject.function}({subject.expression})" if subject.kind == "argument" else subject.expression
     whole = formats.one_line(text, len(text) * 6 + 6)
     if len(whole) <= limit:
@@ -96,7 +101,7 @@ def _side(side: Observation, subject: Subject, limit: int) -> str:
     if isinstance(side, Value):
         return summary(side, limit)
     if isinstance(side, Claim):
-        return f"{'held' if side.held else 'failed'}: {claim_summary(side, limit - 10)}"
+        return f"{_('held') if side.held else _('failed')}: {claim_summary(side, limit - 10)}"
     if isinstance(side, Raised):
         return f"{side.type}: {side.message}"
     if not _is_number(side):
@@ -119,8 +124,10 @@ def setting_sides(setting: SettingChange) -> tuple[str | None, str | None]:
         written = (formats.quantity(n, unit) if unit and _is_number(n) else n for n in (a, b))
         left, right = (None if side is None else formats.one_line(str(side), 120) for side in written)
         texts = left, right
+    measured = _("{figure}, measured")
     left, right = (
-        t and f"{t}, measured" if is_measured else t for t, is_measured in zip(texts, setting.measured, strict=True)
+        t and measured.format(figure=t) if is_measured else t
+        for t, is_measured in zip(texts, setting.measured, strict=True)
     )
     return left, right
 

@@ -201,7 +201,7 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
         name=times_text(ratio) if ratio else time.verdict,
         a=formats.duration(a_ns / calls) if first.a is not None and time.why != HARNESS else None,
         b=formats.duration(b_ns / calls) if first.b is not None and time.why != HARNESS else None,
-        detail=_(time.why or "") or ", ".join([*parts, *roof_texts(time)]),
+        detail=(time.why and _(time.why)) or ", ".join([*parts, *roof_texts(time)]),
         level=2 if time.matters or follows else 0,
         executions=len(executions),
         follows=follows,
@@ -215,7 +215,7 @@ def roof_texts(time: TimeFinding) -> list[str]:
     near = max(time.a_share or 0.0, time.b_share or 0.0) >= WORTH_A_SHARE
     if time.roof is None or not (near or time.verdict == "ratio"):
         return []
-    shares = (formats.percent(s) if s is not None else "unknown" for s in (time.a_share, time.b_share))
+    shares = (formats.percent(s) if s is not None else _("unknown") for s in (time.a_share, time.b_share))
     share_text = _("{names} of the {roof} roof").format(names=" → ".join(shares), roof=formats.one_line(time.roof, 60))
     name, most = "B/s" if "memory" in time.roof else "FLOP/s", max(time.a_share or 0.0, time.b_share or 0.0)
     return [share_text, *filter(None, [above_roof(name, most, measured=True)])]

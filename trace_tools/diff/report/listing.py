@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, call_ns, timing_of
+from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, WORTH_SAYING_NS, Clock, call_ns, timing_of
 from trace_tools.analysis.summaries import claim_summary, summary
 from trace_tools.diff.difference import Aspect, Difference, Kind, Side, StepPair, Subject, TimeFinding
 from trace_tools.diff.judge.findings import paired
@@ -31,9 +31,10 @@ from trace_tools.source.catalogue import title_and_rest
 from trace_tools.source.layout import cut_source, split_lines
 from trace_tools.trace.model import Machine, SourceFile, Step
 from trace_tools.util import formats
-from trace_tools.util.languages import _
+from trace_tools.util.languages import N_, _
 
 MOST_ROWS = 1_500  # of a page
+CLOCKS: dict[Clock, str] = {"device": N_("device time"), "launch": N_("launch time")}
 SIDE = 160  # characters of a side
 
 
@@ -246,7 +247,7 @@ def observations(difference: Difference, row: StepPair, *, leads: bool = True) -
     claims = [step.claim if step is not None else None for step in (row.a, row.b)]
     if any(claims):
         texts = (None if c is None else f"{'✓' if c.held else '✗'} {claim_summary(c)}".rstrip() for c in claims)
-        yield observed("claims", "claim", 0, "claim", *texts)
+        yield observed("claims", "claim", 0, _("claim"), *texts)
     for time in row.times:
         yield from _time(difference, row, time, leads=leads)
     yield from (entry_of(difference, row, finding, SIDE) for finding in waiting if finding.verdict != "same")
@@ -260,7 +261,7 @@ def _time(difference: Difference, row: StepPair, time: TimeFinding, *, leads: bo
         return
     differs = time.matters or (time.verdict == "ratio" and row.step.annotated)
     level = 2 if time.matters and leads else 1 if differs else 0
-    name = _("one call") if measured else "time" if time.clock == "host" else f"{time.clock} time"
+    name = _("one call") if measured else _("time") if time.clock == "host" else _(CLOCKS[time.clock])
     name += f" #{time.subject.index + 1}" if measured and len(row.times) > 1 else ""
     sides = ((row.a, difference.a.trace.machine), (row.b, difference.b.trace.machine))
     a, b = (_spread(step, machine, time.subject) for step, machine in sides)

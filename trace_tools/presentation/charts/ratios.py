@@ -17,7 +17,7 @@ from trace_tools.presentation.charts.drawing import INK, SOFT, Drawing, colour, 
 from trace_tools.util import formats
 from trace_tools.util.languages import _
 
-MOST = 30  # most rows of a figure
+MOST = 26  # most rows of a figure
 WIDTH, RIGHT, TOP, ROW, BOTTOM = 860.0, 14.0, 6.0, 22.0, 44.0
 LETTERS = 64  # longest name
 
