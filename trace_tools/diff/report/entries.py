@@ -192,7 +192,7 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
         ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
         parts.append(_(" to ").join(map(formats.ratio, ends)) + "×")
     if time.adjusted_p is not None and time.matters:
-        parts.append(f"adjusted p = {time.adjusted_p:.2g}")
+        parts.append(_("adjusted p = {p:.2g}").format(p=time.adjusted_p))
     return ReportEntry(
         row=first,
         aspect="time",
@@ -216,7 +216,9 @@ def roof_texts(time: TimeFinding) -> list[str]:
     if time.roof is None or not (near or time.verdict == "ratio"):
         return []
     shares = (formats.percent(s) if s is not None else _("unknown") for s in (time.a_share, time.b_share))
-    share_text = _("{names} of the {roof} roof").format(names=" → ".join(shares), roof=formats.one_line(time.roof, 60))
+    share_text = _("{names} of the {roof} roof").format(
+        names=" → ".join(shares), roof=formats.one_line(_(time.roof), 60)
+    )
     name, most = "B/s" if "memory" in time.roof else "FLOP/s", max(time.a_share or 0.0, time.b_share or 0.0)
     return [share_text, *filter(None, [above_roof(name, most, measured=True)])]
 

@@ -247,7 +247,7 @@ def observations(difference: Difference, row: StepPair, *, leads: bool = True) -
     claims = [step.claim if step is not None else None for step in (row.a, row.b)]
     if any(claims):
         texts = (None if c is None else f"{'✓' if c.held else '✗'} {claim_summary(c)}".rstrip() for c in claims)
-        yield observed("claims", "claim", 0, _("claim"), *texts)
+        yield observed("claims", "claim", 0, _("the claim"), *texts)
     for time in row.times:
         yield from _time(difference, row, time, leads=leads)
     yield from (entry_of(difference, row, finding, SIDE) for finding in waiting if finding.verdict != "same")
