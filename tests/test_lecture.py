@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -258,6 +259,10 @@ def test_translated_pages_have_the_numbers_and_the_code_of_the_lectures_own() ->
         assert figures[: len(figures) // 2] == figures[len(figures) // 2 :], page
         answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in both]
         assert answers[0] == answers[1], page
+    for report in sorted(folder.glob("*_*/diff/*.md")):
+        both = [path.read_text(encoding="utf-8") for path in (report, folder / "diff" / report.name)]
+        counts = [Counter(re.findall(r"\d+(?:[.,]\d+)*", text)) for text in both]
+        assert counts[0] == counts[1], report
 
 
 def test_a_translation_uses_the_terms_of_its_glossary() -> None:

@@ -90,6 +90,20 @@ def test_a_lecture_in_german_needs_nothing_but_a_catalogue(folder: Path) -> None
     assert stale.exit_code == 1 and "de/cpu/00-growth.md: differs" in stale.output
 
 
+def test_reports_on_machines_are_in_every_language(folder: Path) -> None:
+    run("translate", str(folder / "talk.py"), "--to", "de")
+    translate(folder, GERMAN)
+    shutil.copytree(folder / "rendered/cpu", folder / "rendered/other")
+    done = run("render", str(folder / "rendered/cpu/trace.yaml"))
+    assert done.exit_code == 0, done.output
+    report = (folder / "rendered/de/diff/index.html").read_text(encoding="utf-8")
+    assert '<html lang="de">' in report and 'href="../../diff/index.html" hreflang="en"' in report
+    assert "Wachstum" in report  # the title of a section
+    [pair] = (folder / "rendered/diff").glob("*-to-*.html")
+    assert f'href="../de/diff/{pair.name}" hreflang="de"' in pair.read_text(encoding="utf-8")
+    assert run("render", "--check", str(folder / "rendered/cpu/trace.yaml")).exit_code == 0
+
+
 def test_a_translation_keeps_placeholders_formulas_code_and_links(folder: Path) -> None:
     run("translate", str(folder / "talk.py"), "--to", "de")
     [message] = [text for text in GERMAN if "{" in text]
