@@ -36,8 +36,24 @@ from trace_tools.trace.model import MAIN, MODULE, Step, Trace
 from trace_tools.trace.structure import to_plain
 from trace_tools.util import formats
 from trace_tools.util.files import replace as replace_file
+from trace_tools.util.languages import N_, _, in_language
 
 HEADER = "# Translations for LECTURE, updated by `trace-tools translate`.\n"
+# What figures of the vocabulary add to the labels of a lecture (`lecture.drawings`).
+LABELS = (
+    N_("sign"),
+    N_("exponent"),
+    N_("mantissa"),
+    N_("CPU's memory"),
+    N_("only the input is kept"),
+    N_("both tensors are there"),
+    N_("GPU: {n} multiprocessors"),
+    N_("roof: {name}"),
+    N_("shape {shape}, stride {stride}"),
+    N_("{name}: shape {shape}, stride {stride}"),
+)
+MEASURED = " ✓"  # after a label
+_WORDS = re.compile(r"[^\W\d_]{2}")
 LEAST_LITERAL = 5  # characters of a template that are not placeholders
 # arguments of narrative calls whose values are names that the tools know
 _SETTINGS = {"across", "curve", "limit", "stack", "style", "width", "x_scale", "y_scale"}
@@ -109,14 +125,19 @@ class Words:
             raise UsageError("\n".join(wrong))
         found = [(entry.context, _text(entry), str(entry.string)) for entry in catalogue if _is_translated(entry)]
         by_section = {(context, text): string for context, text, string in found}
-        anywhere = {text: string for _, text, string in reversed(found)}
+        language = path.name.split(".")[-2]
+        with in_language(language):
+            labels = {label: shown for label in LABELS if (shown := _(label)) != label}
+        anywhere = labels | {text: string for _context, text, string in reversed(found)}
         forms = (Template.of(_pieces(text), _pieces(string)) for text, string in anywhere.items())
-        return cls(path.name.split(".")[-2], by_section, anywhere, [form for form in forms if form is not None])
+        return cls(language, by_section, anywhere, [form for form in forms if form is not None])
 
     def whole(self, text: str) -> str | None:
         """Return the translation of a text that is shown, which is a message, or an f-string's value."""
         if (found := self.anywhere.get(text) or self.anywhere.get(text.replace(" ", "_"))) is not None:
             return found  # a label may be a name, without its underscores
+        if text.endswith(MEASURED) and (found := self.anywhere.get(text.removesuffix(MEASURED))) is not None:
+            return found + MEASURED
         return next((found for form in self.templates if (found := form.worded(text, self.anywhere)) is not None), None)
 
     def translation(self, section: str | None, message: str) -> str | None:
@@ -172,6 +193,10 @@ def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = M
             message = message_of(string, source.text)
             if has_words(string) and (is_argument or _is_shown(message, shown)):
                 add(message, statement.function)
+            elif "\n" in message.text and not any("\n" in slot for slot in message.slots):
+                for line in map(message.worded, message.text.split("\n")):  # a drawing has each line apart
+                    if _WORDS.search(line.text) and "://" not in line.text and _is_shown(line, shown):
+                        add(line, statement.function)
     once = {(one.section, one.message.text): one for one in reversed(found)}
     return sorted(once.values(), key=lambda one: one.line)
 
@@ -240,6 +265,8 @@ def _strings(node: ast.AST, *, outermost: bool, is_argument: bool = False) -> It
         case ast.Return() | ast.Assign() | ast.AnnAssign():
             for child in ast.iter_child_nodes(node):
                 yield from _strings(child, outermost=False)
+        case ast.For(iter=value):
+            yield from _strings(value, outermost=False)
         case ast.stmt() | ast.Compare():
             return
         case ast.Constant(value=str()):
