@@ -123,6 +123,18 @@ def test_a_translation_keeps_placeholders_formulas_code_and_links(folder: Path) 
     assert done.exit_code == 2 and "xx_oops" in done.output
 
 
+def test_a_message_without_its_recorded_values_stays_in_the_lectures_words(folder: Path) -> None:
+    run("translate", str(folder / "talk.py"), "--to", "de")
+    translate(folder, GERMAN)
+    trace = folder / "rendered/cpu/trace.yaml"
+    recorded = trace.read_text(encoding="utf-8")
+    trace.write_text(recorded.replace('"filled": [[0, ["1,024"]]]', '"filled": [[0, []]]'), encoding="utf-8")
+    done = run("render", str(trace))
+    assert done.exit_code == 0, done.output
+    shown = (folder / "rendered/de/cpu/00-growth.md").read_text(encoding="utf-8")
+    assert "come from the program: 1,024 after" in shown or "Nach zehn Schritten sind es 1,024" in shown
+
+
 def test_a_changed_message_is_fuzzy_and_its_pages_are_in_the_lectures_words(folder: Path) -> None:
     lecture = folder / "talk.py"
     run("translate", str(lecture), "--to", "de")

@@ -206,7 +206,7 @@ def _translated(trace: Trace, edition: Edition, words: Words) -> tuple[Trace, Ed
             changes = [
                 Change.of(message, wording, filled_slots(message, filled.get(index, ())), whole)
                 for index, message, wording in messages
-                if index in filled or not message.slots
+                if len(filled.get(index, ())) >= len(message.slots)
             ]
             narratives.append(in_other_words(narrative, changes, whole))
         return replace(one, narrative=narratives)
