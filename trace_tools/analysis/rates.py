@@ -166,10 +166,16 @@ def computed_flops(counted: Counts) -> int | None:
 
 def not_counted(counted: Counts, names: int = 12) -> str | None:
     """Name the operators without counted FLOPs, "not counted: aten.sort"; None if all were counted."""
+    missing = uncounted_names(counted, names)
+    return _("not counted: {names}").format(names=missing) if missing else None
+
+
+def uncounted_names(counted: Counts, names: int = 12) -> str:
+    """List the operators without counted FLOPs: "aten.sort"; "" if all were counted."""
     missing = counted.uncounted or []
     shown = [formats.one_line(name, 60) for name in missing[:names]]
     more = [_("and {n} more").format(n=len(missing) - names)] if len(missing) > names else []
-    return _("not counted: {names}").format(names=", ".join([*shown, *more])) if missing else None
+    return ", ".join([*shown, *more])
 
 
 def flops_in_words(counted: Counts) -> str | None:
@@ -214,7 +220,10 @@ def _rates(
         rate = amount / seconds
         peak = peak_of(machine, roof) if roof is not None else None
         if peak is not None and peak.per_second:
-            against, share = f"{peak.name} peak, {peak.source}", rate / peak.per_second
+            against, share = (
+                _("{name} peak, {source}").format(name=peak.name, source=peak.source),
+                rate / peak.per_second,
+            )
             above = above_roof(name, share, measured=peak.measured)
             yield Rate(name, rate, share, against, peak.name, call, intensity, above)
         else:

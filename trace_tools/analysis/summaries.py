@@ -18,6 +18,7 @@ from itertools import accumulate, islice, product
 from trace_tools.trace import shapes
 from trace_tools.trace.model import LARGEST_FLOAT, Claim, Element, Scalar, Step, Tensor, Value
 from trace_tools.util import formats
+from trace_tools.util.languages import _
 
 LINE = 96  # characters of a summary
 WHOLE = 4_000  # characters of a value shown in full in its details
@@ -78,7 +79,11 @@ def _range_or_text(value: Value, limit: int) -> str:
 
 
 def _marks(value: Value) -> list[str]:
-    flags = (("varies", value.varies), ("follows from a clock", value.clock), ("device-random", value.device_random))
+    flags = (
+        (_("varies"), value.varies),
+        (_("follows from a clock"), value.clock),
+        (_("device-random"), value.device_random),
+    )
     marks = [mark for mark, on in flags if on]
     return [*marks, value.note] if value.note and value.type != "error" else marks
 
@@ -125,7 +130,7 @@ def _numbers(value: Value) -> Iterator[int | float]:
     """Yield the numbers in a container, however deep."""
     if isinstance(value.value, (int, float)):
         yield value.value
-    for item in [*(value.items or []), *(item for _, item in value.entries or [])]:
+    for item in [*(value.items or []), *(item for _key, item in value.entries or [])]:
         yield from _numbers(item)
 
 

@@ -26,6 +26,7 @@ from trace_tools.analysis.rates import (
     flops_in_words,
     intensity_of,
     not_counted,
+    uncounted_names,
 )
 from trace_tools.analysis.summaries import (
     LEFT_OUT_IN_WORDS,
@@ -525,7 +526,7 @@ def _each_pass(samples_ns: Sequence[int]) -> str:
 
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    flops, missing = flops_in_words(counted), not_counted(counted)
+    flops = flops_in_words(counted)
     if flops is not None:
         exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
         found.append(("FLOPs", flops + exactly))
@@ -536,8 +537,8 @@ def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
                 _("{flops}, on tensors without memory").format(flops=formats.quantity(counted.meta_flops, "FLOP")),
             )
         )
-    if missing is not None:
-        found.append((_("not counted"), missing.replace("not counted:", _("no FLOP formula for"))))
+    if missing := uncounted_names(counted):
+        found.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
     moved = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
     found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
     intensity = intensity_of(counted)
@@ -552,7 +553,8 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     for rate in execution.rates:
         if rate.call == call:
             roof = formats.one_line(rate.roof or "", 120)
-            beside = f"; {roof}" if rate.share is None else f", {formats.percent(rate.share)} of the {roof}"
+            share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=roof)
+            beside = f"; {roof}" if rate.share is None else share
             found.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + beside))
             found += [(_("warning"), rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
