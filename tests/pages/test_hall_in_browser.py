@@ -567,7 +567,8 @@ def test_paper_knows_no_hall(browser: Any, pages: dict[str, Path]) -> None:
     for at in ("", "#hall-12"):
         ready(browser, pages[ROOFLINE], (720, 1000), at=at)
         if at:
-            wait(browser, "document.getElementById('hall')")
+            wait(browser, "document.querySelector('#step-said').textContent.startsWith('12 of ')")
+            browser.execute_script("document.querySelector('#step-said').replaceChildren()")  # read aloud, not printed
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         texts.append(ask(browser, "document.body.innerText"))
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
