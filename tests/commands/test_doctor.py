@@ -20,7 +20,7 @@ from trace_tools.cli import main
 from trace_tools.commands import doctor as module
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
-from trace_tools.machines.preflight import Check, Taken
+from trace_tools.machines.preflight import Check, PastMemory
 from trace_tools.trace.model import Process
 from trace_tools.trace.trace_file import write
 
@@ -33,7 +33,7 @@ WRONG = Check("products", "wrong", "an 8×8 product is not what it should be", "
 def finding(monkeypatch: pytest.MonkeyPatch, *found: Check) -> list[tuple[str | None, bool]]:
     asked: list[tuple[str | None, bool]] = []
 
-    def examine(device: str | None, *, quick: bool, taken: Taken) -> Iterator[Check]:
+    def examine(device: str | None, *, quick: bool, past: PastMemory) -> Iterator[Check]:
         asked.append((device, quick))
         yield from found
 
@@ -71,8 +71,8 @@ def test_what_a_lecture_took_is_read_from_its_traces(tmp_path: Path) -> None:
     put("three", "b.py", "A card", Process("pass 1", "complete", peak_ram_bytes=99, peak_device_bytes=990))
     (tmp_path / "four").mkdir()
     (tmp_path / "four/trace.yaml").write_text("no trace", encoding="utf-8")
-    assert module.taken_by(Path("x/a.py"), tmp_path) == Taken(9, {"A card": 70})
-    assert module.taken_by(Path("c.py"), tmp_path) == module.taken_by(None, tmp_path) == Taken()
+    assert module.past_memory(Path("x/a.py"), tmp_path) == PastMemory(9, {"A card": 70})
+    assert module.past_memory(Path("c.py"), tmp_path) == module.past_memory(None, tmp_path) == PastMemory()
 
 
 def test_what_is_wrong_is_in_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

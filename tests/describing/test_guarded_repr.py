@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from tests.cases_in_one import each
-from trace_tools.describing import guarded_repr as gate_module
-from trace_tools.describing.guarded_repr import NO_DEADLINE, PATIENCE, Deadline, Gate
+from trace_tools.describing import guarded_repr
+from trace_tools.describing.guarded_repr import NO_DEADLINE, PATIENCE, Deadline, Guard
 from trace_tools.describing.safe_repr import plain_repr
 
 
@@ -40,7 +40,7 @@ class Repr:
 
 def of(make: Callable[[], Any], seconds: float = 5.0) -> tuple[str | None, str | None]:
     obj = Repr(make)
-    return Gate().call(lambda: plain_repr(obj), "repr", seconds)
+    return Guard().call(lambda: plain_repr(obj), "repr", seconds)
 
 
 def raising(error: BaseException) -> Callable[[], NoReturn]:
@@ -227,16 +227,16 @@ def watched(call: Callable[[], Any], seconds: float = 0.02) -> str:
     """What the lecture's frame does with an expression of `@inspect`."""
     watch: Deadline = NO_DEADLINE
     try:
-        watch = Gate().watch("x.y")
+        watch = Guard().watch("x.y")
         watch.start(seconds, sys._getframe())
         call()
         watch.armed = False
-        watch.calm()
+        watch.withdraw()
         watch.close()
         return "returned"
     except BaseException as error:
         watch.armed = False
-        watch.calm()
+        watch.withdraw()
         watch.close()
         return type(error).__name__
 
@@ -272,13 +272,13 @@ def test_time_that_is_up_as_it_returns_ends_nothing_else() -> None:
 
 
 def test_what_took_too_long_often_is_called_no_more() -> None:
-    gate = Gate()
-    found = [gate.call(forever, "repr", 0.01, str)[1] for _ in range(PATIENCE + 1)]
+    guard = Guard()
+    found = [guard.call(forever, "repr", 0.01, str)[1] for _ in range(PATIENCE + 1)]
     assert found == ["repr took too long"] * PATIENCE + [f"repr not called: it took too long {PATIENCE} times"]
-    assert gate.call(lambda: 1, "repr", 1, int) == (1, None)
-    assert gate.watch("x.p") is not NO_DEADLINE
-    gate.slow["x.p", 0] += 1
-    assert gate.describe_exception(raised_by(lambda: gate.watch("x.p"))).startswith("not evaluated: it took too long")
+    assert guard.call(lambda: 1, "repr", 1, int) == (1, None)
+    assert guard.watch("x.p") is not NO_DEADLINE
+    guard.slow["x.p", 0] += 1
+    assert guard.describe_exception(raised_by(lambda: guard.watch("x.p"))).startswith("not evaluated: it took too long")
 
 
 def raised_by(call: Callable[[], Any]) -> BaseException:
@@ -337,12 +337,12 @@ def test_context_variables_are_the_lectures() -> None:
 
 
 def test_it_notes_who_observes() -> None:
-    gate = Gate()
+    guard = Guard()
     inside: list[set[int]] = []
     for where in (contextlib.nullcontext(), in_use()):
         with where:
-            gate.call(lambda: inside.append(set(gate.observing)), "repr", 1)
-    assert inside[0] == {threading.get_ident()} and len(inside[1]) == 2 and gate.observing == set()
+            guard.call(lambda: inside.append(set(guard.observing)), "repr", 1)
+    assert inside[0] == {threading.get_ident()} and len(inside[1]) == 2 and guard.observing == set()
 
 
 def test_nested_reprs_share_one_alarm() -> None:
@@ -387,11 +387,11 @@ def test_exceptions() -> None:
         def __str__(self) -> str:
             raise self
 
-    assert Gate().describe_exception(ValueError("no")) == "ValueError: no"
-    assert Gate().describe_exception(ValueError()) == "ValueError"
-    assert Gate().describe_exception(KeyError("k")) == "KeyError: 'k'"
-    assert Gate().describe_exception(ValueError(object())) == "ValueError: <object object>"
-    assert Gate().describe_exception(Worse()) == "Worse: (its message can't be read)"
+    assert Guard().describe_exception(ValueError("no")) == "ValueError: no"
+    assert Guard().describe_exception(ValueError()) == "ValueError"
+    assert Guard().describe_exception(KeyError("k")) == "KeyError: 'k'"
+    assert Guard().describe_exception(ValueError(object())) == "ValueError: <object object>"
+    assert Guard().describe_exception(Worse()) == "Worse: (its message can't be read)"
     assert of(raising(Worse())) == (None, "repr raised Worse: (its message can't be read)")
 
 
@@ -399,19 +399,19 @@ def test_what_was_interrupted_keeps_no_traced_function_from_beginning() -> None:
     """In Python 3.11 none does while an exception waits for its thread, and after one was taken back."""
     text = """
 import signal, sys, threading, time
-from trace_tools.describing.guarded_repr import Gate
-signal.signal(signal.SIGALRM, lambda *_: None)  # in use: the gate takes another thread
-print(Gate().call(lambda: "shown", "repr", 5), Gate().call(lambda: time.sleep(30), "repr", 0.1))
+from trace_tools.describing.guarded_repr import Guard
+signal.signal(signal.SIGALRM, lambda *_: None)  # in use: the guard takes another thread
+print(Guard().call(lambda: "shown", "repr", 5), Guard().call(lambda: time.sleep(30), "repr", 0.1))
 def endless():
     while True:
         pass
-watch = Gate().watch("x.y")
+watch = Guard().watch("x.y")
 try:
     watch.start(0.1, sys._getframe())
     endless()
 except BaseException:
     watch.armed = False
-    watch.calm()
+    watch.withdraw()
 watch.close()
 calls = []
 sys.settrace(lambda frame, event, arg: calls.append(frame.f_code.co_name))
@@ -425,18 +425,18 @@ print(calls)
 
 @pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
 def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
-    gate, limit, depth = Gate(), sys.getrecursionlimit(), len(list(traceback.walk_stack(None)))
+    guard, limit, depth = Guard(), sys.getrecursionlimit(), len(list(traceback.walk_stack(None)))
 
     def deeper() -> None:
-        gate.call(lambda: 1, "one", 5)
+        guard.call(lambda: 1, "one", 5)
         deeper()
 
     try:
-        for more in range(30):  # it ends at another call of the gate's each time
+        for more in range(30):  # it ends at another call of the guard's each time
             sys.setrecursionlimit(depth + 200 + more)
             with pytest.raises(RecursionError):
                 deeper()
-            assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not gate.observing
+            assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not guard.observing
     finally:
         sys.setrecursionlimit(limit)
 
@@ -444,19 +444,19 @@ def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
 def test_no_garbage_is_collected_where_a_thread_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A `__del__` would run between asking whether the observed code is over and ending it."""
     collected: list[bool] = []
-    throw = gate_module._throw
+    throw = guarded_repr._throw
 
     def thrown(ident: int, kind: type) -> None:
-        if ident != threading.get_ident() or kind is gate_module._Settled:  # else it is thrown again, where it comes
+        if ident != threading.get_ident() or kind is guarded_repr._Settled:  # else it is thrown again, where it comes
             collected.append(gc.isenabled())
         throw(ident, kind)
 
-    monkeypatch.setattr(gate_module, "_throw", thrown)
-    monkeypatch.setattr(gate_module, "_alarm_is_free", lambda: False)
+    monkeypatch.setattr(guarded_repr, "_throw", thrown)
+    monkeypatch.setattr(guarded_repr, "_alarm_is_free", lambda: False)
 
     def endless() -> None:
         while True:
             pass
 
-    assert Gate().call(endless, "endless", 0.05) == (None, "endless took too long")
+    assert Guard().call(endless, "endless", 0.05) == (None, "endless took too long")
     assert collected and not any(collected) and gc.isenabled()

@@ -17,7 +17,7 @@ from tests.programs import require
 from trace_tools.errors import UsageError
 from trace_tools.machines import checks, devices, float32_precision, host
 from trace_tools.machines.accelerators import CudaGpu, Properties
-from trace_tools.machines.preflight import Check, Taken
+from trace_tools.machines.preflight import Check, PastMemory
 
 
 @pytest.fixture(autouse=True)
@@ -123,9 +123,9 @@ def test_threads_load_memory_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one(checks._load()).found == f"load average {os.getloadavg()[0]:.1f}"
     for free, verdict in ((2**30, "look"), (2**33, "ok"), (None, "ok")):
         monkeypatch.setattr(host, "available_bytes", lambda free=free: free)
-        assert one(checks._free(Taken())).verdict == verdict
+        assert one(checks._free(PastMemory())).verdict == verdict
     monkeypatch.setattr(host, "available_bytes", lambda: 3 * 10**9)
-    found = one(checks._free(Taken(ram_bytes=4 * 10**9)))
+    found = one(checks._free(PastMemory(ram_bytes=4 * 10**9)))
     assert (found.verdict, found.found) == ("look", "3 GB are free; an earlier run took 4 GB")
     assert one(checks._clock()).verdict == "ok"
     ticks = iter(range(10**9))
@@ -179,8 +179,8 @@ def test_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_free_memory(free: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, mem_get_info=(free * 2**30, 80 * 2**30), memory_reserved=2**20)
     monkeypatch.setattr(CudaGpu, "properties", lambda self: Properties("A card", 80 * 2**30))
-    assert one(checks._free_on_card(CudaGpu(), Taken(device_bytes={"Another": 2**40}))).verdict == verdict
-    found = one(checks._free_on_card(CudaGpu(), Taken(device_bytes={"A card": 76 * 2**30})))
+    assert one(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"Another": 2**40}))).verdict == verdict
+    found = one(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"A card": 76 * 2**30})))
     assert found.verdict == "look" and found.found.endswith(" are free; an earlier run took 76 GiB")
 
 
@@ -211,12 +211,12 @@ def test_others_on_the_card(held: list[float], own: bool, verdict: str, monkeypa
     monkeypatch.setattr(host, "cards", lambda: [host.Card("580.95.05", "9.0", "H100")])
     for reasons, held_back in (([], "ok"), (None, "ok"), (["power limit"], "look")):
         monkeypatch.setattr(host, "gpu_slowed_by", lambda reasons=reasons: reasons)
-        assert [check.verdict for check in checks._others()] == [verdict, held_back]
+        assert [check.verdict for check in checks._other_programs()] == [verdict, held_back]
 
 
 def test_what_nobody_can_tell_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "_nvidia_smi", lambda *question: [])
-    assert [check.found for check in checks._others()] == ["unknown: nvidia-smi doesn't answer", "unknown"]
+    assert [check.found for check in checks._other_programs()] == ["unknown: nvidia-smi doesn't answer", "unknown"]
 
 
 @pytest.mark.parametrize(("faster", "verdict"), [(1.0, "ok"), (0.97, "ok"), (1.3, "look"), (0.2, "look")])

@@ -102,7 +102,7 @@ def test_groups_of_other_sizes_are_counted_apart() -> None:
 
 
 def test_a_pretended_group_has_no_times_and_no_barriers() -> None:
-    with Meter(apart=True) as meter:
+    with Meter(separate_waiting=True) as meter:
         dist.all_reduce(x())
     (found,) = meter.reading().plain()["collectives"]
     assert found == {"operation": "all_reduce", "ranks": N, "calls": 1, "bytes": BYTES, "factor": 1.75}

@@ -22,8 +22,8 @@ from trace_tools.trace.trace_file import load
 pytestmark = pytest.mark.slow  # one trace of many seconds serves all
 
 SHORTER = """
-import trace_tools.describing.guarded_repr as gate, trace_tools.tracing.isolation.ending as ending
-gate.EXPRESSION_S, ending.WAIT_S = 0.2, 0.5
+import trace_tools.describing.guarded_repr as guard, trace_tools.tracing.isolation.ending as ending
+guard.EXPRESSION_S, ending.WAIT_S = 0.2, 0.5
 """
 
 LECTURE = """

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
 from tests.tracing.random_programs import programs
-from trace_tools.describing.guarded_repr import Gate
+from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.recorder.recording import Instruments
 
 UNLIMITED = 10**9
@@ -128,7 +128,7 @@ class Manager:
             clock.work(seconds * 10**9)
             return {"type": "error", "text": ""}
 
-        return Instruments(types.SimpleNamespace(describe=describe, error=error, gate=Gate()))
+        return Instruments(types.SimpleNamespace(describe=describe, error=error, guard=Guard()))
 
     fast, slowed = (trace(text, instruments=slow(seconds), limit=UNLIMITED) for seconds in (0, 1))
     assert [(s.statement, s.ns) for s in slowed.run.steps.values()] == [

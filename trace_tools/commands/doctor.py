@@ -17,7 +17,7 @@ import click
 from trace_tools.config import ProjectOption, of_project
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.machines.machine import STORED
-from trace_tools.machines.preflight import Check, Taken, examine
+from trace_tools.machines.preflight import Check, PastMemory, examine
 from trace_tools.source.imports import imported
 from trace_tools.source.statements import read_source
 from trace_tools.trace.trace_file import load_head
@@ -47,7 +47,7 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
         and "torch" not in imported(read_source(lecture), lecture.parent)
     )
     unneeded = Check("torch", "ok", "the lecture does not use torch, so no other check is needed")
-    for check in [unneeded] if plain else examine(device, quick=False, taken=taken_by(lecture, out)):
+    for check in [unneeded] if plain else examine(device, quick=False, past=past_memory(lecture, out)):
         found.append(check)
         if not as_json:
             advice = f"\n{'':25} → {check.advice}" if check.advice else ""
@@ -63,7 +63,7 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
         sys.exit(2)
 
 
-def taken_by(lecture: Path | None, out: Path | None) -> Taken:
+def past_memory(lecture: Path | None, out: Path | None) -> PastMemory:
     """Return the memory that a lecture needed, from its traces in a folder of machines, by default next to it."""
     ram_bytes = 0
     device_bytes: dict[str, int] = {}
@@ -75,7 +75,7 @@ def taken_by(lecture: Path | None, out: Path | None) -> Taken:
                 for process in there.run.processes:
                     ram_bytes = max(ram_bytes, process.peak_ram_bytes or 0)
                     device_bytes[name] = max(device_bytes.get(name, 0), process.peak_device_bytes or 0)
-    return Taken(ram_bytes or None, {name: size for name, size in device_bytes.items() if size})
+    return PastMemory(ram_bytes or None, {name: size for name, size in device_bytes.items() if size})
 
 
 def examine_first(device: str | None, lecture: Path, out: Path) -> None:
@@ -85,7 +85,7 @@ def examine_first(device: str | None, lecture: Path, out: Path) -> None:
     """
     if STORED in os.environ:
         return
-    for check in examine(device, quick=True, taken=taken_by(lecture, out)):
+    for check in examine(device, quick=True, past=past_memory(lecture, out)):
         if check.verdict == "wrong":
             raise UsageError("; ".join(filter(None, (check.found, check.advice))))
         if check.verdict == "look":

@@ -81,9 +81,9 @@ def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
     start = _address(memory)
     torch = sys.modules.get("torch")
     if torch is not None and is_a(type(base), getattr(torch, "Tensor", None)):
-        from trace_tools.describing.tensors import storage_place
+        from trace_tools.describing.tensors import storage_location
 
-        tensor["storage"], start, tensor["storage_bytes"] = storage_place(base, labels)
+        tensor["storage"], start, tensor["storage_bytes"] = storage_location(base, labels)
     elif memory.size:
         label = labels.find(id(owner))
         if label is None:

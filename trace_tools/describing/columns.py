@@ -4,7 +4,7 @@
     as_array(pandas.Series([1, 2]))           # array([1, 2]): the series' own memory, without a copy
     as_array(pandas.Series(["x", "y"]))       # None: not stored as a plain array; use `first` for its first elements
 
-All of these calls run code of those libraries, so the gate limits their time. This module imports no such library.
+All of these calls run code of those libraries, so the guard limits their time. This module imports no such library.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_lasting(series: Any) -> bool:
 def first(series: Any, most: int) -> list[Any]:
     """Return the first `most` elements as Python objects, dates and dtypes as the text that a frame prints."""
     elements = series.head(most).to_list()
-    return [str(one) if isinstance(one, _PRINTED) or hasattr(one, "construct_array_type") else one for one in elements]
+    return [str(e) if isinstance(e, _PRINTED) or hasattr(e, "construct_array_type") else e for e in elements]
 
 
 def labels(rows: Any, most: int) -> list[Any] | None:
@@ -65,13 +65,13 @@ def of_jax(array: Any) -> tuple[Array | None, dict[str, Any]]:
     elements are None for more than MOST_COPIED bytes on another device. Raises RuntimeError if the array was deleted or
     donated.
     """
-    devices = sorted(f"{one.platform}:{one.id}" for one in array.devices())
+    devices = sorted(f"{d.platform}:{d.id}" for d in array.devices())
     device = "cpu" if devices == ["cpu:0"] else ", ".join(devices)
-    own = {"dtype": array.dtype.name, "shape": list(array.shape), "device": device, "bytes": array.nbytes}
+    fields = {"dtype": array.dtype.name, "shape": list(array.shape), "device": device, "bytes": array.nbytes}
     if not device.startswith("cpu") and array.nbytes > MOST_COPIED:
-        return None, own
+        return None, fields
     if not device.startswith("cpu"):  # a separate array, because JAX would keep the copy that NumPy reads from this one
         jax = sys.modules["jax"]
         array = jax.device_put(array, jax.devices("cpu")[0])
     elements = np.asarray(array)
-    return elements.astype(np.float32) if elements.dtype.kind == "V" else elements, own
+    return elements.astype(np.float32) if elements.dtype.kind == "V" else elements, fields

@@ -177,9 +177,9 @@ class _Moments:
         mean = total / count
         distances = floats - mean
         distances *= distances
-        all_count, apart = self.count + count, mean - self.mean
-        self.mean += apart * count / all_count
-        self.squares += float(distances.sum()) + apart * apart * self.count * count / all_count
+        all_count, shift = self.count + count, mean - self.mean
+        self.mean += shift * count / all_count
+        self.squares += float(distances.sum()) + shift * shift * self.count * count / all_count
         self.count = all_count
         numbers = floats if conversion.integers is None else conversion.integers(block)
         low, high = numbers.min().item(), numbers.max().item()
@@ -214,12 +214,12 @@ def _histogram(parts: Iterator[Any], conversion: Conversion, moments: _Moments) 
     if not 0 < width < math.inf:
         return None
     edges = [low + width * (i / BINS) for i in range(1, BINS)]
-    below: list[Any] = [0] * len(edges)  # stays on the device until the end: one copy, not one per block
+    counts_below: list[Any] = [0] * len(edges)  # stays on the device until the end: one copy, not one per block
     for block in parts:
         floats = conversion.floats(block)
         if moments.nan or moments.inf:
             floats = _finite(floats)
         for i, edge in enumerate(edges):
-            below[i] = below[i] + (floats < edge).sum()
-    ends = [0, *(int(count) for count in below), moments.count]
+            counts_below[i] = counts_below[i] + (floats < edge).sum()
+    ends = [0, *(int(count) for count in counts_below), moments.count]
     return [end - start for start, end in itertools.pairwise(ends)]

@@ -1,12 +1,12 @@
 """Run the lecture's code that only observation calls (`__repr__`, a property, `str(error)`) under a time limit.
 
 Such code may raise anything, never end, swallow exceptions raised in it, print, warn, draw random numbers, or wait for
-a lock that the lecture holds. The gate gives it limited time and then ends it; the lecture continues as if it had not
+a lock that the lecture holds. The guard gives it limited time and then ends it; the lecture continues as if it had not
 run.
 
-    gate = Gate()
-    gate.call(lambda: repr(3), "repr", 0.2)    # ("3", None)
-    gate.call(lambda: repr(x), "repr", 0.2)    # (None, "repr took too long")
+    guard = Guard()
+    guard.call(lambda: repr(3), "repr", 0.2)    # ("3", None)
+    guard.call(lambda: repr(x), "repr", 0.2)    # (None, "repr took too long")
 
 On the main thread, unless the lecture uses SIGALRM, a timer interrupts the code, whether asleep or at work. On other
 threads it runs in a thread of its own, which is abandoned when the time is up: there it sees other thread-local
@@ -53,10 +53,10 @@ CALLS = 20  # more than the end of any observation makes
 MESSAGE_S = 0.2  # for the text of an exception
 PATIENCE = 3  # calls of one kind that may take too long in a run
 
-_throw = ctypes.pythonapi.PyThreadState_SetAsyncExc  # holds the interpreter while it runs, as `_calm` does
+_throw = ctypes.pythonapi.PyThreadState_SetAsyncExc  # holds the interpreter while it runs, as `_withdraw` does
 _throw.argtypes, _throw.restype = (ctypes.c_ulong, ctypes.py_object), None
-_calm = ctypes.PyDLL(None).PyThreadState_SetAsyncExc
-_calm.argtypes, _calm.restype = (ctypes.c_ulong, ctypes.c_void_p), None
+_withdraw = ctypes.PyDLL(None).PyThreadState_SetAsyncExc
+_withdraw.argtypes, _withdraw.restype = (ctypes.c_ulong, ctypes.c_void_p), None
 _set_handler, _handler_of = signal.signal, signal.getsignal  # our own references, in case the lecture replaces them
 
 
@@ -93,12 +93,13 @@ class _GivenUp(Exception):
 class Deadline:
     """Observed code that runs directly in this thread, from `start` to `close`; this base class sets no time limit.
 
-    A caller that leaves the code sets `armed` to False and then calls `calm`, in the frame that catches the exception
-    and before anything else: Python raises at calls of functions and at jumps, and neither occurs between these two.
+    A caller that leaves the code sets `armed` to False and then calls `withdraw`, in the frame that catches the
+    exception and before anything else: Python raises at calls of functions and at jumps, and neither occurs between
+    these two.
     """
 
     armed = False
-    calm: Callable[[], object] = bool
+    withdraw: Callable[[], object] = bool
 
     def start(self, seconds: float, top: FrameType) -> None:
         """Begin; the frame `top` calls the observed code."""
@@ -113,8 +114,8 @@ NO_DEADLINE = Deadline()
 class _Noted(Deadline):
     """A watch that marks its thread as observing, turns off torch modes, and restores random generators."""
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
         self.restoring = contextlib.ExitStack()
 
     def start(self, seconds: float, top: FrameType) -> None:
@@ -124,18 +125,18 @@ class _Noted(Deadline):
             from trace_tools.describing.tensors import unseen_by_modes
 
             self.restoring.enter_context(unseen_by_modes())
-        self.gate.observing.add(get_ident())
+        self.guard.observing.add(get_ident())
 
     def close(self) -> None:
-        self.gate.observing.discard(get_ident())
+        self.guard.observing.discard(get_ident())
         self.restoring.close()
 
 
 class _Alarm(_Noted):
     """A watch that SIGALRM ends, on the main thread."""
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
         self.fired = 0
         self.top: FrameType | None = None
         self.tracing: list[Any] = []  # the lecture's own trace function, if it was replaced
@@ -186,8 +187,8 @@ class _Alarm(_Noted):
 class _Thrown(_Noted):
     """A watch that ends the code by exceptions from another thread, which take effect once the code is awake."""
 
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
         self.over = _thread.allocate_lock()
 
     def start(self, seconds: float, top: FrameType) -> None:
@@ -198,19 +199,19 @@ class _Thrown(_Noted):
             start_apart(self.throw, seconds, get_ident())
 
     def throw(self, seconds: float, ident: int) -> None:
-        calm, left = partial(_calm, ident, None), repeat(ident, IN_A_ROW)
+        withdraw, remaining = partial(_withdraw, ident, None), repeat(ident, IN_A_ROW)
         while not self.over.acquire(timeout=seconds):
-            seconds = REPEAT_S if length_hint(left) else SOON_S
+            seconds = REPEAT_S if length_hint(remaining) else SOON_S
             with collector_paused():  # a collection runs code, which jumps, and switches threads
-                again, left = _thrown_again(ident)
+                again, remaining = _thrown_again(ident)
                 if self.armed:  # still true when this is thrown, because Python switches threads only where it raises
-                    self.calm = calm
+                    self.withdraw = withdraw
                     _throw(ident, again)
 
     def close(self) -> None:
         self.armed = False
-        self.calm()
-        if self.calm is not Deadline.calm:
+        self.withdraw()
+        if self.withdraw is not Deadline.withdraw:
             _settle()
         if self.over.locked():
             self.over.release()
@@ -218,7 +219,7 @@ class _Thrown(_Noted):
 
 
 def _settle() -> None:
-    """End the search for an exception that `_calm` has withdrawn.
+    """End the search for an exception that `_withdraw` has withdrawn.
 
     While an exception waits for its thread, in Python 3.11 and 3.12 each thread checks for its own at every call and
     jump, and in 3.11 a traced function never begins. Withdrawing the exception does not end that; raising another one
@@ -228,18 +229,18 @@ def _settle() -> None:
         _throw(get_ident(), _Settled)
         for _ in range(1000):  # the exception comes at the first jump
             pass
-        _calm(get_ident(), None)  # unless another thread's exception has ended the search of all
+        _withdraw(get_ident(), None)  # unless another thread's exception has ended the search of all
 
 
 def _thrown_again(ident: int) -> tuple[type[_TooSlow], repeat[int]]:
     """Return a class like `_TooSlowAgain` for any thread, and an iterator as long as the rest to be thrown."""
-    again, left = type("_TooSlow", (_TooSlow,), {}), repeat(ident, IN_A_ROW - 1)
-    setattr(again, "__init__", staticmethod(partial(next, map(_throw, left, repeat(again)), None)))  # noqa: B010
-    return again, left
+    again, remaining = type("_TooSlow", (_TooSlow,), {}), repeat(ident, IN_A_ROW - 1)
+    setattr(again, "__init__", staticmethod(partial(next, map(_throw, remaining, repeat(again)), None)))  # noqa: B010
+    return again, remaining
 
 
-class Gate:
-    """The gate of one run."""
+class Guard:
+    """The guard of one run: limits the time of calls, and remembers which kinds of calls were too slow."""
 
     def __init__(self) -> None:
         self.observing: set[int] = set()  # threads that run observed code, or were abandoned in it
@@ -320,7 +321,7 @@ class Gate:
         context = contextvars.copy_context()
 
         def run() -> None:
-            calm = partial(_calm, get_ident(), None)
+            withdraw = partial(_withdraw, get_ident(), None)
             self.observing.add(get_ident())
             try:
                 begun.release()  # exceptions thrown from now on are caught
@@ -328,10 +329,10 @@ class Gate:
                     outcome[:] = [context.run(call), None]
             except BaseException as error:
                 if thrown:
-                    calm()
+                    withdraw()
                 outcome[:] = [None, error]
             if thrown:
-                calm()
+                withdraw()
                 _settle()
             self.observing.discard(get_ident())
             threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if it asked who it is
@@ -353,7 +354,7 @@ class Gate:
                         _throw(ident, again)
                 # it is asleep: an exception that waits for it would delay all threads
                 if not done.acquire(timeout=REPEAT_S):
-                    _calm(ident, None)
+                    _withdraw(ident, None)
                     _settle()
                 raise _TooSlow
         finally:
@@ -380,12 +381,12 @@ def _alarm_is_free() -> bool:
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     """Show no warning from the block; leave filters unchanged, because a change shows old warnings again."""
-    shown = warnings.showwarning
+    original = warnings.showwarning
     warnings.showwarning = lambda *args, **kwargs: None
     try:
         yield
     finally:
-        warnings.showwarning = shown
+        warnings.showwarning = original
 
 
 def _suspended() -> contextlib.AbstractContextManager[None]:

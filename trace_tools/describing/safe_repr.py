@@ -3,7 +3,7 @@
 class_name(type(obj))                       # even if its metaclass changes attributes
 class_attribute(type(obj), "__match_args__")
 is_a(type(obj), dict)
-gate.call(lambda: plain_repr(obj), "repr", 0.2)
+guard.call(lambda: plain_repr(obj), "repr", 0.2)
 """
 
 from __future__ import annotations

@@ -25,16 +25,16 @@ class StorageLabels:
     """The labels given so far; as the table grows, entries of freed memory are dropped."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, _Memory] = {}
+        self._memories: dict[int, _Memory] = {}
         self._numbers = itertools.count(1)
         self._prune_at = FIRST_PRUNING
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._memories)
 
     def find(self, key: int) -> str | None:
         """Return the label of the live memory with this `key`: the address of the object that owns it."""
-        memory = self._seen.get(key)
+        memory = self._memories.get(key)
         return None if memory is None or memory.dead() else memory.label
 
     def add(self, key: int, *, dead: Callable[[], bool], span: tuple[int, int] | None = None) -> str:
@@ -43,16 +43,16 @@ class StorageLabels:
         `span` (first address, end) is for owners that may share their memory with other owners, such as an array and
         the tensor made from it: overlapping live spans get the same label.
         """
-        if len(self._seen) >= self._prune_at:
-            for other, memory in list(self._seen.items()):  # a copy, as below: another thread may add entries
+        if len(self._memories) >= self._prune_at:
+            for other, memory in list(self._memories.items()):  # a copy, as below: another thread may add entries
                 if memory.dead():
-                    self._seen.pop(other, None)
-            self._prune_at = max(FIRST_PRUNING, 2 * len(self._seen))
-        for memory in list(self._seen.values()) if span else ():
+                    self._memories.pop(other, None)
+            self._prune_at = max(FIRST_PRUNING, 2 * len(self._memories))
+        for memory in list(self._memories.values()) if span else ():
             if span and memory.span and span[0] < memory.span[1] and memory.span[0] < span[1] and not memory.dead():
                 label = memory.label
                 break
         else:
             label = f"s{next(self._numbers)}"
-        self._seen[key] = _Memory(label, dead, span)
+        self._memories[key] = _Memory(label, dead, span)
         return label

@@ -81,7 +81,7 @@ def describe_tensor(
     return value, description.parts
 
 
-def storage_place(x: torch.Tensor, labels: StorageLabels) -> tuple[str, int, int]:
+def storage_location(x: torch.Tensor, labels: StorageLabels) -> tuple[str, int, int]:
     """Return the label, the first address and the bytes of the CPU memory under `x`."""
     with _NoFunctions(), _NoDispatch(), _Unprofiled():
         storage: torch.UntypedStorage = _Tensor.untyped_storage(x)
@@ -280,8 +280,8 @@ class _Description:
 
         `tensor` already has the fields of a strided tensor, unless `x` is a temporary.
         """
-        few, readable = x.numel() <= self.limits.elements, not _beyond_storage(x, tensor)
-        if few and readable and x.dtype in _LISTED and x.device.type == "cpu" and not (x.is_conj() or x.is_neg()):
+        is_small, readable = x.numel() <= self.limits.elements, not _beyond_storage(x, tensor)
+        if is_small and readable and x.dtype in _LISTED and x.device.type == "cpu" and not (x.is_conj() or x.is_neg()):
             tensor["elements"] = _listed(x)  # for most inspected tensors: no operator runs
             self.budget.size -= x.numel()
         elif x.device.type == "meta":
@@ -294,7 +294,7 @@ class _Description:
             try:
                 with _untracked(x):
                     x, elements = x.detach(), partial(_elements, notes=self.notes)
-                    if few:
+                    if is_small:
                         tensor["elements"] = elements(x)
                         self.budget.size -= x.numel()
                     else:

@@ -147,26 +147,26 @@ class Accelerator(ABC):
 
     def wait(self) -> None:
         """Wait until all streams of the devices in use are done. Raises the errors of work that failed on a device."""
-        self._wait_for(self._others())
+        self._wait_for(self._other_devices())
 
     def start(self) -> Mark:
         """Wait, then record the current time on the clock of the current device."""
-        others = self._others()
+        other_devices = self._other_devices()
         began = perf_counter()
-        self._wait_for(others)
+        self._wait_for(other_devices)
         ended = perf_counter()
-        queued = ended - began > LONGER * self.idle_wait_s(others)  # calibrated now, while the devices are idle
+        queued = ended - began > LONGER * self.idle_wait_s(other_devices)  # calibrated now, while the devices are idle
         if queued:
             self._activity().last_s = ended
         for _ in range(MARKS):
-            asked = perf_counter()
+            before_s = perf_counter()
             event = self._now()
             # A driver that batches commands would mark the time at which it sends the batch: send it now.
             getattr(event, "query", bool)()
-            marked = perf_counter()
-            if marked - asked < LONGER * self.idle_wait_s(others):
+            marked_s = perf_counter()
+            if marked_s - before_s < LONGER * self.idle_wait_s(other_devices):
                 break  # else another process had the core, and the time of the mark is uncertain
-        return Mark(self.index(), event, marked, ended - began if queued else 0.0)
+        return Mark(self.index(), event, marked_s, ended - began if queued else 0.0)
 
     def stop(self, mark: Mark) -> float:
         """Wait, and return the seconds from `mark` until everything queued since then was done.
@@ -179,13 +179,13 @@ class Accelerator(ABC):
             self.wait()
             with self.module.device(mark.device):
                 return self.stop(mark)
-        others = self._others()
+        other_devices = self._other_devices()
         last = self._now()
         began = perf_counter()
         last.synchronize()
         done = perf_counter()
-        self._wait_for(others)
-        waits_s, idle_s = (done - began, perf_counter() - done), self.idle_wait_s(others)
+        self._wait_for(other_devices)
+        waits_s, idle_s = (done - began, perf_counter() - done), self.idle_wait_s(other_devices)
         if waits_s[1] > LONGER * idle_s:
             last = self._now()
             last.synchronize()
@@ -193,9 +193,9 @@ class Accelerator(ABC):
             self._activity().last_s = perf_counter()
         return float(mark.event.elapsed_time(last)) / 1e3  # milliseconds to seconds
 
-    def idle_wait_s(self, others: tuple[int, ...] = ()) -> float:
+    def idle_wait_s(self, other_devices: tuple[int, ...] = ()) -> float:
         """Return how long a wait for idle devices takes on this host; measured once per process."""
-        return _idle_wait_s(type(self), self.module, others)
+        return _idle_wait_s(type(self), self.module, other_devices)
 
     def idle_s(self) -> float:
         """Return the seconds since a wait last found the devices busy; infinity if no wait in this process has."""
@@ -204,12 +204,12 @@ class Accelerator(ABC):
     def _activity(self) -> Activity:
         return _activity_of(type(self), self.module)
 
-    def _wait_for(self, others: tuple[int, ...]) -> None:
+    def _wait_for(self, other_devices: tuple[int, ...]) -> None:
         self.module.synchronize()
-        for index in others:
+        for index in other_devices:
             self.module.synchronize(index)
 
-    def _others(self) -> tuple[int, ...]:
+    def _other_devices(self) -> tuple[int, ...]:
         """Return the other devices that hold memory of this process; waiting for more devices would initialise them."""
         reserved = getattr(self.module, "memory_reserved", None)  # missing from early versions of torch.xpu
         if reserved is None or (count := self.count()) <= 1:
@@ -253,9 +253,10 @@ class Accelerator(ABC):
 
     def busiest(self) -> int | None:
         """Return the device with the highest peak of this process's reserved memory; None if that peak is 0."""
-        held = {index: int(self.module.max_memory_reserved(index)) for index in (self.index(), *self._others())}
-        most = max(held, key=lambda index: held[index])
-        return most if held[most] else None
+        indices = (self.index(), *self._other_devices())
+        peak_bytes = {index: int(self.module.max_memory_reserved(index)) for index in indices}
+        busiest = max(indices, key=lambda index: peak_bytes[index])
+        return busiest if peak_bytes[busiest] else None
 
     def memory_info(self) -> tuple[int, int]:
         """Return the free and the total bytes of the current device."""
@@ -264,7 +265,7 @@ class Accelerator(ABC):
 
     def reset_peaks(self) -> None:
         """Reset the allocator's peaks."""
-        for index in (self.index(), *self._others()):
+        for index in (self.index(), *self._other_devices()):
             self.module.reset_peak_memory_stats(index)
             self.module.reset_accumulated_memory_stats(index)
 
@@ -275,7 +276,8 @@ class Accelerator(ABC):
     def _each(self, figure: Callable[..., int], device: int | None) -> list[int]:
         if device is not None:
             return [int(figure(device))]
-        return [int(figure()), *(int(figure(index)) for index in self._others())]  # the current one, and others in use
+        # of the current device, and of others in use
+        return [int(figure()), *(int(figure(index)) for index in self._other_devices())]
 
     # ------------------------------------------------------------------ random numbers
 
@@ -482,12 +484,12 @@ BACKENDS: dict[str, type[Accelerator]] = {backend.type: backend for backend in (
 
 
 @functools.cache
-def _idle_wait_s(backend: type[Accelerator], module: Any, others: tuple[int, ...]) -> float:
+def _idle_wait_s(backend: type[Accelerator], module: Any, other_devices: tuple[int, ...]) -> float:
     """Return the third longest of the timed waits for idle devices, because other Python threads lengthen a few."""
     gpu, waits = backend(module), []
     for _ in range(IDLE_WAITS):
         started = perf_counter()
-        gpu._wait_for(others)
+        gpu._wait_for(other_devices)
         waits.append(perf_counter() - started)
     return max(sorted(waits)[-3], LEAST_WAIT_S)
 

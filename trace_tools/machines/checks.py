@@ -1,6 +1,6 @@
 """Check this machine in a separate process: compute on it, read its settings, and print the results.
 
-    python -m trace_tools.machines.checks quick|full [cpu|cuda|cuda:N] [the lecture's past memory: `Taken` as JSON]
+    python -m trace_tools.machines.checks quick|full [cpu|cuda|cuda:N] [the `PastMemory` of earlier runs as JSON]
 
 Prints one `Check` per line, as JSON, as soon as it is known. No check changes a setting of the machine.
 """
@@ -24,7 +24,7 @@ from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, float32_precision, host
 from trace_tools.machines.accelerators import FLOOR_NS, Accelerator
 from trace_tools.machines.machine import versions
-from trace_tools.machines.preflight import NOTHING_KNOWN, NVIDIA_SMI, Check, Taken, Verdict
+from trace_tools.machines.preflight import NVIDIA_SMI, UNKNOWN_PAST, Check, PastMemory, Verdict
 from trace_tools.util import formats
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
@@ -57,7 +57,7 @@ DRIFT_S = 4.0  # of products in sequence
 DRIFTED = 1.10  # late time over early time
 
 
-def checks(asked: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) -> Iterator[Check]:
+def checks(asked: str | None, *, quick: bool, past: PastMemory = UNKNOWN_PAST) -> Iterator[Check]:
     """Yield the checks of the machine; if the device can't be used at all, the check that reports it is the last."""
     packages = ", ".join(f"{name} {version}" for name, version in versions())
     yield Check("versions", "ok", f"{packages}; {host.operating_system()}")
@@ -68,16 +68,16 @@ def checks(asked: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) -> I
         yield Check("device", "wrong", str(error))
         return
     gpu = accelerators.accelerator(device)
-    on_card = [partial(_free_on_card, gpu, taken), partial(_allocator, gpu)] if gpu is not None else []
+    on_card = [partial(_free_on_card, gpu, past), partial(_allocator, gpu)] if gpu is not None else []
     of_device = (_workspace, _two_clocks, _asleep, _idle_wait, _floor)
     slow = [partial(look, gpu) for look in of_device] if gpu is not None else [_drift]
     looks: list[Callable[[], Iterator[Check]]] = [
         partial(_card, gpu),
         *(partial(look, device) for look in (_kernels, _float8, _bit_equal)),
         *on_card,
-        *([_precision, _others] if device == "cuda" else []),
+        *([_precision, _other_programs] if device == "cuda" else []),
         *[_settings, _threads, _load],
-        partial(_free, taken),
+        partial(_free, past),
         _clock,
         _nvidia_smi,
         *([] if quick else slow),
@@ -93,9 +93,9 @@ def checks(asked: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) -> I
 
 def _card(gpu: Accelerator | None) -> Iterator[Check]:
     if gpu is None:
-        hidden = " (no GPU driver found)" if not host.cards() else ""
-        if not hidden or shutil.which("nvidia-smi") is None:
-            yield Check("device", "ok", f"cpu{hidden}")
+        no_driver = " (no GPU driver found)" if not host.cards() else ""
+        if not no_driver or shutil.which("nvidia-smi") is None:
+            yield Check("device", "ok", f"cpu{no_driver}")
         else:
             advice = "if this machine has a GPU, find out why `nvidia-smi` does not list it"
             yield Check("device", "look", "cpu: nvidia-smi is installed but lists no GPU", advice)
@@ -139,10 +139,10 @@ def _kernels(device: str) -> Iterator[Check]:
 def _float8(device: str) -> Iterator[Check]:
     """Check a 16×16 product of float8 numbers, the smallest size that exists; few devices have float8 products."""
     a = torch.arange(256).reshape(16, 16) % 7 - 3
-    one = torch.ones((), device=device)
+    scale = torch.ones((), device=device)
     try:
         x = a.to(device, torch.float8_e4m3fn)
-        product = torch._scaled_mm(x, x.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        product = torch._scaled_mm(x, x.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:  # any error of a build without them
         yield Check("float8 products", "ok", f"none here: {formats.one_line(str(error), 100)}")
         return
@@ -165,11 +165,11 @@ def _bit_equal(device: str) -> Iterator[Check]:
         yield Check("repeatable", "ok", "two runs of a 512×512 product agree in every bit")
 
 
-def _free_on_card(gpu: Accelerator, taken: Taken) -> Iterator[Check]:
+def _free_on_card(gpu: Accelerator, past: PastMemory) -> Iterator[Check]:
     free, total = devices.memory_info(gpu)
     free += gpu.reserved_bytes()
-    before = taken.device_bytes.get(gpu.properties().name)
-    text = f"{_bytes(free)} of {_bytes(total)} are free" + _taken(before)
+    before = past.device_bytes.get(gpu.properties().name)
+    text = f"{_bytes(free)} of {_bytes(total)} are free" + _earlier_use(before)
     if free < (before or SCARCE_BYTES) or free < (1 - SHARED) * total:
         yield Check("GPU memory", "look", text, "large tensors may not fit; stop other programs that use this card")
     else:
@@ -184,25 +184,25 @@ def _precision() -> Iterator[Check]:
 
 def _allocator(gpu: Accelerator) -> Iterator[Check]:
     """Check the allocator's count for a tensor of 4 MiB and another of 1,000 bytes (two blocks of 512)."""
-    wanted, counted, held = [4 << 20, 1024], [], []
+    expected, counted, tensors = [4 << 20, 1024], [], []
     for size in (4 << 20, 1000):
         before = gpu.allocated_bytes()
-        held.append(torch.empty(size, dtype=torch.uint8, device=gpu.type))
+        tensors.append(torch.empty(size, dtype=torch.uint8, device=gpu.type))
         counted.append(gpu.allocated_bytes() - before)
     sizes = " and ".join(f"{size:,}" for size in counted)
-    if counted == wanted:
+    if counted == expected:
         yield Check("allocator", "ok", f"counts {sizes} bytes for tensors of {4 << 20:,} and 1,000")
     else:
         advice = "claims about allocated bytes will fail: another allocator may be in use"
         yield Check("allocator", "look", f"counts {sizes} bytes for tensors of {4 << 20:,} and 1,000", advice)
 
 
-def _others() -> Iterator[Check]:
-    held, own = host.gpu_processes()
-    used, slowed = host.processes_in_words(held, own), host.gpu_slowed_by()
+def _other_programs() -> Iterator[Check]:
+    memory_mib, own_excluded = host.gpu_processes()
+    used, slowed = host.processes_in_words(memory_mib, own_excluded), host.gpu_slowed_by()
     if used is None and not host.cards():
         yield Check("others on the card", "ok", "unknown: nvidia-smi doesn't answer")
-    elif used is None or (not own and len(held) == 1):  # the only process is this one, under another id
+    elif used is None or (not own_excluded and len(memory_mib) == 1):  # the only process is this one, under another id
         yield Check("others on the card", "ok", "none")
     else:
         yield Check("others on the card", "look", used, "stop them, or choose another card with --device cuda:N")
@@ -248,17 +248,17 @@ def _load() -> Iterator[Check]:
         yield Check("load", "ok", f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown")
 
 
-def _free(taken: Taken) -> Iterator[Check]:
+def _free(past: PastMemory) -> Iterator[Check]:
     free = host.available_bytes()
-    text = ("unknown" if free is None else f"{_bytes(free)} are free") + _taken(taken.ram_bytes)
-    if free is not None and free < (taken.ram_bytes or SCARCE_BYTES):
+    text = ("unknown" if free is None else f"{_bytes(free)} are free") + _earlier_use(past.ram_bytes)
+    if free is not None and free < (past.ram_bytes or SCARCE_BYTES):
         yield Check("memory", "look", text, "a process that runs out of memory is killed; stop other programs")
     else:
         yield Check("memory", "ok", text)
 
 
-def _taken(before: int | None) -> str:
-    return "" if before is None else f"; an earlier run took {_bytes(before)}"
+def _earlier_use(size: int | None) -> str:
+    return "" if size is None else f"; an earlier run took {_bytes(size)}"
 
 
 def _clock() -> Iterator[Check]:
@@ -371,6 +371,6 @@ def _bytes(size: int | None) -> str:
 
 
 if __name__ == "__main__":
-    given = Taken(**json.loads(sys.argv[3])) if sys.argv[3:] else NOTHING_KNOWN
-    for check in checks(sys.argv[2] or None, quick=sys.argv[1] == "quick", taken=given):
+    given = PastMemory(**json.loads(sys.argv[3])) if sys.argv[3:] else UNKNOWN_PAST
+    for check in checks(sys.argv[2] or None, quick=sys.argv[1] == "quick", past=given):
         print(json.dumps(asdict(check)), flush=True)

@@ -57,8 +57,8 @@ def environment(device: str | None) -> dict[str, str]:
     number = _number(device)
     if number is None:
         return {}
-    seen = {name: os.environ[name].split(",") if name in os.environ else None for name in visible}
-    return {name: str(number) if names is None else names[number] for name, names in seen.items()}
+    listed = {name: os.environ[name].split(",") if name in os.environ else None for name in visible}
+    return {name: str(number) if names is None else names[number] for name, names in listed.items()}
 
 
 def chosen(asked: str | None) -> str:
@@ -69,23 +69,23 @@ def chosen(asked: str | None) -> str:
     """
     if asked is not None and kind(checked(asked)) == "cpu":
         return "cpu"
-    wanted = accelerators.best() if asked is None else kind(asked)
-    gpu = accelerators.accelerator(wanted if wanted != "cpu" else "cuda")
+    wanted_type = accelerators.best() if asked is None else kind(asked)
+    gpu = accelerators.accelerator(wanted_type if wanted_type != "cpu" else "cuda")
     assert gpu is not None
     if not gpu.is_available():
         if gpu.type != "cuda":
             raise UsageError(f"device {asked!r}: PyTorch finds no {gpu.type.upper()} device; use --device cpu")
-        there = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
-        there = there or ("an AMD GPU" if host.has_amd_card() else None)
-        if there is None or any(os.environ.get(name, "0").strip() in ("", "-1") for name in VISIBLE):
+        card = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
+        card = card or ("an AMD GPU" if host.has_amd_card() else None)
+        if card is None or any(os.environ.get(name, "0").strip() in ("", "-1") for name in VISIBLE):
             if asked is None:
                 return "cpu"
-            hidden = f"{there} is hidden by {VISIBLE[0]}" if there else "no NVIDIA driver found"
+            hidden = f"{card} is hidden by {VISIBLE[0]}" if card else "no NVIDIA driver found"
             raise UsageError(
                 f"device {asked!r}: PyTorch finds no CUDA device on this machine ({hidden}, {why_no_cuda()}); "
                 "use --device cpu"
             )
-        raise UsageError(f"PyTorch finds no CUDA device, but the machine has {there}: {why_no_cuda()}; {_remedy()}")
+        raise UsageError(f"PyTorch finds no CUDA device, but the machine has {card}: {why_no_cuda()}; {_remedy()}")
     number, count = _number(asked), gpu.count()
     if number is not None and number >= count:
         names = f"{gpu.type}:0" if count == 1 else f"{gpu.type}:0 to {gpu.type}:{count - 1}"
@@ -177,8 +177,8 @@ def _described(cards: list[host.Card]) -> str | None:
 
 
 def _free_it() -> str:
-    others = host.processes_in_words(*host.gpu_processes())
-    used = f"stop other programs that use it ({others})" if others else "stop other programs that use it"
+    programs = host.processes_in_words(*host.gpu_processes())
+    used = f"stop other programs that use it ({programs})" if programs else "stop other programs that use it"
     return f"{used}, choose another with --device cuda:N, or {ON_THE_CPU}"
 
 

@@ -124,8 +124,10 @@ def _cpu_names(root: Path) -> Iterator[str]:
     models = (name.strip() for name in re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu"), re.MULTILINE))
     # Arm processors mix kinds of cores
     yield " and ".join(dict.fromkeys(name for name in models if name not in ("", "-")))
-    numbers = [re.findall(rf"^CPU {of}\s*:\s*(0x[0-9a-f]+)$", cpuinfo, re.MULTILINE) for of in ("implementer", "part")]
-    kinds = dict.fromkeys((int(by, 16), int(part, 16)) for by, part in zip(*numbers, strict=False))
+    numbers = [
+        re.findall(rf"^CPU {field}\s*:\s*(0x[0-9a-f]+)$", cpuinfo, re.MULTILINE) for field in ("implementer", "part")
+    ]
+    kinds = dict.fromkeys((int(implementer, 16), int(part, 16)) for implementer, part in zip(*numbers, strict=False))
     yield " and ".join(dict.fromkeys(ARM_CORES.get(kind, f"Arm core {kind[0]:#x}/{kind[1]:#x}") for kind in kinds))
     yield _output("sysctl", "-n", "machdep.cpu.brand_string") if platform.system() == "Darwin" else ""
     yield platform.processor()
@@ -171,14 +173,14 @@ def cache_bytes(root: Path = ROOT) -> int | None:
 def available_bytes(root: Path = ROOT) -> int | None:
     """Return the bytes of memory that processes can still allocate: the computer's, limited by the control groups."""
     available = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
-    left = [1024 * int(available[1])] if available else []
+    free = [1024 * int(available[1])] if available else []
     for folder in _control_groups(root, "memory"):
         limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
         used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
         if limit.isdigit() and used.isdigit():
             cached = re.search(r"^(?:total_)?inactive_file (\d+)$", _read(folder / "memory.stat"), re.MULTILINE)
-            left.append(max(0, int(limit) - int(used) + (int(cached[1]) if cached else 0)))
-    return min(left, default=None)
+            free.append(max(0, int(limit) - int(used) + (int(cached[1]) if cached else 0)))
+    return min(free, default=None)
 
 
 def peak_bytes(root: Path = ROOT) -> int | None:
@@ -220,14 +222,14 @@ def cpu_time(root: Path = ROOT) -> CpuTime | None:
     busy = [sum(map(int, [*ticks.split()[:3], *ticks.split()[5:8]])) for number, ticks in lines if int(number) in mine]
     if len(busy) < len(mine) or usable_cores(root) < len(mine):
         return None
-    own = 0
+    own_ticks = 0
     for file in (root / "proc").glob("[0-9]*/stat"):
         fields = _read(file).rpartition(")")[2].split()  # empty for a process that has ended meanwhile
         if len(fields) > 14 and (fields[3] == str(session) or fields[1] == str(parent)):
-            own += sum(map(int, fields[11:15]))
+            own_ticks += sum(map(int, fields[11:15]))
         elif len(fields) > 14 and file.parent.name == str(parent):
-            own += sum(map(int, fields[11:13]))  # without its children, which are counted already
-    return CpuTime(time.monotonic(), sum(busy) / tick, own / tick)
+            own_ticks += sum(map(int, fields[11:13]))  # without its children, which are counted already
+    return CpuTime(time.monotonic(), sum(busy) / tick, own_ticks / tick)
 
 
 def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
@@ -240,9 +242,9 @@ def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
 
 def gpu_driver() -> str | None:
     """Return the GPU driver's version: "580.159.04"; None without a driver."""
-    asked = _nvidia_smi("--query-gpu=driver_version")
+    versions = _nvidia_smi("--query-gpu=driver_version")
     files = [_read(ROOT / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
-    return next(filter(None, [*asked[:1], *files]), None)
+    return next(filter(None, [*versions[:1], *files]), None)
 
 
 def cards() -> list[Card]:
@@ -320,8 +322,8 @@ def gpu_slowed_by() -> list[str] | None:
 def gpu_state() -> GpuState | None:
     """Query nvidia-smi once for the figures in SENSORS and the reasons for lower clocks; None without an answer."""
     gpu = _selected_gpu()
-    asked = (_nvidia_smi(f"--query-gpu={SENSORS},{reasons}", *gpu) for reasons in HELD_BACK_BY)
-    lines = next(filter(None, asked), [""])
+    answers = (_nvidia_smi(f"--query-gpu={SENSORS},{reasons}", *gpu) for reasons in HELD_BACK_BY)
+    lines = next(filter(None, answers), [""])
     if not lines[0]:
         return None
     *figures, bits = (part.strip() for part in lines[0].split(","))  # "1980", "45", "312.05", "0x04", or "[N/A]"
@@ -339,16 +341,17 @@ def gpu_processes() -> tuple[list[float], bool]:
     # "2624394, 164" (MiB, or "[N/A]") per process
     columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *_selected_gpu())]
     listed = {int(pid): _number(mib) or 0.0 for pid, _, mib in columns if pid.isdigit()}
-    own = {os.getpid(), os.getppid()}  # the parent measured the peaks
-    return [mib for pid, mib in listed.items() if pid not in own], bool(own & listed.keys())
+    own_ids = {os.getpid(), os.getppid()}  # the parent measured the peaks
+    return [mib for pid, mib in listed.items() if pid not in own_ids], bool(own_ids & listed.keys())
 
 
-def processes_in_words(held: list[float], own: bool) -> str | None:
+def processes_in_words(memory_mib: list[float], own_excluded: bool) -> str | None:
     """Describe the result of `gpu_processes`; None without other processes."""
-    if not held:
+    if not memory_mib:
         return None
-    count = "1 process" if len(held) == 1 else f"{len(held)} processes"
-    return f"{count} besides this run, {sum(held):.0f} MiB" + ("" if own else " (this run may be among them)")
+    count = "1 process" if len(memory_mib) == 1 else f"{len(memory_mib)} processes"
+    doubt = "" if own_excluded else " (this run may be among them)"
+    return f"{count} besides this run, {sum(memory_mib):.0f} MiB{doubt}"
 
 
 def _selected_gpu() -> list[str]:
@@ -364,16 +367,16 @@ def _selected_gpu() -> list[str]:
     return [f"--id={identity}"] if identity else []
 
 
-def _nvidia_smi(*question: str) -> list[str]:
+def _nvidia_smi(*arguments: str) -> list[str]:
     """Return nvidia-smi's lines of comma-separated figures; empty if it refuses, or has hung before."""
     if hung():
         return []
     try:
-        answer = _answer("nvidia-smi", *question, "--format=csv,noheader,nounits")
+        output = _answer("nvidia-smi", *arguments, "--format=csv,noheader,nounits")
     except subprocess.TimeoutExpired:
         os.environ[IDENTITY] = HUNG  # also for child processes
         return []
-    return [line.strip() for line in answer.splitlines()]
+    return [line.strip() for line in output.splitlines()]
 
 
 def hung() -> bool:

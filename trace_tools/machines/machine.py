@@ -175,8 +175,11 @@ def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
 
 def with_best_peaks(measured: Sequence[Machine]) -> Machine:
     """Return the first machine with the best of each measured peak, because no machine can exceed its peak."""
-    every = [{peak.name: peak for peak in machine.peaks if peak.measured} for machine in measured]
-    best = {name: max((of[name] for of in every if name in of), key=lambda p: p.per_second or 0) for name in every[0]}
+    by_name = [{peak.name: peak for peak in machine.peaks if peak.measured} for machine in measured]
+    best = {
+        name: max((peaks[name] for peaks in by_name if name in peaks), key=lambda p: p.per_second or 0)
+        for name in by_name[0]
+    }
     return replace(measured[0], peaks=[best[p.name] if p.measured else p for p in measured[0].peaks])
 
 
@@ -207,8 +210,8 @@ def versions() -> Versions:
 
         if (number := cast(Any, torch.backends.cudnn).version()) is not None:
             # 8902 is 8.9.2, 91002 is 9.10.2: the scheme changed with version 9.
-            major, rest = divmod(number, 10_000 if number >= 90_000 else 1_000)
-            cudnn = f"{major}.{rest // 100}.{rest % 100}"
+            major, remainder = divmod(number, 10_000 if number >= 90_000 else 1_000)
+            cudnn = f"{major}.{remainder // 100}.{remainder % 100}"
     rows = [("python", platform.python_version()), ("torch", torch_version), ("cuda", cuda), ("cudnn", cudnn)]
     for name in ("numpy", "einops", "jaxtyping", "triton"):
         with suppress(metadata.PackageNotFoundError):
@@ -249,9 +252,9 @@ def under_load(machine: Machine, other_cores: float | None) -> Machine:
 def recalled(machine: Machine, versions: Versions) -> list[Peak] | None:
     """Return the stored peaks of a machine that was described but not measured now, each with its date."""
     with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
-        kept = from_json(_cache_file(machine, versions).read_text(encoding="utf-8"))
-        peaks = [peak for peak in kept.peaks if peak.measured]
-        if all(DATED.search(peak.source) for peak in peaks) and replace(kept, peaks=machine.peaks) == machine:
+        stored = from_json(_cache_file(machine, versions).read_text(encoding="utf-8"))
+        peaks = [peak for peak in stored.peaks if peak.measured]
+        if all(DATED.search(peak.source) for peak in peaks) and replace(stored, peaks=machine.peaks) == machine:
             return peaks
     return None
 

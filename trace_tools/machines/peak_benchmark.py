@@ -92,7 +92,7 @@ def _best_matmul(device: str, gpu: Accelerator | None, dtype: torch.dtype) -> tu
             convolve = partial(torch.nn.functional.conv2d, image, b.view(size, size, 1, 1))
             ways.append(("matmuls as convolutions", convolve))
         timed = [(*_best_seconds(gpu, run, PROBE_S / len(ways)), name, run) for name, run in ways]
-        seconds, calls, name, matmul = min(timed, key=lambda it: it[0])
+        seconds, calls, name, matmul = min(timed, key=lambda timing: timing[0])
         # The cost of the next size is estimated from this growth, not from n³: on a busy CPU small matmuls take as long
         # as large ones, since their threads wait for each other.
         growth = 1.0 if before is None else max(seconds / before, 1.0)
@@ -106,9 +106,9 @@ def _best_matmul(device: str, gpu: Accelerator | None, dtype: torch.dtype) -> tu
         again = [(*_best_seconds(gpu, run, GPU_BUDGET_S / len(ways)), name) for name, run in ways]
         seconds, calls, name = min(again)
     else:
-        left = MATMUL_BUDGET_S if gpu is not None else deadline - perf_counter()
-        if left > 0:
-            once_more, more = _best_seconds(gpu, matmul, left)
+        remaining_s = MATMUL_BUDGET_S if gpu is not None else deadline - perf_counter()
+        if remaining_s > 0:
+            once_more, more = _best_seconds(gpu, matmul, remaining_s)
             seconds, calls = min(seconds, once_more), calls + more
     return max(best, (2 * size**3 / seconds, size, calls, name))
 

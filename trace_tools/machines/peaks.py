@@ -70,32 +70,32 @@ def known_machine(name: str, multiprocessors: int | None = None) -> KnownMachine
     With `multiprocessors`, a device with another number of them (a partition) is not that machine. The names of MIG
     slices and virtual GPUs name their card; the number of multiprocessors determines their share of its rates.
     """
-    wanted = _plain(name)
+    plain_name = _plain(name)
     for machine in known_machines():
-        if wanted in map(_plain, machine.names):
+        if plain_name in map(_plain, machine.names):
             return machine if multiprocessors in (None, machine.multiprocessors) else None
-    mig = MIG.fullmatch(wanted)
-    part = mig or VIRTUAL.fullmatch(wanted)
+    mig = MIG.fullmatch(plain_name)
+    part = mig or VIRTUAL.fullmatch(plain_name)
     if multiprocessors is None or part is None:
         return None
     card = part["card"].removeprefix("GRID ")
-    whole = known_machine(card) or known_machine(f"Tesla {card}")
-    if whole is None or multiprocessors > whole.multiprocessors:
+    full_card = known_machine(card) or known_machine(f"Tesla {card}")
+    if full_card is None or multiprocessors > full_card.multiprocessors:
         return None
     gigabytes = int(part["of"] or part["virtual"])
-    compute_share = multiprocessors / whole.multiprocessors
-    slices = min(max(round(MEMORY_SLICES * gigabytes * 10**9 / whole.memory_bytes), 1), MEMORY_SLICES)
+    compute_share = multiprocessors / full_card.multiprocessors
+    slices = min(max(round(MEMORY_SLICES * gigabytes * 10**9 / full_card.memory_bytes), 1), MEMORY_SLICES)
     bandwidth_share = slices / MEMORY_SLICES if mig is not None else 1.0
-    parts = f"{multiprocessors} of its {whole.multiprocessors} multiprocessors"
+    parts = f"{multiprocessors} of its {full_card.multiprocessors} multiprocessors"
     parts += f", {slices} of its {MEMORY_SLICES} slices of memory" if mig is not None else ", by turns with others"
     return replace(
-        whole,
-        names=(wanted,),
+        full_card,
+        names=(plain_name,),
         multiprocessors=multiprocessors,
-        flops_per_second={peak: rate * compute_share for peak, rate in whole.flops_per_second.items()},
-        bytes_per_second=whole.bytes_per_second * bandwidth_share,
+        flops_per_second={peak: rate * compute_share for peak, rate in full_card.flops_per_second.items()},
+        bytes_per_second=full_card.bytes_per_second * bandwidth_share,
         memory_bytes=gigabytes * 10**9,
-        source=f"{whole.source}, for {parts}",
+        source=f"{full_card.source}, for {parts}",
     )
 
 

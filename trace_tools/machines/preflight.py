@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 from trace_tools.machines import devices, host, torch_build
 from trace_tools.util import formats
@@ -41,7 +41,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class PastMemory:
     """The peak memory of earlier runs of a lecture."""
 
     ram_bytes: int | None = None
@@ -49,25 +49,25 @@ class Taken:
     device_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
-NOTHING_KNOWN = Taken()
+UNKNOWN_PAST = PastMemory()
 NVIDIA_SMI = "nvidia-smi"  # a check that only appears if that program hangs
 
 
-def examine(device: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) -> Iterator[Check]:
+def examine(device: str | None, *, quick: bool, past: PastMemory = UNKNOWN_PAST) -> Iterator[Check]:
     """Yield the checks as they arrive. `device` is as in `devices.chosen`.
 
     If the checking process does not finish, the last check reports that.
     """
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(part for part in (package, os.environ.get("PYTHONPATH")) if part)
-    hidden = devices.environment(device) if device == "cpu" else {}
-    asked = ["quick" if quick else "full", device or "", json.dumps(asdict(taken))]
-    command = [sys.executable, "-P", "-m", CHECKS, *asked]
+    hiding = devices.environment(device) if device == "cpu" else {}
+    arguments = ["quick" if quick else "full", device or "", json.dumps(asdict(past))]
+    command = [sys.executable, "-P", "-m", CHECKS, *arguments]
     last = None
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
         process = subprocess.Popen(
             command,
-            env={**os.environ, "PYTHONPATH": path, **hidden},
+            env={**os.environ, "PYTHONPATH": path, **hiding},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -89,17 +89,16 @@ def examine(device: str | None, *, quick: bool, taken: Taken = NOTHING_KNOWN) ->
             process.kill()
             process.wait()
         if status != 0:
-            yield _unfinished(last, f"not done in {LIMIT_S[quick]:g} s" if overdue else "", status, stderr, device)
-
-
-def _unfinished(last: Check | None, why: str, status: int, stderr: IO[str], device: str | None) -> Check:
-    """Return the check that reports that the process ended before it had finished."""
-    stderr.seek(0)
-    words = formats.one_line(([line for line in stderr.read().splitlines() if line.strip()] or [""])[-1], 200)
-    if last is None and words.partition(":")[0] in ("ModuleNotFoundError", "ImportError", "OSError"):
-        return Check("torch", "wrong", words, torch_build.INSTALL)
-    how = why or (f"ended by {signal.Signals(-status).name}" if status < 0 else words or f"ended with {status}")
-    after = f"after “{last.name}”" if last else "before its first check"
-    detail = f" ({words})" if words and words != how else ""
-    advice = "" if device == "cpu" else devices.ON_THE_CPU
-    return Check("examination", "wrong", f"{how}, {after}{detail}", advice)
+            stderr.seek(0)
+            message = formats.one_line(([line for line in stderr.read().splitlines() if line.strip()] or [""])[-1], 200)
+            if last is None and message.partition(":")[0] in ("ModuleNotFoundError", "ImportError", "OSError"):
+                yield Check("torch", "wrong", message, torch_build.INSTALL)
+                return
+            if overdue:
+                how = f"not done in {LIMIT_S[quick]:g} s"
+            else:
+                how = f"ended by {signal.Signals(-status).name}" if status < 0 else message or f"ended with {status}"
+            after = f"after “{last.name}”" if last else "before its first check"
+            detail = f" ({message})" if message and message != how else ""
+            advice = "" if device == "cpu" else devices.ON_THE_CPU
+            yield Check("examination", "wrong", f"{how}, {after}{detail}", advice)

@@ -50,8 +50,9 @@ class Build:
         Source: CUDA C++ Programming Guide, "Binary Compatibility".
         """
         major, minor = _version(capability)
-        there = self.on_arm if machine in ARM else self.capabilities
-        return any(of == major and least <= minor for of, least in map(_version, there))
+        capabilities = self.on_arm if machine in ARM else self.capabilities
+        versions = map(_version, capabilities)
+        return any(kernel_major == major and kernel_minor <= minor for kernel_major, kernel_minor in versions)
 
 
 # Newest first. Capabilities: PyTorch, RELEASE.md, "PyTorch CUDA Support Matrix", with tables for x86 and for aarch64;
@@ -75,16 +76,16 @@ def build_for(driver: str, capabilities: Sequence[str], machine: str | None = No
 
 
 def _fitting(capabilities: Sequence[str], machine: str | None) -> list[Build]:
-    on = platform.machine() if machine is None else machine
-    return [build for build in BUILDS if all(build.runs_on(capability, on) for capability in capabilities)]
+    architecture = platform.machine() if machine is None else machine
+    return [build for build in BUILDS if all(build.runs_on(capability, architecture) for capability in capabilities)]
 
 
 def why_none(driver: str, capabilities: Sequence[str], machine: str | None = None) -> str:
     """Explain why no build fits this driver and these cards, and what to do."""
     fitting = _fitting(capabilities, machine)
     if not fitting:
-        on = machine or platform.machine()
-        where = f" on {on}" if on in ARM else ""
+        architecture = machine or platform.machine()
+        where = f" on {architecture}" if architecture in ARM else ""
         return f"torch {RELEASE} has no build for compute capability {' and '.join(capabilities)}{where}"
     return f"driver {driver} is too old for torch {RELEASE}: install driver {min(b.driver for b in fitting)} or newer"
 
@@ -107,8 +108,8 @@ def choice(lines: Iterable[str], *, amd: bool = False) -> tuple[list[str], str]:
     build = build_for(driver, capabilities)
     if build is None:
         return on_cpu, f"{why_none(driver, capabilities)}; until then, the CPU's build"
-    here = f"driver {driver}" + (f", compute capability {' and '.join(capabilities)}" if capabilities else "")
-    return [build.arguments, *([on_cpu[-1]] if build.default else [])], f"{here}: torch {RELEASE}+{build.name}"
+    description = f"driver {driver}" + (f", compute capability {' and '.join(capabilities)}" if capabilities else "")
+    return [build.arguments, *([on_cpu[-1]] if build.default else [])], f"{description}: torch {RELEASE}+{build.name}"
 
 
 def is_version(text: str) -> bool:

@@ -69,8 +69,8 @@ def _each(matrix: Callable[[Arguments, Keywords], Fraction | int], batch: int = 
     return lambda args, kwargs, out: int(prod(args[batch].shape[:-2]) * matrix(args, kwargs))
 
 
-def _side(args: Arguments, at: int = 0) -> int:
-    return int(args[at].shape[-1])
+def _side(args: Arguments, index: int = 0) -> int:
+    return int(args[index].shape[-1])
 
 
 def _solved(systems: int, args: Arguments, solution: torch.Tensor) -> int:
@@ -90,9 +90,9 @@ def _applied(args: Arguments, kwargs: Keywords) -> int:
 
 def _fourier(real: bool, of_result: bool, args: Arguments, out: Any) -> int:
     """Count 5·n·log₂(n) for each transform of n numbers, half if one side is real; n is the size of the real side."""
-    whole = out if of_result else args[0]
-    n = prod(whole.shape[dim] for dim in args[1])
-    return round((2.5 if real else 5) * whole.numel() * log2(n)) if n else 0
+    signal = out if of_result else args[0]
+    n = prod(signal.shape[dim] for dim in args[1])
+    return round((2.5 if real else 5) * signal.numel() * log2(n)) if n else 0
 
 
 _LU = _each(lambda args, kwargs: _lu(*args[0].shape[-2:]))

@@ -8,8 +8,8 @@ The payload S and the factor are those of NVIDIA's nccl-tests (github.com/NVIDIA
 ranks. S is the data that one rank holds: for an all-gather all gathered data, for a reduce-scatter all data to reduce,
 for an all-reduce or a broadcast the tensor. Backends may send more, or less often.
 
-A rank that waits for a slower rank spends that time inside the operation. Under a meter that is `apart`, a barrier
-precedes each operation of a whole group: the barrier's time is waiting, the operation's time is moving.
+A rank that waits for a slower rank spends that time inside the operation. Under a meter with `separate_waiting`, a
+barrier precedes each operation of a whole group: the barrier's time is waiting, the operation's time is moving.
 """
 
 from __future__ import annotations
@@ -99,12 +99,13 @@ def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exc
         if shorter is None:
             return None  # an operator that waits or wraps
         name = shorter
-    operation, payload, is_part = operations[name]
+    operation, payload_index, is_part = operations[name]
     group = _group(args, kwargs)
     if group is None:
         return None
-    held = 0 if payload is None else sum(t.numel() * t.element_size() for t in _tensors(args[payload]))
-    return Exchange(operation, group, held * group.size() if is_part else held)
+    tensors = () if payload_index is None else _tensors(args[payload_index])
+    payload_bytes = sum(t.numel() * t.element_size() for t in tensors)
+    return Exchange(operation, group, payload_bytes * group.size() if is_part else payload_bytes)
 
 
 def _tensors(argument: Any) -> Iterable[torch.Tensor]:
@@ -133,20 +134,21 @@ def _group(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return None
 
 
-def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, apart: bool) -> Any:
-    """Call and count the operator; with `apart`, separate waiting from moving by a barrier before it.
+def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, separate_waiting: bool) -> Any:
+    """Call and count the operator; with `separate_waiting`, time waiting and moving separately by a barrier before it.
 
     Sends and receives get no barrier, because other ranks of the group do something else. A fake group has no times.
     """
     ranks = call.group.size()
     counted[call.operation, ranks, "calls"] += 1
     counted[call.operation, ranks, "bytes"] += call.bytes
-    if not apart or call.operation in BETWEEN_TWO or str(torch.distributed.get_backend(call.group)) == "fake":
+    separates = separate_waiting and call.operation not in BETWEEN_TWO
+    if not separates or str(torch.distributed.get_backend(call.group)) == "fake":
         return func()
-    began = _moment()
+    began_ns = _moment()
     with _disable_current_modes():
         torch.distributed.barrier(group=call.group)
-    met = _moment()
+    arrived_ns = _moment()
     out = func()
     with _disable_current_modes():
         # `c10d` returns works to wait for, a functional operation its results
@@ -156,8 +158,8 @@ def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, apart: boo
         if not works:
             for tensor in tensors_in([out]):
                 torch.ops._c10d_functional.wait_tensor(tensor)
-    counted[call.operation, ranks, "waited_ns"] += met - began
-    counted[call.operation, ranks, "moved_ns"] += _moment() - met
+    counted[call.operation, ranks, "waited_ns"] += arrived_ns - began_ns
+    counted[call.operation, ranks, "moved_ns"] += _moment() - arrived_ns
     return out
 
 
@@ -209,12 +211,12 @@ def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
     # the class above is in a reference cycle: its groups would outlive the group's end, and abort the process
     groups.clear()
     types = [device.type for device in group._device_types]  # types that its backends serve
-    where = "cpu" if "cpu" in types else types[0]
+    device_type = "cpu" if "cpu" in types else types[0]
 
     def largest(number: float) -> float:
         with _disable_current_modes():
-            held = torch.tensor([number], dtype=torch.float64, device=where)
-            torch.distributed.all_reduce(held, op=torch.distributed.ReduceOp.MAX, group=group)
-            return held.item()
+            maximum = torch.tensor([number], dtype=torch.float64, device=device_type)
+            torch.distributed.all_reduce(maximum, op=torch.distributed.ReduceOp.MAX, group=group)
+            return maximum.item()
 
     return largest

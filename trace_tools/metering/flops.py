@@ -150,18 +150,18 @@ def _pool(args: Arguments, kwargs: Keywords) -> int:
     return int(args[1] if isinstance(args[1], int) else prod(args[1]))
 
 
-def _bounded(args: Arguments, kwargs: Keywords, at: int) -> int:
+def _bounded(args: Arguments, kwargs: Keywords, index: int) -> int:
     """Return 2 if argument `at` requests the two bounds set by ε, else 0."""
-    return 2 * ((args[at] if len(args) > at else kwargs.get("eps")) is not None)
+    return 2 * ((args[index] if len(args) > index else kwargs.get("eps")) is not None)
 
 
 def _loss(each: int, *, weights: tuple[int, ...] = (), reduction: int = 2) -> Callable[[Arguments, Keywords], int]:
     """Return the weight of a loss: of each element, × if it has weights, and Σ unless it keeps every element."""
 
     def weight(args: Arguments, kwargs: Keywords) -> int:
-        given = sum(len(args) > at and args[at] is not None for at in weights)
-        kept = (args[reduction] if len(args) > reduction else kwargs.get("reduction", 1)) == 0
-        return each + given + (not kept)
+        weight_count = sum(len(args) > index and args[index] is not None for index in weights)
+        is_kept = (args[reduction] if len(args) > reduction else kwargs.get("reduction", 1)) == 0
+        return each + weight_count + (not is_kept)
 
     return weight
 
@@ -329,14 +329,14 @@ FREE = _each(
 # ------------------------------------------------------------ FLOPs by shapes
 
 
-def _product(at: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+def _product(first_index: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count (…, m, k) @ (…, k, n) or (m, k) @ (k,): 2 per element of the first and column of the second.
 
     A sparse factor has the elements that it stores. In a product of two sparse factors, each stored element in column k
     of the first meets each stored element in row k of the second: 2·Σₖ nnz(A[:, k])·nnz(B[k, :]) (Gustavson, "Two fast
     algorithms for sparse matrices", ACM TOMS 4 (1978), p. 253).
     """
-    a, b = args[at], args[at + 1]
+    a, b = args[first_index], args[first_index + 1]
     columns = b.shape[-1] if b.dim() > 1 else 1
     if torch.strided not in (a.layout, b.layout) and b.dim() > 1:
         return 2 * sum(map(int.__mul__, stored_along(a, 1), stored_along(b, 0)))
@@ -355,14 +355,14 @@ def _convolution(args: Arguments, kwargs: Keywords, out: Any) -> int:
 
 def _convolution_backward(args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count as much as the forward pass for each requested gradient (of the input and of the weight)."""
-    grad, x, weight, transposed, wanted = *args[:3], args[7], args[10]
+    grad, x, weight, transposed, requested = *args[:3], args[7], args[10]
     forward = 2 * x.shape[0] * prod((x if transposed else grad).shape[2:]) * weight.numel()
-    return int(forward * sum(wanted[:2]))
+    return int(forward * sum(requested[:2]))
 
 
-def _attention(at: int, in_query: int, in_value: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+def _attention(query_index: int, in_query: int, in_value: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count products over (…, S, D) queries and (…, T, D or Dv): 2·S·T·D or 2·S·T·Dv each, per batch and head."""
-    query, key, value = args[at : at + 3]
+    query, key, value = args[query_index : query_index + 3]
     scores = prod(query.shape[:-1]) * key.shape[-2]
     return int(2 * scores * (in_query * query.shape[-1] + in_value * value.shape[-1]))
 
@@ -370,16 +370,17 @@ def _attention(at: int, in_query: int, in_value: int, args: Arguments, kwargs: K
 _CELLS = (2, 1 + TANH, LSTM_CELL, GRU_CELL)  # by torch's numbers for RNN-ReLU, RNN-tanh, LSTM, GRU
 
 
-def _recurrent(products: int, at: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
+def _recurrent(products: int, mode_index: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count products with each weight at every position (forward 2; backward 4, twice as many), and the cell's FLOPs.
 
     A cell's backward takes about as many operations as its forward. The mode is argument `at`, followed by the hidden
     size; mkldnn runs one layer with two matrices per call, cuDNN all layers and directions, with a list of weights.
     """
-    positions, mode, hidden = args[0].numel() // args[0].shape[-1], args[at], args[at + 1]
+    positions, mode, hidden = args[0].numel() // args[0].shape[-1], args[mode_index], args[mode_index + 1]
     weights, layers = [*args[1:3]], 1
     if isinstance(args[1], (list, tuple)):
-        weights, layers = [w for w in args[1] if w.dim() == 2], args[at + 3] * (2 if args[at + 7] else 1)
+        weights = [w for w in args[1] if w.dim() == 2]
+        layers = args[mode_index + 3] * (2 if args[mode_index + 7] else 1)
     return int(positions * (products * sum(w.numel() for w in weights) + _CELLS[mode] * hidden * layers))
 
 
@@ -455,8 +456,8 @@ def least_share(operator: Any) -> Callable[[Arguments, Keywords, Any], float] | 
             return 1.0
         queries, keys = args[query].shape[-2], args[query + 1].shape[-2]
         square = min(queries, keys)
-        seen = square * (square + 1) // 2 + (queries - square) * keys
-        return float(seen / max(1, queries * keys))
+        attended = square * (square + 1) // 2 + (queries - square) * keys
+        return float(attended / max(1, queries * keys))
 
     return share
 
@@ -465,11 +466,11 @@ def _share_inside(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, how: A
     """Return the share of a convolution's products that use its input, not the padding around it."""
     strides, paddings, dilations, transposed = how
     inside = every = 1.0
-    for at, length in enumerate(weight.shape[2:]):
-        stride, padding, dilation = (of[at if len(of) > 1 else 0] for of in (strides, paddings, dilations))
+    for dim, length in enumerate(weight.shape[2:]):
+        stride, padding, dilation = (sizes[dim if len(sizes) > 1 else 0] for sizes in (strides, paddings, dilations))
         windows, sites = (x, y) if transposed else (y, x)  # each cell of one has a window on the other
-        count, last = windows.shape[2 + at], sites.shape[2 + at] - 1
+        count, last = windows.shape[2 + dim], sites.shape[2 + dim] - 1
         starts = [tap * dilation - padding for tap in range(length)]
-        inside *= sum(max(0, min(count - 1, (last - at0) // stride) - max(0, -(at0 // stride)) + 1) for at0 in starts)
+        inside *= sum(max(0, min(count - 1, (last - s) // stride) - max(0, -(s // stride)) + 1) for s in starts)
         every *= count * length
     return inside / every if every else 1.0

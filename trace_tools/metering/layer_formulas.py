@@ -74,14 +74,14 @@ def _trilinear(args: Arguments, kwargs: Keywords, out: Any) -> int:
     loop = args[7] if len(args) > 7 else kwargs.get("unroll_dim", 1)
     sizes = []  # per tensor, in all dimensions
     for tensor, missing in zip(tensors, expanded, strict=True):
-        given = iter(tensor.shape)
-        sizes.append([1 if dim in missing else next(given) for dim in range(tensor.dim() + len(missing))])
-    every = [max(of) for of in zip(*sizes, strict=True)]
+        shape = iter(tensor.shape)
+        sizes.append([1 if dim in missing else next(shape) for dim in range(tensor.dim() + len(missing))])
+    full_sizes = [max(dim_sizes) for dim_sizes in zip(*sizes, strict=True)]
     first = [dim for dim in summed if dim in expanded[2] and dim != loop]
     products = prod(max(a, b) for dim, (a, b, _) in enumerate(zip(*sizes, strict=True)) if dim != loop)
-    products += prod(size for dim, size in enumerate(every) if dim not in first and dim != loop)
-    added = out.numel() * (every[loop] if loop in summed else 0)
-    return int(2 * every[loop] * products + added)
+    products += prod(size for dim, size in enumerate(full_sizes) if dim not in first and dim != loop)
+    added = out.numel() * (full_sizes[loop] if loop in summed else 0)
+    return int(2 * full_sizes[loop] * products + added)
 
 
 def _euclidean(args: Arguments, kwargs: Keywords, out: Any) -> int:
@@ -163,11 +163,11 @@ def _antialiased(support: int, backward: bool, args: Arguments, kwargs: Keywords
     corners = args[3 if backward else 2]
 
     def windows(dim: int) -> int:
-        given, made = small[dim], large[dim]
-        scale = (given - 1) / max(1, made - 1) if corners else given / made
+        input_size, output_size = small[dim], large[dim]
+        scale = (input_size - 1) / max(1, output_size - 1) if corners else input_size / output_size
         reach = support / 2 * max(scale, 1.0)
-        middles = [scale * (at + 0.5) for at in range(made)]
-        return sum(min(int(m + reach + 0.5), given) - max(int(m - reach + 0.5), 0) for m in middles)
+        middles = [scale * (i + 0.5) for i in range(output_size)]
+        return sum(min(int(m + reach + 0.5), input_size) - max(int(m - reach + 0.5), 0) for m in middles)
 
     return int(2 * prod(small[:-2]) * (small[-2] * windows(-1) + large[-1] * windows(-2)))
 
@@ -187,8 +187,8 @@ def _sampled(dims: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
 def _sampled_backward(dims: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count each requested gradient: products and sums per neighbour and dimension, as torch computes them."""
     of_image, of_grid = _SAMPLED_BACKWARD[dims][args[3]]
-    wanted = args[6] if len(args) > 6 else (True, True)
-    return int(args[0].numel() * (of_image * bool(wanted[0]) + of_grid * bool(wanted[1])))
+    requested = args[6] if len(args) > 6 else (True, True)
+    return int(args[0].numel() * (of_image * bool(requested[0]) + of_grid * bool(requested[1])))
 
 
 Formulas = Mapping[str, Callable[[Arguments, Keywords, Any], int]]

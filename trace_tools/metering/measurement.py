@@ -130,24 +130,24 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     from trace_tools.metering.collectives import as_collectives
     from trace_tools.metering.meters import Meter
 
-    with OtherThreads() as others, Meter() as meter:
+    with OtherThreads() as other_threads, Meter() as meter:
         f(*args, **kwargs)
-    worked = others.worked(much=bool(meter.operators))
-    elsewhere = in_words(worked) if worked else None
-    unseen = (elsewhere or NOTHING_COUNTED) if not meter.operators else None
-    hidden = unseen or ("fused" if meter.fused else None)
-    missing = f"not counted: {', '.join(sorted(meter.uncounted))}" if meter.uncounted else None
+    worked = other_threads.worked(much=bool(meter.operators))
+    other_threads_text = in_words(worked) if worked else None
+    why_nothing = (other_threads_text or NOTHING_COUNTED) if not meter.operators else None
+    why_no_bytes = why_nothing or ("fused" if meter.fused else None)
+    uncounted_text = f"not counted: {', '.join(sorted(meter.uncounted))}" if meter.uncounted else None
     return Count(
-        flops=None if unseen or (missing and not meter.flops) else meter.flops,
-        bytes_read=None if hidden else meter.bytes_read,
-        bytes_written=None if hidden else meter.bytes_written,
-        peak_bytes=None if unseen else meter.take_peak(),
+        flops=None if why_nothing or (uncounted_text and not meter.flops) else meter.flops,
+        bytes_read=None if why_no_bytes else meter.bytes_read,
+        bytes_written=None if why_no_bytes else meter.bytes_written,
+        peak_bytes=None if why_nothing else meter.take_peak(),
         flops_by_operator=_most_first(meter.flops_by_operator),
-        bytes_by_operator={} if hidden else _most_first(meter.bytes_by_operator),
+        bytes_by_operator={} if why_no_bytes else _most_first(meter.bytes_by_operator),
         operators=_most_first(meter.operators),
         uncounted=tuple(sorted(meter.uncounted)),
         collectives=as_collectives(meter.collectives),
-        why=hidden or elsewhere or missing,
+        why=why_no_bytes or other_threads_text or uncounted_text,
     )
 
 
@@ -216,7 +216,11 @@ def measure(
         witness.began("measure")
     try:
         if any(witness.single for witness in _witnesses):
-            measurements = [_once(f) for f in functions]
+            measurements = []
+            for f in functions:
+                lasted = _batch(f)(1)
+                _called_once()
+                measurements.append(_measurement([lasted], 1, by_host=not lasted.device_s))
         else:
             measurements = _sampled(functions, warmup, repeats, min_seconds, max_seconds)
         for witness in _witnesses:
@@ -225,12 +229,6 @@ def measure(
         for witness in _witnesses:
             witness.ended()
     return measurements if len(measurements) > 1 else measurements[0]
-
-
-def _once(f: Callable[[], Any]) -> Measurement:
-    lasted = _batch(f)(1)
-    _called_once()
-    return _measurement([lasted], 1, by_host=not lasted.device_s)
 
 
 def _called_once() -> None:
@@ -264,7 +262,14 @@ def _sampled(
         return seconds
 
     if accelerators.in_use() is not None and agreed(idle_s) > IDLE_S and agreed(sum(warmed_s)) < WARM_S:
-        started += _kept_busy(batches, agreed)
+        # Call all functions in turn, more often each time, until the calls have lasted WARM_S.
+        busy_since, calls_each, elapsed = perf_counter(), 1, 0.0
+        while elapsed < WARM_S:
+            for batch in batches:
+                batch(calls_each)
+            calls_each *= 2
+            elapsed = agreed(perf_counter() - busy_since)
+        started += elapsed
     with collector_paused():
         plans = [
             _calls_lasting(min_seconds / repeats, max_seconds, batch, call.agreed)
@@ -274,11 +279,11 @@ def _sampled(
         order = range(len(functions))
         while len(samples[0]) < repeats and agreed(perf_counter() - started) < max_seconds * len(functions):
             order = order[::-1]
-            for one in order:
-                samples[one].append(batches[one](plans[one][0]))
+            for i in order:
+                samples[i].append(batches[i](plans[i][0]))
     return [
-        _measurement(of_one, count, by_host=by_host or not all(sample.device_s for sample in of_one))
-        for of_one, (count, _, by_host) in zip(samples, plans, strict=True)
+        _measurement(lasted, count, by_host=by_host or not all(sample.device_s for sample in lasted))
+        for lasted, (count, _, by_host) in zip(samples, plans, strict=True)
     ]
 
 
@@ -290,7 +295,9 @@ class _FirstCall(NamedTuple):
 def _first_call(f: Callable[[], Any]) -> _FirstCall:
     started = perf_counter()
     agreed: Callable[[float], float] = float
-    if _several():
+    distributed: Any = sys.modules.get("torch.distributed")  # without importing torch
+    has_ranks = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    if has_ranks and distributed.get_world_size() > 1:
         from trace_tools.metering.collectives import agreement
 
         agreed = agreement(f)
@@ -313,17 +320,6 @@ def _warm_up(f: Callable[[], Any], first: _FirstCall, calls: int, least_s: float
             return math.inf if call == 1 and elapsed > most_s else later_s
         _batch(f)(1)
         call += 1
-
-
-def _kept_busy(batches: Sequence[Batch], agreed: Callable[[float], float]) -> float:
-    """Call all functions in turn, more often each time, until the calls have lasted WARM_S; return their duration."""
-    started, calls, elapsed = perf_counter(), 1, 0.0
-    while elapsed < WARM_S:
-        for batch in batches:
-            batch(calls)
-        calls *= 2
-        elapsed = agreed(perf_counter() - started)
-    return elapsed
 
 
 class Witness:
@@ -386,13 +382,6 @@ def _calls_lasting(
 
 def _seconds(lasted: Lasted, *, by_host: bool) -> float:
     return lasted.host_s if by_host or lasted.device_s is None else lasted.device_s
-
-
-def _several() -> bool:
-    """Return whether this process is currently one of several ranks, without importing torch."""
-    distributed = sys.modules.get("torch.distributed")
-    there = distributed is not None and distributed.is_available() and distributed.is_initialized()
-    return there and distributed.get_world_size() > 1  # type: ignore[union-attr]
 
 
 def _batch(f: Callable[[], Any]) -> Batch:

@@ -228,22 +228,22 @@ class Traffic:
             return 0, 0
         read = written = 0
         storages: set[int] = set()
-        seen: set[tuple[int, int, int]] = set()
-        met = _met_by_sparse(self._name, args)
+        read_memory: set[tuple[int, int, int]] = set()
+        met_bytes = _met_by_sparse(self._name, args)
         for use, tensor in uses:
             storage = tensor.untyped_storage()._cdata
             storages.add(storage)
             size = touched_bytes(tensor)
-            if met is not None and (use is Use.UPDATE or (use is Use.READ and self._name not in ("add", "sub"))):
-                size = min(size, met.get(id(tensor), size))
+            if met_bytes is not None and (use is Use.UPDATE or (use is Use.READ and self._name not in ("add", "sub"))):
+                size = min(size, met_bytes.get(id(tensor), size))
             if self._name in _TRIANGLES:  # the other part is set to zero, unread
-                kept = size * _cells_kept(self._name, args) // max(1, prod(tensor.shape[-2:]))
-                read += kept if use is Use.READ else 0
-                written += size - kept if use is Use.UPDATE else 0
+                kept_bytes = size * _cells_kept(self._name, args) // max(1, prod(tensor.shape[-2:]))
+                read += kept_bytes if use is Use.READ else 0
+                written += size - kept_bytes if use is Use.UPDATE else 0
             elif use is Use.READ or use is Use.UPDATE:
                 memory = (storage, int(tensor.storage_offset()), size)
-                if memory not in seen:
-                    seen.add(memory)
+                if memory not in read_memory:
+                    read_memory.add(memory)
                     read += size
             if self._name in _TRIANGLES:
                 continue
@@ -314,8 +314,8 @@ def _cells_kept(name: str, args: Arguments) -> int:
     """Return the number of matrix elements that `tril` or `triu` keeps."""
     rows, columns = args[0].shape[-2:]
     diagonal = args[1] if len(args) > 1 else 0
-    below = sum(min(max(row + 1 + diagonal - (name == "triu"), 0), columns) for row in range(rows))
-    return int(below if name == "tril" else rows * columns - below)
+    kept_below = sum(min(max(row + 1 + diagonal - (name == "triu"), 0), columns) for row in range(rows))
+    return int(kept_below if name == "tril" else rows * columns - kept_below)
 
 
 def _met_by_sparse(name: str, args: Arguments) -> dict[int, int] | None:
@@ -327,12 +327,12 @@ def _met_by_sparse(name: str, args: Arguments) -> dict[int, int] | None:
     specified = [elements(tensor) for tensor in tensors if tensor.layout is not torch.strided and components(tensor)]
     if not specified:
         return None
-    met = {id(t): min(specified) * t.element_size() for t in tensors if t.layout is torch.strided}
+    met_bytes = {id(t): min(specified) * t.element_size() for t in tensors if t.layout is torch.strided}
     if name in _PRODUCTS:
         first, second = args[_PRODUCTS[name] : _PRODUCTS[name] + 2]
         for factor, length in ((first, first.shape[0]), (second, second.shape[-1])):
-            if id(factor) in met:
-                met[id(factor)] *= int(length)
+            if id(factor) in met_bytes:
+                met_bytes[id(factor)] *= int(length)
         for added in args[: _PRODUCTS[name]]:
-            met.pop(id(added), None)
-    return met
+            met_bytes.pop(id(added), None)
+    return met_bytes

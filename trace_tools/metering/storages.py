@@ -33,7 +33,7 @@ class Storages:
     def __init__(self, device: str | None = None) -> None:
         self.live_bytes = 0
         self.peak_bytes = 0
-        self._device = device
+        self.device = device
         self._alive: dict[int, _Alive] = {}  # by address in C++
 
     def begin(self) -> None:
@@ -80,7 +80,7 @@ class Storages:
         device = storage.device.type
         alive = _Alive(storage, self._died)
         alive.address = storage._cdata
-        alive.followed = not borrowed and (device == self._device if self._device else device != "meta")
+        alive.followed = not borrowed and (device == self.device if self.device else device != "meta")
         alive.nbytes = storage.nbytes() if alive.followed else 0
         self._alive[alive.address] = alive
         self._count(alive.nbytes)

@@ -59,8 +59,8 @@ class OtherThreads:
 
 def in_words(threads: list[str]) -> str:
     """Return a message that other threads worked, and how to include them in an incomplete count."""
-    named = ", ".join(repr(name) for name in threads[:NAMED]) + (" and others" if len(threads) > NAMED else "")
-    return f"work ran in another thread ({named}), and only the calling thread is counted: count inside that function"
+    names = ", ".join(repr(name) for name in threads[:NAMED]) + (" and others" if len(threads) > NAMED else "")
+    return f"work ran in another thread ({names}), and only the calling thread is counted: count inside that function"
 
 
 def _own_ns() -> int:
@@ -69,9 +69,9 @@ def _own_ns() -> int:
 
 def _processor_ns() -> dict[threading.Thread, int]:
     """Return the processor time of each other thread, without threads that only C++ started."""
-    here = threading.current_thread()
-    others = [t for t in threading.enumerate() if t is not here and not isinstance(t, threading._DummyThread)]
-    spent = {thread: _spent_ns(thread.native_id) for thread in others}
+    current = threading.current_thread()
+    threads = [t for t in threading.enumerate() if t is not current and not isinstance(t, threading._DummyThread)]
+    spent = {thread: _spent_ns(thread.native_id) for thread in threads}
     return {thread: ns for thread, ns in spent.items() if ns is not None}
 
 

@@ -37,7 +37,7 @@ def value(method: str, item: Inspected) -> ast.stmt:
     them:
 
     @inspect x.y → try: watch("x.y"); value("x.y", unit, x.y)
-                   except BaseException: watched.armed = False; watched.calm(); value_failed("x.y", unit)
+                   except BaseException: watched.armed = False; watched.withdraw(); value_failed("x.y", unit)
     """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
     read: list[ast.stmt] = [probe(method, *names, placeless(copy.deepcopy(item.node)))]
@@ -45,9 +45,9 @@ def value(method: str, item: Inspected) -> ast.stmt:
     if not isinstance(item.node, (ast.Name, ast.Constant)):
         watched = ast.Attribute(load(FRAME), "watched", ast.Load())
         disarmed = ast.Assign([ast.Attribute(watched, "armed", ast.Store())], ast.Constant(False))
-        calm = ast.Expr(ast.Call(ast.Attribute(copy.deepcopy(watched), "calm", ast.Load()), [], []))
+        withdraw = ast.Expr(ast.Call(ast.Attribute(copy.deepcopy(watched), "withdraw", ast.Load()), [], []))
         read = [probe("watch", ast.Constant(item.source)), *read]
-        failed = [disarmed, calm, *failed]
+        failed = [disarmed, withdraw, *failed]
     return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
 
 

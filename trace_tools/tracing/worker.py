@@ -340,7 +340,7 @@ class _Process:
         if self.job.counts:
             from trace_tools.metering.meters import Meter
 
-            meter = Meter(device=gpu.type if gpu else None, apart=bool(self.job.roots), compiling=True)
+            meter = Meter(device=gpu.type if gpu else None, separate_waiting=bool(self.job.roots), compiling=True)
         describer = Describer(redact=self.redact)
         instruments = Instruments(describer, gpu, meter, self._progress, self.output, self.records_graph)
         recorder = self.recorder = Recorder(self.program, self.journal, instruments, settings)

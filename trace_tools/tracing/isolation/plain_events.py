@@ -24,7 +24,7 @@ from trace_tools.util.interpreter import replaced
 BY_INSTRUCTION = sys.version_info < (3, 12)  # since then a call can't ask for events of its own instructions
 TOOLS = tuple(
     f"{Path(__file__).parents[2] / part}"
-    for part in ("tracing", "describing", "metering/meters.py", "util/interpreter.py")
+    for part in ("tracing", "describing", "metering/meters.py", "metering/compiling.py", "util/interpreter.py")
 )
 
 Listener = Callable[[FrameType, str, Any], Any]

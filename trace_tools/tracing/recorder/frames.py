@@ -51,7 +51,7 @@ class OpenFrame(TimedFrame):
 
     def watch(self, source: str) -> None:
         """Limit the lecture's code while an expression is evaluated in its frame."""
-        self.watched = self.recorder.instruments.describer.gate.watch(source)
+        self.watched = self.recorder.instruments.describer.guard.watch(source)
         self.watched.start(EXPRESSION_S, _getframe(1))
 
     def value(self, source: str, unit: str | None, value: object) -> None:
@@ -73,7 +73,7 @@ class OpenFrame(TimedFrame):
     def _evaluated(self) -> None:
         watched = self.watched
         watched.armed = False
-        watched.calm()
+        watched.withdraw()
         self.watched = NO_DEADLINE
         watched.close()
 
@@ -83,7 +83,7 @@ class OpenFrame(TimedFrame):
         assert error is not None
         self._evaluated()
         describer = self.recorder.instruments.describer
-        describer.gate.failed(source, error)
+        describer.guard.failed(source, error)
         return self._unseen(describer.error, error)
 
     def held(self, statement: int, *sides: object) -> None:

@@ -32,7 +32,7 @@ class Ownership:
         owner = self._nearest(python_frame)
         if owner is not None or threading.get_ident() == threading.main_thread().ident:
             return owner
-        if get_ident() in self.recorder.instruments.describer.gate.observing:  # such as a thread running a `__repr__`
+        if get_ident() in self.recorder.instruments.describer.guard.observing:  # such as a thread running a `__repr__`
             return DroppedFrame(self.recorder, 0, None)
         thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
         if id(thread) in self.started_by:

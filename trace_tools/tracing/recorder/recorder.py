@@ -84,7 +84,7 @@ class Recorder(Recording):
 
     def emit(self, field: str, content: Any) -> None:
         """Record an observation in the step that is open at the caller."""
-        if field != "measured" and get_ident() in self.instruments.describer.gate.observing:
+        if field != "measured" and get_ident() in self.instruments.describer.guard.observing:
             return  # printed by a `__repr__` that the lecture itself does not call
         now = perf_counter()
         owner = self.ownership.recorded_owner(_getframe(1))

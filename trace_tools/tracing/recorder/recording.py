@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Protocol
 
-from trace_tools.describing.guarded_repr import Gate
+from trace_tools.describing.guarded_repr import Guard
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.isolation.output_capture import OutputFile
@@ -25,7 +25,7 @@ from trace_tools.tracing.recorder.retention import BOUNDS, STEPS, Bound, Records
 class DescriberLike(Protocol):
     """Converter of values into plain data: `describing.values.Describer`."""
 
-    gate: Gate
+    guard: Guard
 
     def describe(self, obj: object) -> dict[str, Any]: ...
     def error(self, error: BaseException) -> dict[str, Any]: ...
@@ -137,6 +137,6 @@ class Frame:
         instruments = self.recorder.instruments
         if not instruments.records_graph():
             return False
-        if get_ident() not in instruments.describer.gate.observing:
+        if get_ident() not in instruments.describer.guard.observing:
             self.mark("graph")
         return True

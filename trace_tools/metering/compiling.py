@@ -1,0 +1,89 @@
+"""Keep torch's compiler from hiding operators in kernels, which a meter can't see.
+
+with ForceEager():  # or GraphsOfInductor()
+    compiled(x)  # its operators run one by one
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import torch
+
+from trace_tools.util.interpreter import OnceImported
+
+
+class _WhileLoaded:
+    """Changes a module of torch, now or once the lecture imports it, and reverts the change at the end."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._changed = False
+        self._loaded = OnceImported(module, self._change_it)
+
+    def __enter__(self) -> None:
+        if self._module in sys.modules:
+            self._change_it()
+        else:
+            self._loaded.begin()
+
+    def __exit__(self, *error: object) -> None:
+        self._loaded.end()
+        if self._changed:
+            self.change_back()
+
+    def _change_it(self) -> None:
+        self._loaded.end()
+        self._changed = True
+        self.change()
+
+    def change(self) -> None:
+        raise NotImplementedError
+
+    def change_back(self) -> None:
+        raise NotImplementedError
+
+
+class ForceEager(_WhileLoaded):
+    """Switches torch's compiler off once it is loaded.
+
+    Loading the compiler takes more than a second, which a lecture that compiles nothing should not wait for, least of
+    all in the step that it counts; and an import keeps its caller's frames alive. So if the compiler is not loaded,
+    this waits for another import of it. With nested meters, the outermost acts first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("torch._dynamo")
+        self._stance: Any = None
+
+    def change(self) -> None:
+        self._stance = torch.compiler.set_stance("force_eager")
+        self._stance.__enter__()
+
+    def change_back(self) -> None:
+        self._stance.__exit__(None, None, None)
+
+
+class GraphsOfInductor(_WhileLoaded):
+    """Runs graphs directly instead of letting inductor make kernels of them, because a mode sees no kernel."""
+
+    def __init__(self) -> None:
+        super().__init__("torch._inductor.compile_fx")
+        self._compile_fx: Any = None
+
+    def change(self) -> None:
+        module = sys.modules[self._module]
+        compile_fx = self._compile_fx = module.compile_fx
+
+        @functools.wraps(compile_fx)
+        def graph_as_it_is(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if args or "inner_compile" in kwargs:  # the code is written to a file, not run
+                return compile_fx(graph, inputs, *args, **kwargs)
+            return graph.forward
+
+        module.compile_fx = graph_as_it_is  # type: ignore[attr-defined]
+
+    def change_back(self) -> None:
+        sys.modules[self._module].compile_fx = self._compile_fx  # type: ignore[attr-defined]
