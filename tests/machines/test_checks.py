@@ -86,12 +86,12 @@ def test_products_that_are_wrong_or_fail(monkeypatch: pytest.MonkeyPatch) -> Non
         return product(a, b)
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", lies)
-    found = one(checks._kernels("cpu"))
-    assert (found.verdict, found.found) == ("wrong", "an 8×8 product is wrong in bfloat16")
+    check = one(checks._kernels("cpu"))
+    assert (check.verdict, check.found) == ("wrong", "an 8×8 product is wrong in bfloat16")
     monkeypatch.setattr(torch.Tensor, "__matmul__", lacks)
     for lacking, verdict in (([torch.float16], "look"), ([torch.float32, torch.float16], "wrong")):
-        found = one(checks._kernels("cpu"))
-        assert (found.verdict, found.found.count("not implemented for 'Half'")) == (verdict, len(lacking))
+        check = one(checks._kernels("cpu"))
+        assert (check.verdict, check.found.count("not implemented for 'Half'")) == (verdict, len(lacking))
 
 
 def test_products_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +105,8 @@ def test_settings_that_change_what_is_measured(name: str, monkeypatch: pytest.Mo
     for value, verdict in ((usual, "ok"), ("", "ok"), ("1", "look")):
         monkeypatch.setenv(name, value)
         assert one(checks._settings()).verdict == verdict
-    found = one(checks._settings())
-    assert found.found.startswith(f"{name}=1: ") and found.advice == f"unset {name}"
+    check = one(checks._settings())
+    assert check.found.startswith(f"{name}=1: ") and check.advice == f"unset {name}"
 
 
 def test_threads_load_memory_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +115,8 @@ def test_threads_load_memory_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "usable_cores", lambda: 4)
     for threads, verdict in ((8, "look"), (4, "ok"), (1, "ok")):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        found = one(checks._threads())
-        assert (found.verdict, found.found) == (verdict, f"{threads} on 4 cores (OMP_NUM_THREADS=8)")
+        check = one(checks._threads())
+        assert (check.verdict, check.found) == (verdict, f"{threads} on 4 cores (OMP_NUM_THREADS=8)")
     monkeypatch.setattr(host, "cpu_notes", lambda: ["load average 9.0", "a governor"])
     assert [(c.verdict, c.found) for c in checks._load()] == [("look", "load average 9.0"), ("look", "a governor")]
     monkeypatch.setattr(host, "cpu_notes", list)
@@ -125,13 +125,13 @@ def test_threads_load_memory_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(host, "available_bytes", lambda free=free: free)
         assert one(checks._free(PastMemory())).verdict == verdict
     monkeypatch.setattr(host, "available_bytes", lambda: 3 * 10**9)
-    found = one(checks._free(PastMemory(ram_bytes=4 * 10**9)))
-    assert (found.verdict, found.found) == ("look", "3 GB are free; an earlier run took 4 GB")
+    check = one(checks._free(PastMemory(ram_bytes=4 * 10**9)))
+    assert (check.verdict, check.found) == ("look", "3 GB are free; an earlier run took 4 GB")
     assert one(checks._clock()).verdict == "ok"
     ticks = iter(range(10**9))
     monkeypatch.setattr(time, "perf_counter_ns", lambda: next(ticks) // 10 * 15_600_000)
-    found = one(checks._clock())
-    assert found.verdict == "look" and found.found.startswith("smallest step 15.6 ms")
+    check = one(checks._clock())
+    assert check.verdict == "look" and check.found.startswith("smallest step 15.6 ms")
 
 
 def test_drift(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,8 @@ def test_free_memory(free: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -
     answers(monkeypatch, mem_get_info=(free * 2**30, 80 * 2**30), memory_reserved=2**20)
     monkeypatch.setattr(CudaGpu, "properties", lambda self: Properties("A card", 80 * 2**30))
     assert one(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"Another": 2**40}))).verdict == verdict
-    found = one(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"A card": 76 * 2**30})))
-    assert found.verdict == "look" and found.found.endswith(" are free; an earlier run took 76 GiB")
+    check = one(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"A card": 76 * 2**30})))
+    assert check.verdict == "look" and check.found.endswith(" are free; an earlier run took 76 GiB")
 
 
 def test_precision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,22 +237,22 @@ def test_two_clocks(faster: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("floor_us", "verdict"), [(5, "ok"), (80, "look")])
 def test_the_floor_of_an_empty_step(floor_us: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_timed", lambda gpu, run, calls: (floor_us * 1e-6, 1.0))
-    found = one(checks._floor(CudaGpu()))
-    assert (found.verdict, found.found.split(" µs for ")[0]) == (verdict, f"{floor_us:.3g}")
+    check = one(checks._floor(CudaGpu()))
+    assert (check.verdict, check.found.split(" µs for ")[0]) == (verdict, f"{floor_us:.3g}")
 
 
 @pytest.mark.parametrize(("sends", "verdict"), [(True, "ok"), (False, "look")])
 def test_a_driver_that_batches(sends: bool, verdict: str) -> None:
-    found = one(checks._asleep(CudaGpu(Batching(sends_when_asked=sends))))
-    assert (found.verdict, "this driver batches" in found.found) == (verdict, True)
+    check = one(checks._asleep(CudaGpu(Batching(sends_when_asked=sends))))
+    assert (check.verdict, "this driver batches" in check.found) == (verdict, True)
 
 
 @pytest.mark.parametrize(("wait_us", "verdict"), [(0, "ok"), (200, "look")])
 def test_a_host_that_waits_long_for_an_idle_device(wait_us: float, verdict: str) -> None:
     module = Module()
     module.wait_s = wait_us * 1e-6
-    found = one(checks._idle_wait(CudaGpu(module)))
-    assert found.verdict == verdict and ("WSL2" in found.advice) == (verdict == "look")
+    check = one(checks._idle_wait(CudaGpu(module)))
+    assert check.verdict == verdict and ("WSL2" in check.advice) == (verdict == "look")
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_a_workspace_stays_or_is_freed(held: int, peak: int, said: str, monkeypa
     )
     ones = torch.ones
     monkeypatch.setattr(torch, "ones", lambda *size, device: ones(*size))
-    found = one(checks._workspace(CudaGpu()))
-    assert found.verdict == "ok" and said in found.found
+    check = one(checks._workspace(CudaGpu()))
+    assert check.verdict == "ok" and said in check.found
 
 
 def test_nothing_that_identifies_a_person_or_a_computer() -> None:

@@ -51,7 +51,7 @@ class Describer:
             return {"type": "int", "value": obj}
         if kind is str and len(obj) <= self.limits.text:  # type: ignore[arg-type]
             return {"type": "str", "value": self.clean(obj)}  # type: ignore[arg-type]
-        return Walk(self.limits, self.labels, self.guard, self.clean, _function_for).value(obj)
+        return _Walk(self.limits, self.labels, self.guard, self.clean).value(obj)
 
     def error(self, error: BaseException) -> Plain:
         """Return the description of an expression that raised `error`."""
@@ -64,6 +64,22 @@ class Describer:
         if not text.isascii():
             text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         return text[:limit]
+
+
+class _Walk(Walk):
+    """A walk that knows the classes of Python and of libraries."""
+
+    __slots__ = ()
+
+    def function_for(self, kind: type) -> Callable[[Walk, Any], Plain]:
+        """Return the function that describes objects of this class."""
+        if exact := _EXACT.get(id(kind)):
+            return exact
+        for base, describe in _BASES:
+            # Classes of torch, NumPy and similar packages are compared only if the lecture has imported the package.
+            if is_a(kind, _imported(*base) if type(base) is tuple else base):
+                return describe
+        return Walk.other
 
 
 def _number(walk: Walk, obj: float) -> Plain:
@@ -155,17 +171,6 @@ def _method(walk: Walk, obj: types.MethodType) -> Plain:
     function = obj.__func__
     name = function.__qualname__ if type(function) in (types.FunctionType, types.BuiltinFunctionType) else "?"
     return walk.as_text(obj, f"<bound method {name}>")  # the repr of its object may be pages long
-
-
-def _function_for(kind: type) -> Callable[[Walk, Any], Plain]:
-    """Return the function that describes objects of this class."""
-    if exact := _EXACT.get(id(kind)):
-        return exact
-    for base, describe in _BASES:
-        # Classes of torch, NumPy and similar packages are compared only if the lecture has imported the package.
-        if is_a(kind, _imported(*base) if type(base) is tuple else base):
-            return describe
-    return Walk.other
 
 
 def _imported(module: str, name: str) -> object:

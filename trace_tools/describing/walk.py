@@ -1,7 +1,7 @@
 """Walk through one value: describe its members within the limits that remain, and call the lecture's code with a guard.
 
-walk = Walk(limits, StorageLabels(), Guard(), clean=str, function_for=function_for)
-walk.value([1.5, "a"])  # {"type": "list", "length": 2, "items": [{"type": "float", "value": 1.5}, …]}
+walk = Walk(limits, StorageLabels(), Guard(), clean)
+walk.value(Point(x=1))  # {"type": "Point", "entries": [[{…, "text": "'x'"}, {…, "text": "1"}]]}
 """
 
 from __future__ import annotations
@@ -27,22 +27,13 @@ _NOTE = 300  # characters of a note
 class Walk:
     """The description of one value in progress: the rest of its limits, and the containers around it."""
 
-    __slots__ = ("budget", "clean", "function_for", "guard", "inside", "labels", "limits")
+    __slots__ = ("budget", "clean", "guard", "inside", "labels", "limits")
 
-    def __init__(
-        self,
-        limits: Limits,
-        labels: StorageLabels,
-        guard: Guard,
-        clean: Callable[..., str],
-        function_for: Callable[[type], Callable[[Walk, Any], Plain]],
-    ) -> None:
-        """`function_for` returns the function that describes objects of a class."""
+    def __init__(self, limits: Limits, labels: StorageLabels, guard: Guard, clean: Callable[..., str]) -> None:
         self.limits = limits
         self.labels = labels
         self.guard = guard
         self.clean = clean
-        self.function_for = function_for
         self.budget = Budget(limits)
         self.inside: list[int] = []  # ids of containers
 
@@ -58,12 +49,18 @@ class Walk:
             why = self.note(f"could not be described: {self.guard.describe_exception(error)}")
             return {"type": class_name(kind), "note": why}
 
+    def function_for(self, kind: type) -> Callable[[Walk, Any], Plain]:
+        """Return the function that describes objects of this class; a subclass may know better ones."""
+        return Walk.other
+
     def text(self, text: str) -> str:
+        """Return `text` cleaned, and subtract it from the budget."""
         text = self.clean(text)
         self.budget.size -= len(text) // _CHARACTERS
         return text
 
     def note(self, text: str) -> str:
+        """Return `text` cleaned, and cut to the length of a note."""
         return self.clean(text, _NOTE)
 
     def as_text(self, obj: object, text: str, length: int = 0, field: str = "text") -> Plain:
@@ -72,16 +69,19 @@ class Walk:
         return value | {"length": length} if length > self.limits.text else value
 
     def members(self, obj: object, length: int, members: Iterable[Any]) -> Plain:
+        """Describe a container by its first members."""
         value: Plain = {"type": class_name(type(obj)), "length": length}
         return self.nested(obj, value, "items", members, self.value)
 
     def entries(self, obj: object, pairs: Iterable[tuple[Any, Any]], length: int | None = None) -> Plain:
+        """Describe a container by its first keys and values."""
         value: Plain = {"type": class_name(type(obj))}
         if length is not None:
             value["length"] = length
         return self.nested(obj, value, "entries", pairs, self.entry)
 
     def entry(self, pair: tuple[Any, Any]) -> list[Plain]:
+        """Return the descriptions of a key and its value."""
         return [self.value(pair[0]), self.value(pair[1])]
 
     def nested(
@@ -112,8 +112,7 @@ class Walk:
         fields = class_attribute(type(obj), "__dataclass_fields__")
         if type(fields) is dict and all(type(field) is dataclasses.Field for field in fields.values()):
             field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # else of the class, or given to `__init__` only
-            of_instance = [field for field in fields.values() if field._field_type is field_type]
-            names = [field.name for field in of_instance if field.repr]
+            names = [field.name for field in fields.values() if field._field_type is field_type and field.repr]
             value: Plain = {"type": class_name(type(obj))}
             return self.nested(obj, value, "entries", names, partial(self._field, obj))
         if class_attribute(type(obj), "__repr__") is object.__repr__ and not is_installed(type(obj)):
@@ -128,6 +127,7 @@ class Walk:
         return [self.value(name), self.value(content[0]) if content else {"type": "error", "text": self.note(why)}]
 
     def by_repr(self, obj: object, call: Callable[[], str] | None = None) -> Plain:
+        """Describe an object by its repr, or by the text that `call` returns."""
         text, why = self.attempt(call or (lambda: plain_repr(obj)), "repr", type(obj))
         if text is None:
             return {"type": class_name(type(obj)), "note": self.note(why)}
