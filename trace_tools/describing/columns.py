@@ -59,7 +59,7 @@ def labels(rows: Any, most: int) -> list[Any] | None:
 
 
 def of_jax(array: Any) -> tuple[Array | None, dict[str, Any]]:
-    """Return the elements of a JAX array on the host, and its own fields of `schema.Tensor`.
+    """Return the elements of a JAX array on the host, and its own fields of `Tensor`.
 
     Waits until the array is computed. Elements of types that NumPy lacks (bfloat16, float8) become float32. The
     elements are None for more than MOST_COPIED bytes on another device. Raises RuntimeError if the array was deleted or

@@ -57,7 +57,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The fields of a `schema.Statistics` that differ from their defaults, and how they were obtained."""
+    """The fields of a `Statistics` that differ from their defaults, and how they were obtained."""
 
     fields: dict[str, Any]
     read: int  # elements

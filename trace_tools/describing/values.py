@@ -1,4 +1,4 @@
-"""Describe any object in the file form of a `schema.Value`: a plain dict of the fields that differ from their defaults.
+"""Describe any object in the file form of a `Value`: a plain dict of the fields that differ from their defaults.
 
 The description runs in the lecture's process at every `@inspect`, on any object, so it trusts only `type(obj)`: it
 neither calls nor looks up methods that a class could override, except through the guard (`repr`, a property that is a

@@ -31,7 +31,7 @@ NAMESPACES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_fu
 BETWEEN_TWO = frozenset({"send", "recv"})  # without the other ranks of the group
 BARRIER = "barrier"
 
-Counted = Counter[tuple[str, int, str]]  # by operation, size of the group and field of `schema.Collective`
+Counted = Counter[tuple[str, int, str]]  # by operation, size of the group and field of `Collective`
 
 # The operator's name without marks of a variant → the operation, the index of its payload argument, and whether that is
 # one rank's part of it. In `c10d` results are arguments, and come first; in `_c10d_functional` the first argument is
@@ -171,7 +171,7 @@ def _moment() -> int:
 
 
 def in_plain(counted: Counted) -> list[dict[str, Any]]:
-    """Return the fields of `schema.Collective` for each counted operation and size of group."""
+    """Return the fields of `Collective` for each counted operation and size of group."""
     rows = []
     for operation, ranks in sorted({key[:2] for key in counted}):
         figures = {name: counted.get((operation, ranks, name)) for name in ("calls", "bytes", "waited_ns", "moved_ns")}

@@ -43,7 +43,7 @@ class Totals:
     uncounted: Counter[str]
     flops_by_dtype: Counter[str]
     collectives: collectives.Counted
-    work_flops: Counter[tuple[str, str | None]]  # by operator and dtype, as in `schema.Work`
+    work_flops: Counter[tuple[str, str | None]]  # by operator and dtype, as in `Work`
     work_bytes: Counter[tuple[str, str | None]]
     device_operators: int  # operators that moved bytes of the meter's device
 
@@ -59,7 +59,7 @@ class Totals:
         return name if flops and flops >= NEARLY_ALL * self.flops else None
 
     def plain(self) -> dict[str, Any]:
-        """Return the fields of `schema.Meters`, except the peak."""
+        """Return the fields of `Meters`, except the peak."""
         if self.unmetered:
             return {"operators": None, "why": NOT_METERED}
         return {
