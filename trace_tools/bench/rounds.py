@@ -134,11 +134,11 @@ def run_rounds(request: BenchRequest, say: Callable[[str], None]) -> BenchResult
     with ExitStack() as stack:
         stack.enter_context(_environment(WAITING))
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        folder = request.keep or temporary
+        out = request.keep or temporary
         options = replace(request.options, passes=1)
         contenders = [
-            _Contender("A", Tracer(request.a, folder / "A", options)),
-            _Contender("B", Tracer(request.b, folder / "B", options)),
+            _Contender("A", Tracer(request.a, out / "A", options)),
+            _Contender("B", Tracer(request.b, out / "B", options)),
         ]
         for side in contenders:
             side.folder = stack.enter_context(run_folder(temporary / "journals"))
@@ -211,7 +211,7 @@ def run_rounds(request: BenchRequest, say: Callable[[str], None]) -> BenchResult
         if rounds < FEWEST_ROUNDS:
             why = f"{ended} after {formats.plural(rounds, 'round')}; at least {FEWEST_ROUNDS} are needed to judge"
             raise TooFewRoundsError(why, 130 if ended == "Ctrl-C" else 3)
-        return BenchResult(judged(rounds, beside, folder), rounds, time.monotonic() - started, ended, tuple(dropped))
+        return BenchResult(judged(rounds, beside, out), rounds, time.monotonic() - started, ended, tuple(dropped))
 
 
 @contextmanager

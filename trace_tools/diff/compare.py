@@ -186,18 +186,7 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
     order = sorted(range(len(sides)), key=lambda index: (not has_work(sides[index].trace), index != base_index))
     counted = [index for index in order if has_work(sides[index].trace)]
-    rows = []
-    for steps, line in _lines(trees, executions, callers):
-        cells = [
-            None if step is None else measured(step, side.trace.machine, section=step.id in of)
-            for step, side, of in zip(steps, sides, callers, strict=True)
-        ]
-        metered = [step for index in counted if (step := steps[index]) is not None]
-        absent = Floor(None, why="did not run" if counted else NO_WORK)
-        floors = [[floor_of(step, ceiling) for step in metered] or [absent] for ceiling in ceilings]
-        # of the first machine with counts
-        first = (next((floor for floor in each if floor.seconds is not None), each[0]) for each in floors)
-        rows.append(_Row(steps, line, cells, tuple(first)))
+    rows = list(_rows(sides, executions, callers, counted, ceilings))
     tables = [_table(quantity, rows, base_index) for quantity in QUANTITIES]
     annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
@@ -249,13 +238,19 @@ def _in_order(lines: Sequence[Sequence[Step | None]]) -> list[Sequence[Step | No
     return [lines[n] for n in merged]
 
 
-def _lines(
-    trees: Sequence[Tree], executions: Sequence[Sequence[Step | None]], callers: Sequence[Container[int]]
-) -> Iterator[tuple[Sequence[Step | None], Line]]:
-    """Yield executions that called a section, are annotated, or measured something, with their lines.
+def _rows(
+    sides: Sequence[Side],
+    executions: Sequence[Sequence[Step | None]],
+    callers: Sequence[Container[int]],
+    counted: Sequence[int],
+    ceilings: Sequence[Ceiling],
+) -> Iterator[_Row]:
+    """Yield executions that called a section, are annotated, or measured something.
 
-    A line has its position in the source of the first machine that has it.
+    A line has its position in the source of the first machine that has it. `counted` are the machines whose traces have
+    counts, in the order in which lower bounds use them.
     """
+    trees = [side.tree for side in sides]
 
     def is_listed(step: Step | None, callers: Container[int]) -> bool:
         if step is None:
@@ -288,7 +283,15 @@ def _lines(
         which = [f"call {call}"] * bool(call) + [f"execution {step.execution}"] * (step.execution > 1)
         code = codes[index][frame.source].get(step.statement, "")
         where: Literal["section", "step"] = "section" if step.id in callers[index] else "step"
-        yield steps, Line(where, frame.function, code, step.line, ", ".join(which), ())
+        cells = [
+            None if step is None else measured(step, side.trace.machine, section=step.id in of)
+            for step, side, of in zip(steps, sides, callers, strict=True)
+        ]
+        metered = [ran for machine in counted if (ran := steps[machine]) is not None]
+        absent = Floor(None, why="did not run" if counted else NO_WORK)
+        floors = [[floor_of(step, ceiling) for step in metered] or [absent] for ceiling in ceilings]
+        first = [next((floor for floor in each if floor.seconds is not None), each[0]) for each in floors]
+        yield _Row(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells, tuple(first))
 
 
 def _table(quantity: Quantity, rows: Sequence[_Row], base: int) -> Table:
@@ -304,12 +307,12 @@ def _table(quantity: Quantity, rows: Sequence[_Row], base: int) -> Table:
         small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
         where: Literal["section", "step"] = "section" if section else "step"
         floors = row.floors if quantity == TIME else ()
-        line = replace(row.line, where=where, cells=beside(cells, base, quantity.better), floors=floors)
+        line = replace(row.line, where=where, cells=with_ratios(cells, base, quantity.better), floors=floors)
         (kept if section or max(numbers) >= small else folded).append(line)
     return Table(quantity, tuple(kept), tuple(folded))
 
 
-def beside(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
+def with_ratios(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
     """Return a row's cells with ratios to the base; the best is marked if each of its passes beat every pass of the
     others.
 
@@ -357,23 +360,23 @@ def _values(
     for row in rows:
         of_base = row.steps[base]
         frame = trees[base].frames[of_base.frame] if of_base is not None else None
-        read: dict[str, list[Value | None]] = {}
+        values_by_name: dict[str, list[Value | None]] = {}
         for index, step in enumerate(row.steps):
-            own = {
+            own_values = {
                 name: value for name, value in (step.values or () if step is not None else ()) if _is_measured(value)
             }
             matched = aligned[index]
             renamed = matched.matching.renamed(frame.source, frame.function) if matched is not None and frame else {}
-            for name_in_base, values in read.items():
-                values[index] = own.pop(translated(name_in_base, renamed), None)
-            for name, value in own.items():
-                read[name] = [value if other == index else None for other in range(len(row.steps))]
-        for name, values in read.items():
+            for name_in_base, values in values_by_name.items():
+                values[index] = own_values.pop(translated(name_in_base, renamed), None)
+            for name, value in own_values.items():
+                values_by_name[name] = [value if other == index else None for other in range(len(row.steps))]
+        for name, values in values_by_name.items():
             value = next(value for value in values if value is not None)
             if len({v.value for v in values if v is not None}) == 1 and not value.varies:
                 continue  # a constant with such a unit is not a measurement
             better = MEASURED_UNITS.get(value.unit or "")
-            cells = beside([*map(_value_cell, values)], base, better)
+            cells = with_ratios([*map(_value_cell, values)], base, better)
             yield replace(row.line, where="value", code=name, cells=cells, unit=value.unit)
 
 
@@ -406,7 +409,7 @@ def _peaks(sides: Sequence[Side], base: int) -> Iterator[Line]:
             cells.append(Cell(rate, rate, rate, None if rate else peak.source if peak else "not in the table"))
         unit = BANDWIDTH.unit if name == "memory" else "OP/s" if name.startswith("int") else RATE.unit
         is_measured = any(peak is not None and peak.measured for peak in peaks)  # then its spread is unknown
-        yield Line("peak", "", name, None, "", beside(cells, base, None if is_measured else "higher"), unit)
+        yield Line("peak", "", name, None, "", with_ratios(cells, base, None if is_measured else "higher"), unit)
 
 
 def _reached(utilisation: Table, base: int) -> Iterator[Line]:
@@ -418,7 +421,7 @@ def _reached(utilisation: Table, base: int) -> Iterator[Line]:
             max((cell for cell in column if cell.dtype == dtype), key=lambda cell: cell.value or 0.0, default=none)
             for column in columns
         ]
-        yield Line("peak", "", dtype, None, "", beside(cells, base, None))
+        yield Line("peak", "", dtype, None, "", with_ratios(cells, base, None))
 
 
 def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:

@@ -31,7 +31,7 @@ from trace_tools.diff.difference import (
     Verdict,
 )
 from trace_tools.diff.judge.attribution import with_causes, with_origins, with_settings
-from trace_tools.diff.judge.findings import StepJudge, absence, time_alone
+from trace_tools.diff.judge.findings import StepJudge, absence
 from trace_tools.diff.judge.nondeterminism import reasons_for_absence
 from trace_tools.diff.judge.settings import is_same_machine, notes_of, settings_of
 from trace_tools.diff.judge.times import judge_times
@@ -112,16 +112,13 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
                 if in_a != in_b:
                     why = uneven.get(row.number)
                     verdict: Verdict = "changed" if why is None else "varies"
-                    size = abs(in_b - in_a)
-                    findings.append(
-                        Finding("steps", verdict, Subject("executions"), in_a, in_b, why, why is None, size)
-                    )
+                    sides = Subject("executions"), in_a, in_b
+                    findings.append(Finding("steps", verdict, *sides, why, why is None, abs(in_b - in_a)))
             findings += judge.arguments(called.get(row.number, ()), aligned.matching)
         else:
-            unjudged = _why_unjudged(a, b, row, last_matched)
-            if unjudged is None and "time" in choices.aspects:
-                times = time_alone(row, (a if row.b is None else b).trace.machine)
-            findings.append(absence(row, absent.get(row.number), unjudged, *times))
+            timed = "time" in choices.aspects
+            finding, times = absence(row, a, b, last_matched, absent.get(row.number), timed=timed)
+            findings.append(finding)
         findings = [finding for finding in findings if choices.wants(finding, pair.frame.function)]
         counts.update((finding.aspect, finding.verdict) for finding in findings)
         differing = tuple(finding for finding in findings if finding.verdict != "same")
@@ -194,17 +191,6 @@ def _refuse_unrelated(a: Side, b: Side, matched: int, *, force: bool) -> None:
             f"{a.name} and {b.name} are traces of different lectures: {matched:,} of {steps[0]:,} and {steps[1]:,} "
             "steps have a counterpart; expected traces of one lecture, or of two versions of it"
         )
-
-
-def _why_unjudged(a: Side, b: Side, row: StepPair, last_matched: int) -> str | None:
-    """Return why a step that one side lacks is no difference of the lecture, or None."""
-    other, letter = (b, "B") if row.b is None else (a, "A")
-    if row.beyond_limit:
-        return f"{letter} only counted this execution, which is beyond --limit"
-    if not other.is_complete and row.number > last_matched:
-        return f"{letter} is partial and ended before this step"
-    only = other.trace.run.only
-    return f"{letter} ran only {only}" if only and a.trace.run.only != b.trace.run.only else None
 
 
 def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool, zeros: int) -> Iterator[str]:

@@ -20,9 +20,9 @@ from statistics import median
 
 from trace_tools.analysis.rates import not_counted, timing_of
 from trace_tools.diff.align.code import Matching, translated
-from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, StepPair, Subject, TimeFinding
+from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, Side, StepPair, Subject, TimeFinding
 from trace_tools.diff.judge.values import Context, judge
-from trace_tools.trace.model import Ask, Claim, Counts, Explore, Machine, Meters, Narrative, Observed, Step, Value
+from trace_tools.trace.model import Ask, Claim, Counts, Explore, Meters, Narrative, Observed, Step, Value
 from trace_tools.util import formats
 
 SHOWN = 80  # characters of a message in a detail
@@ -159,36 +159,40 @@ def _prose(narrative: Narrative) -> str:
     return words
 
 
-def time_alone(row: StepPair, machine: Machine) -> tuple[TimeFinding, ...]:
-    """Return the time of a step that one side lacks, if it was timed; it may explain why its caller got slower."""
-    timing = timing_of(row.step, machine)
-    if timing is None or timing.clock == "launch":
-        return ()
-    took_ns = median(timing.whole_ns or timing.samples_ns)
-    if row.b is None:
-        return (TimeFinding("only in A", timing.clock, took_ns, 0.0),)
-    return (TimeFinding("only in B", timing.clock, 0.0, took_ns),)
+def absence(
+    row: StepPair, a: Side, b: Side, last_matched: int, excused: str | None, *, timed: bool
+) -> tuple[Finding, tuple[TimeFinding, ...]]:
+    """Return the finding that only one side has a step, and its time, which may explain why its caller got slower.
 
-
-def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None = None) -> Finding:
-    """Return the finding that only one side has a step, with its time.
-
-    `excused` is why that is no difference of the lecture, `unjudged` why it is unknown. A claim that failed in the step
-    is a difference in any case.
+    `excused` is why that is no difference of the lecture. A claim that failed in the step is a difference in any case.
+    The step is not judged if the other side could not have recorded it.
     """
-    step = row.step
-    failed = step.claim is not None and not step.claim.held
-    prose = bool(step.narrative) and step.claim is None
+    step, prose = row.step, bool(row.step.narrative) and row.step.claim is None
     subject = Subject("step", expression="prose" if prose else "a step")
+    side, other, letter = (a, b, "B") if row.b is None else (b, a, "A")
+    only, unjudged = other.trace.run.only, None
+    if row.beyond_limit:
+        unjudged = f"{letter} only counted this execution, which is beyond --limit"
+    elif not other.is_complete and row.number > last_matched:
+        unjudged = f"{letter} is partial and ended before this step"
+    elif only and only != side.trace.run.only:
+        unjudged = f"{letter} ran only {only}"
     if unjudged is not None:
-        return Finding("steps", "not judged", subject, detail=unjudged)
-    if excused is not None and not failed:
-        return Finding("steps", "varies", subject, detail=excused)
+        return Finding("steps", "not judged", subject, detail=unjudged), ()
+    timing = timing_of(step, side.trace.machine) if timed else None
+    took_ns: float | None = None
+    times: tuple[TimeFinding, ...] = ()
+    if timing is not None and timing.clock != "launch":
+        took_ns = median(timing.whole_ns or timing.samples_ns)
+        in_a, in_b = (took_ns, 0.0) if row.b is None else (0.0, took_ns)
+        times = (TimeFinding("only in A" if row.b is None else "only in B", timing.clock, in_a, in_b),)
+    if excused is not None and (step.claim is None or step.claim.held):
+        return Finding("steps", "varies", subject, detail=excused), times
     aspect: Aspect = "output" if prose else "steps"
-    took = None if time is None or prose else time.a_ns + time.b_ns
+    shown_ns = None if prose or took_ns is None else float(took_ns)
     if row.b is None:
-        return Finding(aspect, "only in A", subject, a=took, matters=not prose)
-    return Finding(aspect, "only in B", subject, b=took, matters=not prose)
+        return Finding(aspect, "only in A", subject, a=shown_ns, matters=not prose), times
+    return Finding(aspect, "only in B", subject, b=shown_ns, matters=not prose), times
 
 
 # --- FLOPs, bytes and memory ----------------------------------------------------------------------

@@ -37,7 +37,7 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
         return absent, uneven
     ancestors = [[_ancestors(source) for source in side.trace.sources] for side in sides]
 
-    def observed() -> Iterator[tuple[int, int, Step, Statement, list[Statement]]]:
+    def observations() -> Iterator[tuple[int, int, Step, Statement, list[Statement]]]:
         """Yield (row, side, step, its statement, the choosing statements around it, innermost first)."""
         for row in aligned.rows:
             pair = aligned.frames[row.frame]
@@ -65,7 +65,7 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
     varying: dict[Statement, str] = {}  # statements with a marked step
     choices: dict[Statement, str] = {}  # choosing statements with a marked step directly inside
     chosen_on: tuple[set[Statement], set[Statement]] = (set(), set())  # these, by the side with the mark
-    for _, side, step, statement, around in observed():
+    for _, side, step, statement, around in observations():
         if _is_marked(step):
             varying.setdefault(statement, why(side, step))
             # Whether a loop is entered is decided by the statements around it.
@@ -73,7 +73,7 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
             for choice in around[: 2 if entered else 1]:
                 choices.setdefault(choice, why(side, step))
                 chosen_on[side].add(choice)
-    for number, side, step, statement, around in observed():  # callers come before their callees
+    for number, side, step, statement, around in observations():  # callers come before their callees
         row = aligned.rows[number]
         reasons = (varying.get(statement), *(choices.get(choice) for choice in around))
         if any(reasons):

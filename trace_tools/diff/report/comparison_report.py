@@ -18,7 +18,7 @@ from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
 from trace_tools.diff.report.listing import titles_of
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
-from trace_tools.diff.report.summary import judged, summary_of
+from trace_tools.diff.report.summary import clear_differences, summary_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.plot import bars
@@ -177,7 +177,7 @@ class _Writer:
             meaning = Phrase(_("Warm time of each section on each machine."))
             grid = self.grid(sections, "s", _("Sections"), better="lower")
             yield Part(_("Sections"), [meaning, grid], "sections")
-        if clear := judged(time.lines):
+        if clear := clear_differences(time.lines):
             meaning = Phrase(_("Steps that were faster in every pass on one machine, by size of effect."))
             title, folded = _("Steps with clear differences"), clear[LEADING:]
             grid = self.grid(clear[:LEADING], "s", title, "", folded, N_("more step"), "lower")

@@ -75,11 +75,11 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         [
             Phrase(
                 f"{setting.group}: {formats.one_line(setting.name, 60)}",
-                soft=_("(so: {names})").format(names=", ".join(so)) if so else "",
+                soft=_("(so: {names})").format(names=", ".join(positions)) if positions else "",
             ),
             *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
         ]
-        for setting, so in zip(difference.settings, repeated(difference), strict=True)
+        for setting, positions in zip(difference.settings, repeated(difference), strict=True)
     ]
     functions = [
         [
@@ -143,13 +143,13 @@ def side_text(side: Side) -> str:
 def headline(difference: Difference) -> str:
     """Summarise in one line the differences that matter, and whether times could be judged."""
     leading: list[ReportEntry] = []
-    alone: list[str] = []
+    independent: list[str] = []
     following: list[str] = []
     for aspect, lead, group in blocks(difference):
         if lead:
             leading += group
             continue
-        for phrases, wanted in ((alone, False), (following, True)):
+        for phrases, wanted in ((independent, False), (following, True)):
             n = sum((e.after_line is not None) is wanted for e in group)
             phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
     edited = sum(e.verdict == "edited" for e in leading)
@@ -160,7 +160,7 @@ def headline(difference: Difference) -> str:
     for aspect in ORDER:
         n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
         parts += [formats.plural(n, WORDS[aspect][1])] if n else []
-    parts += alone
+    parts += independent
     unjudged = (
         _("TIME NOT JUDGED: {time_not_judged}").format(time_not_judged=difference.time_not_judged)
         if difference.time_not_judged

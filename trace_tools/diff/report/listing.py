@@ -87,14 +87,14 @@ class Listing:
 def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
     """List a difference along the lecture, in about `most` rows, and all rows that matter."""
     slowest = {entry.row.number for entry in entries(difference, "time")}
-    of_row = {row.number: tuple(observations(difference, row, leads=row.number in slowest)) for row in difference.rows}
+    listed = {row.number: tuple(observations(difference, row, leads=row.number in slowest)) for row in difference.rows}
     levels: dict[int, int] = {}
     in_frame: dict[int, list[StepPair]] = defaultdict(list)
     for row in difference.rows:
         least = 2 if any(finding.matters for finding in row.findings) else 0
-        levels[row.number] = max([least, *(entry.level for entry in of_row[row.number])])
+        levels[row.number] = max([least, *(entry.level for entry in listed[row.number])])
         in_frame[row.frame].append(row)
-    recorded = [n for n in of_row if of_row[n] or levels[n]]
+    recorded = [n for n in listed if listed[n] or levels[n]]
     least = next((level for level in (0, 1) if sum(levels[n] >= level for n in recorded) <= most), 2)
     kept = {n for n in recorded if levels[n] >= least}
 
@@ -102,16 +102,16 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
     same_function: dict[tuple[str | None, str], list[int]] = defaultdict(list)
     for frame, pair in enumerate(difference.frames):
         same_function[pair.section, pair.frame.function].append(frame)
-    which: dict[int, str] = {}
+    call_texts: dict[int, str] = {}
     for frames in same_function.values():
         for number, frame in enumerate(frames, 1):
             level = max((levels[row.number] for row in in_frame[frame] if row.number in kept), default=-1)
             if level > 0 or (level == 0 and number == 1):
-                which[frame] = (
+                call_texts[frame] = (
                     _("call {number:,} of {n:,}").format(number=number, n=len(frames)) if len(frames) > 1 else ""
                 )
     opened: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for frame in sorted(which):
+    for frame in sorted(call_texts):
         pair = difference.frames[frame]
         if pair.parent is not None:
             opened[pair.parent].append((frame, formats.one_line(pair.frame.function, 60)))
@@ -128,7 +128,7 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
             if shown:
                 shown.sort(key=lambda row: row.number)
                 verdicts = {
-                    e.verdict for row in shown if row.number in kept for e in of_row[row.number] if e.level == 2
+                    e.verdict for row in shown if row.number in kept for e in listed[row.number] if e.level == 2
                 }
                 code = tuple(_code(difference, shown[0]))
                 level = max(levels[row.number] for row in shown)
@@ -142,9 +142,9 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
     for section, frames in grouped.items():
         calls = []
         for frame in frames:
-            if frame in which:
+            if frame in call_texts:
                 pair, differing = difference.frames[frame], [levels[row.number] for row in in_frame[frame]]
-                parts = [which[frame]] if which[frame] else []
+                parts = [call_texts[frame]] if call_texts[frame] else []
                 if pair.a and pair.b and pair.a.function != pair.b.function:
                     parts.append(_("{function} in A").format(function=formats.one_line(pair.a.function, 60)))
                 parts += [_("only in A")] if pair.b is None else [_("only in B")] if pair.a is None else []
@@ -164,7 +164,7 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
                 )
             )
     rows = frozenset(row.number for s in sections for call in s.calls for at in call.statements for row in at.rows)
-    shown_entries = {number: of_row[number] if number in kept else () for number in rows}
+    shown_entries = {number: listed[number] if number in kept else () for number in rows}
     calls_of = {number: tuple(frames) for number, frames in opened.items()}
     return Listing(tuple(sections), rows, shown_entries, calls_of, len(recorded) - len(kept))
 

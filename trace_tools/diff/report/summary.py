@@ -51,7 +51,19 @@ def summary_of(comparison: Comparison) -> list[Sentence]:
         sentences.append(Sentence(_("Every claim of the lecture holds on every machine."), "machines"))
     sentences += _sections(comparison)
     sentences += _limits(comparison)
-    sentences += _largest_differences(comparison)
+    timed = [line for line in _lines(comparison, TIME) if line.where != "section"]
+    if timed:
+        clear = clear_differences(timed)
+        named = [
+            _("{step} on {machine} ({times})").format(step=_named(line), machine=label, times=_times(line, index))
+            for line in clear[:LARGEST]
+            for index, label in enumerate(_labels(comparison))
+            if line.cells[index].best
+        ]
+        text = _("{n} of {all} timed steps were faster in every pass on one machine")
+        text = text.format(n=len(clear), all=len(timed))
+        text += _("; by most {steps}").format(steps=", ".join(named)) if named else ""
+        sentences.append(Sentence(text + _("."), "judged" if clear else TIME.key))
     steps = [line for line in _lines(comparison, MEMORY) if line.where != "section"]
     differ = [line for line in steps if effect(line) > 0]
     if steps and differ:
@@ -63,7 +75,7 @@ def summary_of(comparison: Comparison) -> list[Sentence]:
     return sentences
 
 
-def judged(lines: Sequence[Line]) -> list[Line]:
+def clear_differences(lines: Sequence[Line]) -> list[Line]:
     """Return the lines of steps with a clear best machine, the largest effects first."""
     clear = [line for line in lines if line.where != "section" and any(cell.best for cell in line.cells)]
     return sorted(clear, key=effect, reverse=True)
@@ -140,7 +152,8 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
     labels, base = _labels(comparison), comparison.base
     machine = comparison.sides[base].trace.machine
     bandwidth = peak_of(machine, "memory")
-    clear = judged(_lines(comparison, RATE)) if len(labels) <= MANY else []  # the tables show it for many machines
+    # the tables show it for many machines
+    clear = clear_differences(_lines(comparison, RATE)) if len(labels) <= MANY else []
     for index, label in enumerate(labels):
         ratios: dict[str, list[float]] = {"memory": [], "compute": []}
         for line in clear if index != base else ():
@@ -166,23 +179,6 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
         if parts:
             text = _("Of the steps with a clear difference, {machine} ran {steps}.")
             yield Sentence(text.format(machine=label, steps=_(", and ").join(parts)), RATE.key)
-
-
-def _largest_differences(comparison: Comparison) -> Iterator[Sentence]:
-    """Yield the largest clear differences in time."""
-    steps = [line for line in _lines(comparison, TIME) if line.where != "section"]
-    clear = judged(steps)
-    if not steps:
-        return
-    named = [
-        _("{step} on {machine} ({times})").format(step=_named(line), machine=label, times=_times(line, index))
-        for line in clear[:LARGEST]
-        for index, label in enumerate(_labels(comparison))
-        if line.cells[index].best
-    ]
-    count = _("{n} of {all} timed steps were faster in every pass on one machine").format(n=len(clear), all=len(steps))
-    by_most = _("; by most {steps}").format(steps=", ".join(named)) if named else ""
-    yield Sentence(count + by_most + _("."), "judged" if clear else TIME.key)
 
 
 def _named(line: Line, titles: Mapping[str, str] | None = None) -> str:
