@@ -17,8 +17,8 @@ from trace_tools.analysis.outcome import (
     load_text,
     loaded_passes,
     loads_text,
+    noise_text,
     problems,
-    quiet,
     violations,
     where_time_went,
 )
@@ -61,14 +61,14 @@ def test_how_quiet_the_machine_was() -> None:
         steps = [replace(e, host_ns=list(ns), device_ns=None) if isinstance(e, Step) else e for e in trace.steps]
         return replace(trace, steps=steps)
 
-    assert str(quiet(timed(1_000_000, 1_020_000, 980_000))).startswith("quiet: times differ by ± 2.0%")
-    assert str(quiet(timed(1_000_000, 1_500_000, 1_000_000))).startswith("noisy: times differ by ± 25%")
+    assert str(noise_text(timed(1_000_000, 1_020_000, 980_000))).startswith("quiet: times differ by ± 2.0%")
+    assert str(noise_text(timed(1_000_000, 1_500_000, 1_000_000))).startswith("noisy: times differ by ± 25%")
     steady = timed(1_000_000, 1_020_000, 980_000)
     busy = [Process("pass 2", "complete", notes=["load average 2.2 on 2 cores: more was running than they hold"])]
-    said = str(quiet(replace(steady, run=replace(steady.run, processes=busy))))
+    said = str(noise_text(replace(steady, run=replace(steady.run, processes=busy))))
     assert "quiet" not in said and "load average 2.2 on 2 cores in pass 2" in said and "± 2.0%" in said
-    assert quiet(timed(1_000, 2_000, 3_000)) is None  # too short to say anything
-    assert quiet(timed(1_000_000)) is None  # one pass
+    assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to say anything
+    assert noise_text(timed(1_000_000)) is None  # one pass
 
 
 def test_where_time_went_adds_up_the_passes_and_leaves_out_what_is_short() -> None:

@@ -93,8 +93,8 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ran: list[str], said:
         monkeypatch.setattr(rounds, "merge_folder", merged)
         monkeypatch.setattr(
             rounds,
-            "_tracer",
-            lambda asked, lecture, out: PretendTracer(out, ran, frozenset(failing), ending, interrupted_at),
+            "Tracer",
+            lambda lecture, out, options: PretendTracer(out, ran, frozenset(failing), ending, interrupted_at),
         )
         return run_rounds(BenchRequest(tmp_path / "a.py", tmp_path / "b.py", budget_s=budget_s), said.append)
 

@@ -15,7 +15,7 @@ from tests.pages.recording import Recording, matrix
 from tests.pretend_gpu import MADE_UP, pretend_gpu
 from tests.traces import example_trace
 from trace_tools.analysis.floors import NO_WORK, ceiling_named
-from trace_tools.diff.compare import NOWHERE, SEVERAL, Cell, Comparison, Line, beside, compare, extremes
+from trace_tools.diff.compare import NOWHERE, SEVERAL, Cell, Comparison, Line, compare, extremes, with_ratios
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.diff.report.comparison_report import report_of
@@ -319,7 +319,7 @@ def test_extremes_are_what_the_passes_tell_apart(
 ) -> None:
     cells = [Cell(None) if span is None else Cell(sum(span) / 2, *span) for span in spans]
     assert extremes(cells, better) == (best, worst)
-    marked = beside(cells, 0, better)
+    marked = with_ratios(cells, 0, better)
     known = sum(span is not None for span in spans)
     assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and known > 1)
     assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and known > 2)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.diff.test_compare import machine_trace, side_by_side
 from tests.messages import says
-from trace_tools.diff.report.summary import judged, summary_of
+from trace_tools.diff.report.summary import clear_differences, summary_of
 from trace_tools.trace.model import Claim, Machine, Meters, Peak, Step, Trace
 
 SLOW, FAST = [900_000, 1_000_000, 1_100_000], [450_000, 500_000, 550_000]
@@ -32,7 +32,7 @@ def test_what_overlaps_is_not_told_apart() -> None:
     said = told(machine_trace("slow", SLOW), machine_trace("near", [440_000, 500_000, 1_200_000]))
     assert "judged" not in said
     assert "0 of 3 timed steps were faster in every pass on one machine." in said["time_s"]
-    assert judged(side_by_side(machine_trace("a", SLOW), machine_trace("b", SLOW)).tables[0].lines) == []
+    assert clear_differences(side_by_side(machine_trace("a", SLOW), machine_trace("b", SLOW)).tables[0].lines) == []
 
 
 def test_machines_are_told_by_what_they_can_do_at_most() -> None:

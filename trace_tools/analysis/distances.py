@@ -103,14 +103,14 @@ def distances(trace: Trace, ceiling: Ceiling | None = None) -> list[Distance]:
                 own = step.id not in callers
                 most = max(floor.kinds, key=floor.kinds.__getitem__)
                 kind = most if floor.kinds[most] >= MOSTLY * sum(floor.kinds.values()) else MIXED
-                one = Distance(step.id, seconds, floor, kind, own, steady)
-                result += [one] if 0 < one.ratio < math.inf else []  # otherwise the trace lacks a figure
+                distance = Distance(step.id, seconds, floor, kind, own, steady)
+                result += [distance] if 0 < distance.ratio < math.inf else []  # otherwise the trace lacks a figure
     return result
 
 
 def verdict(steps: Sequence[Distance]) -> str:
     """Report how many steps were slower than their floors, and classify the others."""
-    cached, above = sum(one.cached for one in steps), sum(one.above_roof for one in steps)
+    cached, above = sum(step.cached for step in steps), sum(step.above_roof for step in steps)
     text = _("{n} of {steps} took longer than their lower bounds").format(
         n=f"{len(steps) - cached - above:,}", steps=formats.plural(len(steps), "step")
     )
@@ -125,26 +125,26 @@ def verdict(steps: Sequence[Distance]) -> str:
 
 def held(steps: Sequence[Distance]) -> float:
     """Return the share of steps that were not faster than the roof, or whose bytes a cache may have served."""
-    return 1 - sum(one.above_roof for one in steps) / len(steps) if steps else 1.0
+    return 1 - sum(step.above_roof for step in steps) / len(steps) if steps else 1.0
 
 
 def lost_by_kind(steps: Iterable[Distance]) -> list[KindLost]:
     """Return the time beyond the floors by kind, largest first, counting only steps that contain no other step."""
     kinds: dict[str, list[Distance]] = defaultdict(list)
-    for one in steps:
-        if one.own:
-            kinds[one.kind].append(one)
-    lost = [
+    for step in steps:
+        if step.own:
+            kinds[step.kind].append(step)
+    by_kind = [
         KindLost(
             kind,
-            len(of),
-            sum(one.seconds for one in of),
-            sum(one.floor.seconds or 0.0 for one in of),
-            statistics.median(one.ratio for one in of),
+            len(of_kind),
+            sum(step.seconds for step in of_kind),
+            sum(step.floor.seconds or 0.0 for step in of_kind),
+            statistics.median(step.ratio for step in of_kind),
         )
-        for kind, of in kinds.items()
+        for kind, of_kind in kinds.items()
     ]
-    return sorted(lost, key=lambda one: -one.lost)
+    return sorted(by_kind, key=lambda kind: -kind.lost)
 
 
 # --- estimates for a machine without a trace ------------------------------------------------------
@@ -172,14 +172,14 @@ def estimator_of(machines: Sequence[Sequence[Distance]]) -> Estimator | None:
     """Return an estimator fitted to the distances of machines; None if too few steps were estimated from other
     machines.
     """
-    steady = [[one for one in of_machine if one.steady and one.floor.heavy] for of_machine in machines]
+    steady = [[step for step in steps if step.steady and step.floor.heavy] for steps in machines]
     errors = []
     for number, left_out in enumerate(steady):
-        ratios = _ratios([of_machine for other, of_machine in enumerate(steady) if other != number])
-        for one in left_out:
-            estimate = _scaled(one.floor, ratios)
+        ratios = _ratios([steps for other, steps in enumerate(steady) if other != number])
+        for step in left_out:
+            estimate = _scaled(step.floor, ratios)
             if estimate and estimate < math.inf:
-                errors.append(max(estimate / one.seconds, one.seconds / estimate))
+                errors.append(max(estimate / step.seconds, step.seconds / estimate))
     if len(errors) < LEAST_TRIED:
         return None
     errors.sort()
@@ -191,14 +191,14 @@ def _ratios(machines: Sequence[Sequence[Distance]]) -> dict[str, float]:
     machines.
     """
     medians: dict[str, list[float]] = defaultdict(list)
-    for distances in machines:
+    for steps in machines:
         kinds: dict[str, list[float]] = defaultdict(list)
-        for one in distances:
-            kinds[one.kind].append(one.ratio)
+        for step in steps:
+            kinds[step.kind].append(step.ratio)
         for kind, ratios in kinds.items():
             if kind != MIXED and len(ratios) >= LEAST_STEPS:
                 medians[kind].append(statistics.median(ratios))
-    return {kind: statistics.geometric_mean(of) for kind, of in medians.items()}
+    return {kind: statistics.geometric_mean(ratios) for kind, ratios in medians.items()}
 
 
 def _scaled(floor: Floor, ratios: Mapping[str, float]) -> float | None:

@@ -138,23 +138,23 @@ def floor_of_counted(counted: Counts, ceiling: Ceiling) -> Floor:
     kinds: Counter[Kind] = Counter()
     beyond = 0.0
     for operator, dtype, flops, moved in counted.work:
-        kind, computing, roof = kind_of(operator, flops), 0.0, "memory"
+        kind, computing, peak = kind_of(operator, flops), 0.0, "memory"
         if dtype is not None and flops:
-            roof = _peak_name(operator, dtype, ceiling)
-            rate = ceiling.flops_per_second.get(roof)
+            peak = _peak_name(operator, dtype, ceiling)
+            rate = ceiling.flops_per_second.get(peak)
             if rate is None:
-                return Floor(None, why=f"no {roof} peak of {ceiling.name} is known", unknown_peak=True)
+                return Floor(None, why=f"no {peak} peak of {ceiling.name} is known", unknown_peak=True)
             computing = flops / rate
         moving = moved / ceiling.bytes_per_second
         seconds = max(computing, moving)
-        bound[roof if computing > moving else "memory"] += seconds  # type: ignore[assignment]
+        bound[peak if computing > moving else "memory"] += seconds  # type: ignore[assignment]
         kinds[kind] += seconds  # type: ignore[assignment]
         served = min(moved, cached.get(operator, 0))
         cached[operator] = cached.get(operator, 0) - served  # it may have run in several dtypes
         beyond += max(computing, (moved - served) / ceiling.bytes_per_second)
     total = sum(kinds.values())
     ran = 0 if counted.why is not None else sum(calls.values())
-    return Floor(total, max(bound, key=lambda roof: bound[roof]), dict(kinds), beyond, calls=ran)
+    return Floor(total, max(bound, key=bound.__getitem__), dict(kinds), beyond, calls=ran)
 
 
 def _none(why: str) -> Floor:

@@ -121,8 +121,8 @@ def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> list[
     Times below a tenth of a second are left out.
     """
     passes = [wall for name, wall in seconds if ProcessId.parse(name).kind == PASS]
-    others = [(activity(name), wall) for name, wall in seconds if ProcessId.parse(name).kind != PASS]
-    processes = [("1 pass" if len(passes) == 1 else f"{len(passes)} passes", sum(passes)), *others]
+    processes = [("1 pass" if len(passes) == 1 else f"{len(passes)} passes", sum(passes))]
+    processes += [(activity(name), wall) for name, wall in seconds if ProcessId.parse(name).kind != PASS]
     first = [(frame.function, step.cold_ns[0] / 1e9) for step, frame in Tree(trace).section_calls() if step.cold_ns]
     slowest = sorted(first, key=lambda item: -item[1])[:LONGEST]
     listed = [("time", processes), ("slowest sections, first run", slowest)]
@@ -130,7 +130,7 @@ def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> list[
     return [f"{title}: {', '.join(parts)}" for title, parts in lines if parts]
 
 
-def quiet(trace: Trace) -> str | None:
+def noise_text(trace: Trace) -> str | None:
     """Report how much the times of a typical step differ between passes, and what to do if the difference is large.
 
     A machine is not called quiet if a pass ran under a load: between passes under the same load times may differ by
@@ -177,14 +177,15 @@ def violations(trace: Trace) -> list[str]:
         (_longer_than_the_host, "took longer on the device than on the host, which waited for it"),
         (_less_than_is_alive, "ended with less allocated than their tensors hold"),
     )
-    for check, what in (
+    for check, problem in (
         *(of_devices if trace.machine.device != "cpu" else ()),
         (_above_the_roof, "had a rate that is too high"),
     ):
-        rows = [it for step in steps for it in check(step, trace.machine)]
-        if rows:
-            _, step, words = max(rows, key=lambda it: it[0])
-            lines.append(f"{formats.plural(len(rows), 'annotated step')} {what}: most at line {step.line}, {words}")
+        violating = [violation for step in steps for violation in check(step, trace.machine)]
+        if violating:
+            _, step, words = max(violating, key=lambda violation: violation[0])
+            count = formats.plural(len(violating), "annotated step")
+            lines.append(f"{count} {problem}: most at line {step.line}, {words}")
     return lines
 
 
@@ -254,8 +255,8 @@ def loads_text(run: Run) -> str | None:
         return None
     heaviest = max(loaded, key=lambda process: (process.other_cores or 0.0, _average(process)))
     more = len(loaded) - 1
-    others = f" and there was load in {more} more pass{'es' * (more > 1)}" if more else ""
-    return f"{load_text(heaviest)} in {heaviest.name}{others}"
+    passes = f" and there was load in {more} more pass{'es' * (more > 1)}" if more else ""
+    return f"{load_text(heaviest)} in {heaviest.name}{passes}"
 
 
 def is_run_loaded(run: Run) -> bool:

@@ -76,15 +76,15 @@ def timing_of(step: Step, machine: Machine) -> Timing | None:
     cold = tuple(step.cold_ns or ())
     if step.suspended:
         return None
-    whole = tuple(step.device_ns or step.host_ns or cold)
+    samples = tuple(step.device_ns or step.host_ns or cold)
     if step.measured and len(step.measured) == 1 and step.measured[0].seconds:
-        return Timing("call", call_ns(step.measured[0]), whole_ns=whole)
-    if not whole:
+        return Timing("call", call_ns(step.measured[0]), whole_ns=samples)
+    if not samples:
         return None
     if step.device_ns:
-        return Timing("device", whole, cold)
+        return Timing("device", samples, cold)
     launched = machine.device != "cpu" and not step.annotated
-    return Timing("launch" if launched else "host", whole, cold)
+    return Timing("launch" if launched else "host", samples, cold)
 
 
 def call_ns(measured: Measured) -> tuple[int, ...]:
@@ -214,11 +214,11 @@ def _rates(
     )
     tf32 = dtype == "float32" and in_tf32 and has_tf32(machine)
     amounts = (("FLOP/s", computed_flops(counted), "tf32" if tf32 else dtype), ("B/s", moved, "memory"))
-    for name, amount, roof in amounts:
+    for name, amount, peak_name in amounts:
         if not amount:
             continue
         rate = amount / seconds
-        peak = peak_of(machine, roof) if roof is not None else None
+        peak = peak_of(machine, peak_name) if peak_name is not None else None
         if peak is not None and peak.per_second:
             against, share = (
                 _("{name} peak, {source}").format(name=peak.name, source=peak.source),
@@ -229,8 +229,8 @@ def _rates(
         else:
             source = _("not in the table") if peak is None else peak.source
             why = _("no one dtype that its FLOPs are in")
-            if roof is not None:
-                why = _("no {roof} peak: {source}").format(roof=roof, source=source)
+            if peak_name is not None:
+                why = _("no {roof} peak: {source}").format(roof=peak_name, source=source)
             yield Rate(name, rate, roof=why, call=call, intensity=intensity)
 
 
@@ -270,16 +270,16 @@ def statement_times(
     for frame in frames:
         for step in tree.steps_of(frame.frame):
             executed.setdefault((frame.source, step.statement), []).append(step)
-        for left in tree.omitted_in(frame.frame):
-            omitted.setdefault((frame.source, left.statement), []).append(left)
+        for event in tree.omitted_in(frame.frame):
+            omitted.setdefault((frame.source, event.statement), []).append(event)
     statements = []
     for statement, steps in executed.items():
         if statement in left_out:
             continue
-        rest = omitted.get(statement, ())
+        unrecorded = omitted.get(statement, ())
         calls = [call for step in steps for call in tree.calls(step.id)] if depth < DEEPEST else []
-        ns = sum(map(typical_ns, steps)) + sum(left.host_ns for left in rest)
-        count = len(steps) + sum(left.omitted for left in rest)
+        ns = sum(map(typical_ns, steps)) + sum(event.host_ns for event in unrecorded)
+        count = len(steps) + sum(event.omitted for event in unrecorded)
         inside = statement_times(tree, calls, where, left_out, depth + 1) if calls else ()
         statements.append(StatementTime(*where(steps[0]), ns, count, inside))
     return tuple(statements)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import accumulate, islice, product
 
 from trace_tools.trace import shapes
-from trace_tools.trace.model import LARGEST_FLOAT, Claim, Element, Scalar, Step, Tensor, Value
+from trace_tools.trace.model import LARGEST_FLOAT, Claim, Element, Step, Tensor, Value
 from trace_tools.util import formats
 from trace_tools.util.languages import _
 
@@ -71,7 +71,7 @@ def _range_or_text(value: Value, limit: int) -> str:
     samples = value.samples or [] if value.varies else []
     numbers = [s for s in samples if isinstance(s, (int, float)) and not isinstance(s, bool)]
     if not numbers or len(numbers) < len(samples) or not all(abs(n) < LARGEST_FLOAT for n in numbers):
-        return _what(value, limit)
+        return _text(value, limit)
     ends = min(numbers), max(numbers)
     digits, decimal = formats.digits_apart(*ends), formats.is_decimal(ends)
     texts = (formats.quantity(n, value.unit, digits, decimal=decimal) for n in ends)
@@ -96,11 +96,23 @@ class _Inside:
     decimal: bool
 
 
-def _what(value: Value, limit: int, inside: _Inside | None = None) -> str:
-    if is_frame(value):
-        return _frame_summary(value, limit)
+def _text(value: Value, limit: int, inside: _Inside | None = None) -> str:
+    if is_frame(value):  # its shape, and the names and dtypes of as many columns as fit
+        rows, width = frame_shape(value)
+        shape = f"{width} columns" if rows is None else f"{rows:,} × {width:,}"
+        text = f"{formats.one_line(value.type, 30)} {shape}"
+        columns = [f"{_name(name)} {_dtype_of(column)}" for name, column in value.entries or []]
+        kept = [end for end in accumulate(len(column) + 2 for column in columns) if len(text) + end + 4 <= limit]
+        more = [] if len(kept) == width else ["…"]
+        return text + (" · " + ", ".join([*columns[: len(kept)], *more]) if kept else "")
     if value.tensor is not None:
-        return _labelled(value) or tensor_summary(value.tensor)
+        labels, elements = value.labels or [], value.tensor.elements
+        if elements is None or len(value.tensor.shape) != 1 or not 0 < len(labels) <= INLINE_ELEMENTS:
+            return tensor_summary(value.tensor)
+        # a short series with an index of its own, as a mapping: f64[2] = {people: 170429, area: 109.4}
+        texts = zip(labels, _aligned(elements, 1), strict=False)
+        pairs = ", ".join(f"{_name(label)}: {text}" for label, text in texts)
+        return f"{formats.dtype(value.tensor.dtype)}{formats.shape(value.tensor.shape)} = {{{pairs}}}"
     if value.type == "none":
         return "None"
     if value.type == "error":
@@ -142,20 +154,20 @@ def _container(value: Value, limit: int, inside: _Inside) -> str:
     if reasons and entries[0][1].type == "none":
         return formats.one_line(f"{value.type}: {reasons[0]}", limit)
     opening, closing = _BRACKETS.get(value.type, (f"{formats.one_line(value.type, 30)}(", ")"))
-    parts = [_what(item, limit // 2, inside) for item in value.items or []]
+    parts = [_text(item, limit // 2, inside) for item in value.items or []]
     for key, item in value.entries or []:
         is_dict = value.type == "dict"
-        name = f"{_what(key, limit // 2, _Inside(None, False))}: " if is_dict else f"{_name(key)}="
-        parts.append(name + _what(item, limit // 2, inside))
+        name = f"{_text(key, limit // 2, _Inside(None, False))}: " if is_dict else f"{_name(key)}="
+        parts.append(name + _text(item, limit // 2, inside))
     length = value.length if value.length is not None else len(parts)
     used = list(accumulate(len(part) + 2 for part in parts))  # characters up to each
-    whole = len(parts) == length and (not used or used[-1] <= limit)
-    if not whole:  # at least the first entry, if it is short
+    complete = len(parts) == length and (not used or used[-1] <= limit)
+    if not complete:  # at least the first entry, if it is short
         parts = [*(part for part, end in zip(parts, used, strict=True) if end <= max(limit - 28, 12)), "…"]
-    comma = "," if value.type == "tuple" and length == 1 and whole else ""
+    comma = "," if value.type == "tuple" and length == 1 and complete else ""
     text = opening + ", ".join(parts) + comma + closing
     counted = formats.plural(length, "field") if _has_fields(value) else f"{length:,} entries"
-    return text if whole or limit < LINE // 3 else f"{text} ({counted})"
+    return text if complete or limit < LINE // 3 else f"{text} ({counted})"
 
 
 def _has_fields(value: Value) -> bool:
@@ -165,7 +177,7 @@ def _has_fields(value: Value) -> bool:
 
 def _name(key: Value) -> str:
     """Return the name of a field or a column, without quotes."""
-    return formats.one_line(key.value, 40) if isinstance(key.value, str) else _what(key, 40)
+    return formats.one_line(key.value, 40) if isinstance(key.value, str) else _text(key, 40)
 
 
 # --- frames and series ---
@@ -191,28 +203,6 @@ def _dtype_of(column: Value) -> str:
         return formats.dtype(column.tensor.dtype)
     dtype = (column.note or "").partition(";")[0]
     return formats.one_line(dtype.removeprefix("dtype "), 24) if dtype.startswith("dtype ") else "?"
-
-
-def _frame_summary(value: Value, limit: int) -> str:
-    """Write a frame's shape, and the names and dtypes of as many columns as fit."""
-    rows, columns = frame_shape(value)
-    text = f"{formats.one_line(value.type, 30)} " + (
-        f"{columns} columns" if rows is None else f"{rows:,} × {columns:,}"
-    )
-    columns_text = [f"{_name(name)} {_dtype_of(column)}" for name, column in value.entries or []]
-    kept = [end for end in accumulate(len(one) + 2 for one in columns_text) if len(text) + end + 4 <= limit]
-    more = [] if len(kept) == columns else ["…"]
-    return text + (" · " + ", ".join([*columns_text[: len(kept)], *more]) if kept else "")
-
-
-def _labelled(value: Value) -> str | None:
-    """Write a short series with an index of its own as a mapping: f64[2] = {people: 170429, area: 109.4}."""
-    tensor, labels = value.tensor, value.labels or []
-    if tensor is None or tensor.elements is None or len(tensor.shape) != 1 or not 0 < len(labels) <= INLINE_ELEMENTS:
-        return None
-    texts = _aligned(tensor.elements, 1)
-    pairs = ", ".join(f"{_name(label)}: {text}" for label, text in zip(labels, texts, strict=False))
-    return f"{formats.dtype(tensor.dtype)}{formats.shape(tensor.shape)} = {{{pairs}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +238,14 @@ def frame_grid(value: Value) -> list[list[str]] | None:
         columns = [("", value)]
     else:
         return None
-    whole = value.length if is_frame(value) else 1
+    width = value.length if is_frame(value) else 1
     shown = columns[:FRAME_COLUMNS]
     cells = [_column_texts(column) for _, column in shown]
     high, rows = max(map(len, cells), default=0), _rows_of(shown[0][1]) if shown else 0
     if not high:
         return None
     labels = [_name(label) for label in value.labels or []] if value.labels is not None else map(str, range(high))
-    more = ["…"] if (whole or 0) > len(shown) else []
+    more = ["…"] if (width or 0) > len(shown) else []
     grid = [["", *(name for name, _ in shown), *more]] if is_frame(value) else []
     grid.append(["", *(_dtype_of(column) for _, column in shown), *more])
     grid += [
@@ -273,7 +263,7 @@ def _column_texts(column: Value) -> list[str]:
             return _times([str(e) for e in elements[:FRAME_ROWS]])
         return _aligned(elements[:FRAME_ROWS], 1)
     items = column.items or []
-    texts = (item.value if isinstance(item.value, str) else _what(item, 40) for item in items[:FRAME_ROWS])
+    texts = (item.value if isinstance(item.value, str) else _text(item, 40) for item in items[:FRAME_ROWS])
     empty = (item.type == "none" for item in items)
     return ["–" if none else formats.one_line(text, 40) for none, text in zip(empty, texts, strict=False)]
 
@@ -376,9 +366,9 @@ def _aligned(elements: Sequence[Element], columns: int) -> list[str]:
         return [by_column[index % columns][index // columns] for index in range(len(elements))]
     if texts is None:
         return [formats.tidy_exponents(f"{e:.3e}") if e and math.isfinite(e) else element(e) for e in numbers]
-    whole = all("." not in text for text in texts)  # "3." marks a float
+    integers = all("." not in text for text in texts)  # "3." marks a float
     return [
-        t.replace(",", "") + ("." if whole and math.isfinite(e) else "") for t, e in zip(texts, numbers, strict=True)
+        t.replace(",", "") + ("." if integers and math.isfinite(e) else "") for t, e in zip(texts, numbers, strict=True)
     ]
 
 
@@ -404,10 +394,16 @@ def facts(value: Value) -> list[tuple[str, str]]:
         details.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
     for name, samples in (("samples", value.samples), ("first runs", value.cold_samples)):
         if samples:
-            details.append((name, ", ".join(_sample(s) for s in samples[:40])))
+            texts = (
+                formats.number(sample, 6)
+                if isinstance(sample, (int, float)) and not isinstance(sample, bool)
+                else formats.one_line(repr(sample)[:200], 60)
+                for sample in samples[:40]
+            )
+            details.append((name, ", ".join(texts)))
     in_full = summary(value, 10**6) if (value.items or value.entries) and not is_frame(value) else ""
     if "…" in in_full or len(in_full) > LINE:  # the entries, because the line could not hold them
-        keyed = [(_name(key) if _has_fields(value) else _what(key, 40), item) for key, item in value.entries or []]
+        keyed = [(_name(key) if _has_fields(value) else _text(key, 40), item) for key, item in value.entries or []]
         numbered = [(f"[{index}]", item) for index, item in enumerate(value.items or [])]
         details += [(formats.one_line(name, 40), summary(item)) for name, item in (keyed + numbered)[:40]]
     return details
@@ -427,12 +423,6 @@ def _exactly(value: Value) -> str | None:
     if isinstance(number, int) and number.bit_length() > 1_000:
         return f"an integer of {number.bit_length():,} bits"
     return repr(number)
-
-
-def _sample(sample: Scalar) -> str:
-    if isinstance(sample, (int, float)) and not isinstance(sample, bool):
-        return formats.number(sample, 6)
-    return formats.one_line(repr(sample)[:200], 60)
 
 
 def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
@@ -478,8 +468,7 @@ def claim_summary(claim: Claim, limit: int = LINE) -> str:
             if op in _STRICT and texts[index] == texts[index + 1]:
                 ends = slice(index, index + 2)
                 texts[ends] = [_exactly(value) or texts[index] for _, value in claim.sides[ends]]
-        first, *others = texts
-        line = first + "".join(f" {op} {side}" for op, side in zip(operators, others, strict=True))
+        line = texts[0] + "".join(f" {op} {side}" for op, side in zip(operators, texts[1:], strict=True))
         marks = dict.fromkeys(mark for _, value in claim.sides for mark in _marks(value))
         return formats.one_line(" · ".join([line, *marks]), limit)
     named = [f"{formats.one_line(name, 40)} = {side}" for (name, _), side in zip(claim.sides, sides, strict=True)]

@@ -59,6 +59,7 @@ FALSE_ALARMS = 0.05  # share of comparisons without a difference that report one
 SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations
 # shares of FALSE_ALARMS; the share of an empty group goes to the others
 OF_ALARMS = {SUSPECTED: 0.8, LARGE: 0.15, OTHERS: 0.05}
+MOST_ROUNDS = 50  # that are proposed
 FEWEST_ROUNDS = 6  # one of 2⁵ swaps is the original: 3%; with fewer rounds no result is as rare as 5%
 SWAPS = 1000  # number of random swaps if there are more
 AT_ONCE = 50_000  # numbers per side that are processed at once
@@ -122,22 +123,18 @@ def _compared(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     ordered = np.sort(a, axis=-1), np.sort(b, axis=-1)
     candidates = []
     for quickest in sorted({min(rounds, max(FEWEST_QUICK, round(rounds * share))) for share in SHARES}):
-        (low_a, squared_a), (low_b, squared_b) = (_low(side, quickest) for side in ordered)
-        candidates.append((np.sqrt(squared_a + squared_b), low_a, low_b))
+        means, squared_errors = [], []
+        for side in ordered:
+            kept = side[..., :quickest]
+            winsorised = np.minimum(side, kept[..., -1:])  # larger values count as the largest kept one
+            squares = ((winsorised - winsorised.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+            means.append(kept.mean(axis=-1))
+            squared_errors.append(squares / (quickest * (quickest - 1)))
+        candidates.append((np.sqrt(squared_errors[0] + squared_errors[1]), *means))
     errors, lows_a, lows_b = (np.array(part) for part in zip(*candidates, strict=True))
     best = errors.argmin(axis=0)[np.newaxis]
     error, low_a, low_b = (np.take_along_axis(part, best, axis=0)[0] for part in (errors, lows_a, lows_b))
     return low_b - low_a, error, low_a, low_b
-
-
-def _low(ordered: Floats, quickest: int) -> tuple[Floats, Floats]:
-    """Return the mean of each row's smallest values and its squared error; larger values count as the largest kept
-    one.
-    """
-    kept = ordered[..., :quickest]
-    winsorised = np.minimum(ordered, kept[..., -1:])
-    squares = ((winsorised - winsorised.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
-    return kept.mean(axis=-1), squares / (quickest * (quickest - 1))
 
 
 def _steadied(error: Floats) -> Floats:
@@ -243,6 +240,7 @@ def judge_rounds(a: Side, b: Side, rounds: int, choices: Choices = DEFAULT) -> R
         for index, function in enumerate(functions, start=len(statements))
     ]
     in_half = float(np.median(test.detectable[: len(statements)]))
+    needed = math.ceil(rounds * (math.log(in_half) / math.log(1.2)) ** 2)  # the error falls with their square root
     noise = float(np.median(test.error)) * math.sqrt(rounds / 2)  # as if all rounds were used
     counted = replace(
         counted,
@@ -251,7 +249,7 @@ def judge_rounds(a: Side, b: Side, rounds: int, choices: Choices = DEFAULT) -> R
         statements=len(statements),
         noise=noise,
         detectable=in_half,
-        passes_for_20_percent=_rounds_needed(1.2, in_half, rounds),
+        passes_for_20_percent=max(FEWEST_ROUNDS, needed) if needed <= MOST_ROUNDS else None,
     )
     difference = explained(with_times(compared, times, judged, counted, None), choices)
     return RoundsJudgement(difference, tuple(named), float(np.median(test.detectable[large])), noise)
@@ -278,17 +276,17 @@ def _functions(difference: Difference, rounds: int) -> dict[str, StatementTimes]
     Functions in which `measure` or `count` ran are left out: their time depends on the number of calls made.
     """
     durations: dict[str, tuple[list[Sequence[float]], list[Sequence[float]]]] = {}
-    harness = {difference.function_of(row) for row in difference.rows if row.step.harness}
+    measuring = {difference.function_of(row) for row in difference.rows if row.step.harness}
     for row in difference.rows:
         sides = durations.setdefault(difference.function_of(row), ([], []))
-        for step, in_all in zip((row.a, row.b), sides, strict=True):
-            took = _durations(step, None, difference.a.trace.machine, rounds) if step is not None else None
-            if took is not None:
-                in_all.append(took)
+        for step, of_function in zip((row.a, row.b), sides, strict=True):
+            of_step = _durations(step, None, difference.a.trace.machine, rounds) if step is not None else None
+            if of_step is not None:
+                of_function.append(of_step)
     units = {
         name: StatementTimes((), _summed(a), _summed(b))
         for name, (a, b) in durations.items()
-        if a and b and name not in harness
+        if a and b and name not in measuring
     }
     longest_ns = {name: _longest_ns(unit) for name, unit in units.items()}
     least_ns = WORTH_NAMING * max(longest_ns.values(), default=0.0)
@@ -360,9 +358,3 @@ def _suspected(
 def _last(function: str) -> str:
     """Return the last part of a function's name: "forward" of "Block.forward"."""
     return function.rpartition(".")[2]
-
-
-def _rounds_needed(ratio: float, detectable: float, rounds: int, most: int = 50) -> int | None:
-    """Return how many rounds would detect a ratio, as the error falls with their square root; None above `most`."""
-    needed = math.ceil(rounds * (math.log(detectable) / math.log(ratio)) ** 2)
-    return max(FEWEST_ROUNDS, needed) if needed <= most else None

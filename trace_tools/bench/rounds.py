@@ -41,7 +41,7 @@ from trace_tools.tracing.supervisor import Tracer
 from trace_tools.util import formats
 
 WAITING = {"OMP_WAIT_POLICY": "passive"}
-LOOKING = 0.15  # largest share of the time spent on estimating the noise
+MOST_ESTIMATING = 0.15  # largest share of the time spent on estimating the noise
 DROPPED = 3  # rounds that may fail before there are enough, or in a row
 
 
@@ -92,116 +92,126 @@ class _Contender:
         status, _ = self.tracer.runner.run(name, self.folder)
         if self.tracer.runner.interrupts:
             raise KeyboardInterrupt
-        # else the lecture ended the process with status 0
-        whole = not (self.folder / f"{ProcessId.parse(name).file_stem}.tail").exists()
-        if status not in (0, 1) or (status == 0 and not whole):
+        # the lecture itself may end the process with status 0
+        complete = not (self.folder / f"{ProcessId.parse(name).file_stem}.tail").exists()
+        if status not in (0, 1) or (status == 0 and not complete):
             return f"{self.letter} {ending_by_code(status)}"
         if name == "pass 1":
             self.fails = status != 0
         return None if status == 0 or self.fails else f"{self.letter} ended otherwise than before"
 
-    def forget(self, name: str) -> None:
+    def discard(self, name: str) -> None:
         """Remove the journal of one process, so that it is in no trace."""
         for path in self.folder.glob(f"{ProcessId.parse(name).file_stem}.*"):
             path.unlink()
 
-    def asked(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """Return the options stored in the run's folder."""
         return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
 
+    def machine(self) -> Trace:
+        """Return the machine from the prepared folder, in the form that a tracer reuses."""
+        machine = machines.from_json((self.folder / "machine.json").read_text(encoding="utf-8"))
+        versions = [(name, of) for name, of in json.loads((self.folder / "versions.json").read_text("utf-8"))]
+        run = Run(lecture="", started="", seed=0, passes=0, limit=2, complete=False)
+        return Trace(title="", run=run, machine=machine, versions=versions, sources=[], steps=[])
+
     def merge(self, rounds: int, beside: Sequence[str], out: Path) -> Traced:
         """Merge the journals of the first rounds and of additional processes, without deleting them."""
-        done = {**self.asked(), "passes": rounds, "beside": list(beside)}
+        done = {**self.options(), "passes": rounds, "beside": list(beside)}
         (self.folder / "run.json").write_text(json.dumps(done), encoding="utf-8")
         return merge_folder(self.folder, out)
 
 
-def run_rounds(asked: BenchRequest, say: Callable[[str], None]) -> BenchResult:
+def run_rounds(request: BenchRequest, say: Callable[[str], None]) -> BenchResult:
     """Run both lectures in turn and judge them; report the noise after each round.
 
     Raises LectureError and UsageError before anything has run, and TooFewRoundsError if there is no basis for a
     judgement. Ctrl-C ends the rounds; complete rounds are judged if they are enough, without counts of FLOPs and bytes.
     """
     started = time.monotonic()
-    names = asked.names or (str(asked.a), str(asked.b))
+    names = request.names or (str(request.a), str(request.b))
     with ExitStack() as stack:
         stack.enter_context(_environment(WAITING))
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        kept = asked.keep or temporary
-        both = [
-            _Contender("A", _tracer(asked, asked.a, kept / "A")),
-            _Contender("B", _tracer(asked, asked.b, kept / "B")),
+        out = request.keep or temporary
+        options = replace(request.options, passes=1)
+        contenders = [
+            _Contender("A", Tracer(request.a, out / "A", options)),
+            _Contender("B", Tracer(request.b, out / "B", options)),
         ]
-        for side in both:
+        for side in contenders:
             side.folder = stack.enter_context(run_folder(temporary / "journals"))
 
         def judged(rounds: int, beside: Sequence[str], out: Path) -> RoundsJudgement:
-            traces = [side.merge(rounds, beside, out / side.letter).trace for side in both]
+            traces = [side.merge(rounds, beside, out / side.letter).trace for side in contenders]
             a, b = (Side(name, trace) for name, trace in zip(names, traces, strict=True))
-            return judge_rounds(a, b, rounds, asked.choices)
+            return judge_rounds(a, b, rounds, request.choices)
 
-        tried, rounds, in_a_row, ended, latest = 0, 0, 0, "", "pass 1"
+        tried, rounds, in_a_row, ended, process = 0, 0, 0, "", "pass 1"
         dropped: list[str] = []
         beside: list[str] = []
-        look_s, looked = 0.0, started
+        estimate_s, estimated_at = 0.0, started
         try:
             say("measuring the machine")
-            both[0].tracer.prepare(both[0].folder)
-            both[1].tracer.like = _machine_of(both[0].folder)
-            both[1].tracer.prepare(both[1].folder)
+            contenders[0].tracer.prepare(contenders[0].folder)
+            contenders[1].tracer.like = contenders[0].machine()
+            contenders[1].tracer.prepare(contenders[1].folder)
             with suppress(OSError):  # on a CPU
-                shutil.copy(both[0].folder / machines.FREE_FILE, both[1].folder)
-            wanted = both[0].asked()["beside"]  # processes besides the passes, such as the metering process
+                shutil.copy(contenders[0].folder / machines.FREE_FILE, contenders[1].folder)
+            other_processes = contenders[0].options()["beside"]  # than passes, such as the metering process
             while not ended:
                 tried += 1
-                latest, began = str(ProcessId(PASS, rounds + 1)), time.monotonic()
-                ended_as = [side.run(latest) for side in both[:: 1 if tried % 2 else -1]]
-                lost = sorted(why for why in ended_as if why is not None)
+                process, began = str(ProcessId(PASS, rounds + 1)), time.monotonic()
+                ended_as = [side.run(process) for side in contenders[:: 1 if tried % 2 else -1]]
+                failures = sorted(why for why in ended_as if why is not None)
                 now = time.monotonic()
                 round_s, spent_s = now - began, now - started
                 line = f"round {tried}: {spent_s:.0f} s"
-                rest_s = round_s * (1 + len(wanted)) + look_s  # one more round, and the work after the last one
-                out_of_time = spent_s + rest_s > asked.budget_s
-                if lost:
-                    for side in both:
-                        side.forget(latest)
-                    dropped.append(f"round {tried} is skipped: {' and '.join(lost)}")
+                # one more round, and the work after the last one
+                remaining_s = round_s * (1 + len(other_processes)) + estimate_s
+                out_of_time = spent_s + remaining_s > request.budget_s
+                if failures:
+                    for side in contenders:
+                        side.discard(process)
+                    dropped.append(f"round {tried} is skipped: {' and '.join(failures)}")
                     line = dropped[-1]
-                rounds += not lost
-                in_a_row = in_a_row + 1 if lost else 0
-                latest = ""  # no round is incomplete
+                rounds += not failures
+                in_a_row = in_a_row + 1 if failures else 0
+                process = ""  # no round is incomplete
                 if in_a_row > DROPPED:
-                    ended = f"the last {in_a_row} rounds were lost: {' and '.join(lost)}"
+                    ended = f"the last {in_a_row} rounds were lost: {' and '.join(failures)}"
                 elif rounds < FEWEST_ROUNDS:
                     ended = "too many rounds were lost" if out_of_time and len(dropped) > DROPPED else ""
-                    if tried == 1 and (whole_s := spent_s + (FEWEST_ROUNDS - 2) * round_s + rest_s) > asked.budget_s:
-                        line += f"; the {FEWEST_ROUNDS} rounds needed will take about {whole_s:.0f} s"
+                    total_s = spent_s + (FEWEST_ROUNDS - 2) * round_s + remaining_s
+                    if tried == 1 and total_s > request.budget_s:
+                        line += f"; the {FEWEST_ROUNDS} rounds needed will take about {total_s:.0f} s"
                 elif out_of_time:
-                    ended = f"the budget of {asked.budget_s:.0f} s was used up"
-                elif now - looked >= look_s / LOOKING:
+                    ended = f"the budget of {request.budget_s:.0f} s was used up"
+                elif now - estimated_at >= estimate_s / MOST_ESTIMATING:
                     so_far = judged(rounds, (), temporary)
-                    looked = time.monotonic()
-                    look_s, spent_s = looked - now, looked - started
+                    estimated_at = time.monotonic()
+                    estimate_s, spent_s = estimated_at - now, estimated_at - started
                     if so_far.would_find is None or so_far.noise is None:
                         ended = "all steps are too short to time"
                     else:
                         noise, ratio = formats.percent(so_far.noise), formats.ratio(so_far.would_find)
                         line = f"round {tried}: noise {noise}, would find {ratio}×, {spent_s:.0f} s"
-                        ended = f"enough to find {formats.ratio(asked.find)}×" * (so_far.would_find <= asked.find)
+                        ended = f"enough to find {formats.ratio(request.find)}×" * (so_far.would_find <= request.find)
                 say(line)
-            for latest in wanted if rounds >= FEWEST_ROUNDS else ():
-                say(latest)
-                for side in both:
-                    side.run(latest)
-                beside.append(latest)
+            for process in other_processes if rounds >= FEWEST_ROUNDS else ():
+                say(process)
+                for side in contenders:
+                    side.run(process)
+                beside.append(process)
         except KeyboardInterrupt:
             ended = "Ctrl-C"
-            for side in both if latest else ():
-                side.forget(latest)
+            for side in contenders if process else ():
+                side.discard(process)
         if rounds < FEWEST_ROUNDS:
             why = f"{ended} after {formats.plural(rounds, 'round')}; at least {FEWEST_ROUNDS} are needed to judge"
             raise TooFewRoundsError(why, 130 if ended == "Ctrl-C" else 3)
-        return BenchResult(judged(rounds, beside, kept), rounds, time.monotonic() - started, ended, tuple(dropped))
+        return BenchResult(judged(rounds, beside, out), rounds, time.monotonic() - started, ended, tuple(dropped))
 
 
 @contextmanager
@@ -214,19 +224,6 @@ def _environment(defaults: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in new:
             os.environ.pop(name, None)
-
-
-def _tracer(asked: BenchRequest, lecture: Path, out: Path) -> Tracer:
-    """Return the tracer that runs one lecture's processes."""
-    return Tracer(lecture, out, replace(asked.options, passes=1))
-
-
-def _machine_of(folder: Path) -> Trace:
-    """Return the machine from a prepared folder, in the form that a tracer reuses."""
-    machine = machines.from_json((folder / "machine.json").read_text(encoding="utf-8"))
-    versions = [(name, version) for name, version in json.loads((folder / "versions.json").read_text("utf-8"))]
-    run = Run(lecture="", started="", seed=0, passes=0, limit=2, complete=False)
-    return Trace(title="", run=run, machine=machine, versions=versions, sources=[], steps=[])
 
 
 # --- reports --------------------------------------------------------------------------------------

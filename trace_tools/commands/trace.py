@@ -13,8 +13,8 @@ import click
 
 from trace_tools.analysis.outcome import (
     activity,
+    noise_text,
     problems,
-    quiet,
     violations,
     what_was_kept,
     where_time_went,
@@ -108,7 +108,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     if (sharing := sharing_a_device(trace)) is not None:
         lines.append(f"--ranks {trace.run.ranks}: {sharing}")
     lines += [f"impossible figure: {violation}" for violation in violations(trace)]
-    if (spread := quiet(trace)) is not None:
+    if (spread := noise_text(trace)) is not None:
         lines.append(spread)
     elif trace.run.passes == 1 and not options.draft:
         lines.append("run-to-run variation unknown (one pass); use --passes 3")

@@ -46,7 +46,7 @@ from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines.peaks import peak_of
 from trace_tools.source.statements import parse_source
 from trace_tools.source.vocabularies import narrating_in
-from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, SourceFile, Step, Value
+from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, Step, Value
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
@@ -146,6 +146,16 @@ class Comparison:
     estimator: Estimator | None = None  # from lower bounds to estimates, with its error
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One execution on each machine, before it becomes a line of the tables."""
+
+    steps: Sequence[Step | None]
+    line: Line  # without cells
+    cells: Sequence[Mapping[str, Cell] | None]  # of each machine that ran it, by quantity
+    floors: tuple[Floor, ...]
+
+
 @collector_paused()
 def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[Ceiling] = ()) -> Comparison:
     """Compare two or more machines; ratios are to `base` (a label; default: the first).
@@ -156,39 +166,29 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
     """
     if len(sides) < (1 if ceilings else 2):
         raise UsageError(f"found {formats.plural(len(sides), 'trace')}; expected two or more to compare")
-    given = [side.label for side in sides]
+    names = [side.label for side in sides]
     labels = [
-        label if given.count(label) == 1 else f"{label}-{given[: index + 1].count(label)}"
-        for index, label in enumerate(given)
+        label if names.count(label) == 1 else f"{label}-{names[: index + 1].count(label)}"
+        for index, label in enumerate(names)
     ]
     if base is not None and base not in labels:
         raise UsageError(f"--base {base}: no machine has this name; expected {', '.join(labels)}")
-    at = labels.index(base) if base is not None else 0
+    base_index = labels.index(base) if base is not None else 0
     sides = [replace(side, label=label) for side, label in zip(sides, labels, strict=True)]
     trees = [side.tree for side in sides]
-    every, aligned = align_all(trees, at)
+    executions, aligned = align_all(trees, base_index)
     for side, matched in zip(sides, aligned, strict=True):
         if matched is not None and not any(row.a is not None and row.b is not None for row in matched.rows):
-            raise UsageError(f"{side.name}: shares no step with {labels[at]}; expected traces of one lecture")
+            raise UsageError(f"{side.name}: shares no step with {labels[base_index]}; expected traces of one lecture")
     callers = []  # of each machine the steps that called a section which does more than emit narrative
     for tree in trees:
         narrating, calls = narrating_in(tree), [step for step, _ in tree.section_calls()]
         callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
-    listed = _in_order(
-        [line for line in every if any(_is_listed(step, of) for step, of in zip(line, callers, strict=True))]
-    )
-    lines = list(_lines(trees, listed, callers))
-    measurements = [
-        [
-            None if step is None else measured(step, side.trace.machine, section=step.id in of)
-            for step, side, of in zip(line, sides, callers, strict=True)
-        ]
-        for line in listed
-    ]
-    order = sorted(range(len(sides)), key=lambda index: (not has_work(sides[index].trace), index != at))
-    floors = [_floors([line[index] for index in order if has_work(sides[index].trace)], ceilings) for line in listed]
-    tables = [_table(quantity, listed, lines, measurements, at, floors) for quantity in QUANTITIES]
-    annotated = [{n for n, line in enumerate(listed) if _is_annotated(line[index])} for index in range(len(sides))]
+    order = sorted(range(len(sides)), key=lambda index: (not has_work(sides[index].trace), index != base_index))
+    counted = [index for index in order if has_work(sides[index].trace)]
+    rows = list(_rows(sides, executions, callers, counted, ceilings))
+    tables = [_table(quantity, rows, base_index) for quantity in QUANTITIES]
+    annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
     # Traces of one machine are left out together, or its own times would predict it; emulated ones have no times.
     by_machine: dict[tuple[str, str], list[Distance]] = defaultdict(list)
@@ -196,14 +196,14 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         if not machine.emulated:
             by_machine[machine.device, machine.name] += distances(trace, best_known_ceiling(machine))
     return Comparison(
-        title=sides[at].title,
+        title=sides[base_index].title,
         sides=tuple(sides),
-        base=at,
+        base=base_index,
         aligned=tuple(aligned),
         tables=tuple(tables),
-        values=tuple(_values(trees, listed, lines, aligned, at)),
-        peaks=tuple(_peaks(sides, at)),
-        reached=tuple(_reached(tables[QUANTITIES.index(MFU)], at)),
+        values=tuple(_values(trees, rows, aligned, base_index)),
+        peaks=tuple(_peaks(sides, base_index)),
+        reached=tuple(_reached(tables[QUANTITIES.index(MFU)], base_index)),
         matched=len(everywhere),
         unmatched=tuple(len(steps - everywhere) for steps in annotated),
         notes=tuple(_notes(sides, floors=bool(ceilings))),
@@ -213,26 +213,8 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
     )
 
 
-def _floors(steps: Sequence[Step | None], ceilings: Sequence[Ceiling]) -> tuple[Floor, ...]:
-    """Return a line's lower bounds, for the first machine with counts."""
-    ran = [step for step in steps if step is not None]
-    if not ran:
-        return tuple(Floor(None, why="did not run" if steps else NO_WORK) for _ in ceilings)
-    return tuple(
-        next((floor for floor in floors if floor.seconds is not None), floors[0])
-        for floors in ([floor_of(step, ceiling) for step in ran] for ceiling in ceilings)
-    )
-
-
 def _is_annotated(step: Step | None) -> bool:
     return step is not None and step.annotated
-
-
-def _is_listed(step: Step | None, callers: Container[int]) -> bool:
-    """Return whether a step is listed, because it called a section, is annotated, or measured something."""
-    if step is None:
-        return False
-    return step.annotated or step.id in callers or any(_is_measured(value) for _, value in step.values or ())
 
 
 def _is_measured(value: Value) -> bool:
@@ -256,73 +238,81 @@ def _in_order(lines: Sequence[Sequence[Step | None]]) -> list[Sequence[Step | No
     return [lines[n] for n in merged]
 
 
-def _lines(
-    trees: Sequence[Tree], listed: Sequence[Sequence[Step | None]], callers: Sequence[Container[int]]
-) -> Iterator[Line]:
-    """Locate each line in the source of the first machine that has it."""
-    codes = [[_first_lines(source) for source in tree.trace.sources] for tree in trees]
-    numbers = [_call_numbers(tree) for tree in trees]
-    for line in listed:
-        index, step = next((index, step) for index, step in enumerate(line) if step is not None)
+def _rows(
+    sides: Sequence[Side],
+    executions: Sequence[Sequence[Step | None]],
+    callers: Sequence[Container[int]],
+    counted: Sequence[int],
+    ceilings: Sequence[Ceiling],
+) -> Iterator[_Row]:
+    """Yield executions that called a section, are annotated, or measured something.
+
+    A line has its position in the source of the first machine that has it. `counted` are the machines whose traces have
+    counts, in the order in which lower bounds use them.
+    """
+    trees = [side.tree for side in sides]
+
+    def is_listed(step: Step | None, callers: Container[int]) -> bool:
+        if step is None:
+            return False
+        return step.annotated or step.id in callers or any(_is_measured(value) for _, value in step.values or ())
+
+    codes: list[list[Mapping[int, str]]] = [[] for _ in trees]  # of each source, the statements' first lines by number
+    for tree, of_tree in zip(trees, codes, strict=True):
+        for source in tree.trace.sources:
+            try:
+                of_tree.append(parse_source(source.text, source.path).first_lines())
+            except LectureError:  # the syntax of another Python version
+                of_tree.append({})
+    # the numbers that distinguish each call on its path from the module: n-th executions and calls, from 2 on
+    numbers: list[dict[int, tuple[int, ...]]] = [{} for _ in trees]
+    for tree, of_frame in zip(trees, numbers, strict=True):
+        calls: Counter[tuple[int, str, int]] = Counter()
+        for frame in tree.frames.values():
+            caller = tree.by_id.get(frame.of) if frame.of is not None else None
+            if caller is None:
+                of_frame[frame.frame] = ()
+                continue
+            key = (caller.frame, frame.function, caller.execution)
+            calls[key] += 1
+            of_frame[frame.frame] = (*of_frame[caller.frame], *(n for n in (caller.execution, calls[key]) if n > 1))
+    for steps in _in_order([steps for steps in executions if any(map(is_listed, steps, callers))]):
+        index, step = next((index, step) for index, step in enumerate(steps) if step is not None)
         frame = trees[index].frames[step.frame]
-        calls = ".".join(map(str, numbers[index][step.frame]))
-        which = [f"call {calls}"] * bool(calls) + [f"execution {step.execution}"] * (step.execution > 1)
+        call = ".".join(map(str, numbers[index][step.frame]))
+        which = [f"call {call}"] * bool(call) + [f"execution {step.execution}"] * (step.execution > 1)
         code = codes[index][frame.source].get(step.statement, "")
         where: Literal["section", "step"] = "section" if step.id in callers[index] else "step"
-        yield Line(where, frame.function, code, step.line, ", ".join(which), ())
+        cells = [
+            None if step is None else measured(step, side.trace.machine, section=step.id in of)
+            for step, side, of in zip(steps, sides, callers, strict=True)
+        ]
+        metered = [ran for machine in counted if (ran := steps[machine]) is not None]
+        absent = Floor(None, why="did not run" if counted else NO_WORK)
+        floors = [[floor_of(step, ceiling) for step in metered] or [absent] for ceiling in ceilings]
+        first = [next((floor for floor in each if floor.seconds is not None), each[0]) for each in floors]
+        yield _Row(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells, tuple(first))
 
 
-def _first_lines(source: SourceFile) -> Mapping[int, str]:
-    """Return each statement's first line without its comment, by number."""
-    try:
-        return parse_source(source.text, source.path).first_lines()
-    except LectureError:  # the syntax of another Python version
-        return {}
-
-
-def _call_numbers(tree: Tree) -> Mapping[int, Sequence[int]]:
-    """Return the numbers that distinguish each call on its path from the module: n-th executions and calls, from 2
-    on.
-    """
-    numbers: dict[int, tuple[int, ...]] = {}
-    calls: Counter[tuple[int, str, int]] = Counter()
-    for frame in tree.frames.values():
-        caller = tree.by_id.get(frame.of) if frame.of is not None else None
-        if caller is None:
-            numbers[frame.frame] = ()
-            continue
-        of = (caller.frame, frame.function, caller.execution)
-        calls[of] += 1
-        numbers[frame.frame] = (*numbers[caller.frame], *(n for n in (caller.execution, calls[of]) if n > 1))
-    return numbers
-
-
-def _table(
-    quantity: Quantity,
-    listed: Sequence[Sequence[Step | None]],
-    lines: Sequence[Line],
-    measurements: Sequence[Sequence[Mapping[str, Cell] | None]],
-    base: int,
-    floors: Sequence[tuple[Floor, ...]],
-) -> Table:
+def _table(quantity: Quantity, rows: Sequence[_Row], base: int) -> Table:
     """Return one quantity's lines; for sections, only time and memory. Times have lower bounds."""
     kept: list[Line] = []
     folded: list[Line] = []
-    for steps, line, measurement, least in zip(listed, lines, measurements, floors, strict=True):
-        section = line.where == "section" and quantity in (TIME, MEMORY)
-        row_cells = [m[quantity.key] if m is not None else Cell(None, why="did not run") for m in measurement]
-        numbers = [cell.value for cell in row_cells if cell.value is not None]
-        if not numbers or not (section or any(map(_is_annotated, steps))):
+    for row in rows:
+        section = row.line.where == "section" and quantity in (TIME, MEMORY)
+        cells = [by_key[quantity.key] if by_key is not None else Cell(None, why="did not run") for by_key in row.cells]
+        numbers = [cell.value for cell in cells if cell.value is not None]
+        if not numbers or not (section or any(map(_is_annotated, row.steps))):
             continue
         small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
         where: Literal["section", "step"] = "section" if section else "step"
-        cells, under = beside(row_cells, base, quantity.better), least if quantity == TIME else ()
-        row = replace(line, where=where, cells=cells, floors=under)
-        (kept if section or max(numbers) >= small else folded).append(row)
+        floors = row.floors if quantity == TIME else ()
+        line = replace(row.line, where=where, cells=with_ratios(cells, base, quantity.better), floors=floors)
+        (kept if section or max(numbers) >= small else folded).append(line)
     return Table(quantity, tuple(kept), tuple(folded))
 
 
-def beside(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
+def with_ratios(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
     """Return a row's cells with ratios to the base; the best is marked if each of its passes beat every pass of the
     others.
 
@@ -361,38 +351,33 @@ def extremes(cells: Sequence[Cell], better: str | None) -> tuple[tuple[int, ...]
 
 
 def _values(
-    trees: Sequence[Tree],
-    listed: Sequence[Sequence[Step | None]],
-    lines: Sequence[Line],
-    aligned: Sequence[Aligned | None],
-    base: int,
+    trees: Sequence[Tree], rows: Sequence[_Row], aligned: Sequence[Aligned | None], base: int
 ) -> Iterator[Line]:
     """Yield the measurements that the lecture inspected, that is, values in seconds or per second, or varying.
 
     A variable with another name on another machine is matched.
     """
-    for steps, line in zip(listed, lines, strict=True):
-        of_base = steps[base]
+    for row in rows:
+        of_base = row.steps[base]
         frame = trees[base].frames[of_base.frame] if of_base is not None else None
-        read: dict[str, list[Value | None]] = {}
-        for index, step in enumerate(steps):
-            own = {
+        values_by_name: dict[str, list[Value | None]] = {}
+        for index, step in enumerate(row.steps):
+            own_values = {
                 name: value for name, value in (step.values or () if step is not None else ()) if _is_measured(value)
             }
             matched = aligned[index]
             renamed = matched.matching.renamed(frame.source, frame.function) if matched is not None and frame else {}
-            for name_in_base, values in read.items():
-                values[index] = own.pop(translated(name_in_base, renamed), None)
-            for name, value in own.items():
-                read[name] = [value if other == index else None for other in range(len(steps))]
-        for name, values in read.items():
+            for name_in_base, values in values_by_name.items():
+                values[index] = own_values.pop(translated(name_in_base, renamed), None)
+            for name, value in own_values.items():
+                values_by_name[name] = [value if other == index else None for other in range(len(row.steps))]
+        for name, values in values_by_name.items():
             value = next(value for value in values if value is not None)
             if len({v.value for v in values if v is not None}) == 1 and not value.varies:
                 continue  # a constant with such a unit is not a measurement
             better = MEASURED_UNITS.get(value.unit or "")
-            yield replace(
-                line, where="value", code=name, cells=beside([*map(_value_cell, values)], base, better), unit=value.unit
-            )
+            cells = with_ratios([*map(_value_cell, values)], base, better)
+            yield replace(row.line, where="value", code=name, cells=cells, unit=value.unit)
 
 
 def _value_cell(value: Value | None) -> Cell:
@@ -424,7 +409,7 @@ def _peaks(sides: Sequence[Side], base: int) -> Iterator[Line]:
             cells.append(Cell(rate, rate, rate, None if rate else peak.source if peak else "not in the table"))
         unit = BANDWIDTH.unit if name == "memory" else "OP/s" if name.startswith("int") else RATE.unit
         is_measured = any(peak is not None and peak.measured for peak in peaks)  # then its spread is unknown
-        yield Line("peak", "", name, None, "", beside(cells, base, None if is_measured else "higher"), unit)
+        yield Line("peak", "", name, None, "", with_ratios(cells, base, None if is_measured else "higher"), unit)
 
 
 def _reached(utilisation: Table, base: int) -> Iterator[Line]:
@@ -436,7 +421,7 @@ def _reached(utilisation: Table, base: int) -> Iterator[Line]:
             max((cell for cell in column if cell.dtype == dtype), key=lambda cell: cell.value or 0.0, default=none)
             for column in columns
         ]
-        yield Line("peak", "", dtype, None, "", beside(cells, base, None))
+        yield Line("peak", "", dtype, None, "", with_ratios(cells, base, None))
 
 
 def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:
@@ -448,15 +433,15 @@ def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:
             yield f"{side.label} ran one pass: run-to-run variation unknown; use --passes 3."
         missing = [peak.name for peak in peaks if not peak.per_second]
         if missing or not peaks:
-            what = ", ".join(missing) or "any dtype"
-            yield f"{side.label}: no peak is known for {what}, so its MFU is not shown."
-    for what, values in (
+            names = ", ".join(missing) or "any dtype"
+            yield f"{side.label}: no peak is known for {names}, so its MFU is not shown."
+    for subject, values in (
         ("lecture's source", {tuple(s.text for s in side.trace.sources) for side in sides}),
         ("torch", {dict(side.trace.versions).get("torch") for side in sides}),
         ("seed", {side.trace.run.seed for side in sides}),
     ):
         if len(values) > 1:
-            yield f"The {what} differs between these machines."
+            yield f"The {subject} differs between these machines."
     for side in sides if floors else ():
         if why := why_no_floors(side.trace):
             yield f"{side.label} has no counted work for lower bounds: {why}."
@@ -468,7 +453,7 @@ def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:
 def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[str, Cell]:
     """Return the measurements of one step by quantity; of a step that called `measure`, for one call of its function.
 
-    A section's time is its total.
+    A section's time is its total, including all its measurements.
     """
     timing = timing_of(step, machine)
     several = len(step.measured or ()) > 1
@@ -487,11 +472,21 @@ def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[
             or counted.why
             or "the step did no such work"
         )
+    if several:
+        time = Cell(None, why=SEVERAL)
+    elif step.harness and not step.measured and not section:
+        time = Cell(None, why=HARNESS)
+    elif timing is None:
+        time = Cell(None, why="it was suspended" if step.suspended else "no pass timed it")
+    elif timing.clock == "launch":
+        time = Cell(None, why="only its launch was timed; annotate the statement to time it")
+    else:
+        time = _cell([ns / 1e9 for ns in timing.samples_ns])
     flops = rates.get("FLOP/s") if counted is not None and moved_bytes(counted) else None
     bandwidth = rates.get("B/s")
     peak = step.meters.peak_bytes if step.meters is not None else None
     return {
-        TIME.key: _time(timing, step, section=section),
+        TIME.key: time,
         RATE.key: _rate(flops, timing, why),
         MFU.key: _rate(flops, timing, why, share=True),
         BANDWIDTH.key: _rate(bandwidth, timing, why),
@@ -500,19 +495,6 @@ def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[
         if peak is None
         else _cell([float(peak)]),
     }
-
-
-def _time(timing: Timing | None, step: Step, *, section: bool) -> Cell:
-    """Return the time of a step, or of a section including all its measurements."""
-    if step.measured and len(step.measured) > 1:
-        return Cell(None, why=SEVERAL)
-    if step.harness and not step.measured and not section:
-        return Cell(None, why=HARNESS)
-    if timing is None:
-        return Cell(None, why="it was suspended" if step.suspended else "no pass timed it")
-    if timing.clock == "launch":
-        return Cell(None, why="only its launch was timed; annotate the statement to time it")
-    return _cell([ns / 1e9 for ns in timing.samples_ns])
 
 
 def _rate(rate: Rate | None, timing: Timing | None, why: str, *, share: bool = False) -> Cell:
@@ -525,8 +507,8 @@ def _rate(rate: Rate | None, timing: Timing | None, why: str, *, share: bool = F
     if value is None:
         return Cell(None, why=rate.roof)
     assert timing is not None  # a rate requires a time
-    middle = statistics.median(timing.samples_ns)
+    median_ns = statistics.median(timing.samples_ns)
     slowest, fastest = max(timing.samples_ns), min(timing.samples_ns)
-    high = value * middle / fastest if fastest else None
-    low = value * middle / slowest
+    high = value * median_ns / fastest if fastest else None
+    low = value * median_ns / slowest
     return Cell(value, low, high, intensity=rate.intensity, dtype=rate.peak, above=rate.above)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
 
 from trace_tools.analysis.rates import Clock
@@ -110,6 +110,11 @@ class Side:
     def tree(self) -> Tree:
         """The call tree of the trace."""
         return Tree(self.trace)
+
+    @cached_property
+    def lines(self) -> tuple[list[str], ...]:
+        """The lines of each source."""
+        return tuple(source.text.split("\n") for source in self.trace.sources)
 
     @property
     def title(self) -> str:
@@ -327,11 +332,5 @@ class Difference:
         pair, on_b = self.frames[row.frame], row.b is not None
         frame, side = (pair.b, self.b) if on_b else (pair.a, self.a)
         assert frame is not None
-        lines = _lines(side.trace.sources[frame.source].text)
-        line = row.step.line
+        lines, line = side.lines[frame.source], row.step.line
         return lines[line - 1].strip() if line <= len(lines) else ""
-
-
-@lru_cache(maxsize=16)
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(text.split("\n"))

@@ -73,11 +73,11 @@ def subject_text(subject: Subject, limit: int = NAME) -> str:
     if subject.kind == "launch":
         return _("launch time")
     text = f"{subject.function}({subject.expression})" if subject.kind == "argument" else subject.expression
-    whole = formats.one_line(text, len(text) * 6 + 6)
-    if len(whole) <= limit:
-        return whole
+    line = formats.one_line(text, len(text) * 6 + 6)
+    if len(line) <= limit:
+        return line
     suffix = f" #{subject.index + 1}"
-    return formats.shorten(whole, limit - len(suffix)) + suffix
+    return formats.shorten(line, limit - len(suffix)) + suffix
 
 
 def sides_text(finding: Finding, limit: int = SIDE) -> tuple[str | None, str | None]:
@@ -85,31 +85,29 @@ def sides_text(finding: Finding, limit: int = SIDE) -> tuple[str | None, str | N
     a, b, subject = finding.a, finding.b, finding.subject
     if isinstance(a, Value) and isinstance(b, Value):
         return values_apart(a, b, limit)
+    unit = COUNTED[subject.expression][1] if subject.expression in COUNTED else None
     if subject.kind in ("counter", "measured") and isinstance(a, int) and isinstance(b, int):
-        return numbers_apart(a, b, _unit(subject))
-    left, right = (None if side is None else _side(side, subject, limit) for side in (a, b))
-    if left is not None and right is not None:
-        return texts_apart(left, right, limit)
-    return left and formats.one_line(left, limit), right and formats.one_line(right, limit)
+        return numbers_apart(a, b, unit)
 
+    def text(side: Observation) -> str | None:
+        if side is None:
+            return None
+        if isinstance(side, Value):
+            return summary(side, limit)
+        if isinstance(side, Claim):
+            return f"{_('held') if side.held else _('failed')}: {claim_summary(side, limit - 10)}"
+        if isinstance(side, Raised):
+            return f"{side.type}: {side.message}"
+        if not _is_number(side):
+            return str(side)
+        if subject.kind == "step":
+            return formats.duration(side)
+        return formats.quantity(side, unit) if unit else formats.number(side)
 
-def _unit(subject: Subject) -> str | None:
-    return COUNTED[subject.expression][1] if subject.expression in COUNTED else None
-
-
-def _side(side: Observation, subject: Subject, limit: int) -> str:
-    if isinstance(side, Value):
-        return summary(side, limit)
-    if isinstance(side, Claim):
-        return f"{_('held') if side.held else _('failed')}: {claim_summary(side, limit - 10)}"
-    if isinstance(side, Raised):
-        return f"{side.type}: {side.message}"
-    if not _is_number(side):
-        return str(side)
-    if subject.kind == "step":
-        return formats.duration(side)
-    unit = _unit(subject)
-    return formats.quantity(side, unit) if unit else formats.number(side)
+    text_a, text_b = text(a), text(b)
+    if text_a is not None and text_b is not None:
+        return texts_apart(text_a, text_b, limit)
+    return text_a and formats.one_line(text_a, limit), text_b and formats.one_line(text_b, limit)
 
 
 def setting_sides(setting: SettingChange) -> tuple[str | None, str | None]:
@@ -122,14 +120,14 @@ def setting_sides(setting: SettingChange) -> tuple[str | None, str | None]:
         texts = texts_apart(a, b, 120)
     else:
         written = (formats.quantity(n, unit) if unit and _is_number(n) else n for n in (a, b))
-        left, right = (None if side is None else formats.one_line(str(side), 120) for side in written)
-        texts = left, right
+        text_a, text_b = (None if side is None else formats.one_line(str(side), 120) for side in written)
+        texts = text_a, text_b
     measured = _("{figure}, measured")
-    left, right = (
-        t and measured.format(figure=t) if is_measured else t
-        for t, is_measured in zip(texts, setting.measured, strict=True)
+    text_a, text_b = (
+        text and measured.format(figure=text) if is_measured else text
+        for text, is_measured in zip(texts, setting.measured, strict=True)
     )
-    return left, right
+    return text_a, text_b
 
 
 def _is_number(it: object) -> TypeGuard[int | float]:
@@ -171,6 +169,6 @@ def values_apart(a: Value, b: Value, limit: int = 80) -> tuple[str, str]:
         elif isinstance(x, str) and isinstance(y, str):
             return texts_apart(repr(formats.visible(x)), repr(formats.visible(y)), limit)
         elif a.text is not None and b.text is not None and a.tensor is None:
-            left, right = summary(a, limit), summary(b, limit)
-            return (left, right) if left != right else texts_apart(a.text, b.text, limit)
+            text_a, text_b = summary(a, limit), summary(b, limit)
+            return (text_a, text_b) if text_a != text_b else texts_apart(a.text, b.text, limit)
     return summary(a, limit), summary(b, limit)

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from trace_tools.analysis.rates import timing_of
-from trace_tools.diff.align.code import Place, codes_of, match_code
+from trace_tools.diff.align.code import Statement, codes_of, match_code
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Trace
@@ -64,7 +64,7 @@ def make_tables(index: sqlite3.Connection) -> None:
     index.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def times_of(trace: Trace) -> dict[Place, KeptTimes]:
+def times_of(trace: Trace) -> dict[Statement, KeptTimes]:
     """Return the time of each timed statement, by source and number.
 
     Launch times do not count, nor do steps in which `measure` ran several times. The call of a section has the
@@ -72,8 +72,8 @@ def times_of(trace: Trace) -> dict[Place, KeptTimes]:
     """
     tree = Tree(trace)
     callers = {step.id for step, _ in tree.section_calls()}
-    samples: dict[Place, list[tuple[int, ...]]] = defaultdict(list)
-    annotated: set[Place] = set()
+    samples: dict[Statement, list[tuple[int, ...]]] = defaultdict(list)
+    annotated: set[Statement] = set()
     for step in tree.by_id.values():
         timing = timing_of(step, trace.machine)
         if timing is None or timing.clock == "launch":
@@ -147,7 +147,7 @@ def forget(index: sqlite3.Connection, paths: Iterable[str], load: Callable[[str]
         _follow(index, lecture, load, {})
 
 
-def _known(index: sqlite3.Connection, code: int) -> dict[Place, int]:
+def _known(index: sqlite3.Connection, code: int) -> dict[Statement, int]:
     """Return the row number of each statement of a version."""
     rows = index.execute("SELECT source, statement, id FROM statements WHERE code = ?", (code,))
     return {(source, statement): row for source, statement, row in rows}
@@ -212,9 +212,9 @@ def _number(index: sqlite3.Connection, order: Sequence[int]) -> None:
     index.executemany("UPDATE statements SET lineage = ? WHERE id = ?", [(age, row) for row, age in ages.items()])
 
 
-def _statements(trace: Trace) -> dict[Place, tuple[str, int, str]]:
+def _statements(trace: Trace) -> dict[Statement, tuple[str, int, str]]:
     """Return each statement's function, line and first line of code."""
-    rows: dict[Place, tuple[str, int, str]] = {}
+    rows: dict[Statement, tuple[str, int, str]] = {}
     tree = Tree(trace)
     ran = {(tree.frames[step.frame].source, step.statement): step for step in tree.by_id.values()}
     for number, source in enumerate(trace.sources):

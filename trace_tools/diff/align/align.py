@@ -53,23 +53,23 @@ def align_all(trees: Sequence[Tree], base: int) -> tuple[list[list[Step | None]]
     with_base: list[Aligned | None] = [None] * len(trees)
     for n in sorted(range(len(trees)), key=lambda n: n != base):
         tree = trees[n]
-        placed: dict[int, int] = {}
-        for known in line_of:  # the base first
-            if known != base and len(placed) == len(tree.by_id):
+        own_lines: dict[int, int] = {}  # of this trace's steps
+        for earlier in line_of:  # the base first
+            if earlier != base and len(own_lines) == len(tree.by_id):
                 break
-            aligned = align(trees[known], tree)
-            if known == base:
+            aligned = align(trees[earlier], tree)
+            if earlier == base:
                 with_base[n] = aligned
             for row in aligned.rows:
-                if row.a is not None and row.b is not None and row.b.id not in placed:
-                    number = line_of[known][row.a.id]
+                if row.a is not None and row.b is not None and row.b.id not in own_lines:
+                    number = line_of[earlier][row.a.id]
                     if lines[number][n] is None:
-                        lines[number][n], placed[row.b.id] = row.b, number
+                        lines[number][n], own_lines[row.b.id] = row.b, number
         for step in tree.by_id.values():
-            if step.id not in placed:
-                placed[step.id] = len(lines)
+            if step.id not in own_lines:
+                own_lines[step.id] = len(lines)
                 lines.append([step if m == n else None for m in range(len(trees))])
-        line_of[n] = placed
+        line_of[n] = own_lines
     return lines, with_base
 
 
@@ -86,7 +86,13 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
         """Match frames by function, the n-th with the n-th, and their contents."""
         waiting = [(in_a, in_b)]
         while waiting:
-            for frame, other in _paired(*waiting.pop(), matching):
+            calls_of_a, calls_of_b = waiting.pop()
+            counter_a, counter_b = CallCounter(), CallCounter()
+            by_key = {counter_b.key(TOP, (frame.source, frame.function)): frame for frame in calls_of_b}
+            for frame in calls_of_a:
+                other = by_key.get(counter_a.key(TOP, matching.function_in_b(frame.source, frame.function)))
+                if other is None:
+                    continue
                 frames[frame.frame] = other.frame
                 for step in a.steps_of(frame.frame):
                     source, statement = matching.statement_in_b(frame.source, step.statement) or (None, 0)
@@ -117,29 +123,20 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
     return frames, steps
 
 
-def _paired(a: Iterable[Frame], b: Iterable[Frame], matching: Matching) -> Iterator[tuple[Frame, Frame]]:
-    """Yield the pairs among the calls that a step of A and its counterpart in B made."""
-    calls_a, calls_b = CallCounter(), CallCounter()
-    in_b = {calls_b.key(TOP, (frame.source, frame.function)): frame for frame in b}
-    for frame in a:
-        other = in_b.get(calls_a.key(TOP, matching.function_in_b(frame.source, frame.function)))
-        if other is not None:
-            yield frame, other
-
-
-def _strays(tree: Tree, known: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
+def _strays(tree: Tree, statements: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
     """Return the unmatched frames that a statement without a counterpart called, directly or indirectly.
 
+    `statements` have a counterpart, `matched` are the frames that have one.
     Calls in extra executions are excluded, because a loop with more iterations calls no other function.
     """
-    known, matched = set(known), set(matched)
+    statements, matched = set(statements), set(matched)
     strays: dict[int, Frame] = {}
     for frame in tree.frames.values():
         if frame.of is None or frame.frame in matched:
             continue
         step = tree.by_id[frame.of]
         caller = tree.frames[step.frame]
-        if step.frame in strays or (step.frame in matched and (caller.source, step.statement) not in known):
+        if step.frame in strays or (step.frame in matched and (caller.source, step.statement) not in statements):
             strays[frame.frame] = frame
     return list(strays.values())
 
@@ -173,20 +170,22 @@ def _merged(
     def executed(pair: FramePair, number: int) -> Iterator[StepPair]:
         unrecorded = pair.parent is not None and rows[pair.parent].beyond_limit
 
-        def is_beyond(tree: Tree, frame: Frame | None, place: tuple[int, int] | None, step: Step) -> bool:
+        def is_beyond(tree: Tree, frame: Frame | None, counterpart: tuple[int, int] | None, step: Step) -> bool:
             """Return whether the other side executed this step too but only counted it."""
-            counted = tree.executions(frame.frame, place[1]) if frame is not None and place is not None else 0
+            counted = (
+                tree.executions(frame.frame, counterpart[1]) if frame is not None and counterpart is not None else 0
+            )
             return unrecorded or counted >= step.execution
 
         def only_in_a(step: Step) -> StepPair:
-            place = matching.statement_in_b(pair.a.source, step.statement) if pair.a is not None else None
-            limit = is_beyond(b, pair.b, place, step)
-            return StepPair(len(rows), number, step, None, edited=place is None, beyond_limit=limit)
+            counterpart = matching.statement_in_b(pair.a.source, step.statement) if pair.a is not None else None
+            limit = is_beyond(b, pair.b, counterpart, step)
+            return StepPair(len(rows), number, step, None, edited=counterpart is None, beyond_limit=limit)
 
         def only_in_b(step: Step) -> StepPair:
-            place = matching.statement_in_a(pair.b.source, step.statement) if pair.b is not None else None
-            limit = is_beyond(a, pair.a, place, step)
-            return StepPair(len(rows), number, None, step, edited=place is None, beyond_limit=limit)
+            counterpart = matching.statement_in_a(pair.b.source, step.statement) if pair.b is not None else None
+            limit = is_beyond(a, pair.a, counterpart, step)
+            return StepPair(len(rows), number, None, step, edited=counterpart is None, beyond_limit=limit)
 
         steps_a = a.steps_of(pair.a.frame) if pair.a is not None else ()
         passed = 0  # of A's steps

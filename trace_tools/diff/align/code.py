@@ -35,7 +35,6 @@ from typing import Literal
 
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import CLAUSES, parse_source
-from trace_tools.trace.model import SourceFile
 from trace_tools.trace.tree import Tree
 
 NAMING = frozenset({"id", "name", "asname", "arg", "names", "attr"})  # fields that hold identifiers
@@ -66,27 +65,36 @@ class SourceCode:
 
 def codes_of(tree: Tree) -> list[SourceCode]:
     """Return the code of each source of a trace, in order."""
-    return [_parsed(source) or _by_lines(tree, number) for number, source in enumerate(tree.trace.sources)]
-
-
-def _parsed(source: SourceFile) -> SourceCode | None:
-    functions: dict[str, list[Code]] = {}
-    try:
-        for statement in parse_source(source.text, source.path).statements:
-            tokens = list(_tokens(statement.node))
-            code = Code(
-                statement.number,
-                exact=" ".join(text for _, text in tokens),
-                unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
-                bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
-                role=_role(statement.node),
-                names=tuple(text for kind, text in tokens if kind == "name"),
-                called=tuple(text for kind, text in tokens if kind == "called"),
-            )
-            functions.setdefault(statement.function, []).append(code)
-    except (LectureError, RecursionError):  # the syntax of a newer Python, or an expression nested too deeply
-        return None
-    return SourceCode(source.path, functions)
+    sources = []
+    for number, source in enumerate(tree.trace.sources):
+        functions: dict[str, list[Code]] = {}
+        try:
+            for statement in parse_source(source.text, source.path).statements:
+                tokens = list(_tokens(statement.node))
+                code = Code(
+                    statement.number,
+                    exact=" ".join(text for _, text in tokens),
+                    unnamed=" ".join(text if kind in ("node", "constant") else "·" for kind, text in tokens),
+                    bare=" ".join(text if kind == "node" else "·" for kind, text in tokens),
+                    role=_role(statement.node),
+                    names=tuple(text for kind, text in tokens if kind == "name"),
+                    called=tuple(text for kind, text in tokens if kind == "called"),
+                )
+                functions.setdefault(statement.function, []).append(code)
+            sources.append(SourceCode(source.path, functions))
+        except (LectureError, RecursionError):  # the syntax of a newer Python, or an expression nested too deeply
+            # each statement that ran, by the text of its line
+            lines = source.text.split("\n")
+            ran: dict[str, dict[int, Code]] = {}
+            for step in tree.by_id.values():
+                frame = tree.frames[step.frame]
+                if frame.source == number:
+                    text = lines[step.line - 1].strip() if step.line <= len(lines) else ""
+                    code = Code(step.statement, text, text, text, "", (), ())
+                    ran.setdefault(frame.function, {})[step.statement] = code
+            ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in ran.items()}
+            sources.append(SourceCode(source.path, ordered, parsed=False))
+    return sources
 
 
 def _role(node: ast.stmt) -> str:
@@ -125,21 +133,6 @@ def _tokens(statement: ast.stmt) -> Iterator[tuple[str, str]]:
             yield "constant", repr(item)
 
 
-def _by_lines(tree: Tree, number: int) -> SourceCode:
-    """Represent each statement that ran by the text of its line."""
-    source = tree.trace.sources[number]
-    lines = source.text.split("\n")
-    functions: dict[str, dict[int, Code]] = {}
-    for step in tree.by_id.values():
-        frame = tree.frames[step.frame]
-        if frame.source == number:
-            text = lines[step.line - 1].strip() if step.line <= len(lines) else ""
-            code = Code(step.statement, text, text, text, "", (), ())
-            functions.setdefault(frame.function, {})[step.statement] = code
-    ordered = {name: [codes[n] for n in sorted(codes)] for name, codes in functions.items()}
-    return SourceCode(source.path, ordered, parsed=False)
-
-
 # --- functions and statements ---------------------------------------------------------------------
 
 
@@ -151,7 +144,7 @@ _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
 Function = tuple[int, str]  # source, qualified name
 Key = tuple[str, tuple[str, ...]]  # code, and the functions that it calls
-Place = tuple[int, int]  # source, number of the statement
+Statement = tuple[int, int]  # source, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +163,19 @@ class Matching:
     """Functions and statements of A with their counterparts in B."""
 
     functions: tuple[FunctionMatch, ...] = ()  # only functions that differ
-    edited: frozenset[Place] = frozenset()  # statements of A with a counterpart that is not exactly equal
+    edited: frozenset[Statement] = frozenset()  # statements of A with a counterpart that is not exactly equal
     parsed: bool = True  # False: some statements are known only by their lines
     same: bool = False  # equal sources, so that everything is its own counterpart and the mappings below are empty
-    to_b: Mapping[Place, Place] = field(default_factory=dict)
-    to_a: Mapping[Place, Place] = field(default_factory=dict)
+    to_b: Mapping[Statement, Statement] = field(default_factory=dict)
+    to_a: Mapping[Statement, Statement] = field(default_factory=dict)
     called: Mapping[Function, Function] = field(default_factory=dict)
     names: Mapping[Function, Mapping[str, str]] = field(default_factory=dict)  # by function of A: renamed variables
 
-    def statement_in_b(self, source: int, statement: int) -> Place | None:
+    def statement_in_b(self, source: int, statement: int) -> Statement | None:
         """Return the source and number in B of a statement of A."""
         return (source, statement) if self.same else self.to_b.get((source, statement))
 
-    def statement_in_a(self, source: int, statement: int) -> Place | None:
+    def statement_in_a(self, source: int, statement: int) -> Statement | None:
         """Return the source and number in A of a statement of B."""
         return (source, statement) if self.same else self.to_a.get((source, statement))
 
@@ -213,15 +206,15 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     sources = {number: paths[source.path] for number, source in enumerate(a) if source.path in paths}
     if a and b and 0 not in sources and 0 not in sources.values():
         sources[0] = 0  # the lecture itself is first, whatever its name
-    pairs = _functions(sources, of_a, of_b)
+    pairs = _matched_functions(sources, of_a, of_b)
     called = {_last(f): _last(g) for f, g in pairs.items() if _last(f) != _last(g)}
-    to_b: dict[Place, Place] = {}
-    edited: set[Place] = set()
+    to_b: dict[Statement, Statement] = {}
+    edited: set[Statement] = set()
     names: dict[Function, Mapping[str, str]] = {}
     functions = []
     for f, g in pairs.items():
-        matched = _statements(of_a[f], of_b[g], called)
-        names[f] = _variables(matched, called)
+        matched = _matched_statements(of_a[f], of_b[g], called)
+        names[f] = _renamed_variables(matched, called)
         for x, y in matched:
             to_b[f[0], x.number] = (g[0], y.number)
             if x.exact != y.exact:
@@ -236,7 +229,7 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
     functions += [FunctionMatch(f[1], None, "only in A", 0.0) for f in of_a if f not in pairs]
     matched_b = set(pairs.values())
     functions += [FunctionMatch(None, g[1], "only in B", 0.0) for g in of_b if g not in matched_b]
-    to_a = {there: here for here, there in to_b.items()}
+    to_a = {in_b: in_a for in_a, in_b in to_b.items()}
     parsed = all(source.parsed for source in (*a, *b))
     return Matching(tuple(functions), frozenset(edited), parsed, False, to_b, to_a, pairs, names)
 
@@ -244,24 +237,24 @@ def match_code(a: Sequence[SourceCode], b: Sequence[SourceCode]) -> Matching:
 # --- functions ------------------------------------------------------------------------------------
 
 
-def _functions(
+def _matched_functions(
     sources: Mapping[int, int], a: Mapping[Function, Sequence[Code]], b: Mapping[Function, Sequence[Code]]
 ) -> dict[Function, Function]:
     """Match functions by name, and the others by content, the most similar first, each once."""
     pairs = {f: (sources[f[0]], f[1]) for f in a if f[0] in sources and (sources[f[0]], f[1]) in b}
-    taken = set(pairs.values())
-    where: dict[Key, list[Function]] = defaultdict(list)
+    matched_b = set(pairs.values())
+    functions_with: dict[Key, list[Function]] = defaultdict(list)  # a statement, in B
     for g in b:
-        for key in {_unnamed(code) for code in b[g]} if g not in taken else ():
-            where[key].append(g)
+        for key in {_unnamed(code) for code in b[g]} if g not in matched_b else ():
+            functions_with[key].append(g)
     scored = []
     for order, f in enumerate(f for f in a if f not in pairs):
-        for g in {g for key in {_unnamed(code) for code in a[f]} for g in where[key][:CANDIDATES]}:
+        for g in {g for key in {_unnamed(code) for code in a[f]} for g in functions_with[key][:CANDIDATES]}:
             scored.append((-_similarity(a[f], b[g]), _last(f) != _last(g), order, f, g))
     for negative, _, _, f, g in sorted(scored):
-        if -negative >= ALIKE and f not in pairs and g not in taken:
+        if -negative >= ALIKE and f not in pairs and g not in matched_b:
             pairs[f] = g
-            taken.add(g)
+            matched_b.add(g)
     return pairs
 
 
@@ -288,77 +281,62 @@ def _weight(key: Key) -> int:
 # --- statements within a function -----------------------------------------------------------------
 
 
-def _statements(a: Sequence[Code], b: Sequence[Code], called: Mapping[str, str]) -> list[tuple[Code, Code]]:
+def _matched_statements(a: Sequence[Code], b: Sequence[Code], called: Mapping[str, str]) -> list[tuple[Code, Code]]:
     """Return the matched statements of two functions.
 
     `called` maps functions with another name in B, so that calls of them count as equal.
     """
 
-    def in_b(code: Code) -> tuple[str, ...]:
+    def called_in_b(code: Code) -> tuple[str, ...]:
         return tuple(called.get(name, name) for name in code.called)
 
-    kept = common([code.exact for code in a], [code.exact for code in b])
-    pairs = [*kept, *_moved(a, b, kept)]
-    fences = kept
+    fences = common([code.exact for code in a], [code.exact for code in b])
+    # Equal statements in another order are matched, the n-th with the n-th.
+    kept_a, kept_b = {i for i, _ in fences}, {j for _, j in fences}
+    moved: dict[str, list[int]] = defaultdict(list)
+    for j in reversed(range(len(b))):
+        if j not in kept_b:
+            moved[b[j].exact].append(j)
+    pairs = list(fences)
+    pairs += [(i, moved[code.exact].pop()) for i, code in enumerate(a) if i not in kept_a and moved[code.exact]]
+    # The others are matched by key between two fences in A with those between the same fences in B.
     tiers: tuple[tuple[list[Hashable], list[Hashable]], ...] = (
-        ([(c.unnamed, in_b(c)) for c in a], [(c.unnamed, c.called) for c in b]),
-        ([(c.bare, in_b(c)) for c in a], [(c.bare, c.called) for c in b]),
+        ([(c.unnamed, called_in_b(c)) for c in a], [(c.unnamed, c.called) for c in b]),
+        ([(c.bare, called_in_b(c)) for c in a], [(c.bare, c.called) for c in b]),
         ([c.role or ("A", c.number) for c in a], [c.role or ("B", c.number) for c in b]),
     )
-    for keys in tiers:
-        left = sorted(set(range(len(a))) - {i for i, _ in pairs})
-        free = sorted(set(range(len(b))) - {j for _, j in pairs})
-        found = _in_gaps(fences, left, free, keys)
-        pairs += found
-        fences = sorted([*fences, *found])
+    for keys_a, keys_b in tiers:
+        unmatched_a = sorted(set(range(len(a))) - {i for i, _ in pairs})
+        unmatched_b = sorted(set(range(len(b))) - {j for _, j in pairs})
+        gaps_b = _by_gap(unmatched_b, [j for _, j in fences])
+        matches = []
+        for gap, in_a in _by_gap(unmatched_a, [i for i, _ in fences]).items():
+            in_b = gaps_b.get(gap, [])
+            matches += [(in_a[x], in_b[y]) for x, y in common([keys_a[i] for i in in_a], [keys_b[j] for j in in_b])]
+        pairs += matches
+        fences = sorted([*fences, *matches])
     return [(a[i], b[j]) for i, j in sorted(pairs)]
 
 
-def _moved(a: Sequence[Code], b: Sequence[Code], kept: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Match equal statements in another order, the n-th with the n-th."""
-    in_a, in_b = {i for i, _ in kept}, {j for _, j in kept}
-    left: dict[str, list[int]] = defaultdict(list)
-    for j in reversed(range(len(b))):
-        if j not in in_b:
-            left[b[j].exact].append(j)
-    return [(i, left[code.exact].pop()) for i, code in enumerate(a) if i not in in_a and left[code.exact]]
-
-
-def _in_gaps(
-    fences: Sequence[tuple[int, int]],
-    left: Sequence[int],
-    free: Sequence[int],
-    keys: tuple[Sequence[Hashable], Sequence[Hashable]],
-) -> list[tuple[int, int]]:
-    """Match positions by key between two fences in A with positions between the same fences in B."""
-    gaps_a, gaps_b = _by_gap(left, [i for i, _ in fences]), _by_gap(free, [j for _, j in fences])
-    found = []
-    for gap, inside in gaps_a.items():
-        opposite = gaps_b.get(gap, [])
-        matched = common([keys[0][i] for i in inside], [keys[1][j] for j in opposite])
-        found += [(inside[x], opposite[y]) for x, y in matched]
-    return found
-
-
-def _by_gap(places: Sequence[int], fences: Sequence[int]) -> dict[int, list[int]]:
+def _by_gap(positions: Sequence[int], fences: Sequence[int]) -> dict[int, list[int]]:
     gaps: dict[int, list[int]] = defaultdict(list)
     gap = 0
-    for place in places:
-        while gap < len(fences) and fences[gap] < place:
+    for position in positions:
+        while gap < len(fences) and fences[gap] < position:
             gap += 1
-        gaps[gap].append(place)
+        gaps[gap].append(position)
     return gaps
 
 
-def _variables(matched: Sequence[tuple[Code, Code]], functions: Mapping[str, str]) -> dict[str, str]:
+def _renamed_variables(matched: Sequence[tuple[Code, Code]], functions: Mapping[str, str]) -> dict[str, str]:
     """Return the names that were renamed throughout a function, mostly to a single other name, each to its own."""
-    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    counterparts: dict[str, Counter[str]] = defaultdict(Counter)
     for x, y in matched:
         if x.unnamed == y.unnamed:
             for old, new in zip(x.names, y.names, strict=True):
-                seen[old][new] += 1
+                counterparts[old][new] += 1
     renamed = {}
-    for old, counts in seen.items():
+    for old, counts in counterparts.items():
         new, times = counts.most_common(1)[0]
         if old != new and times * 2 > counts.total() and functions.get(old) != new:
             renamed[old] = new
@@ -385,14 +363,24 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
         end += 1
     ends: list[int] = []  # positions in b of the ends of the best chain of each length
     links: list[_Link] = []
-    for i, j in _candidates(a[start : len(a) - end], b[start : len(b) - end]):
-        length = bisect_left(ends, j)
-        link = (i, j, links[length - 1] if length else None)
-        if length == len(ends):
-            ends.append(j)
-            links.append(link)
-        else:
-            ends[length], links[length] = j, link
+    positions: dict[Hashable, list[int]] = {}  # in b
+    for j, key in enumerate(b[start : len(b) - end]):
+        positions.setdefault(key, []).append(j)
+    ranks: dict[Hashable, int] = {}
+    for i, key in enumerate(a[start : len(a) - end]):
+        equal = positions.get(key, [])
+        if len(equal) > OFTEN:
+            rank = ranks.get(key, 0)
+            ranks[key] = rank + 1
+            equal = equal[max(0, rank - OFTEN // 2) : rank + OFTEN // 2]
+        for j in reversed(equal):
+            length = bisect_left(ends, j)
+            link = (i, j, links[length - 1] if length else None)
+            if length == len(ends):
+                ends.append(j)
+                links.append(link)
+            else:
+                ends[length], links[length] = j, link
     between = []
     chain = links[-1] if links else None
     while chain is not None:
@@ -401,19 +389,3 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
     before = [(n, n) for n in range(start)]
     after = [(len(a) - end + n, len(b) - end + n) for n in range(end)]
     return [*before, *reversed(between), *after]
-
-
-def _candidates(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of equal keys by position in a, then by decreasing position in b."""
-    positions: dict[Hashable, list[int]] = {}  # in b
-    for j, key in enumerate(b):
-        positions.setdefault(key, []).append(j)
-    ranks: dict[Hashable, int] = {}
-    for i, key in enumerate(a):
-        equal = positions.get(key, [])
-        if len(equal) > OFTEN:
-            rank = ranks.get(key, 0)
-            ranks[key] = rank + 1
-            equal = equal[max(0, rank - OFTEN // 2) : rank + OFTEN // 2]
-        for j in reversed(equal):
-            yield i, j

@@ -15,9 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from statistics import median
 
-from trace_tools.analysis.rates import timing_of
 from trace_tools.diff.align.align import Aligned, align
 from trace_tools.diff.difference import (
     ASPECTS,
@@ -32,9 +30,9 @@ from trace_tools.diff.difference import (
     TimeStatistics,
     Verdict,
 )
-from trace_tools.diff.judge.causes import with_causes, with_origins, with_settings
+from trace_tools.diff.judge.attribution import with_causes, with_origins, with_settings
 from trace_tools.diff.judge.findings import StepJudge, absence
-from trace_tools.diff.judge.nondeterminism import excuses
+from trace_tools.diff.judge.nondeterminism import reasons_for_absence
 from trace_tools.diff.judge.settings import is_same_machine, notes_of, settings_of
 from trace_tools.diff.judge.times import judge_times
 from trace_tools.diff.judge.values import Context, Tolerances
@@ -93,7 +91,7 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
     same_torch = dict(a.trace.versions).get("torch") == dict(b.trace.versions).get("torch")
     context = Context(choices.tolerances, devices)
     judge = StepJudge(context, same_counters=devices[0] == devices[1] and same_torch)
-    absent, uneven = excuses(aligned, a, b)
+    absent, uneven = reasons_for_absence(aligned, a, b)
     last_matched = matched[-1].number if matched else -1
     last_execution = {(row.frame, row.step.statement): row.number for row in matched}
     called: dict[int, list[FramePair]] = {}
@@ -114,16 +112,13 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
                 if in_a != in_b:
                     why = uneven.get(row.number)
                     verdict: Verdict = "changed" if why is None else "varies"
-                    size = abs(in_b - in_a)
-                    findings.append(
-                        Finding("steps", verdict, Subject("executions"), in_a, in_b, why, why is None, size)
-                    )
+                    sides = Subject("executions"), in_a, in_b
+                    findings.append(Finding("steps", verdict, *sides, why, why is None, abs(in_b - in_a)))
             findings += judge.arguments(called.get(row.number, ()), aligned.matching)
         else:
-            unjudged = _why_unjudged(a, b, row, last_matched)
-            alone = _alone(a, b, row) if unjudged is None and "time" in choices.aspects else None
-            times = (alone,) if alone is not None else ()
-            findings.append(absence(row, absent.get(row.number), unjudged, alone))
+            timed = "time" in choices.aspects
+            finding, times = absence(row, a, b, last_matched, absent.get(row.number), timed=timed)
+            findings.append(finding)
         findings = [finding for finding in findings if choices.wants(finding, pair.frame.function)]
         counts.update((finding.aspect, finding.verdict) for finding in findings)
         differing = tuple(finding for finding in findings if finding.verdict != "same")
@@ -169,7 +164,6 @@ def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
 
 def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
     """Excuse the counts and times of calls that contain steps which depend on a clock."""
-
     if not row.findings and not row.times:
         return row
 
@@ -197,28 +191,6 @@ def _refuse_unrelated(a: Side, b: Side, matched: int, *, force: bool) -> None:
             f"{a.name} and {b.name} are traces of different lectures: {matched:,} of {steps[0]:,} and {steps[1]:,} "
             "steps have a counterpart; expected traces of one lecture, or of two versions of it"
         )
-
-
-def _why_unjudged(a: Side, b: Side, row: StepPair, last_matched: int) -> str | None:
-    """Return why a step that one side lacks is no difference of the lecture, or None."""
-    other, letter = (b, "B") if row.b is None else (a, "A")
-    if row.beyond_limit:
-        return f"{letter} only counted this execution, which is beyond --limit"
-    if not other.is_complete and row.number > last_matched:
-        return f"{letter} is partial and ended before this step"
-    only = other.trace.run.only
-    return f"{letter} ran only {only}" if only and a.trace.run.only != b.trace.run.only else None
-
-
-def _alone(a: Side, b: Side, row: StepPair) -> TimeFinding | None:
-    """Return the time of a step that one side lacks, which may explain why its caller got slower."""
-    timing = timing_of(row.step, (a if row.b is None else b).trace.machine)
-    if timing is None or timing.clock == "launch":
-        return None
-    took = median(timing.whole_ns or timing.samples_ns)
-    if row.b is None:
-        return TimeFinding("only in A", timing.clock, took, 0.0)
-    return TimeFinding("only in B", timing.clock, 0.0, took)
 
 
 def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool, zeros: int) -> Iterator[str]:

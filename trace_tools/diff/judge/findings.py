@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
-from trace_tools.analysis.rates import not_counted
+from trace_tools.analysis.rates import not_counted, timing_of
 from trace_tools.diff.align.code import Matching, translated
-from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, StepPair, Subject, TimeFinding, Verdict
+from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, Side, StepPair, Subject, TimeFinding
 from trace_tools.diff.judge.values import Context, judge
 from trace_tools.trace.model import Ask, Claim, Counts, Explore, Meters, Narrative, Observed, Step, Value
 from trace_tools.util import formats
@@ -56,10 +57,10 @@ class StepJudge:
             (Subject("told", 0, kinds), a.narrative, b.narrative, prose),
         ):
             if x or y:
-                cuts = (cut for step in (a, b) for cut in step.left_out or () if cut.what == "stdout")
-                first = min((cut.at or 0 for cut in cuts), default=0)
-                alike = first and isinstance(x, str) and isinstance(y, str) and x[:first] == y[:first]
-                if alike or x == y:  # as far as both recorded it
+                cuts = (part for step in (a, b) for part in step.left_out or () if part.what == "stdout")
+                cut = min((part.at or 0 for part in cuts), default=0)
+                equal = cut and isinstance(x, str) and isinstance(y, str) and x[:cut] == y[:cut]
+                if equal or x == y:  # as far as both recorded it
                     yield Finding("output", "same", subject)
                 else:
                     yield Finding("output", "changed", subject, *texts)
@@ -139,12 +140,12 @@ def paired(
     a: Sequence[Observed], b: Sequence[Observed], renamed: Mapping[str, str]
 ) -> Iterator[tuple[int | None, int | None]]:
     """Yield indices (in a, in b) of the values of one expression, in B's order, then what only A has."""
-    left: dict[str, list[int]] = {}
+    unmatched: dict[str, list[int]] = {}  # in a, by name; the first is last
     for index, (name, _) in reversed(list(enumerate(a))):
-        left.setdefault(translated(name, renamed), []).append(index)
+        unmatched.setdefault(translated(name, renamed), []).append(index)
     for index, (name, _) in enumerate(b):
-        yield (left[name].pop() if left.get(name) else None), index
-    yield from ((index, None) for indices in left.values() for index in reversed(indices))
+        yield (unmatched[name].pop() if unmatched.get(name) else None), index
+    yield from ((index, None) for indices in unmatched.values() for index in reversed(indices))
 
 
 def _prose(narrative: Narrative) -> str:
@@ -158,25 +159,40 @@ def _prose(narrative: Narrative) -> str:
     return words
 
 
-def absence(row: StepPair, excused: str | None, unjudged: str | None, time: TimeFinding | None) -> Finding:
-    """Return the finding that only one side has a step, with its time.
+def absence(
+    row: StepPair, a: Side, b: Side, last_matched: int, excused: str | None, *, timed: bool
+) -> tuple[Finding, tuple[TimeFinding, ...]]:
+    """Return the finding that only one side has a step, and its time, which may explain why its caller got slower.
 
-    `excused` is why that is no difference of the lecture, `unjudged` why it is unknown. A claim that failed in the step
-    is a difference in any case.
+    `excused` is why that is no difference of the lecture. A claim that failed in the step is a difference in any case.
+    The step is not judged if the other side could not have recorded it.
     """
-    step = row.step
-    failed = step.claim is not None and not step.claim.held
-    prose = bool(step.narrative) and step.claim is None
+    step, prose = row.step, bool(row.step.narrative) and row.step.claim is None
     subject = Subject("step", expression="prose" if prose else "a step")
+    side, other, letter = (a, b, "B") if row.b is None else (b, a, "A")
+    only, unjudged = other.trace.run.only, None
+    if row.beyond_limit:
+        unjudged = f"{letter} only counted this execution, which is beyond --limit"
+    elif not other.is_complete and row.number > last_matched:
+        unjudged = f"{letter} is partial and ended before this step"
+    elif only and only != side.trace.run.only:
+        unjudged = f"{letter} ran only {only}"
     if unjudged is not None:
-        return Finding("steps", "not judged", subject, detail=unjudged)
-    if excused is not None and not failed:
-        return Finding("steps", "varies", subject, detail=excused)
+        return Finding("steps", "not judged", subject, detail=unjudged), ()
+    timing = timing_of(step, side.trace.machine) if timed else None
+    took_ns: float | None = None
+    times: tuple[TimeFinding, ...] = ()
+    if timing is not None and timing.clock != "launch":
+        took_ns = median(timing.whole_ns or timing.samples_ns)
+        in_a, in_b = (took_ns, 0.0) if row.b is None else (0.0, took_ns)
+        times = (TimeFinding("only in A" if row.b is None else "only in B", timing.clock, in_a, in_b),)
+    if excused is not None and (step.claim is None or step.claim.held):
+        return Finding("steps", "varies", subject, detail=excused), times
     aspect: Aspect = "output" if prose else "steps"
-    took = None if time is None or prose else time.a_ns + time.b_ns
+    shown_ns = None if prose or took_ns is None else float(took_ns)
     if row.b is None:
-        return Finding(aspect, "only in A", subject, a=took, matters=not prose)
-    return Finding(aspect, "only in B", subject, b=took, matters=not prose)
+        return Finding(aspect, "only in A", subject, a=shown_ns, matters=not prose), times
+    return Finding(aspect, "only in B", subject, b=shown_ns, matters=not prose), times
 
 
 # --- FLOPs, bytes and memory ----------------------------------------------------------------------
@@ -197,13 +213,25 @@ _ASPECTS: dict[str, Aspect] = {
 def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
     """Yield the findings on the counters of two matched steps, including "same"; `exact`: all counts must agree."""
     if a.meters is not None and b.meters is not None:
-        operators = _operators(a.meters, b.meters)
+        operators = _differing_operators(a.meters, b.meters)
         yield from _counted(a.meters, b.meters, Subject("counter"), operators, exact=exact)
         if operators and a.meters.flops == b.meters.flops:
-            subject = Subject("counter", expression="operators")
-            yield Finding("flops", "changed", subject, detail=operators, matters=exact)
-    if a.allocated_bytes is not None and b.allocated_bytes is not None:
-        yield _allocated(a, b)
+            of_operators = Subject("counter", expression="operators")
+            yield Finding("flops", "changed", of_operators, detail=operators, matters=exact)
+    x, y = a.allocated_bytes, b.allocated_bytes
+    subject = Subject("counter", expression="allocated_bytes")
+    if x is not None and x == y:
+        yield Finding("memory", "same", subject)
+    elif x is not None and y is not None:
+        live_a, live_b = (None if step.meters is None else step.meters.live_bytes for step in (a, b))
+        tensors = None if live_a is None or live_b is None else live_b - live_a
+        unexplained = abs(y - x - (tensors or 0))
+        if unexplained < ROUNDED_BYTES and (tensors == 0 or (tensors is None and abs(y - x) <= 512)):
+            detail = f"{_by(x, y, 'B')}; the allocator rounded the same tensors differently"
+            yield Finding("memory", "rounding", subject, x, y, detail)
+        else:
+            same = ", with the same tensors alive: workspaces, or blocks that don't fit" if tensors == 0 else ""
+            yield Finding("memory", "changed", subject, x, y, _by(x, y, "B") + same, True, float(abs(y - x)))
     if len(a.measured or ()) == len(b.measured or ()):  # counts of one call of each measured function
         for index, calls in enumerate(zip(a.measured or (), b.measured or (), strict=True)):
             yield from _counted(*calls, Subject("measured", index), None, exact=exact)
@@ -241,7 +269,7 @@ def _by(x: int, y: int, unit: str) -> str:
     return f"{'+' if y > x else '−'}{formats.quantity(abs(y - x), unit)}{share}"
 
 
-def _operators(a: Meters, b: Meters) -> str | None:
+def _differing_operators(a: Meters, b: Meters) -> str | None:
     """Name the operators that one side called more often, the largest differences first."""
     if a.operators is None or b.operators is None:
         return None
@@ -254,21 +282,3 @@ def _operators(a: Meters, b: Meters) -> str | None:
     parts = [f"{formats.one_line(n, 60)} × {in_a[n]} → {in_b[n]}" for n in differing[:NAMED]]
     more = [f"and {len(differing) - NAMED} more"] if len(differing) > NAMED else []
     return ", ".join([*parts, *more]) or None
-
-
-def _allocated(a: Step, b: Step) -> Finding:
-    x, y = a.allocated_bytes or 0, b.allocated_bytes or 0
-    subject = Subject("counter", expression="allocated_bytes")
-    if x == y:
-        return Finding("memory", "same", subject)
-    live_a, live_b = (None if step.meters is None else step.meters.live_bytes for step in (a, b))
-    tensors = None if live_a is None or live_b is None else live_b - live_a
-    rest = abs(y - x - (tensors or 0))
-    verdict: Verdict = "changed"
-    detail = _by(x, y, "B")
-    if rest < ROUNDED_BYTES and (tensors == 0 or (tensors is None and abs(y - x) <= 512)):
-        verdict, detail = "rounding", f"{detail}; the allocator rounded the same tensors differently"
-    elif tensors == 0:
-        detail += ", with the same tensors alive: workspaces, or blocks that don't fit"
-    size = float(abs(y - x)) if verdict == "changed" else 0.0
-    return Finding("memory", verdict, subject, x, y, detail, verdict == "changed", size)

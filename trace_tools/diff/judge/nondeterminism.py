@@ -1,6 +1,6 @@
 """Find steps that only one side has because of a clock, or because runs differ.
 
-    absent, uneven = excuses(aligned, a, b)
+    absent, uneven = reasons_for_absence(aligned, a, b)
     absent[12]     "whether it runs depends on a clock": why row 12 may be missing on one side
     uneven[10]     "it ran in 4 of 6 runs of A": why row 10's statement may run more often on one side
 
@@ -28,7 +28,7 @@ CHOOSING = (ast.If, ast.Match, *LOOPS)  # statements with bodies that may run or
 Statement = tuple[int, int]  # index of its call in `Aligned.frames`, its number in B
 
 
-def excuses(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapping[int, str]]:
+def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapping[int, str]]:
     """Return, by row, why it does not matter that a side lacks it, and that its statement ran more often on a side."""
     sides = a, b
     absent: dict[int, str] = {}
@@ -37,7 +37,7 @@ def excuses(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapp
         return absent, uneven
     ancestors = [[_ancestors(source) for source in side.trace.sources] for side in sides]
 
-    def observed() -> Iterator[tuple[int, int, Step, Statement, list[Statement]]]:
+    def observations() -> Iterator[tuple[int, int, Step, Statement, list[Statement]]]:
         """Yield (row, side, step, its statement, the choosing statements around it, innermost first)."""
         for row in aligned.rows:
             pair = aligned.frames[row.frame]
@@ -65,7 +65,7 @@ def excuses(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapp
     varying: dict[Statement, str] = {}  # statements with a marked step
     choices: dict[Statement, str] = {}  # choosing statements with a marked step directly inside
     chosen_on: tuple[set[Statement], set[Statement]] = (set(), set())  # these, by the side with the mark
-    for _, side, step, statement, around in observed():
+    for _, side, step, statement, around in observations():
         if _is_marked(step):
             varying.setdefault(statement, why(side, step))
             # Whether a loop is entered is decided by the statements around it.
@@ -73,20 +73,20 @@ def excuses(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapp
             for choice in around[: 2 if entered else 1]:
                 choices.setdefault(choice, why(side, step))
                 chosen_on[side].add(choice)
-    for number, side, step, statement, around in observed():  # callers come before their callees
+    for number, side, step, statement, around in observations():  # callers come before their callees
         row = aligned.rows[number]
         reasons = (varying.get(statement), *(choices.get(choice) for choice in around))
         if any(reasons):
             uneven.setdefault(number, next(filter(None, reasons)))
         if row.a is None or row.b is None:
             parent = aligned.frames[row.frame].parent
-            excuse = absent.get(parent) if parent is not None else None
-            if excuse is None and _is_marked(step):
-                excuse = why(side, step)
-            if excuse is None and any(choice in chosen_on[1 - side] for choice in around):
-                excuse = f"{'BA'[side]} ran another branch or other iterations, and the choice depends on a clock"
-            if excuse is not None:
-                absent[number] = excuse
+            reason = absent.get(parent) if parent is not None else None
+            if reason is None and _is_marked(step):
+                reason = why(side, step)
+            if reason is None and any(choice in chosen_on[1 - side] for choice in around):
+                reason = f"{'BA'[side]} ran another branch or other iterations, and the choice depends on a clock"
+            if reason is not None:
+                absent[number] = reason
     return absent, uneven
 
 

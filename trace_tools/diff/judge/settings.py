@@ -48,31 +48,27 @@ def settings_of(a: Trace, b: Trace) -> tuple[SettingChange, ...]:
         promised = [None if peak is None or peak.measured else peak.per_second for peak in peaks]
         if promised[0] != promised[1]:  # a datasheet's peak of one machine that the other lacks
             unit = "B/s" if name == "memory" else "FLOP/s"
-            in_a, in_b = (None if peak is None else peak.per_second for peak in peaks)
+            rate_a, rate_b = (None if peak is None else peak.per_second for peak in peaks)
             measured_a, measured_b = (peak is not None and peak.measured for peak in peaks)
             measured = measured_a, measured_b
-            changes.append(SettingChange("machine", f"{name} peak", in_a, in_b, unit, measured))
-    return (*changes, *_sources(a, b))
-
-
-def _sources(a: Trace, b: Trace) -> Iterator[SettingChange]:
-    """Yield the sources that are not the same, with how many lines each has and how many the other lacks."""
-    in_a, in_b = ({source.path: source.text for source in trace.sources} for trace in (a, b))
-    if len(in_a) == len(in_b) == 1 and in_a.keys() != in_b.keys():  # one lecture with two names
-        (path_a, text_a), (path_b, text_b) = *in_a.items(), *in_b.items()
-        yield SettingChange("source", "file", path_a, path_b)
-        in_a, in_b = {path_b: text_a}, {path_b: text_b}
-    for path in in_a | in_b:
-        if path not in in_a or path not in in_b:
-            there = "there" if path in in_a else None, "there" if path in in_b else None
-            yield SettingChange("source", path, *there)
-        elif in_a[path] != in_b[path]:
-            lines = in_a[path].splitlines(), in_b[path].splitlines()
+            changes.append(SettingChange("machine", f"{name} peak", rate_a, rate_b, unit, measured))
+    texts_a, texts_b = ({source.path: source.text for source in trace.sources} for trace in (a, b))
+    if len(texts_a) == len(texts_b) == 1 and texts_a.keys() != texts_b.keys():  # one lecture with two names
+        (path_a, text_a), (path_b, text_b) = *texts_a.items(), *texts_b.items()
+        changes.append(SettingChange("source", "file", path_a, path_b))
+        texts_a, texts_b = {path_b: text_a}, {path_b: text_b}
+    for path in texts_a | texts_b:
+        if path not in texts_a or path not in texts_b:
+            sides = "there" if path in texts_a else None, "there" if path in texts_b else None
+            changes.append(SettingChange("source", path, *sides))
+        elif texts_a[path] != texts_b[path]:  # how many lines each has, and how many the other lacks
+            lines = texts_a[path].splitlines(), texts_b[path].splitlines()
             kept = (Counter(lines[0]) & Counter(lines[1])).total()
-            a_text, b_text = (f"{len(side):,} lines, {len(side) - kept:,} only here" for side in lines)
-            yield SettingChange("source", path, a_text, b_text)
+            in_a, in_b = (f"{len(side):,} lines, {len(side) - kept:,} only here" for side in lines)
+            changes.append(SettingChange("source", path, in_a, in_b))
     if a.run.commit != b.run.commit:
-        yield SettingChange("source", "commit", a.run.commit, b.run.commit)
+        changes.append(SettingChange("source", "commit", a.run.commit, b.run.commit))
+    return tuple(changes)
 
 
 def notes_of(side: Side, letter: str) -> Iterator[str]:
@@ -83,13 +79,13 @@ def notes_of(side: Side, letter: str) -> Iterator[str]:
     for process in run.processes:
         if process.why_no_warm:
             yield f"{letter}, {_text(process.name)}: no warm run: {_text(process.why_no_warm)}"
-    alike: dict[str, list[str]] = {}
+    similar: dict[str, list[str]] = {}
     for process in run.processes:
         for note in process.notes or ():
-            alike.setdefault(_NUMBER.sub("", note), []).append(f"{_text(process.name)}: {_text(note)}")
+            similar.setdefault(_NUMBER.sub("", note), []).append(f"{_text(process.name)}: {_text(note)}")
         if process.other_cores is not None and (load := load_text(process)):
-            alike.setdefault(_NUMBER.sub("", load), []).append(f"{_text(process.name)}: {load}")
-    for notes in alike.values():
+            similar.setdefault(_NUMBER.sub("", load), []).append(f"{_text(process.name)}: {load}")
+    for notes in similar.values():
         more = f" (and {len(notes) - 1} similar notes)" if len(notes) > 1 else ""
         yield f"{letter}, {notes[0]}{more}"
     for dropped in run.dropped[:5]:

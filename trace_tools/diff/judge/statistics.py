@@ -114,17 +114,17 @@ def moderated(
     own = effect - drift
     # Steps drift by different amounts: a step must differ with the drift removed and without, and the smaller effect
     # counts.
-    sure = np.where(np.sign(own) == np.sign(effect), np.minimum(np.abs(own), np.abs(effect)), 0.0)
-    p = t_two_sided(np.divide(sure, error, out=np.zeros_like(effect), where=error > 0), total)
-    p = np.where((error == 0) & (sure != 0), 0.0, p)
+    smaller = np.where(np.sign(own) == np.sign(effect), np.minimum(np.abs(own), np.abs(effect)), 0.0)
+    p = t_two_sided(np.divide(smaller, error, out=np.zeros_like(effect), where=error > 0), total)
+    p = np.where((error == 0) & (smaller != 0), 0.0, p)
     # Weights have a mean of 1; suspected steps have half of the total, unless they are the majority.
     is_suspected = np.array(suspected if suspected is not None else [False] * len(p), dtype=bool)
-    few, weights = int(is_suspected.sum()), np.ones(len(p))
-    if 0 < few < len(p) / 2:
-        weights = len(p) / 2 / np.where(is_suspected, few, len(p) - few)
+    count, weights = int(is_suspected.sum()), np.ones(len(p))
+    if 0 < count < len(p) / 2:
+        weights = len(p) / 2 / np.where(is_suspected, count, len(p) - count)
     weighted = p / weights
     adjusted = benjamini_hochberg(weighted)
-    called = (adjusted <= FALSE_DISCOVERY_RATE) & (sure >= math.log(SMALLEST_EFFECT))
+    called = (adjusted <= FALSE_DISCOVERY_RATE) & (smaller >= math.log(SMALLEST_EFFECT))
     return ModeratedTest(effect, error, total, p, adjusted, called, weighted, prior, typical, drift)
 
 
@@ -204,22 +204,19 @@ def side_by_side(steps: Sequence[Samples]) -> Floats:
     Each side's variances are shrunk towards that side's own pooled variance, because machines differ in noise. Each
     side has at least two processes.
     """
-    (error_a, degrees_a), (error_b, degrees_b) = (_side([step[side] for step in steps]) for side in (0, 1))
-    total = error_a + error_b
-    parts = error_a**2 / degrees_a + error_b**2 / degrees_b
+    total, parts = np.zeros(len(steps)), np.zeros(len(steps))
+    for side in (0, 1):
+        sizes = np.array([float(len(step[side])) for step in steps])
+        variance = np.array([_squares(step[side]) for step in steps]) / (sizes - 1)
+        prior = fit_prior(variance, sizes - 1)
+        of_side = np.minimum(sizes - 1 + prior.degrees_of_freedom, (sizes - 1).sum())
+        squared_error = prior.shrink(variance, sizes - 1) / sizes  # of the mean
+        total = total + squared_error
+        parts = parts + squared_error**2 / of_side
     degrees = np.divide(total**2, parts, out=np.full_like(total, np.inf), where=parts > 0)
     coarse = np.where(degrees > 100, 100 * (degrees // 100), np.maximum(np.floor(degrees), 1.0))  # few to invert
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(quantiles(0.975, coarse) * np.sqrt(total)))
-
-
-def _side(steps: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
-    """Return the squared standard error of each step's mean, and its degrees of freedom."""
-    sizes = np.array([float(len(samples)) for samples in steps])
-    variance = np.array([_squares(samples) for samples in steps]) / (sizes - 1)
-    prior = fit_prior(variance, sizes - 1)
-    degrees = np.minimum(sizes - 1 + prior.degrees_of_freedom, (sizes - 1).sum())
-    return prior.shrink(variance, sizes - 1) / sizes, degrees
 
 
 # --- Student's t distribution ---------------------------------------------------------------------

@@ -198,9 +198,9 @@ def durations(difference: Difference, busy: str | None = None) -> list[RowTime]:
             a_ns, b_ns = time.a_ns, time.b_ns
             if difference.same_machine:  # geometric means, which the test compares
                 a_ns, b_ns = (math.exp(math.fsum(_logs(ns)) / len(ns)) for ns in (time.a_samples_ns, time.b_samples_ns))
-            a_share, a_roof = _best_share(row.a, time.subject, machines[0])
-            b_share, b_roof = _best_share(row.b, time.subject, machines[1])
-            roof = f"A: {a_roof}, B: {b_roof}" if a_roof and b_roof and a_roof != b_roof else a_roof or b_roof
+            a_share, peak_a = _best_share(row.a, time.subject, machines[0])
+            b_share, peak_b = _best_share(row.b, time.subject, machines[1])
+            roof = f"A: {peak_a}, B: {peak_b}" if peak_a and peak_b and peak_a != peak_b else peak_a or peak_b
             ratio = max(b_ns, 1.0) / max(a_ns, 1.0)
             time = replace(time, a_ns=a_ns, b_ns=b_ns, ratio=ratio, a_share=a_share, b_share=b_share, roof=roof)
         compared.append((row, time))
@@ -248,8 +248,8 @@ def _why_not(a: Step, b: Step, in_a: Timing, in_b: Timing, subject: Subject, *, 
             return CLOCKS
         if max(samples.median(in_a.samples_ns), samples.median(in_b.samples_ns)) < SHORTEST_NS:
             return SHORT
-    few = min(len(in_a.samples_ns), len(in_b.samples_ns)) < statistics.FEWEST_PROCESSES
-    return FEW if few and same_machine else None
+    processes = min(len(in_a.samples_ns), len(in_b.samples_ns))
+    return FEW if processes < statistics.FEWEST_PROCESSES and same_machine else None
 
 
 def _best_share(step: Step | None, subject: Subject, machine: Machine) -> tuple[float | None, str | None]:
@@ -294,7 +294,13 @@ def _on_one_machine(
     """Test which statements differ, and give each execution its statement's verdict and its own durations."""
     # A statement that runs other operators is likely to take another time.
     suspected = [any(_operators(row.a) != _operators(row.b) for row, _ in s.executions) for s in statements]
-    test = statistics.moderated([s.logs for s in statements], _most_drift(difference), suspected)
+    # A change common to most statements, up to `most_drift`, is attributed to the machine. Not if the runs were set up
+    # differently, because half the threads may well make everything slower.
+    most_drift = 0.0
+    if not any(setting.group in ("version", "machine") for setting in difference.settings):
+        loaded = is_run_loaded(difference.a.trace.run) or is_run_loaded(difference.b.trace.run)
+        most_drift = math.inf if loaded else math.log(statistics.SMALLEST_EFFECT)
+    test = statistics.moderated([s.logs for s in statements], most_drift, suspected)
     low, high = test.intervals()
     detectable = test.detectable()
     modes = _two_modes(statements, test, difference)
@@ -335,8 +341,8 @@ def _two_modes(
     The same holds for calls if such statements make up half of their difference.
     """
     why: dict[int, str] = {}
-    called = [index for index in range(len(statements)) if test.called[index]]
-    for index in called:
+    differing = [index for index in range(len(statements)) if test.called[index]]
+    for index in differing:
         statement, slower_b = statements[index], bool(test.effect[index] > 0)
         spread = float(test.error[index]) / math.sqrt(1 / len(statement.a_ns) + 1 / len(statement.b_ns))
         sides = []
@@ -350,13 +356,13 @@ def _two_modes(
         fast, slow = (sides[0], sides[1])[:: 1 if slower_b else -1]
         if reason := why_two_modes(slow, fast, spread):
             why[index] = reason
-    while more := _around(statements, [index for index in called if index not in why], why, difference):
+    while more := _around(statements, [index for index in differing if index not in why], why, difference):
         why |= more
     return why
 
 
 def _around(
-    statements: Sequence[StatementTimes], called: Sequence[int], why: Mapping[int, str], difference: Difference
+    statements: Sequence[StatementTimes], differing: Sequence[int], why: Mapping[int, str], difference: Difference
 ) -> dict[int, str]:
     """Return the differing statements that owe most of their difference to statements with two modes inside."""
     reasons = {row.number: (time, why[index]) for index in why for row, time in statements[index].executions}
@@ -374,7 +380,7 @@ def _around(
         if parent is not None:
             inside[parent] = inside.get(parent, (0.0, reason))[0] + change_ns, reason
     explained: dict[int, str] = {}
-    for index in called:
+    for index in differing:
         rows = [(row.number, time) for row, time in statements[index].executions if row.number in inside]
         change_ns = sum(time.change_ns for _, time in statements[index].executions)
         if rows and change_ns and sum(inside[number][0] for number, _ in rows) / change_ns >= OF_A_CALL:
@@ -404,21 +410,6 @@ def _operators(step: Step | None) -> list[tuple[str, int]] | None:
     return step.meters.operators if step is not None and step.meters is not None else None
 
 
-def _most_drift(difference: Difference) -> float:
-    """Return the largest change (of the logarithm) common to most statements that is attributed to the machine.
-
-    Infinite if other processes used the machine; 0 if the runs were set up differently, because half the threads may
-    well make everything slower.
-    """
-    if any(setting.group in ("version", "machine") for setting in difference.settings):
-        return 0.0
-    loaded = is_run_loaded(difference.a.trace.run) or is_run_loaded(difference.b.trace.run)
-    return math.inf if loaded else math.log(statistics.SMALLEST_EFFECT)
-
-
-# --- two machines ---------------------------------------------------------------------------------
-
-
 # --- two modes ------------------------------------------------------------------------------------
 
 
@@ -444,8 +435,8 @@ def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> st
     """
     high, low = samples.fmean(slow.warm), samples.fmean(fast.warm)
     # the standard deviation of most first runs around their side's median, ignoring outliers
-    apart = [abs(log - samples.median(side)) for side in (slow.cold, fast.cold) for log in side]
-    first_runs = max(spread, NORMAL * samples.median(apart)) if apart else spread
+    deviations = [abs(log - samples.median(side)) for side in (slow.cold, fast.cold) for log in side]
+    first_runs = max(spread, NORMAL * samples.median(deviations)) if deviations else spread
 
     def is_slow(log: float, spread: float) -> bool:
         """Return whether an observation belongs to the slower side's duration rather than to the faster side's."""

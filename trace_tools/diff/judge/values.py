@@ -164,12 +164,7 @@ def _judge(a: Value, b: Value, context: Context) -> Judgement:
         row, (x, y) = next((row, pair) for row, pair in pairs if pair[0] != pair[1])
         return Judgement("changed", f"label of row {row}: {summary(x, SHOWN)} → {summary(y, SHOWN)}", math.inf)
     if a.tensor is not None and b.tensor is not None:
-        metadata = list(_metadata(a.tensor, b.tensor, context))
-        numbers = _judge_elements(a.tensor, b.tensor, context) if a.tensor.shape == b.tensor.shape else SAME
-        if not metadata:
-            return numbers
-        details = [*metadata, *([numbers.detail] if numbers.detail and numbers.verdict == "changed" else [])]
-        return Judgement("changed", "; ".join(details), math.inf)
+        return _judge_tensors(a.tensor, b.tensor, context)
     if a.items is not None or a.entries is not None or b.items is not None or b.entries is not None:
         return _judge_containers(a, b, context)
     if (a.value, a.text, a.length) == (b.value, b.text, b.length):
@@ -219,7 +214,7 @@ def _judge_zeros(a: Value, b: Value) -> Judgement:
     if isinstance(a.value, float):
         return SIGN if _signs_differ(a.value, b.value) else SAME
     parts = zip(_parts(a), _parts(b), strict=False) if a.items or a.entries else ()
-    return SIGN if any(_judge_zeros(left, right) is SIGN for (_, left), (_, right) in parts) else SAME
+    return SIGN if any(_judge_zeros(part_a, part_b) is SIGN for (_, part_a), (_, part_b) in parts) else SAME
 
 
 def _float_dtype(x: float, y: float) -> str:
@@ -277,18 +272,23 @@ def _tuple(numbers: Sequence[int]) -> str:
     return f"({formats.sizes(numbers)}{',' if len(numbers) == 1 else ''})"
 
 
-def _judge_elements(a: Tensor, b: Tensor, context: Context) -> Judgement:
-    """Compare the recorded elements: all of them, or a corner and statistics."""
+def _judge_tensors(a: Tensor, b: Tensor, context: Context) -> Judgement:
+    """Compare the metadata and the recorded elements: all of them, or a corner and statistics."""
     dtype = a.dtype if a.dtype == b.dtype else max(a.dtype, b.dtype)
     judgement = SAME
-    if a.elements is not None and b.elements is not None:
-        judgement = _judge_many(a.elements, b.elements, a.shape, dtype, context)
-    elif a.corner is not None and b.corner is not None and a.corner_shape == b.corner_shape:
-        judgement = _judge_many(a.corner, b.corner, a.corner_shape or [], dtype, context)
-    if judgement.verdict != "changed" and a.statistics is not None and b.statistics is not None:
-        counted = _judge_statistics(a.statistics, b.statistics, dtype, context)
-        return counted if counted.is_graver(judgement) else judgement
-    return judgement
+    if a.shape == b.shape:
+        if a.elements is not None and b.elements is not None:
+            judgement = _judge_many(a.elements, b.elements, a.shape, dtype, context)
+        elif a.corner is not None and b.corner is not None and a.corner_shape == b.corner_shape:
+            judgement = _judge_many(a.corner, b.corner, a.corner_shape or [], dtype, context)
+        if judgement.verdict != "changed" and a.statistics is not None and b.statistics is not None:
+            of_statistics = _judge_statistics(a.statistics, b.statistics, dtype, context)
+            judgement = of_statistics if of_statistics.is_graver(judgement) else judgement
+    metadata = list(_metadata(a, b, context))
+    if not metadata:
+        return judgement
+    details = [*metadata, *([judgement.detail] if judgement.detail and judgement.verdict == "changed" else [])]
+    return Judgement("changed", "; ".join(details), math.inf)
 
 
 def _judge_many(
@@ -297,29 +297,29 @@ def _judge_many(
     """Compare elements one by one, in row-major order of `shape`."""
     if len(a) != len(b):
         return Judgement("changed", "the numbers of recorded elements differ", math.inf)
-    changed, rounded, signs, worst, at = 0, 0.0, False, -1.0, 0
+    changed, rounded, signs, worst, position = 0, 0.0, False, -1.0, 0
     for number, (x, y) in enumerate(zip(a, b, strict=True)):
         verdict, size = _judge_element(x, y, dtype, context)
         if verdict == "changed":
             changed += 1
             if size > worst:
-                worst, at = size, number
+                worst, position = size, number
         elif verdict == "rounding":
             rounded = max(rounded, size)
         elif verdict == "sign of zero":
             signs = True
     if changed:
-        x, y = a[at], b[at]
+        x, y = a[position], b[position]
         texts = element(x), element(y)  # as tensors show them, or with the digits that differ
         if texts[0] == texts[1]:
             numbers = isinstance(x, (int, float)) and isinstance(y, (int, float))
             texts = numbers_apart(x, y) if numbers else (str(x), str(y))  # type: ignore[arg-type]
         detail = " → ".join(texts) + _percent(worst)
         if len(a) > 1:
-            index, rest = list[int](), at
+            index, quotient = list[int](), position
             for length in reversed(shape):
-                rest, within = divmod(rest, length)
-                index.insert(0, within)
+                quotient, remainder = divmod(quotient, length)
+                index.insert(0, remainder)
             where = f" at {formats.shape(index)}" if shape else ""
             verb = "differs" if changed == 1 else "differ"
             detail = f"{changed:,} of {len(a):,} elements {verb}, the most{where}: {detail}"
@@ -357,8 +357,8 @@ def _judge_statistics(a: Statistics, b: Statistics, dtype: str, context: Context
         if x is None or y is None:
             continue
         verdict, size = _judge_element(x, y, dtype, context)
-        apart = abs(y - x)
-        if verdict == "changed" and math.isfinite(apart) and context.is_close(largest, largest + apart, dtype):
+        distance = abs(y - x)
+        if verdict == "changed" and math.isfinite(distance) and context.is_close(largest, largest + distance, dtype):
             verdict = "rounding"
         if verdict == "changed":
             return Judgement("changed", f"{name} {' → '.join(numbers_apart(x, y))}", size)

@@ -18,7 +18,7 @@ from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
 from trace_tools.diff.report.listing import titles_of
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
-from trace_tools.diff.report.summary import judged, summary_of
+from trace_tools.diff.report.summary import clear_differences, summary_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.plot import bars
@@ -63,16 +63,159 @@ def report_of(
     `csv` is the file of all numbers, and `pairs` are links to the reports of each machine against the base, if they are
     in the same folder. Markdown has figures only if `csv` is given.
     """
-    labels = [formats.one_line(side.label, 40) for side in comparison.sides]
-    terminal, base = form == "terminal", labels[comparison.base]
-    wide = not terminal or width >= CODE["terminal"] + 22 + 30 * len(labels)
-    code_width = CODE[form] if wide else NARROW
-    columns = [label + _(" (base)") * (label == base and not terminal) for label in labels]
-    estimator = comparison.estimator
-    section_titles = titles_of(comparison.sides[comparison.base])
-    untraced = [f"{_(FLOOR)}: {ceiling.name}" for ceiling in comparison.ceilings]
+    return _Writer(comparison, form, width).report(csv, pairs, everything=everything)
+
+
+class _Writer:
+    """Writes the parts of a report for one format and width."""
+
+    def __init__(self, comparison: Comparison, form: Form, width: int) -> None:
+        self.comparison = comparison
+        self.form = form
+        self.terminal = form == "terminal"
+        self.labels = [formats.one_line(side.label, 40) for side in comparison.sides]
+        self.base = self.labels[comparison.base]
+        self.wide = not self.terminal or width >= CODE["terminal"] + 22 + 30 * len(self.labels)
+        self.section_titles = titles_of(comparison.sides[comparison.base])
+
+    def report(self, csv: str, pairs: Sequence[Phrase], *, everything: bool) -> Report:
+        """Return the report; see `report_of`."""
+        comparison, html = self.comparison, self.form == "html"
+        alone = len(self.labels) == 1
+        parts: list[Content] = [Phrase(self.intro())]
+        if csv:
+            parts.append(Phrase(_("Every number, exactly: {csv}").format(csv=csv), link=csv))
+        parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
+        titles = {"peaks": _("Peaks"), "machines": _("Machines"), "judged": _("Clear differences")}
+        titles |= {table.quantity.key: _(table.quantity.title) for table in comparison.tables}
+        sentences = [
+            [Phrase(s.text, soft=titles[s.evidence], link=f"#{s.evidence}") if html else Phrase(s.text)]
+            for s in ([] if alone else summary_of(comparison))
+        ]
+        if sentences:
+            parts.append(Part(_("Summary"), [Grid("list", (), sentences)], "words"))
+        parts.append(Part(_("Machines"), [self.machines()], "machines") if html else self.machines())
+        if comparison.ceilings:
+            parts.append(self.untraced())
+        if pairs:
+            text = _("Differences between each machine and {base}, along the lecture.").format(base=self.base)
+            links = Grid("list", (), [[pair] for pair in pairs])
+            parts.append(Part(_("Step by step"), [Phrase(text), links], "pairs"))
+        figures = [] if self.terminal or (self.form == "md" and not csv) else list(charts_of(comparison))
+        if roofs := [chart for chart in figures if chart.name == "roofs"]:
+            parts.append(Part(_("Rooflines"), roofs, "rooflines"))
+        if not self.terminal:
+            parts += self.fastest()
+        parts.append(self.peaks([chart for chart in figures if chart.name != "roofs"]))
+        parts += self.tables(everything=everything)
+        if comparison.values:
+            title = _("Measured by the lecture")
+            meaning = Phrase(_("Numbers that the lecture itself measured and inspected."))
+            values = self.grid(comparison.values, None, title)
+            parts.append(Part(title, [meaning, values], "values", folded=not self.terminal))
+        if html:
+            parts.append(Phrase(_(FOOT), style="foot"))
+        count = formats.plural(len(self.labels), "machine")
+        title = _("1 machine, and floors") if alone else _("{n} side by side").format(n=count)
+        return Report(comparison.title, f": {title}", parts)
+
+    def intro(self) -> str:
+        """Report how many steps matched, and explain the marks."""
+        comparison = self.comparison
+        steps = formats.plural(comparison.matched, "annotated step")
+        if len(comparison.sides) == 1:
+            return _("{matched} of {base}.").format(matched=steps, base=self.base)
+        unmatched = zip(comparison.sides, comparison.unmatched, strict=True)
+        names = ", ".join(f"{side.label}: {n}" for side, n in unmatched if n)
+        missing = _("; not on every machine: {names}").format(names=names) if names else ""
+        text = _("{steps} matched on both machines{rest}. × is relative to {base}; {marks}.")
+        if len(comparison.sides) > 2:
+            text = _("{steps} matched on all {n} machines{rest}. × is relative to {base}; {marks}.")
+        marks = _("● marks the best machine if all of its passes beat all passes of the others")
+        if len(comparison.sides) >= MANY:
+            marks += _(", ○ the worst")
+        return text.format(steps=steps, n=len(comparison.sides), rest=missing, base=self.base, marks=marks)
+
+    def machines(self) -> Grid:
+        """Describe each machine and its whole run, in a table if there is room."""
+        facts = [_facts(side.trace) for side in self.comparison.sides]
+        columns = [_(column) for column in MACHINE_COLUMNS]
+        rows = [[Phrase(label), *map(Phrase, texts)] for label, texts in zip(self.labels, facts, strict=True)]
+        if self.wide:
+            return Grid("index", ("", *columns), rows, _("Machines"))
+        lines = []
+        for label, texts in zip(self.labels, facts, strict=True):
+            named = [f"{column} {text}" for column, text in zip(columns[1:], texts[1:], strict=True)]
+            lines.append([Phrase(label, soft=" · ".join([texts[0], *named]))])
+        return Grid("sides", (), lines, _("Machines"))
+
+    def untraced(self) -> Part:
+        """Describe the machines with lower bounds, whether the lecture's tensors would fit there, and the estimates."""
+        rows = []
+        for ceiling in self.comparison.ceilings:
+            by_dtype = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
+            rates = [
+                _("{rate} in {name}").format(rate=formats.quantity(rate, "FLOP/s", 4), name=name)
+                for name, rate in by_dtype
+                if rate
+            ]
+            text = _("{name}: {rates_text} ({source}). Would the lecture fit? {fit}.").format(
+                name=ceiling.name,
+                rates_text=", ".join([formats.quantity(ceiling.bytes_per_second, "B/s", 4), *rates]),
+                source=ceiling.source,
+                fit=fit_in_words(self.comparison.live_bytes, ceiling),
+            )
+            rows.append([Phrase(text)])
+        meaning, estimates = Phrase(_(FLOORS).format(base=self.base)), Phrase(_estimates(self.comparison, self.labels))
+        return Part(_("Machines that were not traced"), [meaning, Grid("list", (), rows), estimates], "floors")
+
+    def fastest(self) -> Iterator[Part]:
+        """Yield the times of sections, and the steps that one machine ran faster in every pass."""
+        time = next(table for table in self.comparison.tables if table.quantity == TIME)
+        sections = [line for line in time.lines if line.where == "section"]
+        if sections:
+            meaning = Phrase(_("Warm time of each section on each machine."))
+            grid = self.grid(sections, "s", _("Sections"), better="lower")
+            yield Part(_("Sections"), [meaning, grid], "sections")
+        if clear := clear_differences(time.lines):
+            meaning = Phrase(_("Steps that were faster in every pass on one machine, by size of effect."))
+            title, folded = _("Steps with clear differences"), clear[LEADING:]
+            grid = self.grid(clear[:LEADING], "s", title, "", folded, N_("more step"), "lower")
+            yield Part(_("Clear differences"), [meaning, grid], "judged")
+
+    def peaks(self, parts: list[Content]) -> Part:
+        """Return the machines' peaks after their figures, and the highest share of them that a step reached."""
+        peaks, reached = self.comparison.peaks, self.comparison.reached
+        grid = self.grid(peaks, None, _("Peaks"), _("peak"))
+        parts.append(grid if peaks else Phrase(_("The peaks of these machines are unknown.")))
+        if reached:
+            parts.append(Phrase(_("Highest MFU of an annotated step:")))
+            parts.append(self.grid(reached, None, _("Highest MFU"), _("dtype")))
+            parts += _warnings(*reached)
+        return Part(_("Peaks"), parts, "peaks", folded=not self.terminal)
+
+    def tables(self, *, everything: bool) -> Iterator[Part]:
+        """Yield the table of each quantity; on a terminal, sections and the largest lines, or everything."""
+        for table in self.comparison.tables:
+            quantity = table.quantity
+            lines: Sequence[Line] = table.lines
+            folded: Sequence[Line] = table.folded
+            if self.terminal and everything:
+                lines, folded = (*lines, *folded), ()
+            elif self.terminal:
+                steps = [line for line in lines if line.where != "section"]
+                steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
+                lines = [line for line in lines if line.where == "section" or line in steps[:FEW]]
+                folded = (*folded, *steps[FEW:])
+            none = "" if lines else _(" No annotated step has this figure on any of these machines.")
+            if lines or not self.terminal:
+                meaning = Phrase(_(quantity.meaning) + none)
+                grid = self.grid(lines, quantity.unit, _(quantity.title), "", folded, better=quantity.better)
+                warnings = _warnings(*lines, *folded)
+                yield Part(_(quantity.title), [meaning, *warnings, grid], quantity.key, folded=not self.terminal)
 
     def grid(
+        self,
         lines: Sequence[Line],
         unit: str | None,
         name: str,
@@ -83,170 +226,83 @@ def report_of(
     ) -> Grid:
         """Return a row for each line; folded and omitted lines are counted."""
         smaller = formats.plural(len(folded), noun) if folded else ""
-        floored = any(floor.seconds is not None for line in (*lines, *folded) for floor in line.floors)
-        below = untraced if floored else []
-        shown, hidden = ([_row(line, unit, better, len(below)) for line in some] for some in (lines, folded))
-        every = (first, *columns, *below)
-        if form == "html":
-            return Grid("side", every, shown, name, hidden, smaller, unmeasured=len(below))
-        rest = smaller and (
-            f"{smaller} with --all" if terminal else _("{smaller}: in the CSV.").format(smaller=smaller)
-        )
-        return Grid("side", every, shown, name, rest=rest, unmeasured=len(below))
+        columns = [label + _(" (base)") * (label == self.base and not self.terminal) for label in self.labels]
+        floors = 0  # columns
+        if any(floor.seconds is not None for line in (*lines, *folded) for floor in line.floors):
+            columns += [f"{_(FLOOR)}: {ceiling.name}" for ceiling in self.comparison.ceilings]
+            floors = len(self.comparison.ceilings)
+        shown, hidden = ([self.row(line, unit, better, floors) for line in some] for some in (lines, folded))
+        if self.form == "html":
+            return Grid("side", (first, *columns), shown, name, hidden, smaller, unmeasured=floors)
+        omitted = f"{smaller} with --all" if self.terminal else _("{smaller}: in the CSV.").format(smaller=smaller)
+        return Grid("side", (first, *columns), shown, name, rest=smaller and omitted, unmeasured=floors)
 
-    def _row(line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
-        line_text = _("line {line}").format(line=line.line) if line.line and not terminal else str(line.line or "")
-        which = [line_text, line.which] if terminal else [formats.one_line(line.function, 40), line_text, line.which]
-        code, style = formats.one_line(line.code, code_width), "strong" * (line.where == "section")
-        title = section_titles.get(line.code.removesuffix("()")) if style and not terminal else None
+    def row(self, line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
+        """Return a line's code, its figure on each machine, and its lower bounds."""
+        terminal = self.terminal
+        number = _("line {line}").format(line=line.line) if line.line and not terminal else str(line.line or "")
+        position = [number, line.which] if terminal else [formats.one_line(line.function, 40), number, line.which]
+        code = formats.one_line(line.code, CODE[self.form] if self.wide else NARROW)
+        style = "strong" * (line.where == "section")
+        title = self.section_titles.get(line.code.removesuffix("()")) if style and not terminal else None
         name = formats.one_line(prose.plain_text(title), 80) if title else ""
-        soft = (" " if terminal else ", ").join(part for part in which[bool(name) :] if part)
-        if not terminal and len(labels) >= MANY:
-            ends = _ends(line, labels, better or MEASURED_UNITS.get(line.unit or "" if line.where == "value" else ""))
+        soft = (" " if terminal else ", ").join(part for part in position[bool(name) :] if part)
+        if not terminal and len(self.labels) >= MANY:
+            ends = self.ends(line, better or MEASURED_UNITS.get(line.unit or "" if line.where == "value" else ""))
             soft = "; ".join(part for part in (soft, ends) if part)
-        where = Phrase(name, "" if name else code, soft, style=style)
         return [
-            where,
-            *(_figure(line, cell, unit, spread=wide) for cell in line.cells),
-            *(_floor(floor, estimator) for floor in line.floors[:floors]),
+            Phrase(name, "" if name else code, soft, style=style),
+            *(self.figure(line, cell, unit) for cell in line.cells),
+            *(self.floor(floor) for floor in line.floors[:floors]),
         ]
 
-    parts: list[Content] = [Phrase(_intro(comparison, base))]
-    if csv:
-        parts.append(Phrase(_("Every number, exactly: {csv}").format(csv=csv), link=csv))
-    parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
-    titles = {"peaks": _("Peaks"), "machines": _("Machines"), "judged": _("Clear differences")}
-    titles |= {table.quantity.key: _(table.quantity.title) for table in comparison.tables}
-    alone = len(labels) == 1
-    sentences = [
-        Phrase(sentence.text, soft=titles[sentence.evidence], link=f"#{sentence.evidence}")
-        if form == "html"
-        else Phrase(sentence.text)
-        for sentence in ([] if alone else summary_of(comparison))
-    ]
-    if sentences:
-        parts.append(Part(_("Summary"), [Grid("list", (), [[phrase] for phrase in sentences])], "words"))
-    machines = _machines(comparison, labels, wide=wide)
-    parts.append(Part(_("Machines"), [machines], "machines") if form == "html" else machines)
-    if comparison.ceilings:
-        meaning = Phrase(_(FLOORS).format(base=base))
-        estimated = Phrase(_estimated(comparison, labels))
-        parts.append(Part(_("Machines that were not traced"), [meaning, _untraced(comparison), estimated], "floors"))
-    if pairs:
-        what = Phrase(_("Differences between each machine and {base}, along the lecture.").format(base=base))
-        parts.append(Part(_("Step by step"), [what, Grid("list", (), [[pair] for pair in pairs])], "pairs"))
-    figures = [] if terminal or (form == "md" and not csv) else list(charts_of(comparison))
-    roofs = [chart for chart in figures if chart.name == "roofs"]
-    if roofs:
-        parts.append(Part(_("Rooflines"), roofs, "rooflines"))
-    time = next(table for table in comparison.tables if table.quantity == TIME)
-    sections = [line for line in time.lines if line.where == "section"]
-    if sections and not terminal:
-        meaning = Phrase(_("Warm time of each section on each machine."))
-        parts.append(Part(_("Sections"), [meaning, grid(sections, "s", _("Sections"), better="lower")], "sections"))
-    apart = judged(time.lines)
-    if apart and not terminal:
-        meaning = Phrase(_("Steps that were faster in every pass on one machine, by size of effect."))
-        largest = grid(
-            apart[:LEADING], "s", _("Steps with clear differences"), "", apart[LEADING:], N_("more step"), "lower"
-        )
-        parts.append(Part(_("Clear differences"), [meaning, largest], "judged"))
-    peaks: list[Content] = [chart for chart in figures if chart.name != "roofs"]
-    peak_grid = grid(comparison.peaks, None, _("Peaks"), _("peak"))
-    peaks.append(peak_grid if comparison.peaks else Phrase(_("The peaks of these machines are unknown.")))
-    if comparison.reached:
-        peaks += [
-            Phrase(_("Highest MFU of an annotated step:")),
-            grid(comparison.reached, None, _("Highest MFU"), _("dtype")),
-        ]
-        peaks += _warnings(*comparison.reached)
-    parts.append(Part(_("Peaks"), peaks, "peaks", folded=not terminal))
-    for table in comparison.tables:
-        quantity = table.quantity
-        lines: Sequence[Line] = table.lines
-        folded: Sequence[Line] = table.folded
-        if terminal and everything:
-            lines, folded = (*lines, *folded), ()
-        elif terminal:
-            steps = [line for line in lines if line.where != "section"]
-            steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
-            few = [line for line in lines if line.where == "section" or line in steps[:FEW]]
-            lines, folded = few, (*folded, *steps[FEW:])
-        none = "" if lines else _(" No annotated step has this figure on any of these machines.")
-        if lines or not terminal:
-            meaning = Phrase(_(quantity.meaning) + none)
-            rows = grid(lines, quantity.unit, _(quantity.title), "", folded, better=quantity.better)
-            warned = _warnings(*lines, *folded)
-            parts.append(Part(_(quantity.title), [meaning, *warned, rows], quantity.key, folded=not terminal))
-    if comparison.values:
-        title, meaning = (
-            _("Measured by the lecture"),
-            Phrase(_("Numbers that the lecture itself measured and inspected.")),
-        )
-        parts.append(Part(title, [meaning, grid(comparison.values, None, title)], "values", folded=not terminal))
-    if form == "html":
-        parts.append(Phrase(_(FOOT), style="foot"))
-    title = (
-        _("1 machine, and floors") if alone else _("{n} side by side").format(n=formats.plural(len(labels), "machine"))
-    )
-    return Report(comparison.title, f": {title}", parts)
+    def ends(self, line: Line, better: str | None) -> str:
+        """Name the best machine and the worst of a row, by its passes; "" if neither end is better."""
+        best, worst = extremes(line.cells, better)
+        if len(best) + len(worst) < 2 or not any(cell.value for cell in line.cells):
+            return ""
+        if set(best) & set(worst):
+            return _("no clear difference")
+        named = []
+        for word, machines in ((_("best {machines}"), best), (_("worst {machines}"), worst)):
+            names = _(" or ").join(self.labels[n] for n in machines)
+            named.append(
+                word.format(machines=names if len(machines) <= NAMED else _("one of {n}").format(n=len(machines)))
+            )
+        text = ", ".join(named)
+        if all(line.cells[n].value for n in (*best, *worst)):
+            medians = [statistics.median(abs(line.cells[n].value or 0.0) for n in side) for side in (best, worst)]
+            far = formats.ratio(max(medians) / min(medians) if min(medians) else 0.0)
+            text += _(", {far}× apart").format(far=far)
+        return text
 
+    def figure(self, line: Line, cell: Cell, unit: str | None) -> Phrase:
+        """Format a figure: its median, half the range over its passes relative to it, and its ratio to the base.
 
-def _ends(line: Line, labels: Sequence[str], better: str | None) -> str:
-    """Name the best machine and the worst of a row, by its passes; "" if neither end is better."""
-    best, worst = extremes(line.cells, better)
-    if len(best) + len(worst) < 2 or not any(cell.value for cell in line.cells):
-        return ""
-    if set(best) & set(worst):
-        return _("no clear difference")
-    medians = [statistics.median(abs(line.cells[n].value or 0.0) for n in machines) for machines in (best, worst)]
-    far = ""
-    if all(line.cells[n].value for n in (*best, *worst)):
-        far = formats.ratio(max(medians) / min(medians) if min(medians) else 0.0)
-    named = [
-        word.format(
-            machines=_(" or ").join(labels[n] for n in machines)
-            if len(machines) <= NAMED
-            else _("one of {n}").format(n=len(machines))
-        )
-        for word, machines in ((_("best {machines}"), best), (_("worst {machines}"), worst))
-    ]
-    return ", ".join(named) + (_(", {far}× apart").format(far=far) if far else "")
+        The unit is the quantity's or its own; a value of the lecture without a unit is a plain number.
+        """
+        unit = unit or line.unit
+        if cell.value is None:
+            return Phrase("–", soft=formats.one_line(cell.why or "", 160), style="missing")
+        if unit is None:
+            text = formats.number(cell.value, 4) if line.where == "value" else formats.percent(cell.value)
+            text += ABOVE if cell.above else ""
+        else:
+            text = formats.quantity(cell.value, unit, 3)
+            if self.wide and cell.low is not None and cell.high is not None and cell.low != cell.high:
+                text += f" ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
+            text += ABOVE if cell.above else ""
+        ratio = factor(cell.ratio) if cell.ratio not in (None, 1.0) and cell.ratio is not None else ""
+        return Phrase(text, ratio=ratio, style="best" if cell.best else "worst" if cell.worst else "right")
 
-
-def _intro(comparison: Comparison, base: str) -> str:
-    matched = formats.plural(comparison.matched, "annotated step")
-    if len(comparison.sides) == 1:
-        return _("{matched} of {base}.").format(matched=matched, base=base)
-    alone = [f"{side.label}: {n}" for side, n in zip(comparison.sides, comparison.unmatched, strict=True) if n]
-    rest = _("; not on every machine: {names}").format(names=", ".join(alone)) if alone else ""
-    every = _("{steps} matched on both machines{rest}. × is relative to {base}; {marks}.")
-    if len(comparison.sides) > 2:
-        every = _("{steps} matched on all {n} machines{rest}. × is relative to {base}; {marks}.")
-    marks = _("● marks the best machine if all of its passes beat all passes of the others")
-    if len(comparison.sides) >= MANY:
-        marks += _(", ○ the worst")
-    return every.format(steps=matched, n=len(comparison.sides), rest=rest, base=base, marks=marks)
-
-
-def _machines(comparison: Comparison, labels: Sequence[str], *, wide: bool) -> Grid:
-    """Describe each machine and its whole run, in a table if there is room."""
-    facts = [_facts(side.trace) for side in comparison.sides]
-    if wide:
-        rows = [[Phrase(label), *map(Phrase, texts)] for label, texts in zip(labels, facts, strict=True)]
-        return Grid("index", ("", *map(_, MACHINE_COLUMNS)), rows, _("Machines"))
-    named = [
-        " · ".join(
-            [
-                texts[0],
-                *(f"{column} {fact}" for column, fact in zip(map(_, MACHINE_COLUMNS[1:]), texts[1:], strict=True)),
-            ]
-        )
-        for texts in facts
-    ]
-    return Grid(
-        "sides", (), [[Phrase(label, soft=text)] for label, text in zip(labels, named, strict=True)], _("Machines")
-    )
+    def floor(self, floor: Floor) -> Phrase:
+        """Format a lower bound with the roof that limits most of it, and an estimate with its error, if any."""
+        if floor.seconds is None:
+            return Phrase("–", soft=formats.one_line(floor.why or "", 160), style="missing")
+        estimate, estimator = "", self.comparison.estimator
+        if estimator is not None and (seconds := estimator.seconds(floor)):
+            estimate = f"≈ {formats.duration(1e9 * seconds, 2)}, {_off(estimator)}"
+        return Phrase(floor_in_words(floor, "≥ "), ratio=estimate, style="floor")
 
 
 def _facts(trace: Trace) -> list[str]:
@@ -275,24 +331,36 @@ def _facts(trace: Trace) -> list[str]:
     ]
 
 
-def _figure(line: Line, cell: Cell, unit: str | None, *, spread: bool) -> Phrase:
-    """Format a figure: its median, half the range over the passes relative to it, and its ratio to the base.
-
-    The unit is the quantity's or its own; a value of the lecture without a unit is a plain number.
-    """
-    unit = unit or line.unit
-    if cell.value is None:
-        return Phrase("–", soft=formats.one_line(cell.why or "", 160), style="missing")
-    if unit is None:
-        text = formats.number(cell.value, 4) if line.where == "value" else formats.percent(cell.value)
-        text += ABOVE if cell.above else ""
-    else:
-        text = formats.quantity(cell.value, unit, 3)
-        if spread and cell.low is not None and cell.high is not None and cell.low != cell.high:
-            text += f" ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
-        text += ABOVE if cell.above else ""
-    ratio = factor(cell.ratio) if cell.ratio not in (None, 1.0) and cell.ratio is not None else ""
-    return Phrase(text, ratio=ratio, style="best" if cell.best else "worst" if cell.worst else "right")
+def _estimates(comparison: Comparison, labels: Sequence[str]) -> str:
+    """Describe the basis of the estimates and their error for each machine that was left out."""
+    estimator, sides = comparison.estimator, comparison.sides
+    if estimator is None:
+        names = {formats.one_line(side.trace.machine.name, 60) for side in sides}
+        one = ""
+        if len(sides) > len(names) == 1:
+            one = _(" All of these traces are from one machine, {names}.").format(names=names.pop())
+        return _(
+            "Estimates need traces of two or more machines with counts for each operator: leaving out "
+            "each machine in turn shows the error of the estimates.{one}"
+        ).format(one=one)
+    kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in sides}
+    only = ""
+    if len(kinds) == 1:
+        only = _(" All of these are {kinds}s; the error on other devices was not tested.").format(kinds=kinds.pop())
+    return _(
+        "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor "
+        "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} of its "
+        "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, which is shown with "
+        "each.{only} Operators with a floor below a microsecond have no estimate, because launching "
+        "them takes longer."
+    ).format(
+        names=" and ".join(labels),
+        ratios=", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items())),
+        tried=formats.plural(estimator.tried, "estimate"),
+        ratio=formats.ratio(estimator.half),
+        ratio2=formats.ratio(estimator.most),
+        only=only,
+    )
 
 
 def _warnings(*lines: Line) -> list[Phrase]:
@@ -340,78 +408,8 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
             yield Chart(name, " ".join([title, *(warning.text for warning in _warnings(*lines))]), drawn)
 
 
-def _floor(floor: Floor, estimator: Estimator | None) -> Phrase:
-    """Format a lower bound with the roof that limits most of it, and an estimate with its error, if any."""
-    if floor.seconds is None:
-        return Phrase("–", soft=formats.one_line(floor.why or "", 160), style="missing")
-    seconds = estimator.seconds(floor) if estimator is not None else None
-    estimate = f"≈ {formats.duration(1e9 * seconds, 2)}, {_off(estimator)}" if estimator is not None and seconds else ""
-    return Phrase(floor_in_words(floor, "≥ "), ratio=estimate, style="floor")
-
-
 def _off(estimator: Estimator) -> str:
     return _("9 in 10 within × {ratio}").format(ratio=formats.ratio(estimator.most))
-
-
-def _estimated(comparison: Comparison, labels: Sequence[str]) -> str:
-    """Describe the basis of the estimates and their error for each machine that was left out."""
-    estimator = comparison.estimator
-    if estimator is None:
-        names = {formats.one_line(side.trace.machine.name, 60) for side in comparison.sides}
-        one = (
-            _(" All of these traces are from one machine, {names}.").format(names=names.pop())
-            if len(labels) > len(names) == 1
-            else ""
-        )
-        return _(
-            "Estimates need traces of two or more machines with counts for each operator: leaving out "
-            "each machine in turn shows the error of the estimates.{one}"
-        ).format(one=one)
-    ratios = ", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items()))
-    kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in comparison.sides}
-    only = (
-        _(" All of these are {kinds}s; the error on other devices was not tested.").format(kinds=kinds.pop())
-        if len(kinds) == 1
-        else ""
-    )
-    return _(
-        "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor "
-        "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} of its "
-        "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, which is shown with "
-        "each.{only} Operators with a floor below a microsecond have no estimate, because launching "
-        "them takes longer."
-    ).format(
-        names=" and ".join(labels),
-        ratios=ratios,
-        tried=formats.plural(estimator.tried, "estimate"),
-        ratio=formats.ratio(estimator.half),
-        ratio2=formats.ratio(estimator.most),
-        only=only,
-    )
-
-
-def _untraced(comparison: Comparison) -> Grid:
-    """Describe the machines with lower bounds, and whether the lecture's tensors would fit there."""
-    rows = []
-    for ceiling in comparison.ceilings:
-        by_dtype = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
-        rates = [
-            _("{rate} in {name}").format(rate=formats.quantity(rate, "FLOP/s", 4), name=name)
-            for name, rate in by_dtype
-            if rate
-        ]
-        rates_text = ", ".join([formats.quantity(ceiling.bytes_per_second, "B/s", 4), *rates])
-        fit = fit_in_words(comparison.live_bytes, ceiling)
-        rows.append(
-            [
-                Phrase(
-                    _("{name}: {rates_text} ({source}). Would the lecture fit? {fit}.").format(
-                        name=ceiling.name, rates_text=rates_text, source=ceiling.source, fit=fit
-                    )
-                )
-            ]
-        )
-    return Grid("list", (), rows)
 
 
 def _share(share: float) -> str:

@@ -57,7 +57,8 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     `site` is the page of all machines, if it is in the same folder.
     """
     a, b = difference.a, difference.b
-    few, more, most_settings, most_functions, most_notes = (10**9, 0, None, None, None) if everything else ROOM[form]
+    limits = (10**9, 0, None, None, None) if everything else ROOM[form]
+    most_entries, most_folded, most_settings, most_functions, most_notes = limits
     listing = listing_of(difference) if form == "html" else None
     quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
     sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
@@ -74,11 +75,11 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         [
             Phrase(
                 f"{setting.group}: {formats.one_line(setting.name, 60)}",
-                soft=_("(so: {names})").format(names=", ".join(so)) if so else "",
+                soft=_("(so: {names})").format(names=", ".join(positions)) if positions else "",
             ),
             *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
         ]
-        for setting, so in zip(difference.settings, repeated(difference), strict=True)
+        for setting, positions in zip(difference.settings, repeated(difference), strict=True)
     ]
     functions = [
         [
@@ -94,11 +95,16 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     )
     columns = ("", "A", "B", _("alike"), _("renamed variables"))
     code = _changes(_("Functions that changed"), _("Code"), columns, functions, most_functions)
-    leads = list(_leads(difference, form, listing, few, more, everything=everything))
+    leads = list(_leads(difference, form, listing, most_entries, most_folded, everything=everything))
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
     if form == "terminal":
-        printed = [] if everything else _printed(difference, few)
-        return Report("", "", [*parts, *before, *code, *note_phrases, *leads, *printed, judged])
+        if not everything:  # different printed text is no difference that matters, but readers may look for it
+            printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
+            more = f"… and {len(printed) - most_entries:,} more (--all)" if len(printed) > most_entries else ""
+            rows = [_entry_row(difference, entry, None) for entry in printed[:most_entries]]
+            grid = Grid("leads", _lead_columns(), rows, _("Printed text"), rest=more)
+            leads += [Part(_("Printed text"), [grid])] if rows else []
+        return Report("", "", [*parts, *before, *code, *note_phrases, *leads, judged])
     matters = [*before, *leads, *code]
     how = Part(_("How it was judged"), [judged], "judged", folded=True)
     if listing is None:
@@ -114,8 +120,8 @@ def _changes(
     title: str, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Phrase]], most: int | None
 ) -> list[Part]:
     """Return the differences that existed before the run, which may explain all others."""
-    rest = _("{n:,} more").format(n=len(rows) - most) if most is not None and len(rows) > most else ""
-    return [Part(title, [Grid("changes", columns, rows[:most], name, rest=rest)])] if rows else []
+    more = _("{n:,} more").format(n=len(rows) - most) if most is not None and len(rows) > most else ""
+    return [Part(title, [Grid("changes", columns, rows[:most], name, rest=more)])] if rows else []
 
 
 def side_text(side: Side) -> str:
@@ -137,13 +143,13 @@ def side_text(side: Side) -> str:
 def headline(difference: Difference) -> str:
     """Summarise in one line the differences that matter, and whether times could be judged."""
     leading: list[ReportEntry] = []
-    alone: list[str] = []
+    independent: list[str] = []
     following: list[str] = []
     for aspect, lead, group in blocks(difference):
         if lead:
             leading += group
             continue
-        for phrases, wanted in ((alone, False), (following, True)):
+        for phrases, wanted in ((independent, False), (following, True)):
             n = sum((e.after_line is not None) is wanted for e in group)
             phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
     edited = sum(e.verdict == "edited" for e in leading)
@@ -154,7 +160,7 @@ def headline(difference: Difference) -> str:
     for aspect in ORDER:
         n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
         parts += [formats.plural(n, WORDS[aspect][1])] if n else []
-    parts += alone
+    parts += independent
     unjudged = (
         _("TIME NOT JUDGED: {time_not_judged}").format(time_not_judged=difference.time_not_judged)
         if difference.time_not_judged
@@ -195,44 +201,39 @@ def _work(difference: Difference) -> str | None:
 
 
 def _leads(
-    difference: Difference, form: Form, listing: Listing | None, few: int, more: int, *, everything: bool
+    difference: Difference, form: Form, listing: Listing | None, most: int, most_folded: int, *, everything: bool
 ) -> Iterator[Part]:
-    """Yield possible causes of other differences, then the rest by aspect, within the limits; further entries are
-    folded.
+    """Yield possible causes of other differences, then the others by aspect, at most `most` of each and more folded.
 
     Times on two machines are uncertain, so they follow all differences that matter.
     """
-    found_by_title = [
+    groups = [
         (LEADS if lead else WORDS[aspect][0], group)
         for aspect, lead, group in blocks(difference, everything=everything)
         if aspect != "time" or difference.same_machine or everything
     ]
     if not difference.same_machine and not everything:
         every = entries(difference, "time", everything=True)
-        found_by_title.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
-    for title, group in found_by_title:
-        over, left = len(group) - few, len(group) - few - more
+        groups.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
+    for title, group in groups:
+        summary, omitted = "", ""
+        over, unlisted = len(group) - most, len(group) - most - most_folded
         if form == "terminal":
-            summary, rest = "", f"… and {over:,} more (--all)" if over > 0 else ""
+            omitted = f"… and {over:,} more (--all)" if over > 0 else ""
         elif form == "md":
-            here = _(", {n} of them here").format(n=more) if left > 0 else ""
-            summary, rest = _("{n} more").format(n=f"{over:,}") + here, ""
+            summary = _("{n} more").format(n=f"{over:,}")
+            summary += _(", {n} of them here").format(n=most_folded) if unlisted > 0 else ""
         else:
-            below = _("{n} more are shown along the lecture below.").format(n=left)
-            summary, rest = _("{n} more").format(n=over), below if left > 0 else ""
-        rows = [_entry_row(difference, entry, listing) for entry in group[: few + more]]
+            summary = _("{n} more").format(n=over)
+            omitted = _("{n} more are shown along the lecture below.").format(n=unlisted) if unlisted > 0 else ""
+        rows = [_entry_row(difference, entry, listing) for entry in group[: most + most_folded]]
         if rows:
-            columns = (_("where"), _("what"), "A", "B", _("how it differs"))
-            yield Part(_(title), [Grid("leads", columns, rows[:few], _("Differences"), rows[few:], summary, rest)])
+            grid = Grid("leads", _lead_columns(), rows[:most], _("Differences"), rows[most:], summary, omitted)
+            yield Part(_(title), [grid])
 
 
-def _printed(difference: Difference, few: int) -> list[Part]:
-    """Return the lines with different printed text: no difference that matters, but readers may look for it."""
-    printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
-    rows = [_entry_row(difference, entry, None) for entry in printed[:few]]
-    rest = f"… and {len(printed) - few:,} more (--all)" if len(printed) > few else ""
-    columns = (_("where"), _("what"), "A", "B", _("how it differs"))
-    return [Part(_("Printed text"), [Grid("leads", columns, rows, _("Printed text"), rest=rest)])] if rows else []
+def _lead_columns() -> tuple[str, ...]:
+    return _("where"), _("what"), "A", "B", _("how it differs")
 
 
 def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | None) -> list[Phrase]:
@@ -243,7 +244,9 @@ def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | No
     path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
     function = formats.one_line(difference.function_of(row), 60)
     link = f"#r{row.number}" if listing is not None and row.number in listing.rows else ""
-    what = Phrase(_("time")) if is_time else Phrase(_("code")) if entry.verdict == "edited" else Phrase(code=entry.name)
+    subject = Phrase(code=entry.name)
+    if is_time or entry.verdict == "edited":
+        subject = Phrase(_("time")) if is_time else Phrase(_("code"))
     texts = ("–" if text is None else formats.one_line(text, 160) for text in (entry.a, entry.b))
     sides = [Phrase(text, style="right" if is_time else "") for text in texts]
     verdict = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
@@ -257,7 +260,7 @@ def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | No
         else []
     )
     differs = Phrase(_(SHOWN.get(verdict, verdict)), soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
-    return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function, link=link), what, *sides, differs]
+    return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function, link=link), subject, *sides, differs]
 
 
 def _code(difference: Difference, row: StepPair) -> str:
@@ -335,7 +338,7 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
         )
     if difference.ignored:
         yield _("left out on request: {names}").format(
-            names=", ".join(formats.one_line(what, 60) for what in difference.ignored)
+            names=", ".join(formats.one_line(name, 60) for name in difference.ignored)
         )
 
 
@@ -404,14 +407,24 @@ def charts_of(difference: Difference, shown: Collection[int] = ()) -> list[Chart
         )
     ]
     ratios = _("Times of {b} relative to {a}, with 95% intervals: right of the line is slower").format(b=b, a=a)
+    # live bytes along the rows without calls (a calling row ends after its calls), thinned
+    callers = {pair.parent for pair in difference.frames}
+    live = [
+        tuple(None if step is None or step.meters is None else step.meters.live_bytes for step in (row.a, row.b))
+        for row in difference.rows
+        if row.number not in callers
+    ]
+    counted = [pair for pair in live if pair != (None, None)]
+    stride = max(1, math.ceil(len(counted) / POINTS))
+    groups = [counted[start : start + stride] for start in range(0, len(counted), stride)]
+    memory = [
+        (name, [max((size for pair in group if (size := pair[side]) is not None), default=None) for group in groups])
+        for side, name in enumerate((a, b))
+    ]
     drawn = [
         ("times", ratios, time_ratios(_ratios(difference, shown), "times", (a, b))),
         ("roofs", _("Both rooflines, and the annotated steps under them"), roofline(roofs, "roofs", _("Rooflines"))),
-        (
-            "memory",
-            _("Tensor bytes alive after each matched step"),
-            memory_lines(_memory(difference, (a, b)), "memory"),
-        ),
+        ("memory", _("Tensor bytes alive after each matched step"), memory_lines(memory, "memory")),
     ]
     return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
 
@@ -440,22 +453,3 @@ def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
         link = f"#r{row.number}" if row.number in shown else None
         ratios.append(TimeRatio(name, time.overall or 1.0, time.interval, link))
     return ratios
-
-
-def _memory(difference: Difference, names: Sequence[str]) -> list[tuple[str, list[int | None]]]:
-    """Return live bytes along the rows without calls (a calling row ends after its calls), thinned."""
-    callers = {pair.parent for pair in difference.frames}
-    live = [
-        tuple(
-            step.meters.live_bytes if step is not None and step.meters is not None else None for step in (row.a, row.b)
-        )
-        for row in difference.rows
-        if row.number not in callers
-    ]
-    counted = [pair for pair in live if pair != (None, None)]
-    stride = max(1, math.ceil(len(counted) / POINTS))
-    groups = [counted[at : at + stride] for at in range(0, len(counted), stride)]
-    return [
-        (name, [max((size for pair in group if (size := pair[side]) is not None), default=None) for group in groups])
-        for side, name in enumerate(names)
-    ]

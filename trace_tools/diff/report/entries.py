@@ -106,68 +106,70 @@ def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tupl
 
 
 def leads(difference: Difference) -> list[ReportEntry]:
-    """Return possible causes of others, in the lecture's order: edits, numbers of executions, changed counts."""
+    """Return possible causes of others, in the lecture's order.
+
+    A row's lead is an edit, else a changed number of executions, else a changed count.
+    """
     explained = Counter(f.origin for row in difference.rows for f in row.all if f.matters)
-    pairs = [(_lead(difference, row), explained[row.number]) for row in difference.rows if explained[row.number]]
-    return [replace(lead, follows=follows, level=2) for lead, follows in pairs]
-
-
-def _lead(difference: Difference, row: StepPair) -> ReportEntry:
-    """Return the lead of a row: an edit, else a changed number of executions, else a changed count."""
-    own = [f for f in row.findings if f.matters and f.origin is None and f.cause is None]
-    first = ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
-    if first is None and not row.edited:
-        first = min(own, key=lambda f: f.subject.expression != "flops", default=None)
-    if first is not None and not (row.edited and row.a is not None and row.b is not None):
-        return entry_of(difference, row, first)
-    pair = difference.frames[row.frame]
-    lines: list[str | None] = []  # the statement on both sides
-    for side, frame, step in ((difference.a, pair.a, row.a), (difference.b, pair.b, row.b)):
-        text = side.trace.sources[frame.source].text.split("\n") if frame is not None else []
-        lines.append(text[step.line - 1].strip() if step is not None and step.line <= len(text) else None)
-    a, b = lines
-    if a is not None and b is not None:
-        a, b = texts_apart(a, b)
-    counted = (
-        "" if ran is None else _("executions {names}").format(names=" → ".join(side or "–" for side in sides_text(ran)))
-    )
-    name = "the statement"
-    return ReportEntry(row, "steps", "edited", Subject("step", expression=name), name, a, b, counted)
+    causes = []
+    for row in difference.rows:
+        if not explained[row.number]:
+            continue
+        own = [f for f in row.findings if f.matters and f.origin is None and f.cause is None]
+        first = ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
+        if first is None and not row.edited:
+            first = min(own, key=lambda f: f.subject.expression != "flops", default=None)
+        if first is not None and not (row.edited and row.a is not None and row.b is not None):
+            lead = entry_of(difference, row, first)
+        else:
+            pair = difference.frames[row.frame]
+            statement: list[str | None] = []  # on both sides
+            for side, frame, step in ((difference.a, pair.a, row.a), (difference.b, pair.b, row.b)):
+                lines = side.lines[frame.source] if frame is not None else []
+                statement.append(lines[step.line - 1].strip() if step is not None and step.line <= len(lines) else None)
+            a, b = statement
+            if a is not None and b is not None:
+                a, b = texts_apart(a, b)
+            counts = "" if ran is None else " → ".join(side or "–" for side in sides_text(ran))
+            detail = counts and _("executions {names}").format(names=counts)
+            name = "the statement"
+            lead = ReportEntry(row, "steps", "edited", Subject("step", expression=name), name, a, b, detail)
+        causes.append(replace(lead, follows=explained[row.number], level=2))
+    return causes
 
 
 def entries(difference: Difference, aspect: Aspect, *, everything: bool = False) -> list[ReportEntry]:
     """Return an aspect's entries, the most important first; without `everything`, only entries that matter."""
-    unsorted = _times(difference, everything) if aspect == "time" else _findings(difference, aspect, everything)
+    explained: Counter[int | None]  # row → findings that it explains
+    key: tuple[object, ...]  # of findings in one entry
+    if aspect == "time":
+        times = [(row, time) for row in difference.rows for time in row.times]
+        explained = Counter(time.cause for _, time in times if time.cause is not None)
+        grouped: dict[tuple[object, ...], list[tuple[StepPair, TimeFinding]]] = {}
+        for row, time in times:
+            if time.cause is None and (time.matters or everything or row.number in explained):
+                key = (difference.function_of(row), row.step.statement, time.subject, time.verdict, time.why)
+                grouped.setdefault(key, []).append((row, time))
+        unsorted = [
+            _timed(difference, group, sum(explained[row.number] for row, _ in group)) for group in grouped.values()
+        ]
+    else:
+        findings = [(row, f, f.cause not in (None, row.number)) for row, f in difference.findings(aspect)]
+        explained = Counter(f.cause for _, f, follows in findings if follows)
+        first: dict[tuple[object, ...], tuple[StepPair, Finding]] = {}
+        executions: Counter[tuple[object, ...]] = Counter()
+        for row, f, follows in findings:
+            if follows or not (f.matters or everything):
+                continue
+            statement = (difference.function_of(row), row.b is None, row.step.statement)
+            key = (*statement, f.subject, f.verdict, f.matters)
+            first.setdefault(key, (row, f))
+            executions[key] += 1
+        unsorted = [
+            replace(entry_of(difference, row, f), follows=explained[row.number], executions=executions[key])
+            for key, (row, f) in first.items()
+        ]
     return sorted(unsorted, key=lambda e: (e.after_line is not None, -e.size if aspect in BY_SIZE else 0))
-
-
-def _findings(difference: Difference, aspect: Aspect, everything: bool) -> list[ReportEntry]:
-    every = [(row, f, f.cause not in (None, row.number)) for row, f in difference.findings(aspect)]
-    explained = Counter(f.cause for _, f, follows in every if follows)
-    first: dict[tuple[object, ...], tuple[StepPair, Finding]] = {}
-    executions: Counter[tuple[object, ...]] = Counter()
-    for row, f, follows in every:
-        if follows or not (f.matters or everything):
-            continue
-        statement = (difference.function_of(row), row.b is None, row.step.statement)
-        key = (*statement, f.subject, f.verdict, f.matters)
-        first.setdefault(key, (row, f))
-        executions[key] += 1
-    return [
-        replace(entry_of(difference, row, f), follows=explained[row.number], executions=executions[key])
-        for key, (row, f) in first.items()
-    ]
-
-
-def _times(difference: Difference, everything: bool) -> list[ReportEntry]:
-    every = [(row, time) for row in difference.rows for time in row.times]
-    explained = Counter(time.cause for _, time in every if time.cause is not None)
-    grouped: dict[tuple[object, ...], list[tuple[StepPair, TimeFinding]]] = {}
-    for row, time in every:
-        if time.cause is None and (time.matters or everything or row.number in explained):
-            key = (difference.function_of(row), row.step.statement, time.subject, time.verdict, time.why)
-            grouped.setdefault(key, []).append((row, time))
-    return [_timed(difference, group, sum(explained[row.number] for row, _ in group)) for group in grouped.values()]
 
 
 def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFinding]], follows: int) -> ReportEntry:

@@ -87,31 +87,31 @@ class Listing:
 def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
     """List a difference along the lecture, in about `most` rows, and all rows that matter."""
     slowest = {entry.row.number for entry in entries(difference, "time")}
-    of_row = {row.number: tuple(observations(difference, row, leads=row.number in slowest)) for row in difference.rows}
+    listed = {row.number: tuple(observations(difference, row, leads=row.number in slowest)) for row in difference.rows}
     levels: dict[int, int] = {}
     in_frame: dict[int, list[StepPair]] = defaultdict(list)
     for row in difference.rows:
         least = 2 if any(finding.matters for finding in row.findings) else 0
-        levels[row.number] = max([least, *(entry.level for entry in of_row[row.number])])
+        levels[row.number] = max([least, *(entry.level for entry in listed[row.number])])
         in_frame[row.frame].append(row)
-    worth = [n for n in of_row if of_row[n] or levels[n]]
-    least = next((level for level in (0, 1) if sum(levels[n] >= level for n in worth) <= most), 2)
-    kept = {n for n in worth if levels[n] >= least}
+    recorded = [n for n in listed if listed[n] or levels[n]]
+    least = next((level for level in (0, 1) if sum(levels[n] >= level for n in recorded) <= most), 2)
+    kept = {n for n in recorded if levels[n] >= least}
 
     # Calls with a difference are shown, else a function's first call in its section.
-    alike: dict[tuple[str | None, str], list[int]] = defaultdict(list)
+    same_function: dict[tuple[str | None, str], list[int]] = defaultdict(list)
     for frame, pair in enumerate(difference.frames):
-        alike[pair.section, pair.frame.function].append(frame)
-    which: dict[int, str] = {}
-    for frames in alike.values():
+        same_function[pair.section, pair.frame.function].append(frame)
+    call_texts: dict[int, str] = {}
+    for frames in same_function.values():
         for number, frame in enumerate(frames, 1):
             level = max((levels[row.number] for row in in_frame[frame] if row.number in kept), default=-1)
             if level > 0 or (level == 0 and number == 1):
-                which[frame] = (
+                call_texts[frame] = (
                     _("call {number:,} of {n:,}").format(number=number, n=len(frames)) if len(frames) > 1 else ""
                 )
     opened: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for frame in sorted(which):
+    for frame in sorted(call_texts):
         pair = difference.frames[frame]
         if pair.parent is not None:
             opened[pair.parent].append((frame, formats.one_line(pair.frame.function, 60)))
@@ -128,7 +128,7 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
             if shown:
                 shown.sort(key=lambda row: row.number)
                 verdicts = {
-                    e.verdict for row in shown if row.number in kept for e in of_row[row.number] if e.level == 2
+                    e.verdict for row in shown if row.number in kept for e in listed[row.number] if e.level == 2
                 }
                 code = tuple(_code(difference, shown[0]))
                 level = max(levels[row.number] for row in shown)
@@ -142,9 +142,9 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
     for section, frames in grouped.items():
         calls = []
         for frame in frames:
-            if frame in which:
+            if frame in call_texts:
                 pair, differing = difference.frames[frame], [levels[row.number] for row in in_frame[frame]]
-                parts = [which[frame]] if which[frame] else []
+                parts = [call_texts[frame]] if call_texts[frame] else []
                 if pair.a and pair.b and pair.a.function != pair.b.function:
                     parts.append(_("{function} in A").format(function=formats.one_line(pair.a.function, 60)))
                 parts += [_("only in A")] if pair.b is None else [_("only in B")] if pair.a is None else []
@@ -164,9 +164,9 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
                 )
             )
     rows = frozenset(row.number for s in sections for call in s.calls for at in call.statements for row in at.rows)
-    shown_entries = {number: of_row[number] if number in kept else () for number in rows}
+    shown_entries = {number: listed[number] if number in kept else () for number in rows}
     calls_of = {number: tuple(frames) for number, frames in opened.items()}
-    return Listing(tuple(sections), rows, shown_entries, calls_of, len(worth) - len(kept))
+    return Listing(tuple(sections), rows, shown_entries, calls_of, len(recorded) - len(kept))
 
 
 # --- code -----------------------------------------------------------------------------------------
@@ -263,8 +263,19 @@ def _time(difference: Difference, row: StepPair, time: TimeFinding, *, leads: bo
     level = 2 if time.matters and leads else 1 if differs else 0
     name = _("one call") if measured else _("time") if time.clock == "host" else _(CLOCKS[time.clock])
     name += f" #{time.subject.index + 1}" if measured and len(row.times) > 1 else ""
-    sides = ((row.a, difference.a.trace.machine), (row.b, difference.b.trace.machine))
-    a, b = (_spread(step, machine, time.subject) for step, machine in sides)
+
+    def spread(step: Step | None, machine: Machine) -> str | None:
+        """Format the duration of a step, of its launch, or of one call by its n-th `measure`."""
+        if step is None:
+            return None
+        if measured and step.measured:
+            return formats.spread(call_ns(step.measured[time.subject.index]))
+        if time.subject.kind == "launch":
+            return formats.spread(step.launch_ns) if step.launch_ns else None
+        timing = timing_of(step, machine)
+        return None if timing is None else formats.spread(timing.whole_ns or timing.samples_ns)
+
+    a, b = spread(row.a, difference.a.trace.machine), spread(row.b, difference.b.trace.machine)
     parts = []
     if time.overall is not None:
         span = f" ({_(' to ').join(map(formats.ratio, time.interval))})" if time.interval else ""
@@ -274,13 +285,3 @@ def _time(difference: Difference, row: StepPair, time: TimeFinding, *, leads: bo
     if time.why and time.why != LAUNCH:  # a launch is named as such already
         parts.append(formats.one_line(_(time.why), 160))
     yield ReportEntry(row, "time", time.verdict, time.subject, name, a, b, ", ".join(parts), level)
-
-
-def _spread(step: Step | None, machine: Machine, subject: Subject) -> str | None:
-    """Format the duration of a step, of its launch, or of one call by its n-th `measure`."""
-    if step is not None and subject.kind == "measured" and step.measured:
-        return formats.spread(call_ns(step.measured[subject.index]))
-    if subject.kind == "launch":
-        return formats.spread(step.launch_ns) if step is not None and step.launch_ns else None
-    timing = timing_of(step, machine) if step is not None else None
-    return None if timing is None else formats.spread(timing.whole_ns or timing.samples_ns)

@@ -131,20 +131,20 @@ def terminal(report: Report) -> Group:
 def _terminal_parts(parts: Sequence[Content]) -> Iterator[Text | Table]:
     for part in parts:
         if isinstance(part, Part):
-            first, *rest = part.parts
+            first, *others = part.parts
             if isinstance(first, Grid) and first.kind == "changes":
                 # all on one line: Settings  version: torch 2.12.0 → 2.13.0; machine: threads 2 → 1; 3 more
                 changes = []
-                for what, a, b, *more in first.rows:
-                    left, right = a.text or a.code, b.text or b.code
-                    change = left if left == right else f"{left} → {right}"
+                for subject, a, b, *more in first.rows:
+                    text_a, text_b = a.text or a.code, b.text or b.code
+                    change = text_a if text_a == text_b else f"{text_a} → {text_b}"
                     named = (f"{m.text} {column}" for m, column in zip(more, first.columns[3:], strict=True) if m.text)
-                    changes.append(" ".join(text for text in (what.text, change, what.soft, *named) if text))
+                    changes.append(" ".join(text for text in (subject.text, change, subject.soft, *named) if text))
                 listed = "; ".join([*changes, *([first.rest] if first.rest else [])])
                 yield Text.assemble((f"{first.name}  ", "bold"), listed)
             elif isinstance(first, Phrase):  # the part's meaning is shown next to its title
                 yield Text.assemble((part.title, "bold underline"), (f"  {first.text}", "dim"))
-                yield from _terminal_parts(rest)
+                yield from _terminal_parts(others)
             else:
                 yield Text(part.title, style="bold underline")
                 yield from _terminal_parts(part.parts)
@@ -165,13 +165,13 @@ def _terminal_grid(grid: Grid) -> Iterator[Text | Table]:
             changes = " · ".join(text for text in (side.code, side.soft) if text)
             yield Text.assemble((f"{side.text}  ", "bold"), changes)
     elif grid.kind == "leads":
-        for where, what, a, b, how in grid.rows:
-            yield _cut(Text.assemble("  ", (where.text, "bold"), f" {where.soft}  ", (where.code, "dim")))
+        for position, subject, a, b, how in grid.rows:
+            yield _cut(Text.assemble("  ", (position.text, "bold"), f" {position.soft}  ", (position.code, "dim")))
             change = "" if a.text == b.text == "–" else f"{a.text} → {b.text}"
             if change and how.soft.startswith(change):
                 change = ""
             changes = "; ".join(text for text in (change, how.soft) if text)
-            name, verdict = f"    {what.code} " if what.code else "    ", (how.text, STYLES.get(how.style, ""))
+            name, verdict = f"    {subject.code} " if subject.code else "    ", (how.text, STYLES.get(how.style, ""))
             yield Text.assemble(name, verdict, f"  {changes}" if changes else "", overflow="fold")
     elif grid.rows:
         columns = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
@@ -213,8 +213,8 @@ def markdown(report: Report, *, comment: bool = False) -> str:
         if used > LONGEST:  # parts at the end that do not fit are left out, with a note
             kept = blocks[:count]
             folds = sum(block.startswith("<details>") - (block == "</details>") for block in kept)
-            left = f"*{len(blocks) - count} more parts did not fit; see the HTML report.*"
-            blocks = [*kept, *["</details>"] * folds, left]
+            note = f"*{len(blocks) - count} more parts did not fit; see the HTML report.*"
+            blocks = [*kept, *["</details>"] * folds, note]
             break
     return "\n\n".join(block.strip("\n") for block in blocks) + "\n"
 

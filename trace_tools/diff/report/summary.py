@@ -36,17 +36,46 @@ class Sentence:
 
 def summary_of(comparison: Comparison) -> list[Sentence]:
     """Return the sentences: machines first, then claims, time, and memory."""
-    return [
-        *_peaks(comparison),
-        *_claims(comparison),
-        *_sections(comparison),
-        *_limits(comparison),
-        *_largest(comparison),
-        *_memory(comparison),
-    ]
+    sentences = list(_peaks(comparison))
+    failed, count = [], 0
+    for side, label in zip(comparison.sides, _labels(comparison), strict=True):
+        claims = [(step.line, step.claim.held) for step in side.tree.by_id.values() if step.claim is not None]
+        lines = sorted({line for line, held in claims if not held})
+        count += len(claims)
+        if lines:
+            text = _("{machine} (line {lines})")
+            failed.append(text.format(machine=label, lines=", ".join(map(str, lines[:5]))))
+    if failed:
+        sentences.append(Sentence(_("Claims failed on {machines}.").format(machines="; ".join(failed)), "machines"))
+    elif count:
+        sentences.append(Sentence(_("Every claim of the lecture holds on every machine."), "machines"))
+    sentences += _sections(comparison)
+    sentences += _limits(comparison)
+    timed = [line for line in _lines(comparison, TIME) if line.where != "section"]
+    if timed:
+        clear = clear_differences(timed)
+        named = [
+            _("{step} on {machine} ({times})").format(step=_named(line), machine=label, times=_times(line, index))
+            for line in clear[:LARGEST]
+            for index, label in enumerate(_labels(comparison))
+            if line.cells[index].best
+        ]
+        text = _("{n} of {all} timed steps were faster in every pass on one machine")
+        text = text.format(n=len(clear), all=len(timed))
+        text += _("; by most {steps}").format(steps=", ".join(named)) if named else ""
+        sentences.append(Sentence(text + _("."), "judged" if clear else TIME.key))
+    steps = [line for line in _lines(comparison, MEMORY) if line.where != "section"]
+    differ = [line for line in steps if effect(line) > 0]
+    if steps and differ:
+        text = _("{n} of {all} steps have different peak memory: {names}.")
+        names = ", ".join(map(_named, differ[:LARGEST]))
+        sentences.append(Sentence(text.format(n=len(differ), all=len(steps), names=names), MEMORY.key))
+    elif steps:
+        sentences.append(Sentence(_("Every step had the same peak memory on all machines."), MEMORY.key))
+    return sentences
 
 
-def judged(lines: Sequence[Line]) -> list[Line]:
+def clear_differences(lines: Sequence[Line]) -> list[Line]:
     """Return the lines of steps with a clear best machine, the largest effects first."""
     clear = [line for line in lines if line.where != "section" and any(cell.best for cell in line.cells)]
     return sorted(clear, key=effect, reverse=True)
@@ -88,23 +117,6 @@ def _peaks(comparison: Comparison) -> Iterator[Sentence]:
         yield Sentence(_("Peaks: {peaks}.").format(peaks="; ".join(parts)), "peaks")
 
 
-def _claims(comparison: Comparison) -> Iterator[Sentence]:
-    by_machine = []
-    for side, label in zip(comparison.sides, _labels(comparison), strict=True):
-        steps = [step for step in side.tree.by_id.values() if step.claim is not None]
-        failed = {step.line for step in steps if step.claim is not None and not step.claim.held}
-        by_machine.append((label, len(steps), sorted(failed)))
-    wrong = [
-        _("{machine} (line {lines})").format(machine=label, lines=", ".join(map(str, lines[:5])))
-        for label, _n, lines in by_machine
-        if lines
-    ]
-    if wrong:
-        yield Sentence(_("Claims failed on {machines}.").format(machines="; ".join(wrong)), "machines")
-    elif any(count for _, count, _ in by_machine):
-        yield Sentence(_("Every claim of the lecture holds on every machine."), "machines")
-
-
 def _sections(comparison: Comparison) -> Iterator[Sentence]:
     """Yield the machine on which sections were faster in every pass."""
     sections = [line for line in _lines(comparison, TIME) if line.where == "section"]
@@ -122,10 +134,10 @@ def _sections(comparison: Comparison) -> Iterator[Sentence]:
                 )
                 + named
             )
-    left = sum(not any(cell.best for cell in line.cells) for line in sections)
+    unclear = sum(not any(cell.best for cell in line.cells) for line in sections)
     if parts:
-        rest = _("; {n} show no clear difference").format(n=left) if left else ""
-        yield Sentence("; ".join(parts) + rest + _("."), TIME.key)
+        no_difference = _("; {n} show no clear difference").format(n=unclear) if unclear else ""
+        yield Sentence("; ".join(parts) + no_difference + _("."), TIME.key)
     elif sections:
         yield Sentence(
             _("No section was faster in every pass on one machine than on the others ({n} sections).").format(
@@ -140,7 +152,8 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
     labels, base = _labels(comparison), comparison.base
     machine = comparison.sides[base].trace.machine
     bandwidth = peak_of(machine, "memory")
-    clear = judged(_lines(comparison, RATE)) if len(labels) <= MANY else []  # the tables show it for many machines
+    # the tables show it for many machines
+    clear = clear_differences(_lines(comparison, RATE)) if len(labels) <= MANY else []
     for index, label in enumerate(labels):
         ratios: dict[str, list[float]] = {"memory": [], "compute": []}
         for line in clear if index != base else ():
@@ -166,36 +179,6 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
         if parts:
             text = _("Of the steps with a clear difference, {machine} ran {steps}.")
             yield Sentence(text.format(machine=label, steps=_(", and ").join(parts)), RATE.key)
-
-
-def _largest(comparison: Comparison) -> Iterator[Sentence]:
-    """Yield the largest clear differences in time."""
-    steps = [line for line in _lines(comparison, TIME) if line.where != "section"]
-    clear = judged(steps)
-    if not steps:
-        return
-    named = [
-        _("{step} on {machine} ({times})").format(step=_named(line), machine=label, times=_times(line, index))
-        for line in clear[:LARGEST]
-        for index, label in enumerate(_labels(comparison))
-        if line.cells[index].best
-    ]
-    count = _("{n} of {all} timed steps were faster in every pass on one machine").format(n=len(clear), all=len(steps))
-    by_most = _("; by most {steps}").format(steps=", ".join(named)) if named else ""
-    yield Sentence(count + by_most + _("."), "judged" if clear else TIME.key)
-
-
-def _memory(comparison: Comparison) -> Iterator[Sentence]:
-    steps = [line for line in _lines(comparison, MEMORY) if line.where != "section"]
-    differ = [line for line in steps if effect(line) > 0]
-    if steps:
-        text = _("Every step had the same peak memory on all machines.")
-        if differ:
-            names = ", ".join(map(_named, differ[:LARGEST]))
-            text = _("{n} of {all} steps have different peak memory: {names}.").format(
-                n=len(differ), all=len(steps), names=names
-            )
-        yield Sentence(text, MEMORY.key)
 
 
 def _named(line: Line, titles: Mapping[str, str] | None = None) -> str:

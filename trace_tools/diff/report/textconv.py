@@ -12,13 +12,12 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from trace_tools.analysis.summaries import claim_summary, summary
 from trace_tools.diff.judge.settings import INSTALLED, MACHINE, RUN
 from trace_tools.errors import TraceToolsError
-from trace_tools.trace.model import Frame, Omitted, Step, Trace, Value
+from trace_tools.trace.model import Frame, Omitted, Trace, Value
 from trace_tools.trace.structure import to_plain
 from trace_tools.trace.trace_file import load
 from trace_tools.util import formats
@@ -49,52 +48,42 @@ def convert(path: Path) -> str:
 
 def text_of(trace: Trace) -> str:
     """Write a trace without durations: the head, then each step with its observations."""
-    return "".join(f"{line}\n" for line in _lines(trace))
-
-
-def _lines(trace: Trace) -> Iterator[str]:
-    yield f"title: {formats.one_line(trace.title, 200)}"
-    yield f"ended: {formats.one_line(trace.run.ended, 200)}"
-    for name in RUN:
-        yield f"run {name}: {getattr(trace.run, name)}"
+    lines = [f"title: {formats.one_line(trace.title, 200)}", f"ended: {formats.one_line(trace.run.ended, 200)}"]
+    lines += [f"run {name}: {getattr(trace.run, name)}" for name in RUN]
     for name in (*MACHINE, *INSTALLED):
         if getattr(trace.machine, name) is not None:
-            yield f"machine {name}: {formats.one_line(str(getattr(trace.machine, name)), 200)}"
+            lines.append(f"machine {name}: {formats.one_line(str(getattr(trace.machine, name)), 200)}")
     for name, version in trace.versions:
-        yield f"version {formats.one_line(name, 60)}: {formats.one_line(version, 60)}"
-    yield "durations are not shown: `python -m trace_tools diff` judges them"
+        lines.append(f"version {formats.one_line(name, 60)}: {formats.one_line(version, 60)}")
+    lines.append("durations are not shown: `python -m trace_tools diff` judges them")
     frames: dict[int, Frame] = {}
-    lines = [source.text.split("\n") for source in trace.sources]
+    sources = [source.text.split("\n") for source in trace.sources]
     for event in trace.steps:
         if isinstance(event, Frame):
             frames[event.frame] = event
-            yield f"call {formats.one_line(event.function, 80)}"
-            yield from (f"    {_named(name, value)}" for name, value in event.arguments or ())
+            lines.append(f"call {formats.one_line(event.function, 80)}")
+            lines += [f"    {_named(name, value)}" for name, value in event.arguments or ()]
             continue
         frame = frames[event.frame]
-        text = lines[frame.source]
-        code = formats.one_line(text[event.line - 1], 100) if event.line <= len(text) else ""
+        source = sources[frame.source]
+        code = formats.one_line(source[event.line - 1], 100) if event.line <= len(source) else ""
+        # no line number, because it changes with every line above
+        statement = f"{formats.one_line(frame.function, 80)}  {code}"
         if isinstance(event, Omitted):
-            yield f"{formats.one_line(frame.function, 80)}  {code}  {event.omitted:,} more executions"
-        else:
-            # no line number, because it changes with every line above
-            yield f"{formats.one_line(frame.function, 80)}  {code}"
-            yield from (f"    {line}" for line in _observed(event))
-
-
-def _observed(step: Step) -> Iterator[str]:
-    yield from (_named(name, value) for name, value in step.values or ())
-    if step.claim is not None:
-        yield f"claim {'held' if step.claim.held else 'FAILED'}: {claim_summary(step.claim)}"
-    if step.raised is not None:
-        yield f"raised {formats.one_line(f'{step.raised.type}: {step.raised.message}', 200)}"
-    if step.meters is not None:
-        counts = to_plain(step.meters)
-        yield "meters " + json.dumps(counts, ensure_ascii=True, sort_keys=True)
-    if step.allocated_bytes is not None:
-        yield f"allocated {step.allocated_bytes:,} bytes"
-    for line in (step.stdout or "").splitlines():
-        yield f"printed {formats.one_line(line, 200)}"
+            lines.append(f"{statement}  {event.omitted:,} more executions")
+            continue
+        observed = [_named(name, value) for name, value in event.values or ()]
+        if event.claim is not None:
+            observed.append(f"claim {'held' if event.claim.held else 'FAILED'}: {claim_summary(event.claim)}")
+        if event.raised is not None:
+            observed.append(f"raised {formats.one_line(f'{event.raised.type}: {event.raised.message}', 200)}")
+        if event.meters is not None:
+            observed.append("meters " + json.dumps(to_plain(event.meters), ensure_ascii=True, sort_keys=True))
+        if event.allocated_bytes is not None:
+            observed.append(f"allocated {event.allocated_bytes:,} bytes")
+        observed += [f"printed {formats.one_line(line, 200)}" for line in (event.stdout or "").splitlines()]
+        lines += [statement, *(f"    {line}" for line in observed)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _named(name: str, value: Value) -> str:

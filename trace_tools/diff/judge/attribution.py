@@ -1,4 +1,4 @@
-"""Find the cause of each finding, so that a report can lead with it, and what a finding may follow from.
+"""Attribute each finding to its cause, so that a report can lead with it, and to what it may follow from.
 
     rows = with_origins(with_settings(with_causes(rows, frames), difference), frames)
     rows[30].findings[0].cause      the row where a chain of findings began
@@ -52,22 +52,39 @@ def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[S
             continue
         caller = explained[parent]
         if (caller.a is None) == (row.a is None) and (caller.b is None) == (row.b is None):
-            above = next((f.cause for f in caller.findings if _one_sided(f)), None)
-            cause = parent if above is None else above
+            cause_of_call = next((f.cause for f in caller.findings if _one_sided(f)), None)
+            cause = parent if cause_of_call is None else cause_of_call
             _explain(explained, row.number, cause, lambda f: f.aspect in ("steps", "claims", "output"))
     _memory(explained, ended)
-    _counted(explained, ended)
+    # a call's additional FLOPs follow from the statement in it that adds the most
+    work: list[tuple[int, float]] = []  # rows that ended earlier, with their change in FLOPs or bytes
+    for number in ended:
+        row = explained[number]
+        inside = []
+        while work and work[-1][0] > number:
+            inside.append(work.pop())
+        most = max(inside, key=lambda item: item[1], default=None)
+        sizes = [f.size for f in row.findings if f.aspect == "flops" and f.verdict == "changed"]
+        if sizes and most is not None:
+            _explain(explained, number, most[0], lambda f: f.aspect == "flops")
+            work.append(most)
+        elif sizes:
+            work.append((number, max(sizes)))
+        elif (row.a is None or row.b is None) and row.step.meters is not None:
+            work.append((number, float(row.step.meters.flops or row.step.meters.bytes_read or 0)))
+        elif most is not None:
+            work.append(most)
     # an exception that passes through a call follows from its origin
-    began: tuple[int, Observation, Observation] | None = None
+    raised: tuple[int, Observation, Observation] | None = None
     for number in ended:
         for f in explained[number].findings:
             if f.verdict == "claim flipped":
-                began = (number, None, explained[number].step.raised)
+                raised = (number, None, explained[number].step.raised)
             elif f.subject.kind == "raised" and f.verdict == "changed":
-                if began is not None and began[0] > number and _is_type(began[1], f.a) and _is_type(began[2], f.b):
-                    _explain(explained, number, began[0], lambda f: f.subject.kind == "raised")
+                if raised is not None and raised[0] > number and _is_type(raised[1], f.a) and _is_type(raised[2], f.b):
+                    _explain(explained, number, raised[0], lambda f: f.subject.kind == "raised")
                 else:
-                    began = (number, f.a, f.b)
+                    raised = (number, f.a, f.b)
     _slow(explained, frames, ended, "time")
     _slow(explained, frames, ended, "launch")
     return explained
@@ -84,10 +101,10 @@ def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[
     yield from ((True, number) for number in reversed(opened))
 
 
-def _explain(rows: list[StepPair], number: int, cause: int, which: Callable[[Finding], bool]) -> None:
+def _explain(rows: list[StepPair], number: int, cause: int, applies: Callable[[Finding], bool]) -> None:
     """Set the cause of a row's findings, unless they have one already."""
     findings = rows[number].findings
-    explained = tuple([replace(f, cause=cause) if f.cause is None and which(f) else f for f in findings])
+    explained = tuple([replace(f, cause=cause) if f.cause is None and applies(f) else f for f in findings])
     if explained != findings:
         rows[number] = replace(rows[number], findings=explained)
 
@@ -99,18 +116,18 @@ def _one_sided(finding: Finding) -> bool:
 def _repeated(rows: list[StepPair]) -> None:
     """Report a loop that ran more often once; executions that one side lacks follow from it."""
     # (frame, statement) → the difference in executions, and the row with that finding
-    more: dict[tuple[int, int], tuple[int, int]] = {}
+    extra: dict[tuple[int, int], tuple[int, int]] = {}
     for row in rows:
         for f in row.findings:
             if f.subject.kind == "executions" and isinstance(f.a, int) and isinstance(f.b, int):
-                more[row.frame, row.step.statement] = (f.b - f.a, row.number)
+                extra[row.frame, row.step.statement] = (f.b - f.a, row.number)
     loops: dict[tuple[int, int], int] = {}  # (frame, statement) → the row of the loop's header
-    for frame, statement in sorted(more):
+    for frame, statement in sorted(extra):
         before = (frame, statement - 1)  # each statement of a loop's body follows the previous one
-        same = before in more and more[before][0] == more[frame, statement][0]
-        loops[frame, statement] = loops[before] if same else more[frame, statement][1]
+        same = before in extra and extra[before][0] == extra[frame, statement][0]
+        loops[frame, statement] = loops[before] if same else extra[frame, statement][1]
         if same:
-            _explain(rows, more[frame, statement][1], loops[before], lambda f: f.subject.kind == "executions")
+            _explain(rows, extra[frame, statement][1], loops[before], lambda f: f.subject.kind == "executions")
     for row in rows:
         loop = loops.get((row.frame, row.step.statement))
         if loop is not None and (row.a is None or row.b is None):
@@ -150,14 +167,14 @@ def _memory(rows: list[StepPair], ended: Sequence[int]) -> None:
                 if inside > number:
                     _move(rows, number, inside, "peak_bytes")
                 peaks[peak] = max(inside, number)
-        both_known = all(m is not None and m.live_bytes is not None for m in metered)
+        both_metered = all(m is not None and m.live_bytes is not None for m in metered)
         if change is not None and change == alive:
             _explain(rows, number, since, lambda f: is_count(f, "live_bytes", "allocated_bytes"))
         elif change is not None:
             alive, since = change, number
-        elif both_known:
+        elif both_metered:
             alive = 0.0
-        if both_known:
+        if both_metered:
             most, most_row = 0.0, -1
         for side, meters in enumerate(metered):
             if meters is None:
@@ -182,27 +199,6 @@ def _move(rows: list[StepPair], number: int, began: int, field: str) -> None:
     item = tuple(f for f in rows[number].findings if is_count(f, field))
     rows[began] = replace(rows[began], findings=(*rows[began].findings, *item))
     _explain(rows, number, began, lambda f: is_count(f, field))
-
-
-def _counted(rows: list[StepPair], ended: Sequence[int]) -> None:
-    """Attribute a call's additional FLOPs to the statement in it that adds the most."""
-    work: list[tuple[int, float]] = []  # rows that ended earlier, with their change in FLOPs or bytes
-    for number in ended:
-        row = rows[number]
-        inside = []
-        while work and work[-1][0] > number:
-            inside.append(work.pop())
-        most = max(inside, key=lambda item: item[1], default=None)
-        sizes = [f.size for f in row.findings if f.aspect == "flops" and f.verdict == "changed"]
-        if sizes and most is not None:
-            _explain(rows, number, most[0], lambda f: f.aspect == "flops")
-            work.append(most)
-        elif sizes:
-            work.append((number, max(sizes)))
-        elif (row.a is None or row.b is None) and row.step.meters is not None:
-            work.append((number, float(row.step.meters.flops or row.step.meters.bytes_read or 0)))
-        elif most is not None:
-            work.append(most)
 
 
 def _is_type(began: Observation, passed: Observation) -> bool:
@@ -359,14 +355,14 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
         for f in row.findings
         if f.subject.kind == "executions" and f.verdict == "changed" and f.cause is None
     }
-    speaks = {key(row): row.number for row in counted.values()}
+    representatives = {key(row): row.number for row in counted.values()}
     leads: dict[int, int] = {}
     for row in rows:
         of_step = [f for f in row.findings if f.subject.kind == "step"]
         alone = any(f.matters and f.cause is None for f in of_step)
         loop = (row.frame, row.step.statement) in counted and row.a is not None and row.b is not None
         if alone or loop or (row.edited and not of_step):
-            leads[row.number] = speaks.setdefault(key(row), row.number)
+            leads[row.number] = representatives.setdefault(key(row), row.number)
     return leads
 
 
@@ -376,7 +372,7 @@ def _after_counts(
     """Mark values that changed by the same factor as FLOPs, or to another statement's number, as possible results of
     it.
 
-    The same holds for a time that grew or shrank with its statement's FLOPs. `known` maps a section and change to a
+    The same holds for a time that grew or shrank with its statement's FLOPs. `causes` maps a section and change to a
     row, and to its statement if a value of it changed so; FLOPs also as a factor.
     """
     if not row.findings and not row.times:
