@@ -286,33 +286,29 @@ def _exploration(
         if not isinstance(limits, tuple) or len(limits) != 3:
             raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
         sliders.append(made(name, *limits, is_integer=isinstance(limits[0], int)))
-    chosen = [_menu(label, rows, formula.parameters, made) for label, rows in menus.items()]
+    chosen = []
+    for label, rows in menus.items():
+        if not 1 <= len(rows) <= MOST_ROWS:
+            raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
+        first = next(iter(rows.values()))
+        columns, numbers = [name for name in first if name in formula.parameters], []
+        for row, given in rows.items():
+            if missing := [name for name in columns if name not in given]:
+                expected = f"expected the same numbers in each row of {label}"
+                raise ValueError(f"explore: {row} has no {missing[0]}; {expected}")
+            numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
+        are_integers = all(isinstance(given[name], int) for given in rows.values() for name in columns)
+        own = []  # what a reader's own row may hold: up to a hundred times the lecture's numbers
+        for name, column in zip(columns, zip(*(row for _, row in numbers), strict=True), strict=True):
+            low, high = min(column), max(column)
+            least, most = max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9)
+            own.append(made(name, first[name], least, most, is_integer=are_integers))
+        chosen.append(Menu(_short(label), own, numbers, own=not are_integers))
     numbered = [one.name for one in (*sliders, *(column for menu in chosen for column in menu.columns))]
     if sorted(numbered) != sorted(formula.parameters):
         listed = ", ".join(formula.parameters)
         raise ValueError(f"explore: found numbers for {', '.join(numbered)}; expected one for each parameter, {listed}")
     return Exploration(_short(function.__name__), formula.text, list(formula.parameters), sliders, chosen, [])
-
-
-def _menu(
-    label: str, rows: Mapping[str, Mapping[str, float]], parameters: Sequence[str], made: Callable[..., Input]
-) -> Menu:
-    """Return a menu of rows; a reader's own row may exceed the lecture's numbers up to a hundredfold."""
-    if not 1 <= len(rows) <= MOST_ROWS:
-        raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
-    first = next(iter(rows.values()))
-    columns, numbers = [name for name in first if name in parameters], []
-    for row, given in rows.items():
-        if missing := [name for name in columns if name not in given]:
-            raise ValueError(f"explore: {row} has no {missing[0]}; expected the same numbers in each row of {label}")
-        numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
-    are_integers = all(isinstance(given[name], int) for given in rows.values() for name in columns)
-    limits = [(min(column), max(column)) for column in zip(*(row for _, row in numbers), strict=True)]
-    inputs = []
-    for name, (low, high) in zip(columns, limits, strict=True):
-        least, most = max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9)
-        inputs.append(made(name, first[name], least, most, is_integer=are_integers))
-    return Menu(_short(label), inputs, numbers, own=not are_integers)
 
 
 @aside

@@ -175,7 +175,18 @@ def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = M
 
     `shown` are strings that traces of the lecture show whole (`shown_in`).
     """
-    section_of = _sections_of(source, main)
+    own = dict.fromkeys(sections(source, main)).keys()
+    uses: dict[str, set[str]] = defaultdict(set)
+    for statement in source.statements:
+        if not isinstance(statement.node, FUNCTIONS):
+            names = {node.id for node in ast.walk(statement.node) if isinstance(node, ast.Name)}
+            uses[statement.function] |= names & source.functions.keys() - own
+    callers: dict[str, list[str]] = defaultdict(list)
+    for section in own:
+        for name in reached([section], uses):
+            callers[name].append(section)
+    # of each function that a single section calls, directly or indirectly
+    section_of = {name: of[0] for name, of in callers.items() if len(of) == 1}
     telling = narrative_calls(source)
     messages: list[LectureMessage] = []
 
@@ -236,21 +247,6 @@ def shown_in(trace: Trace) -> set[str]:
         if isinstance(step, Step):
             walk([to_plain(narrative) for narrative in step.narrative or ()])
     return texts
-
-
-def _sections_of(source: ParsedSource, main: str) -> dict[str, str]:
-    """Return the section of each function that a single section calls, directly or indirectly."""
-    own = dict.fromkeys(sections(source, main)).keys()
-    uses: dict[str, set[str]] = defaultdict(set)
-    for statement in source.statements:
-        if not isinstance(statement.node, FUNCTIONS):
-            names = {node.id for node in ast.walk(statement.node) if isinstance(node, ast.Name)}
-            uses[statement.function] |= names & source.functions.keys() - own
-    callers: dict[str, list[str]] = defaultdict(list)
-    for section in own:
-        for name in reached([section], uses):
-            callers[name].append(section)
-    return {name: of[0] for name, of in callers.items() if len(of) == 1}
 
 
 def _strings(node: ast.AST, *, outermost: bool, is_argument: bool = False) -> Iterator[tuple[String, bool]]:

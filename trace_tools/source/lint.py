@@ -58,13 +58,12 @@ STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "link": {"url": "https://example.org"},
     "image": {"path": "a.png"},
 }
-_UNKNOWN = object()
-_DISPLAYS: tuple[tuple[tuple[type[ast.expr], ...], Callable[[], Any]], ...] = (
-    ((ast.List, ast.ListComp), list),
-    ((ast.Dict, ast.DictComp), dict),
-    ((ast.Set, ast.SetComp), set),
-    ((ast.Tuple,), tuple),
-)
+_DISPLAYS: Mapping[type, Callable[[], Any]] = {
+    **dict.fromkeys((ast.List, ast.ListComp), list),
+    **dict.fromkeys((ast.Dict, ast.DictComp), dict),
+    **dict.fromkeys((ast.Set, ast.SetComp), set),
+    ast.Tuple: tuple,
+}
 
 
 def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -> list[LectureError]:
@@ -361,11 +360,15 @@ def _why_it_fails(word: str, call: ast.Call) -> str | None:
     if starred or None in names:
         return None
     given = signature.bind(*call.args, **{str(keyword.arg): keyword.value for keyword in call.keywords})
-    values = {name: _value(node, displays=word in STAND_INS) for name, node in given.arguments.items()}
-    for name in [name for name, value in values.items() if value is _UNKNOWN]:
-        if word not in STAND_INS:  # only a run can decide
-            return None
-        del values[name]
+    values: dict[str, Any] = {}
+    for name, node in given.arguments.items():
+        try:
+            values[name] = ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            if word not in STAND_INS:  # only a run can decide
+                return None
+            if type(node) in _DISPLAYS:
+                values[name] = _DISPLAYS[type(node)]()  # empty, for `[x]`
     given = signature.bind_partial()
     given.arguments |= {**STAND_INS.get(word, {}), **values}
     try:
@@ -379,11 +382,3 @@ def _why_it_fails(word: str, call: ast.Call) -> str | None:
 @cache
 def _signature(word: str) -> inspect.Signature:
     return inspect.signature(getattr(vocabulary, word))
-
-
-def _value(node: ast.expr, *, displays: bool) -> Any:
-    """Return the value of a literal expression (with `displays`, an empty list for `[x]`), else _UNKNOWN."""
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return next((made() for kinds, made in _DISPLAYS if displays and isinstance(node, kinds)), _UNKNOWN)
