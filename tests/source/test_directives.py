@@ -38,7 +38,7 @@ def describe(directive: Directive, source: ParsedSource) -> str:
     inspected = [i.source + (f" [{i.unit}]" if i.unit else "") for i in directive.inspected]
     what = f"@{directive.name} {', '.join([*inspected, *directive.names])}".rstrip()
     where = f"statement {directive.statement} ({type(statement.node).__name__}, line {statement.line})"
-    return f"{directive.line} {what} → {where}, {directive.place}\n"
+    return f"{directive.line} {what} → {where}, {directive.position}\n"
 
 
 def outcome(text: str) -> str:
@@ -52,7 +52,7 @@ def outcome(text: str) -> str:
 
 def placed(text: str) -> list[tuple[int, str, int, str]]:
     directives = parse_directives(parse_source(text, "lecture.py"))
-    return [(d.line, d.name, d.statement, d.place) for d in directives]
+    return [(d.line, d.name, d.statement, d.position) for d in directives]
 
 
 @each(("source", "expected"), [pytest.param(s, e, id=title) for title, s, e in cases()])

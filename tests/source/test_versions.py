@@ -6,7 +6,7 @@ import pytest
 
 from tests.cases_in_one import each
 from tests.messages import says
-from trace_tools.source.versions import Edition, edition_of
+from trace_tools.source.versions import ShownSource, shown_source
 from trace_tools.trace.model import SourceFile
 
 LECTURE = '''\
@@ -29,8 +29,8 @@ def main():
 '''
 
 
-def edition(new: str) -> Edition:
-    return edition_of(SourceFile("lecture.py", LECTURE), new)
+def edition(new: str) -> ShownSource:
+    return shown_source(SourceFile("lecture.py", LECTURE), new)
 
 
 @each(
@@ -53,7 +53,7 @@ def test_prose_may_change(old: str, new: str) -> None:
     found = edition(changed)
     assert found.stale is None
     assert found.source.parsed.text == changed
-    before = edition_of(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
+    before = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
     for shown, recorded in found.recorded.items():
         node, was = found.source.parsed.statements[shown].node, before[recorded].node
         if not isinstance(node, (ast.FunctionDef, ast.If, ast.For)):
@@ -90,7 +90,7 @@ def test_a_lecture_that_is_no_python_any_more_is_stale() -> None:
 
 def test_prose_in_a_branch_that_the_trace_knows_nothing_of_is_stale() -> None:
     old = LECTURE.replace('    else:\n        text("No.")\n', "")
-    found = edition_of(SourceFile("lecture.py", old), LECTURE)
+    found = shown_source(SourceFile("lecture.py", old), LECTURE)
     assert says(found.stale, "new prose", "branch")
 
 
@@ -98,7 +98,7 @@ def test_new_prose_is_said_where_its_neighbours_ran() -> None:
     found = edition(
         LECTURE.replace('text("No.")', 'text("Not so.")').replace('    z = "text"', '    z = "text"\n    text("End.")')
     )
-    old = edition_of(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
+    old = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
     beside = {p.narrative.text: old[p.beside].line for p in found.prose.values() if p.beside is not None}
     assert beside == {"First.": 6, "Yes.": 9, "Not so.": 11, "Slowly.": 15, "End.": 16}
 
@@ -113,7 +113,7 @@ def test_new_prose_is_said_where_its_neighbours_ran() -> None:
 )
 def test_prose_keeps_the_steps_of_what_stood_in_its_place(new: str, reworded: dict[str, str]) -> None:
     found = edition(LECTURE.replace('text("First.")', new))
-    old = edition_of(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
+    old = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
     said = {
         p.narrative.text or "": ast.unparse(old[p.beside].node) for p in found.prose.values() if p.reworded and p.beside
     }
@@ -141,7 +141,7 @@ def test_lines_are_remapped() -> None:
 )
 def test_an_f_string_keeps_its_placeholders(new: str, stale: bool) -> None:
     old = LECTURE.replace('text(f"{i}")', 'text(f"{x:.1f} of {y}")')
-    found = edition_of(SourceFile("lecture.py", old), old.replace('text(f"{x:.1f} of {y}")', new))
+    found = shown_source(SourceFile("lecture.py", old), old.replace('text(f"{x:.1f} of {y}")', new))
     assert (found.stale is not None) == stale
     if not stale:
         [[one]] = found.reworded.values()

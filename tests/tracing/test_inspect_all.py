@@ -21,7 +21,7 @@ SOURCE = """def main():
 
 def test_each_name_that_is_bound_is_inspected_where_it_is_bound() -> None:
     source = parse_source(SOURCE, "lecture.py")
-    found = [(d.line, d.place, [i.source for i in d.inspected]) for d in inspect_all(source)]
+    found = [(d.line, d.position, [i.source for i in d.inspected]) for d in inspect_all(source)]
     assert found == [
         (2, "after", ["a", "b"]),
         (3, "after", ["c", "d", "e"]),

@@ -32,7 +32,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.cases_in_one import each
 from tests.tracing.probed import Outcome, Probed, new_module, plain, probed
 from tests.tracing.random_programs import programs
-from trace_tools.source.directives import Directive, DirectiveName, Inspected, Place, parse_directives
+from trace_tools.source.directives import Directive, DirectiveName, Inspected, Position, parse_directives
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, instrument
 from trace_tools.tracing.journal import FrameStart
@@ -53,7 +53,7 @@ def everywhere(name: DirectiveName) -> Callable[[ParsedSource], list[Directive]]
     return directives
 
 
-def _places(source: ParsedSource, statement: Statement) -> Iterator[Place]:
+def _places(source: ParsedSource, statement: Statement) -> Iterator[Position]:
     node = statement.node
     is_compound = hasattr(node, "body") or hasattr(node, "cases")
     if isinstance(node, FUNCTIONS):

@@ -105,21 +105,18 @@ class _Steps:
         self._outer = DEEPEST
         self.left_out: str | None = None
 
-    def _limit(self, depths: Sequence[int]) -> None:
-        """Choose how many outer calls the stacks keep, given the depth of each step."""
+    def written(self) -> Iterator[Json]:
+        waiting: list[Step] = []  # steps whose calls are not finished
+        events = list(self._with_callers())
+        # Choose how many outer calls the stacks keep.
+        depths = [len(callers) for _, callers in events]
         while self._outer > 1 and 2 * sum(min(depth, self._outer) + 1 for depth in depths) > MOST_ELEMENTS:
             self._outer -= 1  # a step with calls is listed before and after them
-        cut = sum(depth > self._outer for depth in depths)
-        if cut:
+        if cut := sum(depth > self._outer for depth in depths):
             self.left_out = (
                 f"{cut:,} steps are in more than {self._outer} calls: "
                 f"their stacks show the {self._outer} outermost calls and their own line"
             )
-
-    def written(self) -> Iterator[Json]:
-        waiting: list[Step] = []  # steps whose calls are not finished
-        events = list(self._with_callers())
-        self._limit([len(callers) for _, callers in events])
         reported = self.left_out is None
         inner = {callers[-1].id for _, callers in events if callers}
         for event, callers in events:
@@ -131,7 +128,11 @@ class _Steps:
             while waiting and waiting[-1].id not in ids:
                 yield self._done(waiting.pop(), [*waiting])
             if isinstance(event, Frame):
-                yield from self._begun(event, callers)
+                definition = self._sources[event.source].parsed.function(event.function)
+                if definition is not None:
+                    above = [self._element(self._tree.frames[one.frame], one.line) for one in callers[: self._outer]]
+                    stack = [*above, self._element(event, definition.first_line)]
+                    yield self._step(stack, {name: value_of(value) for name, value in event.arguments or []})
             elif event.id in inner:
                 yield self._step(self._stack(event, callers))
                 waiting.append(event)
@@ -159,20 +160,13 @@ class _Steps:
             if frame.function != MODULE:
                 yield event, callers[::-1]
 
-    def _begun(self, frame: Frame, callers: Sequence[Step]) -> Iterator[Json]:
-        definition = self._sources[frame.source].parsed.function(frame.function)
-        if definition is not None:
-            above = [self._element(self._tree.frames[one.frame], one.line) for one in callers[: self._outer]]
-            stack = [*above, self._element(frame, definition.first_line)]
-            yield self._step(stack, {name: value_of(value) for name, value in frame.arguments or []})
-
     def _done(self, step: Step, callers: Sequence[Step]) -> Json:
         source = self._sources[self._tree.frames[step.frame].source]
         directives = source.directives.get(step.statement, [])
         env: Json = {name: value_of(value) for name, value in step.values or []}
         env |= {name: None for directive in directives if directive.name == "clear" for name in directive.names}
         animated = _has(directives, "animate")
-        renderings = [it for narrative in step.narrative or [] for it in self._renderings(narrative, animated=animated)]
+        renderings = [one for part in step.narrative or [] for one in self._renderings(part, animated=animated)]
         return self._step(self._stack(step, callers), env, renderings)
 
     def _step(

@@ -213,7 +213,7 @@ def drawing(spec: Spec) -> str:
     edges = [edge for edge in spec.get("edges") or [] if {_end(edge, "source"), _end(edge, "target")} <= nodes.keys()]
     wide = {name: max(len(_label(node)) * LETTER / 2 + 9, 15.0) for name, node in nodes.items()}
     tall = SIZE / 2 + 8
-    positions = _spread(_places(spec, nodes, edges), wide, tall)
+    positions = _spread(_positions(spec, nodes, edges), wide, tall)
     left = min((x - wide[name] for name, (x, _) in positions.items()), default=0) - 8
     top = min((y for _, y in positions.values()), default=0) - tall - 8
     right = max((x + wide[name] for name, (x, _) in positions.items()), default=0) + 8
@@ -279,7 +279,7 @@ def _edge(spec: Spec, edge: Spec, positions: Positions, wide: Mapping[str, float
     return [*drawn, _text(*beside, label, ink)] if label else drawn
 
 
-def _places(spec: Spec, nodes: Mapping[str, Spec], edges: Sequence[Spec]) -> Positions:
+def _positions(spec: Spec, nodes: Mapping[str, Spec], edges: Sequence[Spec]) -> Positions:
     """Return the position of each node, in the units of the specification."""
     layout = str((spec.get("layout") or {}).get("name", "preset"))
     names = list(nodes)
@@ -303,11 +303,11 @@ def _places(spec: Spec, nodes: Mapping[str, Spec], edges: Sequence[Spec]) -> Pos
                 depths[target] = depths[name] + 1
                 waiting.append(target)
     rows = {name: depths.get(name, 0) for name in names}
-    placed: Positions = {}
+    positions: Positions = {}
     for depth in range(max(rows.values(), default=0) + 1):
         row = [name for name in names if rows[name] == depth]
-        placed |= {name: (110.0 * (at - (len(row) - 1) / 2), 80.0 * depth) for at, name in enumerate(row)}
-    return placed
+        positions |= {name: (110.0 * (at - (len(row) - 1) / 2), 80.0 * depth) for at, name in enumerate(row)}
+    return positions
 
 
 def _spread(positions: Positions, wide: Mapping[str, float], tall: float) -> Positions:
@@ -318,9 +318,9 @@ def _spread(positions: Positions, wide: Mapping[str, float], tall: float) -> Pos
         for other in names[:at]:
             across, down = (abs(a - b) for a, b in zip(positions[name], positions[other], strict=True))
             fits = [
-                need / there
-                for need, there in ((wide[name] + wide[other] + 12, across), (APART * 2 * tall, down))
-                if there
+                needed / distance
+                for needed, distance in ((wide[name] + wide[other] + 12, across), (APART * 2 * tall, down))
+                if distance
             ]
             scale = max(scale, min(fits, default=1.0))
     return {name: (x * min(scale, 4.0), y * min(scale, 4.0)) for name, (x, y) in positions.items()}

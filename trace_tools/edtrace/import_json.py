@@ -69,9 +69,9 @@ def imported(path: Path) -> Trace:
         raise TraceFileError(path, None, "nested too deeply for a trace") from None
     except ValueError as error:
         raise TraceFileError(path, None, f"is not JSON: {error}; expected a trace that edtrace wrote") from None
-    where = _Where(path)
-    files, steps = where.member(content_json, "files", dict), where.member(content_json, "steps", list)
-    sources = [_source(name, text, where.at(f"files[{name!r}]")) for name, text in files.items()]
+    position = _Position(path)
+    files, steps = position.member(content_json, "files", dict), position.member(content_json, "steps", list)
+    sources = [_lecture_file(name, text, position.at(f"files[{name!r}]")) for name, text in files.items()]
     if not sources or not steps:
         raise TraceFileError(path, None, "contains no source or no step; expected a trace that edtrace wrote")
     values = (v for step in steps if isinstance(step, dict) for v in dict(step.get("env") or {}).values())
@@ -79,7 +79,7 @@ def imported(path: Path) -> Trace:
     typed = all(isinstance(v, dict) and {"type", "contents"} <= v.keys() for v in values if v is not None)
     reading = _Replay({name: number for number, name in enumerate(files)}, sources, typed=typed)
     for number, step in enumerate(steps):
-        reading.add(step, where.at(f"steps[{number}]"))
+        reading.add(step, position.at(f"steps[{number}]"))
     executions = [step.execution for step in reading.events if isinstance(step, Step)]
     if not executions:
         raise TraceFileError(path, None, "contains no step of its own source; expected a trace that edtrace wrote")
@@ -117,17 +117,17 @@ def _without_surrogates(part: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Where:
+class _Position:
     """A position in the file, for error messages."""
 
     path: Path
-    where: str = ""
+    keys: str = ""  # "steps[3].env"
 
-    def at(self, part: str) -> _Where:
-        return replace(self, where=f"{self.where}.{part}".lstrip("."))
+    def at(self, key: str) -> _Position:
+        return replace(self, keys=f"{self.keys}.{key}".lstrip("."))
 
     def wrong(self, message: str) -> TraceFileError:
-        return TraceFileError(self.path, self.where or None, message)
+        return TraceFileError(self.path, self.keys or None, message)
 
     def member(self, parent: Any, name: str, kind: type, *, otherwise: Any = None) -> Any:
         """Return a member of an object. Raises TraceFileError if it is missing or has another type."""
@@ -167,9 +167,9 @@ class _LectureFile:
         return parent is not None and (parent == outer or self.is_inside(parent, outer))
 
 
-def _source(name: str, text: Any, where: _Where) -> _LectureFile:
+def _lecture_file(name: str, text: Any, position: _Position) -> _LectureFile:
     if not isinstance(text, str):
-        raise where.wrong(f"expected a text, found a {type(text).__name__}")
+        raise position.wrong(f"expected a text, found a {type(text).__name__}")
     path = PurePosixPath(name).name if why_not_inside(name) else name
     unread: list[tuple[int, str]] = []
     parsed = parse_source(text, path)
@@ -249,25 +249,25 @@ class _Replay:
         """Return the file in which the run started."""
         return next((event.source for event in self.events if isinstance(event, Frame)), 0)
 
-    def add(self, step: Any, where: _Where) -> None:
+    def add(self, step: Any, position: _Position) -> None:
         """Add one of edtrace's steps."""
-        stack, env = where.member(step, "stack", list), where.member(step, "env", dict)
+        stack, env = position.member(step, "stack", list), position.member(step, "env", dict)
         listed = [
             one
-            for number, it in enumerate(where.member(step, "renderings", list, otherwise=[]))
-            for one in _narratives(it, where.at(f"renderings[{number}]"), self._defined_at)
+            for number, rendering in enumerate(position.member(step, "renderings", list, otherwise=[]))
+            for one in _narratives(rendering, position.at(f"renderings[{number}]"), self._defined_at)
         ]
         read = _typed if self._typed else _plain
-        values = [
-            (str(name), read(value, where.at(f"env[{name!r}]"), 1)) for name, value in env.items() if value is not None
-        ]
-        spots = [spot for n, one in enumerate(stack) if (spot := self._spot(one, where.at(f"stack[{n}]"))) is not None]
+        present = {name: value for name, value in env.items() if value is not None}
+        values = [(str(name), read(value, position.at(f"env[{name!r}]"), 1)) for name, value in present.items()]
+        elements = (self._spot(one, position.at(f"stack[{n}]")) for n, one in enumerate(stack))
+        spots = [spot for spot in elements if spot is not None]
         if not spots:
             self._elsewhere += 1
             return
-        own = self._spot(stack[-1], where) is not None  # and not in a generator expression inside it
+        own = self._spot(stack[-1], position) is not None  # and not in a generator expression inside it
         top = self._go_to(spots, own=own)
-        printed, warned = (where.member(step, name, str, otherwise="") for name in ("stdout", "stderr"))
+        printed, warned = (position.member(step, name, str, otherwise="") for name in ("stdout", "stderr"))
         if spots[-1].begins:
             caller = self._calls[-2] if len(self._calls) > 1 else None
             if caller is not None and caller.at is not None:
@@ -304,10 +304,10 @@ class _Replay:
             warnings=[*(step.warnings or []), *([warned.rstrip()] if warned.strip() else [])] or None,
         )
 
-    def _spot(self, element: Any, where: _Where) -> _Spot | None:
+    def _spot(self, element: Any, position: _Position) -> _Spot | None:
         """Return the statement of a stack element; None for libraries, class bodies and expressions."""
-        name, line = where.member(element, "function_name", str), where.member(element, "line_number", int)
-        number = self._numbers.get(where.member(element, "path", str))
+        name, line = position.member(element, "function_name", str), position.member(element, "line_number", int)
+        number = self._numbers.get(position.member(element, "path", str))
         if number is None or name.startswith("<"):
             return None
         source = self._sources[number]
@@ -316,7 +316,7 @@ class _Replay:
             return None if begun in source.classes else _Spot(number, begun, definition, begins=True)
         statement = source.innermost.get(line)
         if statement is None:
-            raise where.wrong(f"found line {line}; no statement of {source.path} is there")
+            raise position.wrong(f"found line {line}; no statement of {source.path} is there")
         if statement.function in source.classes:
             return None
         return _Spot(number, statement.function, statement)
@@ -411,29 +411,29 @@ def _merged(values: list[Observed] | None, more: list[Observed]) -> list[Observe
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _typed(it: Any, where: _Where, depth: int) -> Value:
+def _typed(value: Any, position: _Position, depth: int) -> Value:
     """Return a value from edtrace's form with a type."""
-    kind, contents = where.member(it, "type", str), where.member(it, "contents", object)
+    kind, contents = position.member(value, "type", str), position.member(value, "contents", object)
     module, _, name = kind.rpartition(".")
     type_name = name if name not in {**_SCALARS, "error": (), "list": (), "none": (), "tensor": ()} else kind
-    if it.get("shape") is not None:
-        return _array(it, _ARRAYS.get(kind, "tensor"), where)
+    if value.get("shape") is not None:
+        return _array(value, _ARRAYS.get(kind, "tensor"), position)
     if kind == "NoneType":
         return Value("none")
     if kind in _SCALARS:
         if type(contents) not in _SCALARS[kind]:
-            raise where.at("contents").wrong(f"expected {kind}, found {type(contents).__name__}")
-        return Value(kind, _float(contents, where) if kind == "float" else contents)
+            raise position.at("contents").wrong(f"expected {kind}, found {type(contents).__name__}")
+        return Value(kind, _float(contents, position) if kind == "float" else contents)
     if depth >= DEEPEST_VALUE:
         return Value(type_name, text=json.dumps(contents), note="nested too deep")
     if isinstance(contents, list):
-        items = [_typed(one, where.at(f"contents[{n}]"), depth + 1) for n, one in enumerate(contents)]
+        items = [_typed(one, position.at(f"contents[{n}]"), depth + 1) for n, one in enumerate(contents)]
         if kind == "torch.Size":
             return Value(type_name, text=f"torch.Size({[item.value for item in items]})")
         return Value(type_name, length=len(items), items=items)
     if isinstance(contents, dict):
         entries = [
-            (Value("str", name), _typed(one, where.at(f"contents[{name!r}]"), depth + 1))
+            (Value("str", name), _typed(one, position.at(f"contents[{name!r}]"), depth + 1))
             for name, one in contents.items()
         ]
         is_dict = kind == "dict" or module == "collections"
@@ -442,45 +442,45 @@ def _typed(it: Any, where: _Where, depth: int) -> Value:
     return Value(type_name, number, text=str(contents))
 
 
-def _plain(it: Any, where: _Where, depth: int) -> Value:
+def _plain(value: Any, position: _Position, depth: int) -> Value:
     """Return a value from its contents alone: an array is a list, an object a dict or its text."""
-    if it is None:
+    if value is None:
         return Value("none")
-    if isinstance(it, (bool, int, float, str)):
-        return Value(type(it).__name__, it)
+    if isinstance(value, (bool, int, float, str)):
+        return Value(type(value).__name__, value)
     if depth >= DEEPEST_VALUE:
-        return Value(type(it).__name__, text=json.dumps(it), note="nested too deep")
-    if isinstance(it, list):
-        items = [_plain(one, where, depth + 1) for one in it]
+        return Value(type(value).__name__, text=json.dumps(value), note="nested too deep")
+    if isinstance(value, list):
+        items = [_plain(one, position, depth + 1) for one in value]
         return Value("list", length=len(items), items=items)
-    entries = [(Value("str", name), _plain(one, where, depth + 1)) for name, one in it.items()]
+    entries = [(Value("str", name), _plain(one, position, depth + 1)) for name, one in value.items()]
     return Value("dict", length=len(entries), entries=entries)
 
 
-def _float(contents: Any, where: _Where) -> float:
+def _float(contents: Any, position: _Position) -> float:
     try:
         return float(contents)
     except (ValueError, OverflowError):
-        raise where.at("contents").wrong(f"expected a number, found {str(contents)[:40]!r}") from None
+        raise position.at("contents").wrong(f"expected a number, found {str(contents)[:40]!r}") from None
 
 
-def _array(it: Json, kind: str, where: _Where) -> Value:
+def _array(value: Json, kind: str, position: _Position) -> Value:
     """Return an array with its elements, or with the block at the origin if the contents are smaller than the shape."""
-    shape, dtype = where.member(it, "shape", list), where.member(it, "dtype", str).removeprefix("torch.")
+    shape, dtype = position.member(value, "shape", list), position.member(value, "dtype", str).removeprefix("torch.")
     if not all(type(size) is int and size >= 0 for size in shape):
-        raise where.at("shape").wrong("expected sizes")
+        raise position.at("shape").wrong("expected sizes")
     elements: list[Any] = []
-    for one in _flat(it["contents"], len(shape)):
+    for one in _flat(value["contents"], len(shape)):
         if one is not None and not isinstance(one, (bool, int, float, str)):
-            raise where.at("contents").wrong(f"expected numbers as deep as the shape, found a {type(one).__name__}")
-        elements.append(_float(one, where) if "float" in dtype and isinstance(one, str) else one)
+            raise position.at("contents").wrong(f"expected numbers as deep as the shape, found a {type(one).__name__}")
+        elements.append(_float(one, position) if "float" in dtype and isinstance(one, str) else one)
     device = "cpu" if kind == "ndarray" else NOT_RECORDED
     made = Tensor(dtype, shape, device)
-    corner = _block(it["contents"], len(shape))
+    corner = _block(value["contents"], len(shape))
     if len(elements) == shapes.count(shape, LARGEST_COUNT):
         made = replace(made, elements=elements)
-    elif any(size > whole for size, whole in zip(corner, shape, strict=True)):
-        raise where.at("contents").wrong(f"found {len(elements)} elements; expected {shape} of them")
+    elif any(size > full_size for size, full_size in zip(corner, shape, strict=True)):
+        raise position.at("contents").wrong(f"found {len(elements)} elements; expected {shape} of them")
     elif len(elements) == shapes.count(corner, LARGEST_COUNT) > 0:
         made = replace(made, corner=elements, corner_shape=corner)
     return Value(kind, tensor=made)
@@ -506,24 +506,24 @@ def _block(contents: Any, depth: int) -> list[int]:
 # --- narrative ------------------------------------------------------------------------------------
 
 
-def _narratives(it: Any, where: _Where, defined_at: Any) -> list[Narrative]:
+def _narratives(rendering: Any, position: _Position, defined_at: Any) -> list[Narrative]:
     """Return the narratives of one of edtrace's renderings."""
-    kind, data = where.member(it, "type", str), it.get("data")
-    style = where.member(it, "style", dict, otherwise={}) if it.get("style") is not None else {}
+    kind, data = position.member(rendering, "type", str), rendering.get("data")
+    style = position.member(rendering, "style", dict, otherwise={}) if rendering.get("style") is not None else {}
     if kind in ("markdown", "text"):
         if kind == "text" or VERBATIM.items() <= style.items():
-            left = {name: value for name, value in style.items() if name not in VERBATIM}
-            return [words.as_it_is(str(data), left)]
+            other_style = {name: value for name, value in style.items() if name not in VERBATIM}
+            return [words.as_it_is(str(data), other_style)]
         return [Text(text=str(data), style=words.look(style), flows=True)]
     if kind == "note":
         return [Note(text=str(data))]
-    if kind == "link" and isinstance(target := it.get("internal_link"), dict):
-        path, line = where.member(target, "path", str), where.member(target, "line_number", int)
+    if kind == "link" and isinstance(target := rendering.get("internal_link"), dict):
+        path, line = position.member(target, "path", str), position.member(target, "line_number", int)
         title = f"{PurePosixPath(path).name}, line {line}"
         name = defined_at(path, line) or str(data)
         return [Link(label=str(data or name), target=name, title=title, style=words.look(style), flows=True)]
     if kind == "link":
-        given = where.member(it, "external_link", dict)
+        given = position.member(rendering, "external_link", dict)
         return [words.cited(Reference(**{one.name: given.get(one.name) for one in fields(Reference)}), style)]
     if kind in ("image", "video") and isinstance(data, str):
         if words.is_on_the_web(data) or data.startswith("data:image/") or why_not_inside(data) is None:
@@ -537,8 +537,8 @@ def _narratives(it: Any, where: _Where, defined_at: Any) -> list[Narrative]:
     return [words.as_it_is(json.dumps({"type": kind, "data": data}, indent=2), {})]  # a rendering of a later edtrace
 
 
-def _is_fenced(it: Narrative) -> TypeGuard[Text]:
-    return isinstance(it, Text) and not it.flows and inside(it.text) is not None
+def _is_fenced(narrative: Narrative) -> TypeGuard[Text]:
+    return isinstance(narrative, Text) and not narrative.flows and inside(narrative.text) is not None
 
 
 def inside(text: str) -> str | None:

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from trace_tools.edtrace import figures
 from trace_tools.lecture.citations import Library, Reference, fetched, is_paper, people, short_name
-from trace_tools.lecture.vocabulary import as_data, aside, plot, tell
+from trace_tools.lecture.vocabulary import as_data, aside, emit, plot
 from trace_tools.trace.model import WIDTH, Image, Link, Narrative, Note, Plot, Text, Video
 from trace_tools.util.files import paths_in_cache, why_not_inside
 
@@ -53,9 +53,9 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
     def text(message: Any, style: Mapping[str, Any] | None = None, verbatim: bool = False) -> None:
         """Show a line of Markdown; with `verbatim`, plain text in monospace."""
         if verbatim:
-            tell(as_it_is(str(message), style))
+            emit(as_it_is(str(message), style))
         else:
-            tell(Text(text=str(message), style=look(style), flows=True))
+            emit(Text(text=str(message), style=look(style), flows=True))
 
     def system_text(command: list[str]) -> None:
         """Run a command and show its output."""
@@ -64,7 +64,7 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
     @aside
     def note(message: Any) -> None:
         """Show a note to the presenter."""
-        tell(Note(text=str(message)))
+        emit(Note(text=str(message)))
 
     @aside
     def link(arg: Any = None, style: Mapping[str, Any] | None = None, **fields: Any) -> None:
@@ -79,9 +79,9 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
             name = str(getattr(arg, "__qualname__", None) or getattr(arg, "__name__", None) or type(arg).__qualname__)
             code = getattr(inspect.unwrap(arg) if callable(arg) else arg, "__code__", None)
             where = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}" if code is not None else None
-            tell(Link(label=name.rpartition(".")[2], target=name, title=where, style=look(style), flows=True))
+            emit(Link(label=name.rpartition(".")[2], target=name, title=where, style=look(style), flows=True))
         elif hasattr(arg, "url") and hasattr(arg, "title"):
-            tell(cited(arg, style))
+            emit(cited(arg, style))
         else:
             raise ValueError(f"link: found a {type(arg).__name__}; expected a reference, an address or a function")
 
@@ -105,13 +105,13 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
     @aside
     def chart(spec: Any) -> None:
         for one in figures.drawn(spec.to_dict() if hasattr(spec, "to_dict") else spec):
-            tell(one)
+            emit(one)
 
     @aside
     def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
         """Draw a graph from `make_graph`; None draws nothing."""
         if spec is not None:
-            tell(graph_figure(spec, style))
+            emit(graph_figure(spec, style))
 
     made = (text, system_text, note, link, image, video, graph)
     return {**{word.__name__: word for word in made}, "plot": figure}
@@ -237,18 +237,18 @@ def as_it_is(text: str, style: Mapping[str, Any] | None) -> Narrative:
 def cited(it: Any, style: Mapping[str, Any] | None) -> Narrative:
     """Return a link to the target of a reference, edtrace's or ours."""
 
-    def said(name: str) -> str | None:
+    def text_of(name: str) -> str | None:
         value = getattr(it, name, None)
         return None if value is None else str(value).strip()
 
-    date = said("date")
+    date = text_of("date")
     return Link(
-        url=said("url"),
-        title=said("title"),
-        authors=people(getattr(it, "authors", None), said("organization")),
+        url=text_of("url"),
+        title=text_of("title"),
+        authors=people(getattr(it, "authors", None), text_of("organization")),
         date=date[:10] if date else None,  # edtrace's may include the time of day
-        text=said("description") or None,
-        notes=said("notes") or None,
+        text=text_of("description") or None,
+        notes=text_of("notes") or None,
         label=short_name(it),
         style=look(style),
         flows=True,
@@ -262,12 +262,12 @@ def graph_figure(spec: Mapping[str, Any], style: Mapping[str, Any] | None) -> Na
 
 def pictured(kind: str, path: str, style: Mapping[str, Any] | None, width: int | str | None = None) -> Image:
     """Return an image or video for a path or an address; `style` may include its width."""
-    rest = dict(style or {})
-    asked = width if width is not None else rest.pop("width", rest.pop("maxWidth", None))
+    properties = dict(style or {})
+    asked = width if width is not None else properties.pop("width", properties.pop("maxWidth", None))
     name = unquote(os.path.basename(urlsplit(path).path.rstrip("/")))
     alternative = re.sub(r"[-_.\s]+", " ", os.path.splitext(name)[0]).strip()[:100]
     made = Video if kind == "video" else Image
-    return made(url=path, width=_width(asked), style=look(rest), title=alternative, flows=True)
+    return made(url=path, width=_width(asked), style=look(properties), title=alternative, flows=True)
 
 
 def _show(
@@ -276,7 +276,7 @@ def _show(
     path = str(url)
     shown = pictured(kind, path, style, width)
     if is_on_the_web(path):
-        tell(shown)
+        emit(shown)
         return
     if not os.path.exists(path):
         raise ValueError(f"{kind}: {path!r} does not exist; expected a file next to the lecture, or an address")
@@ -290,7 +290,7 @@ def _show(
             path = as_data(path)  # the run has made this image, and its file is deleted after the run
         except ValueError as error:
             warnings.warn(f"image: {error}", NotShownWarning, stacklevel=3)
-    tell(replace(shown, url=path))
+    emit(replace(shown, url=path))
 
 
 def _width(width: Any) -> int | str | None:

@@ -10,9 +10,7 @@ warning and the host is not asked again.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -22,7 +20,9 @@ from typing import Any
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
+from trace_tools.errors import UsageError
 from trace_tools.util import formats
+from trace_tools.util.files import replace as replace_file
 
 ARXIV = re.compile(r"https?://(?:www\.)?arxiv\.org/(?:abs|pdf|html)/(\d{4}\.\d{4,5})(?:v\d+)?(?:\.pdf)?/?")
 ASKED = "https://export.arxiv.org/api/query?id_list="  # arXiv API User's Manual, 3.1.1
@@ -100,12 +100,17 @@ class Library:
         paper = ARXIV.fullmatch(url)
         if paper is None:
             return Reference(url=url, **more)
-        reference = self._known(paper[1])
+        reference, path = None, self.kept / f"{paper[1]}.json" if self.kept is not None else None
+        if path is not None:
+            with suppress(OSError, ValueError, TypeError):
+                reference = Reference(**json.loads(path.read_text(encoding="utf-8")))
         if reference is None:
             answer = self.asking(url, lambda: _parsed(self.fetch(ASKED + paper[1])))
             reference = answer or Reference()
-            if answer is not None:
-                self._keep(paper[1], answer)
+            if answer is not None and path is not None:
+                with suppress(OSError, UsageError):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    replace_file(path, json.dumps(asdict(reference)))  # at once, because other processes read it
         return replace(reference, **{"url": url, **{name: value for name, value in more.items() if value is not None}})
 
     def asking(self, url: str, question: Callable[[], Any]) -> Any:
@@ -118,36 +123,20 @@ class Library:
         except _UNANSWERED as error:
             if isinstance(error, OSError):
                 self.silent.add(host)
-            warned = formats.one_line(f"{type(error).__name__}: {error}".rstrip(": "), 200)
-            what = f"{url} was not fetched ({warned}); what refers to it has its address alone"
-            rest = f", and {host} is not asked again in this run" if isinstance(error, OSError) else ""
-            warnings.warn(what + rest, NotFetchedWarning, stacklevel=2)
+            reason = formats.one_line(f"{type(error).__name__}: {error}".rstrip(": "), 200)
+            message = f"{url} was not fetched ({reason}); what refers to it has its address alone"
+            if isinstance(error, OSError):
+                message += f", and {host} is not asked again in this run"
+            warnings.warn(message, NotFetchedWarning, stacklevel=2)
             return None
-
-    def _known(self, paper: str) -> Reference | None:
-        if self.kept is not None:
-            with suppress(OSError, ValueError, TypeError):
-                return Reference(**json.loads((self.kept / f"{paper}.json").read_text(encoding="utf-8")))
-        return None
-
-    def _keep(self, paper: str, reference: Reference) -> None:
-        """Cache an answer atomically, because other processes read it."""
-        if self.kept is None:
-            return
-        with suppress(OSError):
-            self.kept.mkdir(parents=True, exist_ok=True)
-            descriptor, fresh = tempfile.mkstemp(dir=self.kept)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(asdict(reference), file)
-            os.replace(fresh, self.kept / f"{paper}.json")
 
 
 def fetched(url: str) -> bytes:
     """Fetch the content of an address. Raises OSError."""
     import urllib.request  # slower to import than the rest of this module
 
-    asked = urllib.request.Request(url, headers={"User-Agent": "trace-tools"})
-    with urllib.request.urlopen(asked, timeout=WAIT_S) as answer:
+    request = urllib.request.Request(url, headers={"User-Agent": "trace-tools"})
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
         return bytes(answer.read(LARGEST))
 
 

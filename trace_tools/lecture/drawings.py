@@ -45,8 +45,8 @@ def _drawing(draw: Callable[Concatenate[float, P], Figure]) -> Callable[P, Drawi
     def given(*args: P.args, **kwargs: P.kwargs) -> Drawing:
         return lambda width: draw(width, *args, **kwargs)
 
-    whole = signature(draw)
-    shown = whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=Drawing)
+    drawn = signature(draw)
+    shown = drawn.replace(parameters=list(drawn.parameters.values())[1:], return_annotation=Drawing)
     setattr(given, "__signature__", shown)  # noqa: B010
     return given
 
@@ -76,7 +76,17 @@ def draw_storage(width: float, x: Strided, index: tuple[int, int]) -> Figure:
     for address, element in enumerate(elements):
         _cell(axes, address, 0, str(element), marked=address == _address(x, index))
         _write(axes, address, -0.35, str(address), SMALL)
-    _jumps(axes, x, index)
+    # One arc for each stride on the path from the first element to `x[index]`.
+    (row, column), (down, right) = index, x.stride()
+    path = [x.storage_offset() + r * down for r in range(row + 1)]
+    path += [path[-1] + c * right for c in range(1, column + 1)]
+    axes.plot(path, [1.0] * len(path), ".", color=ACCENT, label=f"jumps to {list(index)}")
+    for step, (start, end) in enumerate(pairwise(path)):
+        stride, colour = (down, ACCENT) if step < row else (right, COLOURS[1])
+        height = 0.5 + min(abs(stride), 4) * 0.18
+        arc = f"arc3,rad={-0.5 if end >= start else 0.5}"
+        _arrow(axes, (start, 1.05), (end, 1.05), color=colour, connectionstyle=arc, mutation_scale=10)
+        _write(axes, (start + end) / 2, 1.2 + height, f"+{stride}", color=colour)
     return figure
 
 
@@ -180,11 +190,11 @@ def draw_road_map(width: float, stages: Sequence[tuple[str, str]]) -> Figure:
     columns = 3 if width >= 6.8 else 2
     across, down = 5.4 * min(columns, len(stages)) - 0.8, 3.4 * ((len(stages) - 1) // columns)
     figure, axes = _page((-0.2, across), (-down - 0.2, 2.6), width, 0.42)
-    for number, (name, what) in enumerate(stages):
+    for number, (name, subject) in enumerate(stages):
         left, bottom = 5.4 * (number % columns), -3.4 * (number // columns)
         axes.add_patch(Rectangle((left, bottom), 4.4, 2.4, facecolor=COLOURS[1], alpha=0.15, edgecolor=INK))
         _write(axes, left + 2.2, bottom + 1.9, name, 11, COLOURS[1])
-        _write(axes, left + 2.2, bottom + 0.8, what, 9)
+        _write(axes, left + 2.2, bottom + 0.8, subject, 9)
         if number % columns:
             _arrow(axes, (left - 1, bottom + 1.2), (left, bottom + 1.2))
         elif number:
@@ -221,9 +231,10 @@ def draw_chain(
     figure, axes = _page((-0.2, across), (-1.3, 3.0), width, 0.43)
     for number, node in enumerate(nodes):
         _node(axes, (CHAIN_GAP * number, 0), node)
-    for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
+    for number, (operation, backward_step) in enumerate(zip(forward, backward, strict=True)):
         start, end = CHAIN_GAP * number + 2.8, CHAIN_GAP * (number + 1)
-        for ends, y, words, colour in (((start, end), 1.7, there, INK), ((end, start), 0.7, back, ACCENT)):
+        arrows = (((start, end), 1.7, operation, INK), ((end, start), 0.7, backward_step, ACCENT))
+        for ends, y, words, colour in arrows:
             _arrow(axes, (ends[0], y), (ends[1], y), color=colour)
             level, side = (y + 0.25, "bottom") if y == 1.7 else (y - 0.25, "top")
             axes.text((start + end) / 2, level, words, ha="center", va=side, fontsize=9, color=colour)
@@ -237,12 +248,12 @@ def _draw_chain_down(
     figure, axes = _page((-5, 5), (-4.4 * (len(nodes) - 1) - 0.2, 2.6), width, 0.43)
     for number, node in enumerate(nodes):
         _node(axes, (-1.4, -4.4 * number), node)
-    for number, (there, back) in enumerate(zip(forward, backward, strict=True)):
+    for number, (operation, backward_step) in enumerate(zip(forward, backward, strict=True)):
         start, end = -4.4 * number, -4.4 * number - 2.0
         _arrow(axes, (-0.6, start), (-0.6, end))
-        _write(axes, -0.9, (start + end) / 2, there, side="right")
+        _write(axes, -0.9, (start + end) / 2, operation, side="right")
         _arrow(axes, (0.6, end), (0.6, start), color=ACCENT)
-        _write(axes, 0.9, (start + end) / 2, back, color=ACCENT, side="left")
+        _write(axes, 0.9, (start + end) / 2, backward_step, color=ACCENT, side="left")
     return figure
 
 
@@ -269,8 +280,8 @@ def draw_roofline(
         axes.plot([left, ridge, right], heights, dashes, color=INK, linewidth=1.8, label=f"roof: {name}")
     for index, (name, (intensity, rate)) in enumerate(points.items()):
         axes.plot([intensity], [rate], "o", color=COLOURS[index % len(COLOURS)], markersize=6, label=name)
-        below = (4, -13)  # where no roofline is near
-        axes.annotate(name, (intensity, rate), below, textcoords="offset points", fontsize=9, color="#000000")
+        offset = (4, -13)  # below, where no roofline is near
+        axes.annotate(name, (intensity, rate), offset, textcoords="offset points", fontsize=9, color="#000000")
     axes.set_xlim(left, right)
     axes.set_ylim(min(rate for _, rate in points.values()) / 4, max(peak for peak, _ in roofs.values()) * 2)
     axes.grid(visible=True, color=INK, alpha=0.25, linewidth=0.8)
@@ -285,24 +296,24 @@ def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequ
     """Draw two cells per layer with its input below; for each strategy, the kept inputs and the layers kept whole."""
     beside = width >= 8  # the two entries of the legend
     figure, axes = _blank(min(8, width), 0.55 * (len(strategies) + 1) + (0 if beside else 0.3))
-    for row, (name, (kept, whole)) in enumerate(reversed(list(strategies.items()))):
+    for row, (name, (kept_inputs, full_layers)) in enumerate(reversed(list(strategies.items()))):
         _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
         for level in range(2):
             corner = (0.1, 1.7 * row + 0.7 * level)
             axes.add_patch(Rectangle(corner, layers - 0.2, 0.6, facecolor=INK, alpha=0.12, edgecolor="none"))
-        inputs = sorted(set(kept) - set(whole))
+        inputs = sorted(set(kept_inputs) - set(full_layers))
         for layer in inputs:
             axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 0.6, facecolor=COLOURS[1], edgecolor="none"))
-        for layer in whole:
+        for layer in full_layers:
             axes.add_patch(Rectangle((layer + 0.1, 1.7 * row), 0.8, 1.3, facecolor=ACCENT, edgecolor="none"))
-        for what, segments in (("input kept", inputs), ("both tensors there", list(whole))):
+        for kind, segments in (("input kept", inputs), ("both tensors there", list(full_layers))):
             if segments:  # the figure's numbers, outside the visible part
                 levels = [1.7 * row + 0.3] * len(segments)
-                axes.plot([layer + 0.5 for layer in segments], levels, ",", alpha=0, label=f"{name}: {what}")
+                axes.plot([layer + 0.5 for layer in segments], levels, ",", alpha=0, label=f"{name}: {kind}")
     top = 1.7 * len(strategies)
     entries = (("only the input is kept", COLOURS[1]), ("both tensors are there", ACCENT))
-    places = ((0.0, top), (layers / 2, top)) if beside else ((0.0, top + 1), (0.0, top))
-    for (left, bottom), (words, colour) in zip(places, entries, strict=True):
+    corners = ((0.0, top), (layers / 2, top)) if beside else ((0.0, top + 1), (0.0, top))
+    for (left, bottom), (words, colour) in zip(corners, entries, strict=True):
         axes.add_patch(Rectangle((left + 0.1, bottom), 0.8, 0.6, facecolor=colour, edgecolor="none"))
         _write(axes, left + 1.4, bottom + 0.27, words, 9, side="left")
     _fit(axes, (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2)))
@@ -318,20 +329,6 @@ def _storage_of(x: Strided) -> list[Any]:
 
 def _address(x: Strided, index: Sequence[int]) -> int:
     return x.storage_offset() + sum(i * stride for i, stride in zip(index, x.stride(), strict=True))
-
-
-def _jumps(axes: Axes, x: Strided, index: tuple[int, int]) -> None:
-    """Draw one arc for each stride on the path from the first element to `x[index]`."""
-    (row, column), (down, right) = index, x.stride()
-    path = [x.storage_offset() + r * down for r in range(row + 1)]
-    path += [path[-1] + c * right for c in range(1, column + 1)]
-    axes.plot(path, [1.0] * len(path), ".", color=ACCENT, label=f"jumps to {list(index)}")
-    for step, (start, end) in enumerate(pairwise(path)):
-        stride, colour = (down, ACCENT) if step < row else (right, COLOURS[1])
-        height = 0.5 + min(abs(stride), 4) * 0.18
-        arc = f"arc3,rad={-0.5 if end >= start else 0.5}"
-        _arrow(axes, (start, 1.05), (end, 1.05), color=colour, connectionstyle=arc, mutation_scale=10)
-        _write(axes, (start + end) / 2, 1.2 + height, f"+{stride}", color=colour)
 
 
 def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
@@ -353,8 +350,8 @@ def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str,
     x, y = corner
     axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK, linestyle="--" if dashed else "-"))
     _write(axes, x + 3, y + 2.5, name, 11, COLOURS[1])
-    for number, (what, figure) in enumerate(lines.items()):
-        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{what}: {figure}" if what else figure, SMALL)
+    for number, (label, figure) in enumerate(lines.items()):
+        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{label}: {figure}" if label else figure, SMALL)
 
 
 def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:

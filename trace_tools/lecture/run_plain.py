@@ -26,7 +26,7 @@ PAGES = "The pages also show figures and what each line did: python -m trace_too
 def run(main: Callable[[], None]) -> None:
     """Call `main`; print the title of each section (each function of its module that it calls) and the texts."""
     assert isinstance(main, FunctionType)
-    beside, number = main.__globals__, count()
+    module, numbers = main.__globals__, count()
     out = sys.stdout  # even if the lecture replaces it
     _ran.append(main)
 
@@ -40,28 +40,28 @@ def run(main: Callable[[], None]) -> None:
         @wraps(section)
         def begun(*args: object, **named: object) -> object:
             title = (section.__doc__ or section.__name__).strip().partition("\n")[0]
-            here = next(number)
-            show(f"{here} {title}" if here == 0 else f"\n{here} {title}")
+            number = next(numbers)
+            show(f"{number} {title}" if number == 0 else f"\n{number} {title}")
             return section(*args, **named)
 
         return begun
 
-    def told(narrative: Narrative) -> None:
+    def show_text(narrative: Narrative) -> None:
         if not isinstance(narrative, Note):  # notes are for the presenter
             show(f"\n{as_text(narrative)}")
 
-    called = [(name, beside.get(name)) for name in main.__code__.co_names]
+    called = [(name, module.get(name)) for name in main.__code__.co_names]
     sections = {
-        name: functions
-        for name, functions in called
-        if isinstance(functions, FunctionType) and functions.__globals__ is beside
+        name: function
+        for name, function in called
+        if isinstance(function, FunctionType) and function.__globals__ is module
     }
-    beside.update({name: announced(section) for name, section in sections.items()})
+    module.update({name: announced(section) for name, section in sections.items()})
     try:
-        with listening(told):
+        with listening(show_text):
             main()
     finally:
-        beside.update(sections)
+        module.update(sections)
     show(f"\n{PAGES} {shlex.quote(sys.argv[0])}")
 
 

@@ -102,19 +102,19 @@ def aside(word: Callable[P, R]) -> Callable[P, R]:
     """Exclude a vocabulary function from the lecture's time."""
 
     @wraps(word)
-    def said(*args: P.args, **kwargs: P.kwargs) -> R:
+    def paused(*args: P.args, **kwargs: P.kwargs) -> R:
         with ExitStack() as stack:
             for _, pause in _listeners:
                 stack.enter_context(pause())
             return word(*args, **kwargs)
 
-    return said
+    return paused
 
 
 @aside
 def text(markdown: str) -> None:
     """Show a paragraph of Markdown, with `$math$`. Raises TypeError if it is not text."""
-    tell(Text(text=_text("text", "the argument", markdown)))
+    emit(Text(text=_text("text", "the argument", markdown)))
 
 
 @aside
@@ -139,7 +139,7 @@ def decide(
         samples = [first, third]
     low, high = than if isinstance(than, tuple) else (than, than)
     choice = decided(Choice(float(low), float(high), samples, sentences=[str(above), str(below), str(undecided)]))
-    tell(Text(text=sentence(choice), choice=choice))
+    emit(Text(text=sentence(choice), choice=choice))
 
 
 def decided(choice: Choice) -> Choice:
@@ -157,7 +157,7 @@ def sentence(choice: Choice) -> str:
 @aside
 def note(markdown: str) -> None:
     """Show Markdown to the presenter, not to the reader. Raises TypeError if it is not text."""
-    tell(Note(text=_text("note", "the argument", markdown)))
+    emit(Note(text=_text("note", "the argument", markdown)))
 
 
 @aside
@@ -204,7 +204,7 @@ def ask(
         why=_text_or_none("ask", "why", why),
         slips=explained or None,
     )
-    tell(Ask(text=_text("ask", "question", question), answer=answered))
+    emit(Ask(text=_text("ask", "question", question), answer=answered))
 
 
 def _answer(name: str, value: Any) -> int | float | str:
@@ -256,7 +256,7 @@ def explore(
         given |= zip((one.name for one in menu.columns), menu.rows[0][1], strict=True)
     answers = function(**given)
     drawn = {"stack": stack, "limit": limit, "curve": curve, "across": across}
-    _tell_explored(called, answers, says, title, names or {}, units or {}, drawn)
+    _emit_explored(called, answers, says, title, names or {}, units or {}, drawn)
 
 
 @aside
@@ -273,20 +273,37 @@ def _exploration(
     except arithmetic.NotArithmetic as error:
         raise ValueError(f"explore: {error}") from None
 
-    def made(name: str, value: float, low: float, high: float, *, whole: bool) -> Input:
+    def made(name: str, value: float, low: float, high: float, *, is_integer: bool) -> Input:
         value, low, high = (_finite(name, number) for number in (value, low, high))
         if not low <= value <= high or low == high:
             raise ValueError(f"explore: {name} is {value:g}; expected it from {low:g} to {high:g}")
         scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
         unit = _text_or_none("explore", name, units.get(name))
-        return Input(_short(name), _label(name, names), value, low, high, scale, whole, unit)
+        return Input(_short(name), _label(name, names), value, low, high, scale, is_integer, unit)
 
     sliders = []
     for name, limits in inputs.items():
         if not isinstance(limits, tuple) or len(limits) != 3:
             raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
-        sliders.append(made(name, *limits, whole=isinstance(limits[0], int)))
-    chosen = [_menu(label, rows, formula.parameters, made) for label, rows in menus.items()]
+        sliders.append(made(name, *limits, is_integer=isinstance(limits[0], int)))
+    chosen = []
+    for label, rows in menus.items():
+        if not 1 <= len(rows) <= MOST_ROWS:
+            raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
+        first = next(iter(rows.values()))
+        columns, numbers = [name for name in first if name in formula.parameters], []
+        for row, given in rows.items():
+            if missing := [name for name in columns if name not in given]:
+                expected = f"expected the same numbers in each row of {label}"
+                raise ValueError(f"explore: {row} has no {missing[0]}; {expected}")
+            numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
+        are_integers = all(isinstance(given[name], int) for given in rows.values() for name in columns)
+        own = []  # what a reader's own row may hold: up to a hundred times the lecture's numbers
+        for name, column in zip(columns, zip(*(row for _, row in numbers), strict=True), strict=True):
+            low, high = min(column), max(column)
+            least, most = max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9)
+            own.append(made(name, first[name], least, most, is_integer=are_integers))
+        chosen.append(Menu(_short(label), own, numbers, own=not are_integers))
     numbered = [one.name for one in (*sliders, *(column for menu in chosen for column in menu.columns))]
     if sorted(numbered) != sorted(formula.parameters):
         listed = ", ".join(formula.parameters)
@@ -294,29 +311,8 @@ def _exploration(
     return Exploration(_short(function.__name__), formula.text, list(formula.parameters), sliders, chosen, [])
 
 
-def _menu(
-    label: str, rows: Mapping[str, Mapping[str, float]], parameters: Sequence[str], made: Callable[..., Input]
-) -> Menu:
-    """Return a menu of rows; a reader's own row may exceed the lecture's numbers up to a hundredfold."""
-    if not 1 <= len(rows) <= MOST_ROWS:
-        raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
-    first = next(iter(rows.values()))
-    columns, numbers = [name for name in first if name in parameters], []
-    for row, given in rows.items():
-        if missing := [name for name in columns if name not in given]:
-            raise ValueError(f"explore: {row} has no {missing[0]}; expected the same numbers in each row of {label}")
-        numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
-    whole = all(isinstance(given[name], int) for given in rows.values() for name in columns)
-    limits = [(min(column), max(column)) for column in zip(*(row for _, row in numbers), strict=True)]
-    inputs = [
-        made(name, first[name], max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9), whole=whole)
-        for name, (low, high) in zip(columns, limits, strict=True)
-    ]
-    return Menu(_short(label), inputs, numbers, own=not whole)
-
-
 @aside
-def _tell_explored(
+def _emit_explored(
     called: Exploration,
     answers: Mapping[str, Any],
     says: str,
@@ -336,7 +332,7 @@ def _tell_explored(
     text = _text("explore", "says", says)
     if wrong := why_unexplorable(exploration, text):
         raise ValueError(f"explore: {wrong}")
-    tell(Explore(text=text, title=_text_or_none("explore", "title", title), exploration=exploration))
+    emit(Explore(text=text, title=_text_or_none("explore", "title", title), exploration=exploration))
 
 
 def _label(name: str, names: Mapping[str, str]) -> str:
@@ -378,7 +374,7 @@ def link(
     if (why := why_no_link(_text("link", "url", url), title)) is not None:
         raise ValueError(f"link: {why}")
     names = authors if authors is None or isinstance(authors, str) else ", ".join(_texts("link", "authors", authors))
-    tell(
+    emit(
         Link(
             url=_text("link", "url", url),
             title=_text_or_none("link", "title", title),
@@ -391,19 +387,19 @@ def link(
 
 def why_no_link(url: str, title: object = None) -> str | None:
     """Return why a reader cannot follow an address; None for valid addresses and for relative paths."""
-    said = url.strip()
-    shown = repr(said if len(said) <= 80 else f"{said[:79]}…")
-    if _WEB.match(said):
+    address = url.strip()
+    shown = repr(address if len(address) <= 80 else f"{address[:79]}…")
+    if _WEB.match(address):
         return None
     if isinstance(title, str) and _WEB.match(title.strip()):
         return (
             f"found the title {title.strip()[:80]!r}, which is an address; expected the address first, then the title"
         )
-    if said.startswith("www."):
-        return f"found {shown}; expected 'https://{said[:80]}'"
-    scheme = _SCHEME.match(said)
-    beside = scheme is None and not said.startswith("//") and re.search(r"[./#?]", said) and not re.search(r"\s", said)
-    if beside or (scheme is not None and scheme[1].lower() == "mailto"):
+    if address.startswith("www."):
+        return f"found {shown}; expected 'https://{address[:80]}'"
+    scheme = _SCHEME.match(address)
+    is_relative = scheme is None and not address.startswith("//") and re.fullmatch(r"\S*[./#?]\S*", address)
+    if is_relative or (scheme is not None and scheme[1].lower() == "mailto"):
         return None
     return f"found {shown}; expected an address, as in 'https://example.org'"
 
@@ -424,7 +420,7 @@ def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None
     wide = _scalar(width)  # NumPy's numbers are accepted
     if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
         raise ValueError(f"image: width is {_shown(width)}; expected pixels above 0, or a percentage such as '50%'")
-    tell(Image(url=str(path), title=_text("image", "alt", alt), width=wide))
+    emit(Image(url=str(path), title=_text("image", "alt", alt), width=wide))
 
 
 @aside
@@ -455,7 +451,7 @@ def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -
             expected = str(len(names)) if names else "the columns' names as well, as in table(rows, ['a', 'b'])"
             raise ValueError(f"table: row {number} has {len(row)} cells; expected {expected}")
     shown = _text_or_none("table", "title", title)
-    tell(Table(title=shown, columns=names, rows=cells, left_out=left_out or None))
+    emit(Table(title=shown, columns=names, rows=cells, left_out=left_out or None))
 
 
 @aside
@@ -507,9 +503,9 @@ def plot(
         svg = _svg_of(figure)
     else:
         hint = next((f": `{how}`" for has, how in FIGURES.items() if hasattr(figure, has)), "")
-        expected = f"expected {{name: values}} or a matplotlib Figure{hint}"
-        raise TypeError(f"plot: found {_shown_kind(figure)}; {expected}")
-    tell(
+        kind = f"the module {figure.__name__}" if isinstance(figure, ModuleType) else type(figure).__name__
+        raise TypeError(f"plot: found {kind}; expected {{name: values}} or a matplotlib Figure{hint}")
+    emit(
         Plot(
             title=_text_or_none("plot", "title", title),
             x_label=_text_or_none("plot", "x_label", x_label),
@@ -521,10 +517,6 @@ def plot(
             narrow=narrow if narrow != svg else None,
         )
     )
-
-
-def _shown_kind(value: object) -> str:
-    return f"the module {value.__name__}" if isinstance(value, ModuleType) else type(value).__name__
 
 
 def _shown(value: object) -> str:
@@ -562,7 +554,7 @@ def as_data(path: str) -> str:
         return f"data:image/{media};base64,{base64.b64encode(file.read()).decode('ascii')}"
 
 
-def tell(narrative: Narrative) -> None:
+def emit(narrative: Narrative) -> None:
     """Pass a narrative to the listener; used by other vocabularies."""
     for listener, _ in list(_listeners):
         listener(narrative)
@@ -600,24 +592,19 @@ def _series_of(figure: Any) -> list[Series]:
 
 def _svg_of(figure: Any) -> str:
     import matplotlib
+    from matplotlib.transforms import Bbox
 
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "trace", "svg.fonttype": "none"}), collector_paused():
-        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches=_box_of(figure))
+        figure.draw_without_rendering()  # a layout engine moves labels only then
+        width, height = figure.get_size_inches()
+        drawn = figure.get_tightbbox()
+        is_inside = -min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) < STICKS_OUT
+        # a larger box, in inches, if labels or legends are beyond the figure's edge
+        box = None if is_inside else Bbox.union([Bbox([[0, 0], [width, height]]), drawn.padded(STICKS_OUT)])
+        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches=box)
         _release_callers()
     return out.getvalue()
-
-
-def _box_of(figure: Any) -> Any:
-    """Return the box, in inches, that includes labels and legends beyond the figure's edge, or None."""
-    from matplotlib.transforms import Bbox
-
-    figure.draw_without_rendering()  # a layout engine moves labels only then
-    width, height = figure.get_size_inches()
-    drawn = figure.get_tightbbox()
-    if -min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) < STICKS_OUT:
-        return None
-    return Bbox.union([Bbox([[0, 0], [width, height]]), drawn.padded(STICKS_OUT)])
 
 
 def _release_callers() -> None:

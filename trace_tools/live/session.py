@@ -40,7 +40,7 @@ from trace_tools.presentation import page_shell
 from trace_tools.source.catalogue import Words, catalogue_of
 from trace_tools.source.imports import imported, is_installed
 from trace_tools.source.statements import ParsedSource, read_text
-from trace_tools.source.versions import edition_of, parsed_once
+from trace_tools.source.versions import parsed_once, shown_source
 from trace_tools.trace.model import MAIN, SourceFile, Step, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.tracing.options import TraceOptions
@@ -205,7 +205,7 @@ class Session:
         return one is not None and self._is_of_this_code(one.trace.sources[0]) and self._modules == one.modules
 
     def _is_of_this_code(self, source: SourceFile) -> bool:
-        return edition_of(source, self._text).stale is None
+        return shown_source(source, self._text).stale is None
 
     # ------------------------------------------------------------------ tracing
 

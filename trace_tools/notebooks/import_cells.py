@@ -127,7 +127,7 @@ class _Import:
             if cell.kind == "prose":
                 self._prose(cell, deepest)
             elif cell.kind == "raw":
-                self._last().parts.append(fenced(cell.text))
+                self._current_section().parts.append(fenced(cell.text))
             else:
                 self._code(cell)
         text = _Writing(self).text()
@@ -136,7 +136,7 @@ class _Import:
     def warn(self, where: str, text: str) -> None:
         self.warnings.append(f"{where}: {text}")
 
-    def _last(self) -> _Section:
+    def _current_section(self) -> _Section:
         """Return the current section; text before the first heading has one as well."""
         if not self.sections:
             self.sections.append(_Section(self.title or "Beginning"))
@@ -146,7 +146,7 @@ class _Import:
         joined = ""  # text of one section
         for level, heading, text in _passages(self._with_images(cell)):
             if 0 < level <= deepest:
-                self._say(joined)
+                self._add_prose(joined)
                 joined = ""
                 if level == 1 and not self.title and not any(section.code for section in self.sections):
                     self.title = heading
@@ -157,11 +157,11 @@ class _Import:
             elif level:
                 text = f"{'#' * level} {heading}\n\n{text}"
             joined = f"{joined}\n\n{text}".strip()
-        self._say(joined)
+        self._add_prose(joined)
 
-    def _say(self, text: str) -> None:
+    def _add_prose(self, text: str) -> None:
         if text:
-            self._last().parts.append(text)
+            self._current_section().parts.append(text)
 
     def _with_images(self, cell: SourceCell) -> str:
         """Return prose with its images stored as files in the lecture's folder."""
@@ -171,10 +171,10 @@ class _Import:
             return f"![{alternative[1] if alternative else ''}]({tag[1]})"
 
         text = _TAG.sub(as_image, cell.text)
-        text = _LINK.sub(lambda link: link[1] + self._placed(cell, link[2], link[1].startswith("!")), text)
+        text = _LINK.sub(lambda link: link[1] + self._relative_target(cell, link[2], link[1].startswith("!")), text)
         return _FORMULA.sub(r"$$\n\1\n$$", text)
 
-    def _placed(self, cell: SourceCell, url: str, is_image: bool) -> str:
+    def _relative_target(self, cell: SourceCell, url: str, is_image: bool) -> str:
         """Return the target of a link in prose as a path relative to the lecture; store an image in the notebook."""
         content: bytes | None = None
         path = unquote(url)
@@ -211,7 +211,7 @@ class _Import:
     def _code(self, cell: SourceCell) -> None:
         if "skip-execution" in cell.tags:
             self.warn(cell.where, "tagged `skip-execution`; shown as prose")
-            self._last().parts.append(fenced(cell.text, "python"))
+            self._current_section().parts.append(fenced(cell.text, "python"))
             return
         for tag in sorted(cell.tags & _HIDING):
             self.warn(cell.where, f"tagged `{tag}`, but the page shows this cell; put `# @hide` on lines to hide")
@@ -220,14 +220,14 @@ class _Import:
             self.warn(cell.where, warning)
         self.measures = self.measures or plain.measures
         if plain.prose.strip():
-            self._last().parts.append(plain.prose.strip("\n"))
+            self._current_section().parts.append(plain.prose.strip("\n"))
         if plain.code.strip():
             code = plain.code
             if "raises-exception" in cell.tags:
                 [*_] = pieces(code, str(self.path), cell.where)  # reports errors in the original cell
                 shown = "print(f'{type(_error).__name__}: {_error}')"
                 code = f"try:\n{_indented(code)}\nexcept Exception as _error:\n{INDENT}{shown}"
-            self._last().parts += pieces(code, str(self.path), cell.where)
+            self._current_section().parts += pieces(code, str(self.path), cell.where)
             if cell.shows_value is not None:
                 self.executed[cell.where] = cell.shows_value
 
@@ -278,7 +278,6 @@ class _Writing:
         self._names = self._bound | {name for piece in code for name in piece.used}
         self._star = any(piece.star for piece in code)
         ids = {id(piece) for piece in self._top}
-        self._moved = ids
         for section in read.sections:
             section.parts = [part for part in section.parts if isinstance(part, str) or id(part) not in ids]
         self._sections = [one for one in read.sections if one.parts or one.title != self._title] or read.sections[:1]
@@ -306,15 +305,15 @@ class _Writing:
         title = self._title.replace("\\", "\\\\").replace('"""', "'''")
         title = title[:-1] + '\\"' if title.endswith('"') else title
         parts = [f'"""{title}"""\n' + (f"\n{future}\n" if future else "")]
-        parts += [*self._above(any(is_async.values()))]
+        parts += [*self._imports_and_definitions(any(is_async.values()))]
         parts.append(self._main(is_async))
         parts += [
             self._function(name, section, is_async[name])
             for name, section in zip(functions, self._sections, strict=True)
         ]
         parts.append('if __name__ == "__main__":\n    main()\n')
-        first, *others = parts
-        text = first + ("\n" if others[0].startswith(("import ", "from ")) else "\n\n") + "\n\n".join(others)
+        docstring, *blocks = parts
+        text = docstring + ("\n" if blocks[0].startswith(("import ", "from ")) else "\n\n") + "\n\n".join(blocks)
         text = _without_false_directives(text, str(self._read.path))
         try:
             compile(text, str(self._read.path), "exec", dont_inherit=True)
@@ -338,9 +337,8 @@ class _Writing:
                     warned.add((piece.where, name))
                     self._read.warn(piece.where, f"`{name}` exists only in IPython")
 
-    def _above(self, is_async: bool) -> Iterator[str]:
+    def _imports_and_definitions(self, is_async: bool) -> Iterator[str]:
         """Yield the text above `main`: imports and moved definitions."""
-        waiting: list[str] = []
         words = [self._word] if any(isinstance(part, str) for one in self._sections for part in one.parts) else []
         words += [self._read.measure] if self._read.measures else []
         words += [self._plot] if self._draws else []
@@ -349,18 +347,18 @@ class _Writing:
         ours = ["import asyncio", *ours] if is_async and "import asyncio" not in {p.text for p in self._top} else ours
         kept = [piece for piece in self._top if not piece.future]
         first = next((n for n, piece in enumerate(kept) if not piece.imports), len(kept))
-        waiting = [self._above_text(piece) for piece in kept[:first]] + ours
+        waiting = [self._moved_text(piece) for piece in kept[:first]] + ours
         if waiting:
             yield "\n".join(waiting) + "\n"
         together: list[str] = []
         for piece in kept[first:]:
             if piece.imports:
-                together.append(self._above_text(piece))
+                together.append(self._moved_text(piece))
                 continue
             if together:
                 yield "\n".join(together) + "\n"
                 together = []
-            yield self._above_text(piece) + "\n"
+            yield self._moved_text(piece) + "\n"
         if together:
             yield "\n".join(together) + "\n"
         if "display" in self._names - self._bound and not self._star:
@@ -368,21 +366,21 @@ class _Writing:
         if self._draws:
             yield helper(min(self._figures.pyplot))
 
-    def _above_text(self, piece: Piece) -> str:
+    def _moved_text(self, piece: Piece) -> str:
         return without_show(piece.text, self._figures.pyplot, self._show) if self._draws else piece.text
 
     def _functions(self) -> list[str]:
         """Return a function name for each section that the cells do not use."""
-        taken = {*self._names, *dir(builtins), MAIN, "asyncio", "display", "text", "measure", self._word}
+        used_names = {*self._names, *dir(builtins), MAIN, "asyncio", "display", "text", "measure", self._word}
         functions: list[str] = []
         for section in self._sections:
             name = re.sub(r"\W+", "_", section.title.lower()).strip("_")
             name = name if len(name) <= 40 else name[:41].rpartition("_")[0] or name[:40]
             usable = name.isidentifier() and not keyword.iskeyword(name) and not self._star
             name = name if usable else f"section_{name}".rstrip("_")
-            while name in taken:
+            while name in used_names:
                 name += "_"
-            taken.add(name)
+            used_names.add(name)
             functions.append(name)
         return functions
 

@@ -61,16 +61,16 @@ def plain_python(text: str, measure: str = "measure") -> PlainCell:
     if not text.lstrip("\n").startswith("%%"):
         return _LogicalLines(measure).plain(text)
     first, _, body = text.lstrip("\n").partition("\n")
-    name, _, rest = first[2:].strip().partition(" ")
-    rest = rest.strip()
+    name, _, argument = first[2:].strip().partition(" ")
+    argument = argument.strip()
     if name in ("time", "prun", "capture"):
         inner = plain_python(body, measure)
-        lost = [word for word in rest.split() if name == "capture" and not word.startswith("-")]
+        lost = [word for word in argument.split() if name == "capture" and not word.startswith("-")]
         warnings = tuple(f"`{first}`: output is not captured, and `{word}` has no value" for word in lost)
         code = f"# {first}\n{inner.code}" if not inner.prose else ""
         return PlainCell(code, inner.prose, (*warnings, *inner.warnings), inner.measures)
     if name == "timeit":
-        setup = rest[_end(_TIMEIT_OPTIONS, rest + " ") :].strip()
+        setup = argument[_end(_TIMEIT_OPTIONS, argument + " ") :].strip()
         inner = plain_python("\n".join([setup, body] if setup else [body]), measure)
         if inner.prose or not _is_python(inner.code) or not ast.parse(inner.code).body:
             return PlainCell(prose=fenced(f"{first}\n{body}"), warnings=(f"`{first}`: this cell does not run",))
@@ -82,8 +82,8 @@ def plain_python(text: str, measure: str = "measure") -> PlainCell:
         code = "\n".join(["def _timed():", f"    # {first}", *lines, "", f"{measure}(_timed)"])
         return PlainCell(code, warnings=inner.warnings, measures=True)
     if name in ("writefile", "file"):
-        appends = rest.startswith(("-a ", "--append "))
-        path = rest.partition(" ")[2].strip() if appends else rest
+        appends = argument.startswith(("-a ", "--append "))
+        path = argument.partition(" ")[2].strip() if appends else argument
         path = path.strip("\"'")
         if not path or _SHELL_VARIABLE.search(path):
             return PlainCell(prose=fenced(f"{first}\n{body}"), warnings=(f"`{first}`: no file is written",))
@@ -157,27 +157,27 @@ class _LogicalLines:
             return self._assigned(magic, assigned[1], assigned[2])
         if _HELP.match(magic):
             return None
-        name, _, rest = magic.lstrip("%").partition(" ")
-        rest = rest.strip()
+        name, _, argument = magic.lstrip("%").partition(" ")
+        argument = argument.strip()
         code: str | None = None
         if magic.startswith("%%"):
             pass  # valid only in a cell's first line
         elif magic.startswith("%") and name in ("time", "prun"):
             options = _PRUN_OPTIONS if name == "prun" else re.compile("(?:--no-raise-error\\s+)?")
-            code = self._statement(rest[_end(options, rest) :], f"%{name}")
+            code = self._statement(argument[_end(options, argument) :], f"%{name}")
         elif magic.startswith("%") and name == "timeit":
-            timed = rest[_end(_TIMEIT_OPTIONS, rest) :]
+            timed = argument[_end(_TIMEIT_OPTIONS, argument) :]
             if _is_expression(timed):
                 self.measures = True
                 code = f"{self.measure}(lambda: {timed})  # %timeit"
         elif magic.startswith("%") and name in ("env", "set_env"):
-            variable, _, value = rest.replace("=", " ", 1).partition(" ")
+            variable, _, value = argument.replace("=", " ", 1).partition(" ")
             if variable and not value and name == "env":
                 return None  # prints it
             if variable and not _SHELL_VARIABLE.search(value):
                 code = f"import os; os.environ[{variable!r}] = {value.strip()!r}  # %{name}"
-        elif magic.startswith("%") and name == "cd" and rest and not (rest[0] in "-~" or _SHELL_VARIABLE.search(rest)):
-            code = f"import os; os.chdir({rest.strip(chr(34) + chr(39))!r})  # %cd"
+        elif magic.startswith("%") and name == "cd" and re.fullmatch(r"[^-~${}][^${}]*", argument):
+            code = f"import os; os.chdir({argument.strip(chr(34) + chr(39))!r})  # %cd"
         elif magic.startswith("%") and name in _HARMLESS:
             return None
         if code is None:
@@ -185,11 +185,11 @@ class _LogicalLines:
         return code
 
     def _assigned(self, magic: str, target: str, value: str) -> str | None:
-        name, _, rest = value.lstrip("%").partition(" ")
-        if value.startswith("%") and name == "time" and _is_expression(rest):
-            return f"{target} = {rest.strip()}  # %time"
-        if value.startswith("%") and name == "env" and re.fullmatch(r"\w+", rest.strip()):
-            return f"import os; {target} = os.environ[{rest.strip()!r}]  # %env"
+        name, _, argument = value.lstrip("%").partition(" ")
+        if value.startswith("%") and name == "time" and _is_expression(argument):
+            return f"{target} = {argument.strip()}  # %time"
+        if value.startswith("%") and name == "env" and re.fullmatch(r"\w+", argument.strip()):
+            return f"import os; {target} = os.environ[{argument.strip()!r}]  # %env"
         if value.strip() == "%pwd":
             return f"import os; {target} = os.getcwd()  # %pwd"
         self.warnings.append(f"`{magic}` does not run and becomes a comment in the lecture; `{target}` has no value")
@@ -209,9 +209,9 @@ def _begins_magic(line: str) -> bool:
 
 def _logical_length(lines: list[str], at: int) -> int:
     """Return the number of lines of the logical line at `lines[at]`, including comments and blank lines."""
-    rest = iter(line + "\n" for line in lines[at:])
+    lines_left = iter(line + "\n" for line in lines[at:])
     try:
-        for token in tokenize.generate_tokens(lambda: next(rest, "")):
+        for token in tokenize.generate_tokens(lambda: next(lines_left, "")):
             # NL follows a blank line or a comment, and any line that ends inside brackets.
             is_open = token.type == tokenize.NL and lines[at].strip() and not lines[at].strip().startswith("#")
             if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER) and not is_open:

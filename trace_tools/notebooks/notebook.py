@@ -172,21 +172,21 @@ class _Layout:
             if not (isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'")
             and getattr(node, "name", None) not in laid_out
         ]
-        drafts += self._of(kept)
+        drafts += self._cells_of(kept)
         if main is not None and not laid_out:
             ran = tuple(s.number for s in source.statements if s.function == self._main)
             drafts.append(NotebookCell(f"{self._main}()", statements=ran))
         for node in _body(main.node) if main is not None and laid_out else ():
             name = self._section(node)
             if name is None:
-                drafts += self._of([node])
+                drafts += self._cells_of([node])
                 continue
             section = source.functions[name].node
             doc = ast.get_docstring(section) if isinstance(section, FUNCTIONS) else None
             heading, _, more = (doc or formats.readable(name)).strip().partition("\n")
             drafts.append(NotebookCell(f"## {heading}", prose=True))
             drafts += [NotebookCell(more.strip(), prose=True)] if more.strip() else []
-            drafts += self._of(_body(section))
+            drafts += self._cells_of(_body(section))
 
         # Merge consecutive cells of prose under one heading, and consecutive cells of code.
         merged: list[NotebookCell] = []
@@ -217,7 +217,7 @@ class _Layout:
         own = {name for part in inner for name in _bound(part)}
         return not any(isinstance(part, _ONLY_INSIDE) for part in inner) and not own & self._module
 
-    def _of(self, nodes: Sequence[ast.stmt]) -> Iterator[NotebookCell]:
+    def _cells_of(self, nodes: Sequence[ast.stmt]) -> Iterator[NotebookCell]:
         """Yield the cells of consecutive statements, with the comments between them."""
         end = None
         for node in nodes:

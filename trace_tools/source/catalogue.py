@@ -1,7 +1,7 @@
 """Translate a lecture's words: find its messages, keep their translations in a gettext catalogue, look them up.
 
-    found = messages_of(parse_source(text, "lecture.py"), shown)      the messages that readers see, in order
-    catalogue = updated(Path("lecture.zh_CN.po"), found, "lecture.py", "zh_CN")      with the earlier translations
+    messages = messages_of(parse_source(text, "lecture.py"), shown)      the messages that readers see, in order
+    catalogue = updated(Path("lecture.zh_CN.po"), messages, "lecture.py", "zh_CN")      with the earlier translations
     write(catalogue, Path("lecture.zh_CN.po"))
     words = Words.read(Path("lecture.zh_CN.po"))
     words.translation("napkin_math", "{x:.1f} GB in all")             "共 {x:.1f} GB", or None
@@ -96,13 +96,13 @@ class Template:
 
     def worded(self, text: str, words: Mapping[str, str]) -> str | None:
         """Return the translation of a text with this form; values that are messages are translated as well."""
-        if (
-            not (text.startswith(self.start) and text.endswith(self.end))
-            or (found := self.form.fullmatch(text)) is None
-        ):
+        if not (text.startswith(self.start) and text.endswith(self.end)):
+            return None
+        match = self.form.fullmatch(text)
+        if match is None:
             return None
         values: dict[str, list[str]] = {}
-        for slot, value in zip(self.slots, found.groups(), strict=True):
+        for slot, value in zip(self.slots, match.groups(), strict=True):
             values.setdefault(slot, []).append(words.get(value, value))
         return "".join(shown for _, shown in rendered(self.wording, values))
 
@@ -120,25 +120,27 @@ class Words:
     def read(cls, path: Path) -> Words:
         """Read a catalogue. Raises UsageError, with path and line, for a file or a translation that is not valid."""
         catalogue = read(path)
-        wrong = mistakes(catalogue, path)
-        if wrong:
-            raise UsageError("\n".join(wrong))
-        found = [(entry.context, _text(entry), str(entry.string)) for entry in catalogue if _is_translated(entry)]
-        by_section = {(context, text): string for context, text, string in found}
+        problems = mistakes(catalogue, path)
+        if problems:
+            raise UsageError("\n".join(problems))
+        entries = [(entry.context, _text(entry), str(entry.string)) for entry in catalogue if _is_translated(entry)]
+        by_section = {(context, text): string for context, text, string in entries}
         language = path.name.split(".")[-2]
         with in_language(language):
             labels = {label: shown for label in LABELS if (shown := _(label)) != label}
-        anywhere = labels | {text: string for _context, text, string in reversed(found)}
-        forms = (Template.of(_pieces(text), _pieces(string)) for text, string in anywhere.items())
-        return cls(language, by_section, anywhere, [form for form in forms if form is not None])
+        anywhere = labels | {text: string for _context, text, string in reversed(entries)}
+        templates = (Template.of(_pieces(text), _pieces(string)) for text, string in anywhere.items())
+        return cls(language, by_section, anywhere, [template for template in templates if template is not None])
 
-    def whole(self, text: str) -> str | None:
+    def of_shown_text(self, text: str) -> str | None:
         """Return the translation of a text that is shown, which is a message, or an f-string's value."""
-        if (found := self.anywhere.get(text) or self.anywhere.get(text.replace(" ", "_"))) is not None:
-            return found  # a label may be a name, without its underscores
-        if text.endswith(MEASURED) and (found := self.anywhere.get(text.removesuffix(MEASURED))) is not None:
-            return found + MEASURED
-        return next((found for form in self.templates if (found := form.worded(text, self.anywhere)) is not None), None)
+        words = self.anywhere
+        if (translation := words.get(text) or words.get(text.replace(" ", "_"))) is not None:
+            return translation  # a label may be a name, without its underscores
+        if text.endswith(MEASURED) and (translation := words.get(text.removesuffix(MEASURED))) is not None:
+            return translation + MEASURED
+        translations = (template.worded(text, words) for template in self.templates)
+        return next((translation for translation in translations if translation is not None), None)
 
     def translation(self, section: str | None, message: str) -> str | None:
         """Return the translation of a message in a section, else of the same message anywhere."""
@@ -147,8 +149,8 @@ class Words:
 
 def catalogues(lecture: Path) -> dict[str, Path]:
     """Return the catalogues beside a lecture by language: `lecture.zh_CN.po`."""
-    found = {path.name.split(".")[-2]: path for path in sorted(lecture.parent.glob(f"{lecture.stem}.*.po"))}
-    return {language: path for language, path in found.items() if _locale(language) is not None}
+    paths = {path.name.split(".")[-2]: path for path in sorted(lecture.parent.glob(f"{lecture.stem}.*.po"))}
+    return {language: path for language, path in paths.items() if _locale(language) is not None}
 
 
 def catalogue_of(lecture: Path, language: str) -> Path:
@@ -173,19 +175,30 @@ def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = M
 
     `shown` are strings that traces of the lecture show whole (`shown_in`).
     """
-    section_of = _sections_of(source, main)
+    own = dict.fromkeys(sections(source, main)).keys()
+    uses: dict[str, set[str]] = defaultdict(set)
+    for statement in source.statements:
+        if not isinstance(statement.node, FUNCTIONS):
+            names = {node.id for node in ast.walk(statement.node) if isinstance(node, ast.Name)}
+            uses[statement.function] |= names & source.functions.keys() - own
+    callers: dict[str, list[str]] = defaultdict(list)
+    for section in own:
+        for name in reached([section], uses):
+            callers[name].append(section)
+    # of each function that a single section calls, directly or indirectly
+    section_of = {name: of[0] for name, of in callers.items() if len(of) == 1}
     telling = narrative_calls(source)
-    found: list[LectureMessage] = []
+    messages: list[LectureMessage] = []
 
     def add(message: Message, function: str) -> None:
-        found.append(LectureMessage(message, section_of.get(function), message.line))
+        messages.append(LectureMessage(message, section_of.get(function), message.line))
 
     add(Message(title := title_of(source, source.path), (title,), 1, is_formatted=False), MODULE)
     for name in dict.fromkeys([main, *section_of, *(source.statements[number].function for number in telling)]):
         definition = source.function(name)
         doc = ast.get_docstring(definition.node) if definition and isinstance(definition.node, FUNCTIONS) else None
-        title, rest = title_and_rest(doc or "")
-        for part in (title, rest if name == main or name in section_of.values() else ""):
+        title, body = title_and_rest(doc or "")
+        for part in (title, body if name == main or name in section_of.values() else ""):
             if part and definition is not None:
                 add(Message(part, (part,), definition.line + 1, is_formatted=False), name)
     for statement in source.statements:
@@ -197,32 +210,32 @@ def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = M
                 for line in map(message.worded, message.text.split("\n")):  # a drawing has each line apart
                     if _WORDS.search(line.text) and "://" not in line.text and _is_shown(line, shown):
                         add(line, statement.function)
-    once = {(one.section, one.message.text): one for one in reversed(found)}
-    return sorted(once.values(), key=lambda one: one.line)
+    by_section = {(one.section, one.message.text): one for one in reversed(messages)}
+    return sorted(by_section.values(), key=lambda one: one.line)
 
 
 def _is_shown(message: Message, shown: Collection[str]) -> bool:
     """Return whether a string that is not prose for itself is shown whole, with any values of its placeholders."""
     if not message.is_formatted:
         return message.text in shown
-    form = Template.of(message.pieces, message.pieces)
-    return form is not None and any(form.worded(text, {}) is not None for text in shown)
+    template = Template.of(message.pieces, message.pieces)
+    return template is not None and any(template.worded(text, {}) is not None for text in shown)
 
 
 def title_and_rest(doc: str) -> tuple[str, str]:
     """Return a function's title, which is the first line of its docstring without a number, and the other lines."""
-    first, _, rest = doc.partition("\n")
-    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), rest.strip()
+    first, _, body = doc.partition("\n")
+    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), body.strip()
 
 
 def shown_in(trace: Trace) -> set[str]:
     """Return the strings that the narrative of a trace shows whole: labels, cells, values of placeholders."""
-    found: set[str] = set()
+    texts: set[str] = set()
 
     def walk(plain: object) -> None:
         if isinstance(plain, str):
             is_drawing = plain.startswith(("<svg", "<?xml"))
-            found.update(map(html.unescape, DRAWN.findall(plain)) if is_drawing else [plain])
+            texts.update(map(html.unescape, DRAWN.findall(plain)) if is_drawing else [plain])
         elif isinstance(plain, dict):
             for part in plain.values():
                 walk(part)
@@ -233,22 +246,7 @@ def shown_in(trace: Trace) -> set[str]:
     for step in trace.steps:
         if isinstance(step, Step):
             walk([to_plain(narrative) for narrative in step.narrative or ()])
-    return found
-
-
-def _sections_of(source: ParsedSource, main: str) -> dict[str, str]:
-    """Return the section of each function that a single section calls, directly or indirectly."""
-    own = dict.fromkeys(sections(source, main)).keys()
-    uses: dict[str, set[str]] = defaultdict(set)
-    for statement in source.statements:
-        if not isinstance(statement.node, FUNCTIONS):
-            names = {node.id for node in ast.walk(statement.node) if isinstance(node, ast.Name)}
-            uses[statement.function] |= names & source.functions.keys() - own
-    found: dict[str, list[str]] = defaultdict(list)
-    for section in own:
-        for name in reached([section], uses):
-            found[name].append(section)
-    return {name: owners[0] for name, owners in found.items() if len(owners) == 1}
+    return texts
 
 
 def _strings(node: ast.AST, *, outermost: bool, is_argument: bool = False) -> Iterator[tuple[String, bool]]:
@@ -317,13 +315,13 @@ def read(path: Path) -> Catalog:
         raise UsageError(f"{path}: {error}; expected a catalogue of gettext") from None
 
 
-def updated(path: Path, found: Iterable[LectureMessage], lecture: str, language: str) -> Catalog:
+def updated(path: Path, messages: Iterable[LectureMessage], lecture: str, language: str) -> Catalog:
     """Return a catalogue with these messages, with the translations of the file at `path` if there is one.
 
     A translation of a message that changed a little is kept as fuzzy; others that are no longer used, as obsolete.
     """
     template = Catalog(header_comment=HEADER.replace("LECTURE", lecture), project=lecture, fuzzy=False)
-    for one in found:
+    for one in messages:
         entry = template.add(one.message.text, locations=[(lecture, one.line)], context=one.section)
         entry.flags -= {"python-format", "python-brace-format"}  # placeholders are expressions: `mistakes` checks them
     catalogue = read(path) if path.exists() else Catalog(locale=language, project=lecture, fuzzy=False)
@@ -346,22 +344,22 @@ def progress_of(catalogue: Catalog) -> list[Progress]:
         if entry.id:
             state = "translated" if _is_translated(entry) else "fuzzy" if entry.fuzzy and entry.string else "missing"
             counts[entry.context][state] += 1
-    return [Progress(name, found["translated"], found["fuzzy"], found["missing"]) for name, found in counts.items()]
+    return [Progress(name, count["translated"], count["fuzzy"], count["missing"]) for name, count in counts.items()]
 
 
 def mistakes(catalogue: Catalog, path: Path) -> list[str]:
     """Return a line for each translation with other placeholders, formulas, code or links than its message."""
-    wrong = []
+    lines = []
     for entry in catalogue:
         if not _is_translated(entry):
             continue
         for (kind, before), after in zip(_fixed(_text(entry)).items(), _fixed(str(entry.string)).values(), strict=True):
-            told = [f"lacks the {kind} {one}" for one in (before - after).elements()][:1]
-            told += [f"has the {kind} {one}" for one in (after - before).elements()][:1]
-            if told:
+            problems = [f"lacks the {kind} {part}" for part in (before - after).elements()][:1]
+            problems += [f"has the {kind} {part}" for part in (after - before).elements()][:1]
+            if problems:
                 start = formats.one_line(_text(entry), 60)
-                wrong.append(f"{path}:{entry.lineno}: the translation of {start!r} {' and '.join(told)}")
-    return wrong
+                lines.append(f"{path}:{entry.lineno}: the translation of {start!r} {' and '.join(problems)}")
+    return lines
 
 
 def wrong_translations(path: Path) -> list[str]:

@@ -32,8 +32,8 @@ FILLS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 LOOKS_OUTSIDE = frozenset({"open", "input", "id", "hash", "globals", "locals", "vars"})
 
 _Scope = int | None  # the number of a function's `def`, or None for the module
-_Place = tuple[_Scope, str]  # scope and name of a binding
-_None: frozenset[Kind] = frozenset()
+_Binding = tuple[_Scope, str]  # the scope and the name
+_NO_KINDS: frozenset[Kind] = frozenset()
 
 
 def claim_kinds(source: ParsedSource) -> Mapping[int, Kind]:
@@ -51,11 +51,11 @@ class _Provenance:
         self._source = source
         self._functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] = {}
         self._scopes: dict[ast.AST, _Scope] = {}  # node → the function that contains it
-        self._from: dict[_Place, frozenset[Kind]] = {}
+        self._from: dict[_Binding, frozenset[Kind]] = {}
         self._returns: dict[str, frozenset[Kind]] = {}
         self._bound: dict[_Scope, set[str]] = {None: set()}
         self._results: dict[ast.AST, list[ast.expr]] = {}
-        self._named: dict[ast.AST, list[tuple[_Place, str]]] = {}
+        self._named: dict[ast.AST, list[tuple[_Binding, str]]] = {}
         numbers = {statement.node: statement.number for statement in source.statements}
         self._walk(source.tree, None, numbers)
         self._import()
@@ -147,8 +147,8 @@ class _Provenance:
         """
         match target:
             case ast.Name():
-                binding = self._place(target)
-                self._from[binding] = self._from.get(binding, _None) | kinds
+                binding = self._binding(target)
+                self._from[binding] = self._from.get(binding, _NO_KINDS) | kinds
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
                     self._add(part, kinds)
@@ -165,7 +165,7 @@ class _Provenance:
         names = [argument.arg for argument in (*definition.args.posonlyargs, *definition.args.args)]
         given = [*zip(names, call.args, strict=False), *((word.arg, word.value) for word in call.keywords if word.arg)]
         for name, value in given:
-            self._from[scope, name] = self._from.get((scope, name), _None) | self._of(value)
+            self._from[scope, name] = self._from.get((scope, name), _NO_KINDS) | self._of(value)
 
     def _returned(self, definition: ast.AST) -> frozenset[Kind]:
         """Return the kinds of a function's results; for an object, the kinds of everything in its class."""
@@ -176,7 +176,7 @@ class _Provenance:
             self._results[definition] = [result.value for result in results if result.value is not None]
         return frozenset().union(*map(self._of, self._results[definition]))
 
-    def _place(self, name: ast.Name) -> _Place:
+    def _binding(self, name: ast.Name) -> _Binding:
         scope = self._scopes.get(name)
         return (scope, name.id) if name.id in self._bound.get(scope, ()) else (None, name.id)
 
@@ -184,18 +184,18 @@ class _Provenance:
         """Return the kinds that an expression depends on."""
         kinds: set[Kind] = set()
         for binding, name in self._names(expression):
-            kinds |= self._from.get(binding, _None)
+            kinds |= self._from.get(binding, _NO_KINDS)
             if name in self._functions:
-                kinds |= self._returns.get(name, _None)
+                kinds |= self._returns.get(name, _NO_KINDS)
             elif name in LOOKS_OUTSIDE:
                 kinds.add("observed")
         return frozenset(kinds)
 
-    def _names(self, expression: ast.AST) -> list[tuple[_Place, str]]:
+    def _names(self, expression: ast.AST) -> list[tuple[_Binding, str]]:
         """Return each name in an expression once, with the scope that binds it."""
         if expression not in self._named:
             names = (node for node in ast.walk(expression) if isinstance(node, ast.Name))
-            self._named[expression] = list({self._place(name): name.id for name in names}.items())
+            self._named[expression] = list({self._binding(name): name.id for name in names}.items())
         return self._named[expression]
 
 

@@ -5,7 +5,7 @@ LectureError with its line, so a lecture runs only if every annotation was under
 
     source = parse_source("y = f(  # the input\n    x)  # @inspect y [FLOP], x.shape\n", "lecture.py")
     [directive] = parse_directives(source)
-    directive.statement, directive.place                  # (0, "after")
+    directive.statement, directive.position               # (0, "after")
     [(i.source, i.unit) for i in directive.inspected]     # [("y", "FLOP"), ("x.shape", None)]
 
 The parser reads a comment from left to right, in chunks that each begin at a `#`. Ordinary text may precede a
@@ -34,7 +34,7 @@ from trace_tools.source.vocabularies import used
 from trace_tools.util import formats
 
 DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate", "deeper", "cover"]
-Place = Literal["after", "header", "before"]
+Position = Literal["after", "header", "before"]
 
 NAMES: tuple[DirectiveName, ...] = get_args(DirectiveName)
 # directives that affect the content of a trace
@@ -83,13 +83,13 @@ class Inspected:
 class Directive:
     """One directive and the statement that it applies to.
 
-    `place` is "header" for the header of a compound statement (the arguments of a call, the evaluation of a loop),
+    `position` is "header" for the header of a compound statement (the arguments of a call, the evaluation of a loop),
     "before" for the line of an `except` or `case` (before the first statement of its body), else "after".
     """
 
     name: DirectiveName
     statement: int  # Statement.number
-    place: Place
+    position: Position
     line: int  # of the comment
     inspected: tuple[Inspected, ...] = ()
     names: tuple[str, ...] = ()  # of @clear
@@ -172,9 +172,9 @@ def _comments(path: str, lines: list[str]) -> Iterator[_Comment]:
 
 
 def _tokens(path: str, lines: list[str]) -> Iterator[tokenize.TokenInfo]:
-    rest = iter(lines)
+    lines_left = iter(lines)
     try:
-        yield from tokenize.generate_tokens(lambda: next(rest, ""))
+        yield from tokenize.generate_tokens(lambda: next(lines_left, ""))
     except (tokenize.TokenError, SyntaxError) as error:
         raise LectureError(path, None, f"its comments can't be read: {error.args[0]}") from None
 
@@ -187,31 +187,31 @@ class _Owners:
         self._statements = source.statements
         self._lines = [statement.line for statement in source.statements]
 
-    def find(self, comment: _Comment, name: DirectiveName) -> tuple[Statement, Place]:
+    def find(self, comment: _Comment, name: DirectiveName) -> tuple[Statement, Position]:
         """Return the statement and position of a directive; raise LectureError if the comment belongs to no
         statement.
         """
         assert comment.logical is not None
-        found = self._find(comment.logical, comment.line)
-        if found is None:
-            what = f"`@{name}` is on `{comment.logical.keyword}:`, which is no statement"
-            raise LectureError(self._path, comment.line, f"{what}; expected it on a statement")
-        owner, place = found
-        is_method = place == "header" and isinstance(owner.node, FUNCTIONS)
+        owner_and_position = self._find(comment.logical, comment.line)
+        if owner_and_position is None:
+            problem = f"`@{name}` is on `{comment.logical.keyword}:`, which is no statement"
+            raise LectureError(self._path, comment.line, f"{problem}; expected it on a statement")
+        owner, position = owner_and_position
+        is_method = position == "header" and isinstance(owner.node, FUNCTIONS)
         if name != "hide" and not is_method and self._in_class_body(owner):
-            what = f"`@{name}` is inside a class body, which is recorded as one step"
-            raise LectureError(self._path, comment.line, f"{what}; expected it on the `class` line or in a method")
-        return owner, place
+            problem = f"`@{name}` is inside a class body, which is recorded as one step"
+            raise LectureError(self._path, comment.line, f"{problem}; expected it on the `class` line or in a method")
+        return owner, position
 
-    def check_returns(self, comment: _Comment, owner: Statement, position: Place) -> None:
+    def check_returns(self, comment: _Comment, owner: Statement, position: Position) -> None:
         """Raise LectureError if `@inspect return` is on neither a `return` nor a `def`."""
         inline = getattr(owner.node, "body", ()) if position == "after" else ()  # as in `if x: return y`
         if isinstance(owner.node, FUNCTIONS) or any(isinstance(node, ast.Return) for node in (owner.node, *inline)):
             return
-        what = f"`@inspect {RETURN}` is on a line without a `return`"
-        raise LectureError(self._path, comment.line, f"{what}; expected a `return` statement or a `def` line")
+        problem = f"`@inspect {RETURN}` is on a line without a `return`"
+        raise LectureError(self._path, comment.line, f"{problem}; expected a `return` statement or a `def` line")
 
-    def _find(self, logical: _LogicalLine, line: int) -> tuple[Statement, Place] | None:
+    def _find(self, logical: _LogicalLine, line: int) -> tuple[Statement, Position] | None:
         end = bisect_right(self._lines, logical.last)
         inside = self._statements[bisect_left(self._lines, logical.first) : end]
         if logical.keyword == "@":
@@ -234,7 +234,7 @@ class _Owners:
         return False
 
 
-def _on_header(statement: Statement, *, inline: bool) -> tuple[Statement, Place] | None:
+def _on_header(statement: Statement, *, inline: bool) -> tuple[Statement, Position] | None:
     """Return the statement and position of a directive on a header.
 
     `inline` is whether the body begins on the header's line, as in `if x: y = 1`.
@@ -355,8 +355,8 @@ class _Reader:
             elif not inspected and not unit:
                 self._fail(f"`{piece}` can't be inspected; {EXPECTED}")
             else:
-                what = f"`{piece}` is not the unit of an expression"
-                self._fail(f"{what}; expected one like `[FLOP/s]` after each, or no space before a subscript")
+                problem = f"`{piece}` is not the unit of an expression"
+                self._fail(f"{problem}; expected one like `[FLOP/s]` after each, or no space before a subscript")
         if not inspected:
             self._fail("`@inspect` needs an expression, as in `@inspect x`")
         return tuple(inspected)

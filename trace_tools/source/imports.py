@@ -70,7 +70,7 @@ def _modules(
 
     The text is None for the lecture itself.
     """
-    seen: set[Path] = set()
+    followed: set[Path] = set()
     modules: list[tuple[bytes | None, Sequence[ast.AST]]] = [(None, [*ast.walk(source.tree)])]
     while modules:
         (text, nodes), imports = modules.pop(), []
@@ -78,8 +78,8 @@ def _modules(
             root = name.partition(".")[0]
             # The tools are in the lecture's folder in a checkout; they are not followed.
             beside = [] if root == OURS else [folder / f"{root}.py", *(folder / root).glob("**/*.py")]
-            local = [path for path in beside if path.is_file() and path not in seen]
-            seen.update(local)
+            local = [path for path in beside if path.is_file() and path not in followed]
+            followed.update(local)
             for path in local:
                 # The lecture will report the error in the module.
                 with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):

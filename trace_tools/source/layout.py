@@ -95,12 +95,12 @@ def _cut(parsed: ParsedSource, directives: Sequence[Directive], emitting: Collec
     for statement in reversed(parsed.statements):
         if statement.number not in inspected and isinstance(statement.node, _COMPOUND):
             # a compound statement with only narrative in it, and a bare `return` after that, is narrative
-            within = inner.get(statement.number, [])
-            emits = any(s.number in narrative for s in within)
-            others = (s.node for s in within if s.number not in narrative)
-            ends = (isinstance(n, ast.Pass) or (isinstance(n, ast.Return) and not n.value and emits) for n in others)
-            if within and all(ends):
-                narrative |= {statement.number, *(s.number for s in within)}
+            body = inner.get(statement.number, [])
+            emits = any(s.number in narrative for s in body)
+            code = (s.node for s in body if s.number not in narrative)
+            ends = (isinstance(n, ast.Pass) or (isinstance(n, ast.Return) and not n.value and emits) for n in code)
+            if body and all(ends):
+                narrative |= {statement.number, *(s.number for s in body)}
         if statement.parent is not None:
             inner.setdefault(statement.parent, []).append(statement)
     for statement in parsed.statements:
@@ -115,8 +115,7 @@ def _cut(parsed: ParsedSource, directives: Sequence[Directive], emitting: Collec
         line, column = token.start
         if token.type == tokenize.COMMENT and line in marked:
             comment = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", token.string)).rstrip()
-            rest = (token.line[:column] + comment).rstrip()
-            lines[line - 1] = rest or None
+            lines[line - 1] = (token.line[:column] + comment).rstrip() or None
     definitions = [None, *(s for s in parsed.statements if isinstance(s.node, FUNCTIONS))]
     return CutSource(
         parsed,
@@ -148,7 +147,16 @@ def _segments(
 
     Lines inside a narrative or hidden compound statement make no segment: its `else:` and comments disappear with it.
     """
-    inner = _executed_in(parsed, definition)
+    inner: list[Statement] = []  # executed in the function's own frame; a class body belongs to its `class` statement
+    function = None if definition is None else definition.number
+    parents: set[int | None] = {function}
+    for statement in parsed.statements[0 if function is None else function + 1 :]:
+        if statement.parent in parents:
+            inner.append(statement)
+            if not _is_definition(statement):
+                parents.add(statement.number)
+        elif definition is not None and statement.line > definition.end_line:
+            break
     if not inner:
         return []
     at = inner[0].first_line if definition is not None else 1
@@ -172,21 +180,6 @@ def _segments(
             segments.append(Segment(statement.first_line, last, (statement.number,), narrative, hidden))
         at = max(at, last + 1)
     return segments + [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
-
-
-def _executed_in(parsed: ParsedSource, definition: Statement | None) -> list[Statement]:
-    """Return the statements executed in a function's own frame (class bodies belong to the class statement)."""
-    function = None if definition is None else definition.number
-    statements: list[Statement] = []
-    inside: set[int | None] = {function}
-    for statement in parsed.statements[0 if function is None else function + 1 :]:
-        if statement.parent in inside:
-            statements.append(statement)
-            if not _is_definition(statement):
-                inside.add(statement.number)
-        elif definition is not None and statement.line > definition.end_line:
-            break
-    return statements
 
 
 def _is_definition(statement: Statement) -> bool:

@@ -18,7 +18,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import trace_tools
 from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
 from trace_tools.lecture.vocabulary import why_no_link
-from trace_tools.source.directives import Directive, has_directives, parse_directives
+from trace_tools.source.directives import has_directives, parse_directives
 from trace_tools.source.imports import OURS
 from trace_tools.source.statements import (
     FUNCTIONS,
@@ -58,13 +58,12 @@ STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "link": {"url": "https://example.org"},
     "image": {"path": "a.png"},
 }
-_UNKNOWN = object()
-_DISPLAYS: tuple[tuple[tuple[type[ast.expr], ...], Callable[[], Any]], ...] = (
-    ((ast.List, ast.ListComp), list),
-    ((ast.Dict, ast.DictComp), dict),
-    ((ast.Set, ast.SetComp), set),
-    ((ast.Tuple,), tuple),
-)
+_DISPLAYS: Mapping[type, Callable[[], Any]] = {
+    **dict.fromkeys((ast.List, ast.ListComp), list),
+    **dict.fromkeys((ast.Dict, ast.DictComp), dict),
+    **dict.fromkeys((ast.Set, ast.SetComp), set),
+    ast.Tuple: tuple,
+}
 
 
 def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -> list[LectureError]:
@@ -98,7 +97,15 @@ def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -
     names = _names(source.tree)
     errors += _wrong_calls(source, names)
     errors += _wrong_borrowed_calls(source)
-    errors += _wrong_inspections(source, directives, names)
+    for directive in directives:
+        for one in directive.inspected:
+            read = [node.id for node in ast.walk(one.node) if isinstance(node, ast.Name) and not one.is_return]
+            if missing := [name for name in read if names is not None and name not in names]:
+                why = f"`@inspect {one.source}`: nothing here is named `{missing[0]}`{_near(missing[0], names or ())}"
+                errors.append(LectureError(source.path, directive.line, why))
+            if one.unit is not None and (unit := formats.near_unit(one.unit)) is not None:
+                why = f"`[{one.unit}]` is shown literally, without prefixes; did you mean `[{unit}]`?"
+                errors.append(LectureError(source.path, directive.line, why))
     return sorted(errors, key=lambda error: error.line or 0)
 
 
@@ -130,8 +137,16 @@ def refuse_without_main(source: ParsedSource, main: str = MAIN) -> None:
     expected = f"expected `def {main}():`, which runs the lecture"
     definition = source.function(main)
     if definition is None or definition.function != MODULE:
-        others = [name for name in _started(source) if name != main]
-        hint = f", or `--main {others[0]}`" if others else ""
+        # The likeliest first: the functions that `if __name__ == "__main__":` calls, then the one with the file's name.
+        under = [node for node in source.tree.body if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)]
+        called = [bare_call(inner) for node in under for inner in node.body]
+        hint = ""
+        for name in (*reversed(called), Path(source.path).stem):
+            candidate = source.function(name) if name not in (None, main) else None
+            node = candidate.node if candidate is not None and candidate.function == MODULE else None
+            if isinstance(node, ast.FunctionDef) and not _needed(node):
+                hint = f", or `--main {node.name}`"
+                break
         raise LectureError(source.path, 1, f"defines no function `{main}`; {expected}{hint}")
     node = definition.node
     assert isinstance(node, FUNCTIONS)
@@ -143,21 +158,6 @@ def refuse_without_main(source: ParsedSource, main: str = MAIN) -> None:
     if isinstance(node, ast.AsyncFunctionDef):
         why = f"`{main}` is `async`, so a plain call does not run it; {expected}, with `asyncio.run(…)` in it"
         raise LectureError(source.path, definition.line, why)
-
-
-def _started(source: ParsedSource) -> Iterator[str]:
-    """Yield the functions that could run a lecture without `main`, the likeliest first.
-
-    These are the functions that `if __name__ == "__main__":` calls, the last one first, then the function with the
-    file's name.
-    """
-    under = [node for node in source.tree.body if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)]
-    called = [bare_call(inner) for node in under for inner in node.body]
-    for name in (*reversed(called), Path(source.path).stem):
-        definition = source.function(name) if name is not None else None
-        node = definition.node if definition is not None and definition.function == MODULE else None
-        if isinstance(node, ast.FunctionDef) and not _needed(node):
-            yield node.name
 
 
 def _needed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
@@ -213,23 +213,6 @@ def _names(tree: ast.Module) -> frozenset[str] | None:
             case ast.Global():
                 names |= {*node.names}
     return frozenset(names)
-
-
-def _wrong_inspections(
-    source: ParsedSource, directives: Sequence[Directive], bound: frozenset[str] | None
-) -> Iterator[LectureError]:
-    """Yield an error for each inspected name that the file never binds, and for each unit that resembles a known
-    one.
-    """
-    for directive in directives:
-        for one in directive.inspected:
-            names = [node.id for node in ast.walk(one.node) if isinstance(node, ast.Name) and not one.is_return]
-            if missing := [name for name in names if bound is not None and name not in bound]:
-                why = f"`@inspect {one.source}`: nothing here is named `{missing[0]}`{_near(missing[0], bound or ())}"
-                yield LectureError(source.path, directive.line, why)
-            if one.unit is not None and (unit := formats.near_unit(one.unit)) is not None:
-                why = f"`[{one.unit}]` is shown literally, without prefixes; did you mean `[{unit}]`?"
-                yield LectureError(source.path, directive.line, why)
 
 
 def _near(name: str, names: Iterable[str]) -> str:
@@ -377,11 +360,15 @@ def _why_it_fails(word: str, call: ast.Call) -> str | None:
     if starred or None in names:
         return None
     given = signature.bind(*call.args, **{str(keyword.arg): keyword.value for keyword in call.keywords})
-    values = {name: _value(node, displays=word in STAND_INS) for name, node in given.arguments.items()}
-    for name in [name for name, value in values.items() if value is _UNKNOWN]:
-        if word not in STAND_INS:  # only a run can decide
-            return None
-        del values[name]
+    values: dict[str, Any] = {}
+    for name, node in given.arguments.items():
+        try:
+            values[name] = ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            if word not in STAND_INS:  # only a run can decide
+                return None
+            if type(node) in _DISPLAYS:
+                values[name] = _DISPLAYS[type(node)]()  # empty, for `[x]`
     given = signature.bind_partial()
     given.arguments |= {**STAND_INS.get(word, {}), **values}
     try:
@@ -395,11 +382,3 @@ def _why_it_fails(word: str, call: ast.Call) -> str | None:
 @cache
 def _signature(word: str) -> inspect.Signature:
     return inspect.signature(getattr(vocabulary, word))
-
-
-def _value(node: ast.expr, *, displays: bool) -> Any:
-    """Return the value of a literal expression (with `displays`, an empty list for `[x]`), else _UNKNOWN."""
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return next((made() for kinds, made in _DISPLAYS if displays and isinstance(node, kinds)), _UNKNOWN)

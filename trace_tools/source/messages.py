@@ -95,26 +95,26 @@ def prose_in(node: ast.stmt, kind: str) -> Iterator[tuple[int, String]]:
     """
     positions = {id(string): index for index, string in enumerate(strings_in(node))}
 
-    def whole(part: ast.expr) -> Iterator[String]:
+    def strings(part: ast.expr) -> Iterator[String]:
         match part:
             case ast.Constant(str()) | ast.JoinedStr():
                 yield part
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                yield from (*whole(left), *whole(right))
+                yield from (*strings(left), *strings(right))
             case ast.IfExp(body=body, orelse=orelse):
-                yield from (*whole(body), *whole(orelse))
+                yield from (*strings(body), *strings(orelse))
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 for element in elements:
-                    yield from whole(element)
+                    yield from strings(element)
             case ast.Dict(values=elements):
                 for element in elements:
-                    yield from whole(element)
+                    yield from strings(element)
 
     for call in calls_on_a_line(node):
         arguments = [*enumerate(call.args), *((keyword.arg, keyword.value) for keyword in call.keywords)]
         for name, argument in arguments:
             if name in _PROSE.get(kind, ()):
-                yield from ((positions[id(string)], string) for string in whole(argument))
+                yield from ((positions[id(string)], string) for string in strings(argument))
 
 
 def has_words(string: String) -> bool:
@@ -130,10 +130,14 @@ def message_of(string: String, source: str) -> Message:
         return Message(str(string.value), (str(string.value),), string.lineno, is_formatted=False)
     slots = iter(_slots(ast.get_source_segment(source, string) or ""))
     parts = [
-        str(part.value) if isinstance(part, ast.Constant) else Slot(next(slots, None) or _unparsed(part))
+        str(part.value)
+        if isinstance(part, ast.Constant)
+        else Slot(next(slots, None) or ast.unparse(ast.JoinedStr([part]))[3:-2])
         for part in string.values
     ]
-    text = "".join(f"{{{part.source}}}" if isinstance(part, Slot) else _doubled(part) for part in parts)
+    text = "".join(
+        f"{{{part.source}}}" if isinstance(part, Slot) else part.replace("{", "{{").replace("}", "}}") for part in parts
+    )
     return Message(text, tuple(parts), string.lineno, is_formatted=True)
 
 
@@ -145,20 +149,20 @@ def filled_slots(message: Message, values: Sequence[str]) -> dict[str, list[str]
     return by_slot
 
 
-def rendered(parts: Sequence[Piece], values: Mapping[str, Sequence[str]]) -> list[tuple[Piece, str]]:
+def rendered(pieces: Sequence[Piece], values: Mapping[str, Sequence[str]]) -> list[tuple[Piece, str]]:
     """Return each piece with its text. A placeholder's n-th occurrence has its n-th value, or its last one.
 
     Raises KeyError for a placeholder without a value.
     """
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     shown: list[tuple[Piece, str]] = []
-    for part in parts:
-        if isinstance(part, str):
-            shown.append((part, part))
+    for piece in pieces:
+        if isinstance(piece, str):
+            shown.append((piece, piece))
         else:
-            of = values[part.source]
-            shown.append((part, of[min(seen.get(part.source, 0), len(of) - 1)]))
-            seen[part.source] = seen.get(part.source, 0) + 1
+            texts = values[piece.source]
+            shown.append((piece, texts[min(counts.get(piece.source, 0), len(texts) - 1)]))
+            counts[piece.source] = counts.get(piece.source, 0) + 1
     return shown
 
 
@@ -232,11 +236,3 @@ def _end_of_slot(text: str, at: int) -> int:
 
 def _spaced(source: str) -> str:
     return " ".join(source.split())
-
-
-def _doubled(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _unparsed(part: ast.expr) -> str:
-    return ast.unparse(ast.JoinedStr([part]))[3:-2]

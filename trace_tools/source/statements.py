@@ -179,8 +179,8 @@ def read_text(path: str | Path) -> str:
         return io.StringIO(content.decode(encoding), newline=None).read()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        what = f"byte 0x{error.object[error.start]:02x} is not {error.encoding}"
-        raise LectureError(path, line, f"{what}; {expected}") from None
+        problem = f"byte 0x{error.object[error.start]:02x} is not {error.encoding}"
+        raise LectureError(path, line, f"{problem}; {expected}") from None
     except (SyntaxError, LookupError, UnicodeError) as error:
         raise LectureError(path, None, f"can't be decoded: {error}; {expected}") from None
 

@@ -5,10 +5,10 @@ and `note` statements, the words of other narrative calls, comments other than `
 f-string keeps its placeholders, in any order: their values are in the trace. If the rest is equal, every statement that
 ran still exists, and the pages use the current text.
 
-    edition = edition_of(SourceFile("lecture.py", old), new)
-    edition.stale           # None, or why the new text can't be used
-    edition.recorded[7]     # the number that statement 7 of the shown text has in the trace
-    edition.reworded[9]     # the new words of statement 9 of the trace
+    shown = shown_source(SourceFile("lecture.py", old), new)
+    shown.stale           # None, or why the new text can't be used
+    shown.recorded[7]     # the number that statement 7 of the shown text has in the trace
+    shown.reworded[9]     # the new words of statement 9 of the trace
     changed_functions(SourceFile("lecture.py", old), new)     # functions with changed code: {"matmul"}
 """
 
@@ -25,7 +25,7 @@ from trace_tools.errors import LectureError
 from trace_tools.source.claim_kinds import Kind, claim_kinds
 from trace_tools.source.directives import RECORDED, Directive
 from trace_tools.source.layout import CutSource, cut_source
-from trace_tools.source.messages import Message, String, message_of, prose_in
+from trace_tools.source.messages import Message, message_of, prose_in
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
 from trace_tools.source.vocabularies import words_called
 from trace_tools.trace.model import MODULE, Note, SourceFile, Step, Text
@@ -52,7 +52,7 @@ class Reworded:
 
 
 @dataclass(frozen=True)
-class Edition:
+class ShownSource:
     """The text to show, and its relation to the recorded text."""
 
     source: CutSource
@@ -97,31 +97,37 @@ class Edition:
 
 
 @lru_cache(maxsize=8)  # one lecture, traced on this many machines
-def edition_of(stored: SourceFile, lecture: str | None) -> Edition:
-    """Return the edition to show, with the current text if its code is that of the trace, else with the stored text.
+def shown_source(stored: SourceFile, lecture: str | None) -> ShownSource:
+    """Return the current text of a lecture if its code is that of the trace, else the stored text.
 
     Raises LectureError if the stored text is not valid Python.
     """
     old = _code_of(stored.text, stored.path)
     same = {statement.number: statement.number for statement in old.statements}
     if lecture is None or lecture == stored.text:
-        return Edition(old.source, same)
+        return ShownSource(old.source, same)
     try:
         new = _code_of(lecture, stored.path)
     except LectureError as error:
-        return Edition(old.source, same, stale=f"the lecture can no longer be read ({error})")
+        return ShownSource(old.source, same, stale=f"the lecture can no longer be read ({error})")
     if new.fingerprint != old.fingerprint:
-        return Edition(old.source, same, stale="the lecture's code has changed since it was traced")
+        return ShownSource(old.source, same, stale="the lecture's code has changed since it was traced")
     prose = _prose_beside(old, new)
     if prose is None:
-        return Edition(old.source, same, stale="the lecture has new prose in a branch that was not traced")
+        return ShownSource(old.source, same, stale="the lecture has new prose in a branch that was not traced")
     moved: dict[int, int] = {}
-    for was, now in zip(old.kept, new.kept, strict=True):
-        before, after = old.statements[was], new.statements[now]
+    for before_number, after_number in zip(old.kept, new.kept, strict=True):
+        before, after = old.statements[before_number], new.statements[after_number]
         for line in range(before.first_line, before.header_end + 1):
             moved[line] = min(after.first_line + line - before.first_line, after.header_end)
     recorded = dict(zip(new.kept, old.kept, strict=True))
-    return Edition(new.source, recorded, prose, _rewordings(old, new, recorded), moved)
+    reworded: dict[int, list[Reworded]] = {}
+    for number, strings in new.words.items():
+        for (index, was), (_, now) in zip(old.words[recorded[number]], strings, strict=True):
+            if ast.dump(was) != ast.dump(now):
+                messages = message_of(was, old.source.parsed.text), message_of(now, new.source.parsed.text)
+                reworded.setdefault(recorded[number], []).append(Reworded(index, *messages))
+    return ShownSource(new.source, recorded, prose, reworded, moved)
 
 
 def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
@@ -170,22 +176,24 @@ class _Code:
         self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
-        self.gone = {id(self.statements[number].node) for number in self.prose}
+        self.prose_ids = {id(self.statements[number].node) for number in self.prose}
         # the words of other narrative calls, by statement: position among its strings, string
         self.words = {
             number: list(prose_in(self.statements[number].node, kind))
             for number, (kind, _) in words.items()
             if number not in self.prose
         }
-        self.placeholders = {
-            id(string): _placeholders(string) for strings in self.words.values() for _, string in strings
-        }
+        self.placeholders: dict[int, list[str]] = {}  # of each string, sorted
+        for string in (string for strings in self.words.values() for _, string in strings):
+            values = string.values if isinstance(string, ast.JoinedStr) else []
+            dumps = sorted(ast.dump(part) for part in values if isinstance(part, ast.FormattedValue))
+            self.placeholders[id(string)] = dumps
         # directives that change the recording, as statement and arguments
         self.directives: list[tuple[int, object]] = []
         for one in source.directives:
             if one.name in RECORDED:
                 inspected = [(ast.dump(item.node), item.unit) for item in one.inspected]
-                self.directives.append((one.statement, (one.name, one.place, one.names, inspected)))
+                self.directives.append((one.statement, (one.name, one.position, one.names, inspected)))
         self.positions: dict[int, _Position] = {}
         numbers = {id(s.node): s.number for s in self.statements}
         owners: list[tuple[int | None, ast.AST]] = [(None, source.parsed.tree)]
@@ -208,7 +216,7 @@ class _Code:
         other.
         """
         directives: list[object] = [(self.index.get(statement), arguments) for statement, arguments in self.directives]
-        return list(_flat(self.source.parsed.tree, self.gone, self.placeholders)), directives
+        return list(_flat(self.source.parsed.tree, self.prose_ids, self.placeholders)), directives
 
     def parts(self) -> dict[str, list[object]]:
         """Return the code of each function of the module by name, and the code of the rest of the module."""
@@ -220,7 +228,7 @@ class _Code:
             if statement.parent is None:
                 name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
                 first = index
-                parts.setdefault(name, []).extend(_flat(statement.node, self.gone, self.placeholders))
+                parts.setdefault(name, []).extend(_flat(statement.node, self.prose_ids, self.placeholders))
             owners[number] = (name, index - first)
         for of, arguments in self.directives:
             owner, offset = owners.get(of, (MODULE, 0))
@@ -252,25 +260,7 @@ def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Text | Note | N
     return None
 
 
-def _placeholders(string: String) -> list[str]:
-    """Return the placeholders of a string in an order of their own."""
-    parts = string.values if isinstance(string, ast.JoinedStr) else []
-    return sorted(ast.dump(part) for part in parts if isinstance(part, ast.FormattedValue))
-
-
-def _rewordings(old: _Code, new: _Code, recorded: Mapping[int, int]) -> dict[int, list[Reworded]]:
-    """Return the messages with other words, by statement of the trace."""
-    found: dict[int, list[Reworded]] = {}
-    for number, strings in new.words.items():
-        before = old.words[recorded[number]]
-        for (index, was), (_, now) in zip(before, strings, strict=True):
-            if ast.dump(was) != ast.dump(now):
-                messages = message_of(was, old.source.parsed.text), message_of(now, new.source.parsed.text)
-                found.setdefault(recorded[number], []).append(Reworded(index, *messages))
-    return found
-
-
-def _flat(tree: ast.AST, gone: set[int], placeholders: Mapping[int, list[str]]) -> Iterator[object]:
+def _flat(tree: ast.AST, prose_ids: set[int], placeholders: Mapping[int, list[str]]) -> Iterator[object]:
     """Write a tree as a sequence that is equal for equal trees, without recursion; of prose only the placeholders."""
     stack: list[object] = [tree]
     while stack:
@@ -281,7 +271,7 @@ def _flat(tree: ast.AST, gone: set[int], placeholders: Mapping[int, list[str]]) 
             yield type(item).__name__
             stack += [value for _, value in ast.iter_fields(item)]
         elif isinstance(item, list):
-            present = [part for part in item if id(part) not in gone]
+            present = [part for part in item if id(part) not in prose_ids]
             yield len(present)
             stack += present
         else:

@@ -54,8 +54,8 @@ class Change:
 
         Raises KeyError for a placeholder without a value.
         """
-        others = {slot: [words(value) or value for value in of_slot] for slot, of_slot in values.items()}
-        return cls(rendered(was.pieces, values), rendered(now.pieces, others))
+        worded = {slot: [words(value) or value for value in of_slot] for slot, of_slot in values.items()}
+        return cls(rendered(was.pieces, values), rendered(now.pieces, worded))
 
     @property
     def old(self) -> str:
@@ -79,14 +79,14 @@ def in_other_words(
     if not changes and words is None:
         return narrative
     kept_as_is = _NOT_PROSE - _PROSE_OF.get(type(narrative), set())
-    whole = {change.old: change for change in reversed(changes)}
+    by_text = {change.old: change for change in reversed(changes)}
     parts = sorted((one for one in changes if len(one.old) >= PART), key=lambda one: -len(one.old))
 
     def changed(text: str, varied: Sequence[Varied] = ()) -> tuple[str, list[Varied]]:
-        if text in whole:
-            return whole[text].new, _moved(varied, whole[text], 0)
-        if words is not None and (other := words(text)) is not None:
-            return other, []
+        if text in by_text:
+            return by_text[text].new, _moved(varied, by_text[text], 0)
+        if words is not None and (translation := words(text)) is not None:
+            return translation, []
         kept = list(varied)
         at = 0
         while at < len(text):
@@ -98,8 +98,8 @@ def in_other_words(
         return text, kept
 
     def drawn(svg: str) -> str:
-        def label(found: re.Match[str]) -> str:
-            return f">{html.escape(changed(html.unescape(found[1]))[0], quote=False)}<"
+        def label(match: re.Match[str]) -> str:
+            return f">{html.escape(changed(html.unescape(match[1]))[0], quote=False)}<"
 
         return DRAWN.sub(label, svg)
 
@@ -145,10 +145,10 @@ def _moved(varied: Sequence[Varied], change: Change, at: int) -> list[Varied]:
 
 def _positions(parts: Sequence[tuple[Piece, str]], at: int) -> dict[tuple[str, int], tuple[int, str]]:
     """Return the position and text of each placeholder, by its source and its count so far."""
-    found: dict[tuple[str, int], tuple[int, str]] = {}
+    positions: dict[tuple[str, int], tuple[int, str]] = {}
     for piece, text in parts:
         if isinstance(piece, Slot):
-            count = sum(source == piece.source for source, _ in found)
-            found[piece.source, count] = (at, text)
+            count = sum(source == piece.source for source, _ in positions)
+            positions[piece.source, count] = (at, text)
         at += len(text)
-    return found
+    return positions

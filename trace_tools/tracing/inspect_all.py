@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from trace_tools.source.directives import Directive, Inspected, Place
+from trace_tools.source.directives import Directive, Inspected, Position
 from trace_tools.source.statements import ParsedSource, Statement
 
 
@@ -18,7 +18,7 @@ def _directives(statement: Statement) -> Iterator[Directive]:
     names = list(dict.fromkeys(name for target in _targets(statement.node) for name in _names(target)))
     if names:
         headers = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
-        place: Place = "header" if isinstance(statement.node, headers) else "after"
+        place: Position = "header" if isinstance(statement.node, headers) else "after"
         inspected = tuple(Inspected(name, ast.Name(name, ast.Load())) for name in names)
         yield Directive("inspect", statement.number, place, statement.line, inspected)
 

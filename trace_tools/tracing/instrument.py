@@ -123,7 +123,7 @@ class _Notes:
 
     def add(self, directive: Directive, *, leaves: bool) -> None:
         if directive.name == "inspect":
-            place = "before" if leaves else directive.place
+            place = "before" if leaves else directive.position
             getattr(self, place).extend(directive.inspected)
         elif directive.name == "stepover":
             self.covered = True

@@ -22,7 +22,7 @@ from trace_tools.source.catalogue import Words, title_and_rest
 from trace_tools.source.layout import with_narrative
 from trace_tools.source.messages import Message, filled_slots, has_words, message_of, strings_in
 from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, qualified_name
-from trace_tools.source.versions import Edition, edition_of
+from trace_tools.source.versions import ShownSource, shown_source
 from trace_tools.source.vocabularies import narrating
 from trace_tools.source.wording import Change, in_other_words
 from trace_tools.trace.model import MODULE, Ask, Frame, Narrative, Note, SourceFile, Step, Text, Trace
@@ -47,7 +47,7 @@ class Lecture:
 
     trace: Trace
     tree: Tree
-    editions: tuple[Edition, ...]  # by source
+    editions: tuple[ShownSource, ...]  # by source
     executions: Mapping[int, Execution]  # by step; its calls are added where they are shown
     lines: Mapping[int, int]  # by step: its line in the text
     definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
@@ -76,7 +76,7 @@ class Lecture:
         parts = PurePosixPath(self.trace.sources[frame.source].path).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
-    def edition(self, step: Step) -> Edition:
+    def edition(self, step: Step) -> ShownSource:
         """Return the text that contains a step."""
         return self.editions[self.source(step)]
 
@@ -92,11 +92,11 @@ def lecture_of(trace: Trace, text: str | None = None, words: Words | None = None
     """
     questions: dict[str, str] = {}
     stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # a run that never began has none
-    editions = tuple(edition_of(source, None if place else text) for place, source in enumerate(stored))
+    editions = tuple(shown_source(source, None if place else text) for place, source in enumerate(stored))
     try:
         trace = _reworded(trace, editions[0])
     except KeyError:
-        editions = (replace(edition_of(stored[0], None), stale=NO_VALUES), *editions[1:])
+        editions = (replace(shown_source(stored[0], None), stale=NO_VALUES), *editions[1:])
     if words is not None:
         own_trace = trace
         trace, own = _translated(trace, editions[0], words)
@@ -148,7 +148,7 @@ def lecture_of(trace: Trace, text: str | None = None, words: Words | None = None
     return Lecture(trace, tree, editions, executions, lines, definitions, helpers, narrators, defined, words, questions)
 
 
-def _reworded(trace: Trace, edition: Edition) -> Trace:
+def _reworded(trace: Trace, edition: ShownSource) -> Trace:
     """Return a trace with the words of the current text. Raises KeyError if a placeholder's value is not recorded."""
     if not edition.reworded:
         return trace
@@ -178,10 +178,10 @@ def _questions(trace: Trace) -> list[Ask]:
     return [told for step in steps for told in step.narrative or () if isinstance(told, Ask)]
 
 
-def _translated(trace: Trace, edition: Edition, words: Words) -> tuple[Trace, Edition]:
+def _translated(trace: Trace, edition: ShownSource, words: Words) -> tuple[Trace, ShownSource]:
     """Return a trace and the edition of its text in translation; text without a translation is unchanged."""
     tree, source = Tree(trace), edition.source.parsed
-    whole = cache(words.whole)
+    whole = cache(words.of_shown_text)
     shown = {traced: number for number, traced in edition.recorded.items()}
 
     @cache
