@@ -47,6 +47,7 @@ def html(*texts: str) -> str:
         ("a *is\nover* lines\\ s\n\n   quoted",
          "<p>a <em>isover</em> liness</p><blockquote><p>quoted</p></blockquote>"),
         (":Author: A\n:Date: B", "<ul><li><strong>Author</strong>: A</li><li><strong>Date</strong>: B</li></ul>"),
+        (":Author: A\n:Empty:\nText", "<ul><li><strong>Author</strong>: A</li></ul><p>Text</p>"),
         (".. unknown:: A title\n\n   kept *text*", "<p><strong>A title</strong></p><p>kept <em>text</em></p>"),
         ("See [1]_.\n\n.. [1] A note", "<p>See [1].</p><p>[1] A note</p>"),
     ],

@@ -187,12 +187,12 @@ class Converter:
         return self._nested([first_line, *textwrap.dedent("\n".join(body)).split("\n")])
 
     def _fields(self, lines: list[str], at: int) -> tuple[str, int] | None:
-        entries: list[str] = []
+        entries, start = list[str](), at
         while at < len(lines) and (one := _FIELD.match(lines[at])) is not None and "`" not in one[1]:
             body, at = _indented_below(lines, at + 1)
             value = self._item(one[2] or "", body)
             entries += [f"- **{one[1]}**: {value}"] if value else []
-        return ("\n".join(entries), at) if entries or (at and _FIELD.match(lines[at - 1])) else None
+        return ("\n".join(entries), at) if at > start else None
 
     def _doctest(self, lines: list[str], at: int) -> tuple[str, int] | None:
         if not lines[at].startswith(">>> "):
