@@ -187,7 +187,8 @@ class Converter:
         return self._nested([first_line, *textwrap.dedent("\n".join(body)).split("\n")])
 
     def _fields(self, lines: list[str], at: int) -> tuple[str, int] | None:
-        entries, start = list[str](), at
+        start = at
+        entries: list[str] = []
         while at < len(lines) and (one := _FIELD.match(lines[at])) is not None and "`" not in one[1]:
             body, at = _indented_below(lines, at + 1)
             value = self._item(one[2] or "", body)
