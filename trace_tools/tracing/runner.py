@@ -29,13 +29,13 @@ from trace_tools.trace.model import Machine
 from trace_tools.tracing import failures
 from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.isolation.output_capture import give_back
+from trace_tools.tracing.job import LOADED_TORCH, Job
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.nodes import Following, Leading, OnAllNodes
 from trace_tools.tracing.plan import Plan
 from trace_tools.tracing.processes import TORCHRUN, Running, Spawner, environment
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.survey import DESCRIBE, MEASURE
-from trace_tools.tracing.worker import LOADED_TORCH, Job
 
 OUTPUT_BYTES = 1 << 20  # most bytes kept of a process's standard error, from its end
 STALLED_S = 10.0  # without a new line or step; from then on the stall is reported every second
