@@ -64,25 +64,25 @@ class _MeasuredCall:
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
         self.before = meter.reading()
-        self.others = OtherThreads()
+        self.other_threads = OtherThreads()
         self.stopped = False
         self.counted: list[dict[str, Any]] = []  # counts of each first call, as fields of `model.Measured`
 
     def first_call_ended(self) -> None:
         """Read the meter at the end of a first call; the next function's first call may follow."""
-        self.others.end()
+        self.other_threads.end()
         now = self.meter.reading()
         self.counted.append(self._counts((now - self.before).plain()))
-        self.before, self.others = now, OtherThreads()
+        self.before, self.other_threads = now, OtherThreads()
 
     def stop(self) -> None:
         """Switch the meter off until the measurement ends."""
-        self.others.end()
+        self.other_threads.end()
         self.stopped = self.meter.stop()
 
     def end(self) -> None:
         """Resume counting."""
-        self.others.end()
+        self.other_threads.end()
         if self.stopped:
             self.meter.go_on()
 
@@ -94,7 +94,7 @@ class _MeasuredCall:
         if self.meter.stopped:  # in a function that reads a clock
             return {"why": NOT_METERED}
         if not counted["operators"]:
-            worked = self.others.worked()
+            worked = self.other_threads.worked()
             return {"why": in_words(worked) if worked else NOTHING_COUNTED}
         figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "work", "why")
         more = ("collectives", "uncounted", "meta_flops")

@@ -96,8 +96,8 @@ class ProcessRunner:
         seconds = []
         try:
             for name in names:
-                returned, taken = self.run(name, folder)
-                seconds.append((name, taken))
+                returned, duration_s = self.run(name, folder)
+                seconds.append((name, duration_s))
                 if returned != 0 or self.interrupts or self.stopped.is_set() or self.torch_was_loaded(folder):
                     break
         except KeyboardInterrupt:  # between two processes; `_wait` handles it during one
