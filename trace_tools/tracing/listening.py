@@ -50,9 +50,11 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
                 narrative = replace(narrative, url=vocabulary.as_data(path))
             except (OSError, ValueError) as error:
                 recorder.emit("warnings", redact(f"NotShown: image: {error}"))
-        elif path and not _exists(path, real):
-            problem = f"NotShown: {narrative.kind}: {path!r} is not there, in the lecture's folder"
-            recorder.emit("warnings", redact(problem))
+        elif path and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:", path):  # no address
+            names = {path, unquote(path)}
+            if not any(os.path.isfile(os.path.join(folder, name)) for folder in ("", real or "") for name in names):
+                problem = f"NotShown: {narrative.kind}: {path!r} is not there, in the lecture's folder"
+                recorder.emit("warnings", redact(problem))
         narrative = replace(narrative, filled=recorder.take_filled())
         recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact))
 
@@ -80,14 +82,6 @@ def _ends_redacted(text: str, redact: Callable[[str], str]) -> str:
         return redact(text)
     first, last = redact(text[:_ENDS])[:-MARGIN], redact(text[-_ENDS:])[MARGIN:]  # a cut could halve a secret
     return first + "." * (len(text) - 2 * _ENDS + 2 * MARGIN) + last
-
-
-def _exists(path: str, real: Path | None) -> bool:
-    """Return whether an image or video is an address, or a file in the lecture's folder or where it runs."""
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:", path):  # an address
-        return True
-    names = {path, unquote(path)}
-    return any(os.path.isfile(os.path.join(folder, name)) for folder in ("", real or "") for name in names)
 
 
 def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:

@@ -47,7 +47,10 @@ class ProgressSender:
                 return
             sent = now
             steps = recorder.sequence.__self__.__reduce__()[1]  # type: ignore[attr-defined]
-            if (current := (_line_now(self._job.path), steps)) != position:
+            frame = _current_frames().get(threading.main_thread().ident or 0)
+            while frame is not None and frame.f_code.co_filename != self._job.path:
+                frame = frame.f_back
+            if (current := (frame and frame.f_lineno, steps)) != position:
                 position, since = current, now
             waits_in = _waiting_in() if self._job.roots else None
             stalled_s = round(now - since)
@@ -63,14 +66,6 @@ class ProgressSender:
         with contextlib.suppress(OSError):  # the parent has stopped reading, or is stopped
             if fstat(self._job.progress).st_ino == self._pipe:  # else the lecture closed the pipe
                 write(self._job.progress, message.to_json())
-
-
-def _line_now(path: str) -> int | None:
-    """Return the line of the lecture where the main thread is."""
-    frame = _current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None and frame.f_code.co_filename != path:
-        frame = frame.f_back
-    return frame.f_lineno if frame is not None else None
 
 
 def _waiting_in() -> str | None:

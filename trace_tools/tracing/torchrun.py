@@ -34,7 +34,19 @@ def main(job_path: str, ranks: int, *node: str) -> int:
     Returns 0 if each rank returned 0, 1 if not, 2 if the ranks can't be started. For several nodes, `node` gives the
     number of nodes, the index of this one, and the host and port at which ranks meet.
     """
-    if problem := _why_not(ranks, json.loads(Path(job_path).read_text(encoding="utf-8"))["device"]):
+    import torch
+
+    problem = None
+    gpu = accelerators.accelerator(json.loads(Path(job_path).read_text(encoding="utf-8"))["device"])
+    if not torch.distributed.is_available():
+        problem = f"torch {torch.__version__} is built without torch.distributed"
+    elif gpu is not None and gpu.count() < ranks:
+        hidden = "".join(f", with {name}={os.environ[name]}" for name in devices.VISIBLE if name in os.environ)
+        problem = (
+            f"each rank needs its own GPU, and torch finds {gpu.count()} on this machine{hidden}; use --ranks "
+            f"{gpu.count()}, or --device cpu"
+        )
+    if problem is not None:
         print(f"--ranks {ranks}: {problem}", file=sys.stderr)
         return 2
     from torch.distributed import run
@@ -61,22 +73,6 @@ def main(job_path: str, ranks: int, *node: str) -> int:
     except SignalException:  # sent by the tracer
         return 1
     return 0
-
-
-def _why_not(ranks: int, device: str) -> str | None:
-    """Return why torch can't run this number of ranks on this machine and device type, or None if it can."""
-    import torch
-
-    if not torch.distributed.is_available():
-        return f"torch {torch.__version__} is built without torch.distributed"
-    gpu = accelerators.accelerator(device)
-    if gpu is not None and gpu.count() < ranks:
-        hidden = "".join(f", with {name}={os.environ[name]}" for name in devices.VISIBLE if name in os.environ)
-        return (
-            f"each rank needs its own GPU, and torch finds {gpu.count()} on this machine{hidden}; use --ranks "
-            f"{gpu.count()}, or --device cpu"
-        )
-    return None
 
 
 def _end_with(parent: int) -> None:

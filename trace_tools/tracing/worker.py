@@ -25,8 +25,6 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from importlib.machinery import SourceFileLoader
-from importlib.util import spec_from_file_location
 from os import getppid  # imported now, because a lecture may replace them in `os`
 from pathlib import Path
 from time import perf_counter_ns  # imported now, because runs with perturbed clocks replace them
@@ -67,6 +65,7 @@ from trace_tools.tracing.isolation.spawned import adopted_in_spawned, saying_wha
 from trace_tools.tracing.job import FETCHED, LOADED_TORCH, Job
 from trace_tools.tracing.journal import FAILED, Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
+from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.progress_sender import ProgressSender
@@ -84,7 +83,6 @@ WRITING_S = 0.2  # wait of an abrupt end for the thread that writes the journal,
 A_DRAFT = "a draft: one run"
 A_COUNTED_DRAFT = f"{A_DRAFT}, which was counted as it ran: small operators take longer so"
 EXCEPT_TIMED = "; nothing was counted in functions that read a clock"
-MAIN_MODULE, SPAWNING_MODULE = "__main__", "__mp_main__"
 
 
 def main(job_path: str) -> int:
@@ -245,7 +243,10 @@ class _Process:
         seed_everything(self.job.options.seed)
         recorder, meter = self._new_recorder()
         self.recorder = recorder
-        module = self._module(recorder)
+        module = new_main_module(self.job.path, self.job.options.package)
+        # The hooks are built-in names, so that `globals()` holds only the lecture's names.
+        vars(builtins).update(hooks(recorder, self.is_compiling))
+        recorder.namespace = vars(module)
         ending = COMPLETE
         with contextlib.ExitStack() as stack:
             if self.job.roots:
@@ -332,28 +333,6 @@ class _Process:
         if not self.forked:
             with recorder.clock.apart():
                 recorder.writer.flush(wait_s=WRITING_S)
-
-    def _module(self, recorder: Recorder) -> types.ModuleType:
-        """Return the lecture's module, `__main__`, with the names that Python gives to a script.
-
-        For a module inside a package, the names are the ones that `python -m` sets.
-        """
-        path, package = self.job.path, self.job.options.package
-        loader = SourceFileLoader(f"{package}.{Path(path).stem}" if package else MAIN_MODULE, path)
-        spec = spec_from_file_location(loader.name, path, loader=loader) if package else None
-        module = types.ModuleType(MAIN_MODULE)
-        names = vars(module)
-        names.update(__package__=package or None, __loader__=loader, __spec__=spec)
-        if sys.version_info < (3, 14):
-            names.update(__annotations__={})
-        names.update(__builtins__=builtins, __file__=path, __cached__=spec.cached if spec else None)
-        sys.modules[MAIN_MODULE] = module
-        if "multiprocessing" in sys.modules:  # on import it registers the main module under this name
-            sys.modules[SPAWNING_MODULE] = module
-        # The hooks are built-in names, so that `globals()` holds only the lecture's names.
-        vars(builtins).update(hooks(recorder, self.is_compiling))
-        recorder.namespace = names
-        return module
 
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
