@@ -49,20 +49,20 @@ class Adoption(importlib.abc.MetaPathFinder):
         self.kept = kept
         self.context = EdtraceContext(Library(kept))
         self.names = frozenset().union(*(VOCABULARIES[name].names for name in vocabularies))
-        self.asked: set[str] = set()  # names for which a real module is being searched
+        self.searching: set[str] = set()  # names for which a real module is being searched
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of a module of a vocabulary, or None for other modules."""
-        if name not in self.names or name in self.asked:
+        if name not in self.names or name in self.searching:
             return None
-        self.asked.add(name)
+        self.searching.add(name)
         try:
             finders = (f for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
             real = next((spec for f in finders if (spec := f.find_spec(name, path))), None)
         finally:
-            self.asked.discard(name)
+            self.searching.discard(name)
         if real is None and _part(name) not in stand_ins(self.context):
             return None
         if real is not None and real.loader is None:  # a folder with that name, without code
@@ -115,13 +115,13 @@ class _Loader(importlib.abc.Loader):
             vars(module).update(ours)
             return
         # Only a module that is the vocabulary's gets its functions replaced.
-        has = vars(module)
-        if part == "arxiv_util" and callable(has.get("arxiv_reference")) and "Reference" in has:
-            has["arxiv_reference"] = guarded(context, has["arxiv_reference"], has["Reference"])
-        elif part == "execute_util" and {"Rendering", "pop_renderings", "text"} <= has.keys():
-            has.update({name: word for name, word in words(context, _resolving(has)).items() if name in has})
-        elif part == "util" and {"add_content", "init_content", "note", "see"} <= has.keys():
-            has.update(words_of_2024(context))
+        names = vars(module)
+        if part == "arxiv_util" and callable(names.get("arxiv_reference")) and "Reference" in names:
+            names["arxiv_reference"] = guarded(context, names["arxiv_reference"], names["Reference"])
+        elif part == "execute_util" and {"Rendering", "pop_renderings", "text"} <= names.keys():
+            names.update({name: word for name, word in words(context, _resolving(names)).items() if name in names})
+        elif part == "util" and {"add_content", "init_content", "note", "see"} <= names.keys():
+            names.update(words_of_2024(context))
 
     def get_source(self, name: str) -> str | None:
         """Return the source of the real module, for tracebacks."""
@@ -134,14 +134,14 @@ def _part(name: str) -> str:
     return name.removeprefix("edtrace").removeprefix(".")
 
 
-def _resolving(has: dict[str, Any]) -> Any:
+def _resolving(names: dict[str, Any]) -> Any:
     """Return a function that turns an address into a reference by the module's own means."""
 
     def resolve(url: str, **fields: Any) -> Any:
-        if "url_reference" in has:
-            return has["url_reference"](url, **fields)
-        is_arxiv = has.get("is_arxiv_link", lambda url: False)
-        return (has["arxiv_reference"] if is_arxiv(url) else has["Reference"])(url=url, **fields)
+        if "url_reference" in names:
+            return names["url_reference"](url, **fields)
+        is_arxiv = names.get("is_arxiv_link", lambda url: False)
+        return (names["arxiv_reference"] if is_arxiv(url) else names["Reference"])(url=url, **fields)
 
     return resolve
 

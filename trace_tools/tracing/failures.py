@@ -64,7 +64,7 @@ def in_words(status: Path) -> str | None:
 
 def _origin(error: BaseException) -> str:
     """Return the file that raised an exception."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return at.tb_frame.f_code.co_filename if at is not None else ""
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    return entry.tb_frame.f_code.co_filename if entry is not None else ""

@@ -85,12 +85,12 @@ def perturb_seeds() -> Iterator[None]:
 
 def _factors(seed: int, *, inverted: bool) -> Factor:
     """Return a function that returns factors alternately above and below 1, all different in eight readings."""
-    drawn = random.Random(f"shaken {seed}")
+    generator = random.Random(f"shaken {seed}")
     larger, smaller = ([*LEVELS], [1 / level for level in LEVELS])
-    drawn.shuffle(larger)
-    drawn.shuffle(smaller)
+    generator.shuffle(larger)
+    generator.shuffle(smaller)
     levels = [level for pair in zip(larger, smaller, strict=True) for level in pair]
-    index = drawn.randrange(len(levels))
+    index = generator.randrange(len(levels))
 
     def factor() -> float:
         nonlocal index

@@ -98,17 +98,17 @@ def _new_folder(out: Path) -> tuple[Path, int]:
     """Lock a new folder before it gets a name that `recover` looks for."""
     while True:
         # absolute, because processes run in other folders
-        fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))
+        new = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))
         lock = -1
         try:
-            lock = os.open(fresh / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+            lock = os.open(new / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return _renamed(fresh, RUN), lock
+            return _renamed(new, RUN), lock
         except (FileNotFoundError, BlockingIOError):  # another tracer removed it just before it was locked
             if lock >= 0:
                 os.close(lock)
         except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)
             raise
 
 
@@ -197,8 +197,8 @@ def _checked(trace: Trace) -> Trace:
     try:
         validate(trace, Path("trace"))
     except TraceFileError as error:
-        at = re.match(r"steps\[(\d+)\]", error.where or "")
-        line = getattr(trace.steps[int(at[1])], "line", None) if at else None
+        match = re.match(r"steps\[(\d+)\]", error.where or "")
+        line = getattr(trace.steps[int(match[1])], "line", None) if match else None
         raise LectureError(trace.run.lecture, line, f"the record of this run is damaged: {error}") from None
     return trace
 
@@ -237,8 +237,8 @@ def set_aside(folder: Path, error: BaseException) -> Kept:
     if isinstance(error, OSError) and error.filename:
         why = f"{Path(error.filename).name}: {error.strerror}"
     elif not isinstance(error, TraceToolsError):
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        why = f"{type(error).__name__}: {why} ({Path(at.filename).name}:{at.lineno})"
+        entry = traceback.extract_tb(error.__traceback__)[-1]
+        why = f"{type(error).__name__}: {why} ({Path(entry.filename).name}:{entry.lineno})"
     private_folder.sweep(folder)
     try:
         return Kept(_renamed(folder, UNMERGED), why)

@@ -170,13 +170,13 @@ class ProcessRunner:
             rank_folder(folder, rank).mkdir(exist_ok=True)
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(reading, "rb") as progress:
-            given = self._environment(stored=folder / "machine.json", device=self.plan.visible(self.device))
+            variables = self._environment(stored=folder / "machine.json", device=self.plan.visible(self.device))
             module, arguments = CHILD, [str(path)]
             if ranks is not None:
                 module, arguments = TORCHRUN, [str(path), str(len(self.plan.own_ranks)), *self._meeting()]
             if self.leading is not None:
                 self.leading.begin(name, self.port, folder / RANK_PROGRESS)
-            process = self.starter.start(module, arguments, output.fileno(), writing, given)
+            process = self.starter.start(module, arguments, output.fileno(), writing, variables)
             if self.leading is not None:
                 process = OnAllNodes(process, self.leading)
             os.close(writing)
@@ -227,7 +227,7 @@ class ProcessRunner:
                 self._listen(watched)
                 if (status := process.ended()) is not None:
                     return status
-                over = any(at is not None and time.monotonic() > at for at in (ends, deadline))
+                over = any(end is not None and time.monotonic() > end for end in (ends, deadline))
                 if self.following is None and watched.stalled_s > self.plan.options.timeout_s:
                     watched.stuck = True
                 if self.stopped.is_set() or over or watched.stuck:

@@ -1,7 +1,7 @@
 """Wait, for a limited time, for threads and processes that a lecture started and did not end.
 
     running = wait_for_others(report)  # after each run: ["thread worker 1", "process Process-1 (12)"] still run
-    with limited(late): atexit…        # at the end of the process, because its own waits have no limit
+    with limited(on_timeout): atexit…  # at the end of the process, because its own waits have no limit
 
 At exit, Python waits without limit for non-daemon threads and for processes started with `multiprocessing`. A run
 waits `WAIT_S`, so that the work of these threads and processes belongs to it. Idle workers of pools that were never
@@ -46,8 +46,8 @@ def wait_for_others(report: Callable[[str], None]) -> list[str]:
 
 
 @contextlib.contextmanager
-def limited(late: Callable[[list[str]], None]) -> Iterator[None]:
-    """Call `late`, in another thread, with the names of the running processes, if the block takes longer than
+def limited(on_timeout: Callable[[list[str]], None]) -> Iterator[None]:
+    """Call `on_timeout`, in another thread, with the names of the running processes, if the block takes longer than
     `WAIT_S`.
     """
     over = _thread.allocate_lock()
@@ -55,7 +55,7 @@ def limited(late: Callable[[list[str]], None]) -> Iterator[None]:
 
     def watch() -> None:
         if not over.acquire(timeout=WAIT_S):
-            late(processes_of_session())
+            on_timeout(processes_of_session())
 
     start_apart(watch)
     try:

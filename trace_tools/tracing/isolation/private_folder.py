@@ -87,11 +87,11 @@ def make(
     private = PrivateFolder(root, inside(root, lecture), inside(root, real))
     links, entries = LINKS, {}
     for child, ancestor in itertools.pairwise([real, *real.parents]):
-        beside = [entry for entry in _entries(ancestor) if entry.name != child.name]
-        if len(beside) > links:
-            beside.sort(key=lambda entry: entry.name not in text)  # entries named in the lecture first
-            private.left_out[ancestor] = len(beside) - links
-        entries[ancestor] = beside[:links]
+        siblings = [entry for entry in _entries(ancestor) if entry.name != child.name]
+        if len(siblings) > links:
+            siblings.sort(key=lambda entry: entry.name not in text)  # entries named in the lecture first
+            private.left_out[ancestor] = len(siblings) - links
+        entries[ancestor] = siblings[:links]
         links -= len(entries[ancestor])
     from_the_top = [*reversed(real.parents), real]
     _as_folder(root, exist_ok=root != private.folder)
