@@ -58,30 +58,23 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
         narrative = replace(narrative, filled=recorder.take_filled())
         recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact))
 
+    def record_text(text: str) -> None:
+        if len(text) <= 2 * _ENDS:
+            text = redact(text)
+        else:  # only the ends may be kept: as many dots replace the middle, because its length is counted
+            first, last = redact(text[:_ENDS])[:-MARGIN], redact(text[-_ENDS:])[MARGIN:]  # a cut could halve a secret
+            text = first + "." * (len(text) - 2 * _ENDS + 2 * MARGIN) + last
+        recorder.printed(text)
+
     show_before = warnings.showwarning
     warnings.showwarning = record_warning
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
-        with (
-            printing(lambda text: recorder.printed(_ends_redacted(text, redact))),
-            vocabulary.listening(record_narrative, recorder.clock.apart),
-        ):
+        with printing(record_text), vocabulary.listening(record_narrative, recorder.clock.apart):
             yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
         warnings.showwarning = show_before
-
-
-def _ends_redacted(text: str, redact: Callable[[str], str]) -> str:
-    """Redact the parts of a text that may be kept.
-
-    Of a very long text only the ends are redacted; the middle is replaced by as many dots, so that its length is
-    counted.
-    """
-    if len(text) <= 2 * _ENDS:
-        return redact(text)
-    first, last = redact(text[:_ENDS])[:-MARGIN], redact(text[-_ENDS:])[MARGIN:]  # a cut could halve a secret
-    return first + "." * (len(text) - 2 * _ENDS + 2 * MARGIN) + last
 
 
 def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:

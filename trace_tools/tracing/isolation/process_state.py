@@ -101,24 +101,19 @@ def _put_back(setting: ProcessSetting, before: Any, own: LecturesOwn) -> bool:
     except Exception:  # the lecture may have set an unreadable value; other errors are raised again below
         value = before
     else:
-        value = _with_libraries_entries(setting, now, before, own)
+        value = before
+        is_lectures = setting.is_lectures
+        if is_lectures is not None and isinstance(before, dict):  # entries that libraries have added since stay
+            value = {**before, **{name: entry for name, entry in now.items() if not is_lectures(own, (name, entry))}}
+        elif is_lectures is not None:
+            ids = set(map(id, before))
+            value = [*before, *(entry for entry in now if id(entry) not in ids and not is_lectures(own, entry))]
         if same(now, value):
             return False
     setting.write(value)
     if not same(setting.read(), value):
         raise RuntimeError("the value could not be set back")
     return True
-
-
-def _with_libraries_entries(setting: ProcessSetting, now: Any, before: Any, own: LecturesOwn) -> Any:
-    """Return the value to restore: the earlier value and, for a registry, entries that libraries have added since."""
-    if setting.is_lectures is None:
-        return before
-    if isinstance(before, dict):
-        libraries = {name: entry for name, entry in now.items() if not setting.is_lectures(own, (name, entry))}
-        return {**before, **libraries}
-    ids = set(map(id, before))
-    return [*before, *(entry for entry in now if id(entry) not in ids and not setting.is_lectures(own, entry))]
 
 
 def _still_running(own: LecturesOwn) -> list[str]:
