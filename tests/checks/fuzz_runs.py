@@ -29,9 +29,9 @@ from tests.tracing.probed import Probed, described, new_module
 from trace_tools.describing.values import Describer
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, parse_source
 from trace_tools.tracing.journal import Omission
+from trace_tools.tracing.listening import listening
 from trace_tools.tracing.recorder.recording import Instruments
 from trace_tools.tracing.recorder.retention import BOUNDS, STEPS
-from trace_tools.tracing.worker import _listening as listening
 
 PATH = "drawn.py"
 UNLIMITED = 10**9

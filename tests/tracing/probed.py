@@ -30,12 +30,12 @@ from trace_tools.source.directives import Directive, parse_directives
 from trace_tools.source.statements import parse_source
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
+from trace_tools.tracing.listening import listening
 from trace_tools.tracing.merge.reader import RecordedCall, RecordedStep, RunRecord, read_process
 from trace_tools.tracing.recorder import clock as recorder_clock
 from trace_tools.tracing.recorder import frames, journal_writer, metered_frames, recorder, steps
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
 from trace_tools.tracing.recorder.recording import Instruments, Settings
-from trace_tools.tracing.worker import _listening as listening
 
 MODULE = "source_under_test"
 

@@ -19,7 +19,7 @@ from trace_tools.tracing.isolation import ending
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ending.wait_for_others(lambda _: None) == [], "other tests left them"
     monkeypatch.setattr(ending, "WAIT_S", 0.3)
-    monkeypatch.setattr(ending, "TELL_S", 0.1)
+    monkeypatch.setattr(ending, "REPORT_S", 0.1)
 
 
 def test_threads_and_processes_are_waited_for_as_long_as_they_may_be() -> None:

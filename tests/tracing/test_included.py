@@ -16,7 +16,7 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.trace.trace_file import load
-from trace_tools.tracing.included import first_numbers, found, joined, place
+from trace_tools.tracing.included import find_modules, first_numbers, joined, locate
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.supervisor import Tracer
 
@@ -176,7 +176,7 @@ def _calls(blocks: object) -> list:  # type: ignore[type-arg]
 )
 def test_what_can_not_be_included_is_one_line(lecture: Path, asked: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        found([asked], lecture)
+        find_modules([asked], lecture)
     assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
 
 
@@ -184,14 +184,14 @@ def test_what_can_not_be_included_is_one_line(lecture: Path, asked: str, message
 def test_a_mistake_in_a_module_is_told_at_its_line(lecture: Path, text: str, line: int) -> None:
     lecture.with_name("shapes.py").write_text(text)
     with pytest.raises(LectureError, match=rf"shapes\.py:{line}: "):
-        found(["shapes"], lecture)
+        find_modules(["shapes"], lecture)
 
 
 def test_modules_are_found_by_path_and_by_name_and_once(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(lecture.parent)
     by_name, by_path = (
-        found(["shapes", "layers", "json.decoder"], lecture),
-        found(["shapes.py", "layers", "shapes"], lecture),
+        find_modules(["shapes", "layers", "json.decoder"], lecture),
+        find_modules(["shapes.py", "layers", "shapes"], lecture),
     )
     assert [module.name for module in by_path] == ["shapes", "layers", "layers.dense"] == [m.name for m in by_name][:3]
     decoder = by_name[-1]
@@ -202,5 +202,5 @@ def test_modules_are_found_by_path_and_by_name_and_once(lecture: Path, monkeypat
 def test_numbers_go_on_from_source_to_source() -> None:
     sources = [parse_source("x = 1\nif x:\n    y = 2\n", "a.py"), parse_source("z = 3\n", "b.py")]
     assert first_numbers(sources) == [0, 3] and [s.line for s in joined(sources).statements] == [1, 2, 3, 1]
-    assert [place(number, [0, 3]) for number in (0, 2, 3, -1)] == [(0, 0), (0, 2), (1, 0), (0, -1)]
+    assert [locate(number, [0, 3]) for number in (0, 2, 3, -1)] == [(0, 0), (0, 2), (1, 0), (0, -1)]
     assert joined(sources).statements[2].parent == 1

@@ -48,7 +48,7 @@ def test_what_several_journals_observed_alike_is_there_once(tmp_path: Path) -> N
     for name, step in (("a", 3), ("b", 40)):
         journal = Journal(tmp_path / f"{name}.journal")
         journal.write([(kind, step + n, field, content) for kind, n, field, content in rows])
-        read.append(list(read_journal(journal.path, said=said)))
+        read.append(list(read_journal(journal.path, cache=said)))
     assert read[1] == [Observation(40, *rows[0][2:]), Observation(41, *rows[1][2:])]
     assert [one.content is other.content for one, other in zip(*read, strict=True)] == [True, True]  # type: ignore[union-attr]
     damaged, lines = tmp_path / "c.journal", (tmp_path / "a.journal").read_bytes().splitlines(keepends=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tracing.probed import Probed, new_module
 from trace_tools.tracing.isolation.plain_events import plain_events
-from trace_tools.tracing.worker import _listening as listening
+from trace_tools.tracing.listening import listening
 
 TEXT = """
 import sys, threading

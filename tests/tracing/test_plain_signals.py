@@ -12,7 +12,7 @@ import pytest
 
 from tests.tracing.probed import Probed
 from trace_tools.tracing.isolation.plain_signals import plain_signals
-from trace_tools.tracing.worker import _listening as listening
+from trace_tools.tracing.listening import listening
 
 ALARMS = """
 import signal, traceback

@@ -22,7 +22,7 @@ import torch
 
 from trace_tools.tracing.isolation.patches import LecturesOwn
 from trace_tools.tracing.isolation.process_settings import ProcessSetting, process_settings
-from trace_tools.tracing.isolation.process_state import Leftovers, same
+from trace_tools.tracing.isolation.process_state import ProcessState, same
 
 cuda: Any = torch.backends.cuda
 CHANGES: dict[str, Callable[[], object]] = {
@@ -114,9 +114,9 @@ def test_what_a_library_enters_in_a_registry_stays(tmp_path: Path) -> None:
     (registry,) = (setting for setting in process_settings() if setting.name == "copyreg")
     assert registry.is_lectures is not None
     assert registry.is_lectures(own, (Lectures, print)) and not registry.is_lectures(own, (Path, print))
-    before = Leftovers.read(tmp_path)
-    copyreg.pickle(Leftovers, lambda it: (Leftovers.read, (tmp_path,)))  # type: ignore[arg-type, return-value]
-    assert before.restore().restored == [] and copyreg.dispatch_table.pop(Leftovers)
+    before = ProcessState.read(tmp_path)
+    copyreg.pickle(ProcessState, lambda it: (ProcessState.read, (tmp_path,)))  # type: ignore[arg-type, return-value]
+    assert before.restore().restored == [] and copyreg.dispatch_table.pop(ProcessState)
 
 
 def test_operators_may_be_defined_again() -> None:

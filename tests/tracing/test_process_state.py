@@ -19,7 +19,7 @@ from tests.traces import example_trace
 from trace_tools.trace.model import Step, Trace
 from trace_tools.tracing.isolation import process_state
 from trace_tools.tracing.isolation.process_settings import ProcessSetting
-from trace_tools.tracing.isolation.process_state import Leftovers, same, seed_everything
+from trace_tools.tracing.isolation.process_state import ProcessState, same, seed_everything
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.supervisor import Tracer
 
@@ -183,7 +183,7 @@ def test_a_setting_that_refuses_to_be_read_or_written_ends_nothing(
         ProcessSetting("refused", lambda: read("refused"), refuse),
     ]
     monkeypatch.setattr(process_state, "process_settings", lambda: settings)
-    before = Leftovers.read(tmp_path)
+    before = ProcessState.read(tmp_path)
     assert len(before.unread) == 1 and says(before.unread[0], "unreadable", "RuntimeError: not today")
     states.update(mended="unreadable", refused=2)
     left = before.restore()
@@ -208,7 +208,7 @@ def test_threads_of_others_are_not_waited_for(tmp_path: Path) -> None:
     done = threading.Event()
     threading.Thread(target=done.wait).start()
     try:
-        assert Leftovers.read(tmp_path).restore() == process_state.Left([], [])
+        assert ProcessState.read(tmp_path).restore() == process_state.Restoration([], [])
     finally:
         done.set()
 

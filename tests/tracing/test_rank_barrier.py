@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trace_tools.tracing.rank_barrier import AGENTS, HOST, PORT, meet, meeting_at
+from trace_tools.tracing.rank_barrier import AGENTS, HOST, PORT, meet_ranks, meeting_at
 
 torch = pytest.importorskip("torch")
 
@@ -23,7 +23,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> torch.distributed.TCPStore:
 
 def met(run: str, *stuck: str | None) -> list[tuple[str | None, int]]:
     with ThreadPoolExecutor(len(stuck)) as pool:
-        return list(pool.map(lambda rank: meet(run, rank, len(stuck), stuck[rank]), range(len(stuck))))
+        return list(pool.map(lambda rank: meet_ranks(run, rank, len(stuck), stuck[rank]), range(len(stuck))))
 
 
 def test_all_take_the_same_port(store: torch.distributed.TCPStore) -> None:

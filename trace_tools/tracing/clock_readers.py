@@ -49,15 +49,15 @@ def clock_readers(sources: Sequence[ParsedSource], folder: Path, main: str) -> f
     modules = [*traced, *(_Module(tree) for text, tree in trees_beside(sources[0], folder) if text not in texts)]
     if any(module.compiles for module in modules):
         return None
-    words, found = CLOCKS | TIMERS, set[_Timed]()
+    words, readers = CLOCKS | TIMERS, set[_Timed]()
     while fresh := [
         (function, module)
         for module in modules
         for named in [words | module.renamed(words)]
         for function in module.functions
-        if function not in found and not named.isdisjoint(function.mentioned)
+        if function not in readers and not named.isdisjoint(function.mentioned)
     ]:
-        found.update(function for function, _ in fresh)
+        readers.update(function for function, _ in fresh)
         words |= {
             function.called
             for function, module in fresh
@@ -65,9 +65,9 @@ def clock_readers(sources: Sequence[ParsedSource], folder: Path, main: str) -> f
         }
     definition = sources[0].function(main)
     outside = any(not (words | module.renamed(words)).isdisjoint(module.outside) for module in traced)
-    if outside or any(definition is not None and function.node is definition.node for function in found):
+    if outside or any(definition is not None and function.node is definition.node for function in readers):
         return None
-    return frozenset(function.number for function in found if function.number is not None)
+    return frozenset(function.number for function in readers if function.number is not None)
 
 
 @dataclass(eq=False)
@@ -130,7 +130,8 @@ class _Module:
         if isinstance(node, ast.Attribute) and node.attr in WAITS:
             return
         names = [*_names(node)]
-        self.compiles |= "compile" in names and not _is_of_re(node)
+        is_of_re = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "re"
+        self.compiles |= "compile" in names and not is_of_re
         for function in inside:
             function.nodes.append(node)
             function.mentioned.update(names)
@@ -169,8 +170,3 @@ def _chain(node: ast.AST) -> Iterator[ast.AST]:
         yield node
         node = node.value
     yield node
-
-
-def _is_of_re(node: ast.AST) -> bool:
-    """Return whether a node is an attribute of Python's module `re`."""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "re"

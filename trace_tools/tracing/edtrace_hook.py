@@ -47,22 +47,23 @@ class Adoption(importlib.abc.MetaPathFinder):
 
     def __init__(self, vocabularies: Sequence[str], kept: Path | None = None) -> None:
         self.kept = kept
-        self.desk = EdtraceContext(Library(kept))
+        self.context = EdtraceContext(Library(kept))
         self.names = frozenset().union(*(VOCABULARIES[name].names for name in vocabularies))
-        self.asked: set[str] = set()  # names for which a real module is being searched
+        self.searching: set[str] = set()  # names for which a real module is being searched
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of a module of a vocabulary, or None for other modules."""
-        if name not in self.names or name in self.asked:
+        if name not in self.names or name in self.searching:
             return None
-        self.asked.add(name)
+        self.searching.add(name)
         try:
-            real = next((spec for f in sys.meta_path if f is not self and (spec := _found(f, name, path))), None)
+            finders = (f for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
+            real = next((spec for f in finders if (spec := f.find_spec(name, path))), None)
         finally:
-            self.asked.discard(name)
-        if real is None and _part(name) not in stand_ins(self.desk):
+            self.searching.discard(name)
+        if real is None and _part(name) not in stand_ins(self.context):
             return None
         if real is not None and real.loader is None:  # a folder with that name, without code
             return real
@@ -77,15 +78,9 @@ class Adoption(importlib.abc.MetaPathFinder):
     @contextlib.contextmanager
     def run(self, real: Path | None, root: str, recorder: Recorder) -> Iterator[None]:
         """Begin a run of the lecture from `root`, a copy of the folder `real`."""
-        self.desk.library, self.desk.real = Library(self.kept), real
+        self.context.library, self.context.real = Library(self.kept), real
         with saying_it_is_traced(root, recorder):
             yield
-
-
-def _found(finder: Any, name: str, path: Sequence[str] | None) -> importlib.machinery.ModuleSpec | None:
-    find = getattr(finder, "find_spec", None)
-    found: importlib.machinery.ModuleSpec | None = find(name, path) if find is not None else None
-    return found
 
 
 def adopt_in_spawned() -> None:
@@ -105,8 +100,8 @@ class _Loader(importlib.abc.Loader):
         return loader.create_module(spec) if loader is not None and hasattr(loader, "create_module") else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        desk, part = self.adoption.desk, _part(module.__name__)
-        ours = stand_ins(desk).get(part, {})
+        context, part = self.adoption.context, _part(module.__name__)
+        ours = stand_ins(context).get(part, {})
         if self.real is None or self.real.loader is None:
             vars(module).update(ours, __doc__="Replacement by the tools for a module that is not installed.")
             return
@@ -115,11 +110,18 @@ class _Loader(importlib.abc.Loader):
         except ModuleNotFoundError as error:
             if not ours or not error.name or error.name.partition(".")[0] in self.adoption.names:
                 raise
-            said = f"{module.__name__} needs {error.name}, which is not installed; a built-in replacement is used"
-            warnings.warn(said, StandInWarning, stacklevel=2)
+            message = f"{module.__name__} needs {error.name}, which is not installed; a built-in replacement is used"
+            warnings.warn(message, StandInWarning, stacklevel=2)
             vars(module).update(ours)
             return
-        _adopt(module, part, desk)
+        # Only a module that is the vocabulary's gets its functions replaced.
+        names = vars(module)
+        if part == "arxiv_util" and callable(names.get("arxiv_reference")) and "Reference" in names:
+            names["arxiv_reference"] = guarded(context, names["arxiv_reference"], names["Reference"])
+        elif part == "execute_util" and {"Rendering", "pop_renderings", "text"} <= names.keys():
+            names.update({name: word for name, word in words(context, _resolving(names)).items() if name in names})
+        elif part == "util" and {"add_content", "init_content", "note", "see"} <= names.keys():
+            names.update(words_of_2024(context))
 
     def get_source(self, name: str) -> str | None:
         """Return the source of the real module, for tracebacks."""
@@ -132,25 +134,14 @@ def _part(name: str) -> str:
     return name.removeprefix("edtrace").removeprefix(".")
 
 
-def _adopt(module: types.ModuleType, part: str, desk: EdtraceContext) -> None:
-    """Replace the vocabulary functions in a real module, if the module is the vocabulary's."""
-    has = vars(module)
-    if part == "arxiv_util" and callable(has.get("arxiv_reference")) and "Reference" in has:
-        has["arxiv_reference"] = guarded(desk, has["arxiv_reference"], has["Reference"])
-    elif part == "execute_util" and {"Rendering", "pop_renderings", "text"} <= has.keys():
-        has.update({name: word for name, word in words(desk, _resolving(has)).items() if name in has})
-    elif part == "util" and {"add_content", "init_content", "note", "see"} <= has.keys():
-        has.update(words_of_2024(desk))
-
-
-def _resolving(has: dict[str, Any]) -> Any:
+def _resolving(names: dict[str, Any]) -> Any:
     """Return a function that turns an address into a reference by the module's own means."""
 
     def resolve(url: str, **fields: Any) -> Any:
-        if "url_reference" in has:
-            return has["url_reference"](url, **fields)
-        is_arxiv = has.get("is_arxiv_link", lambda url: False)
-        return (has["arxiv_reference"] if is_arxiv(url) else has["Reference"])(url=url, **fields)
+        if "url_reference" in names:
+            return names["url_reference"](url, **fields)
+        is_arxiv = names.get("is_arxiv_link", lambda url: False)
+        return (names["arxiv_reference"] if is_arxiv(url) else names["Reference"])(url=url, **fields)
 
     return resolve
 
@@ -167,10 +158,10 @@ def saying_it_is_traced(root: str, recorder: Recorder) -> Iterator[None]:
     warned: set[tuple[str, int, int]] = set()  # file, line, step
 
     def gettrace() -> Any:
-        found, caller = real(), _getframe(1)
+        tracer, caller = real(), _getframe(1)
         path, line = caller.f_code.co_filename, caller.f_lineno
-        if found is not None or not path.startswith(root):
-            return found
+        if tracer is not None or not path.startswith(root):
+            return tracer
         with recorder.clock.apart():
             if path not in deciding:
                 deciding[path] = decides_by_trace(path)

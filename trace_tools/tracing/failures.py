@@ -54,20 +54,17 @@ def in_words(status: Path) -> str | None:
         lines = status.with_suffix(ENDING).read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         return None
-    places = [line.strip() for line in lines if line.startswith("  File ") and _HERE in line]
-    where = f" ({_place(places[-1])})" if places else ""
+    entries = [line.strip() for line in lines if line.startswith("  File ") and _HERE in line]
+    where = ""
+    if entries:  # '  File "/a/recorder.py", line 8, in x' → " (recorder.py:8)"
+        path, _, position = entries[-1].removeprefix('File "').partition('", line ')
+        where = f" ({Path(path).name}:{position.partition(',')[0]})"
     return f"trace-tools failed: {one_line(lines[-1] if lines else 'no reason was written', 200)}{where}"
 
 
 def _origin(error: BaseException) -> str:
     """Return the file that raised an exception."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    return at.tb_frame.f_code.co_filename if at is not None else ""
-
-
-def _place(line: str) -> str:
-    """Return file and line of a traceback entry: '  File "/a/recorder.py", line 8, in x' → "recorder.py:8"."""
-    path, _, rest = line.removeprefix('File "').partition('", line ')
-    return f"{Path(path).name}:{rest.partition(',')[0]}"
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    return entry.tb_frame.f_code.co_filename if entry is not None else ""

@@ -3,7 +3,7 @@
     python -P -m trace_tools.tracing.fork_server N torch|plain    (`processes.ForkServer` starts it and sends requests)
 
 A request on the socket N is one byte with three descriptors: a socket for the new process, its output, and its progress
-pipe. The task follows on the process's own socket, as a line of JSON: {"module": …, "arguments": […], "telling": the
+pipe. The task follows on the process's own socket, as a line of JSON: {"module": …, "arguments": […], "progress": the
 descriptor number for the pipe, "environment": {…}}. The answers on that socket are two lines: its process id, and its
 status once it has ended. The server ends when N is closed; so does a process when its parent ends.
 
@@ -56,37 +56,37 @@ def serve(asking: socket.socket, imported: Sequence[str]) -> None:
             for descriptor in descriptors[1:]:
                 os.close(descriptor)
             running[number] = own
-            _tell(own, number)
+            _answer(own, number)
         for number in [*running]:
             if os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 continue
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(number, signal.SIGKILL)  # its leftovers, before its process id is reused
-            _tell(running.pop(number), os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
+            _answer(running.pop(number), os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 
 
-def _tell(own: socket.socket, number: int) -> None:
+def _answer(own: socket.socket, number: int) -> None:
     with suppress(OSError):  # the client no longer waits
         own.sendall(b"%d\n" % number)
 
 
-def _become(own: socket.socket, output: int, told: int) -> None:
+def _become(own: socket.socket, output: int, progress: int) -> None:
     """Become the requested process, as if started on its own; does not return."""
     status = os.EX_SOFTWARE
     try:
         os.setsid()
-        asked = json.loads(own.makefile("rb").readline())
+        request = json.loads(own.makefile("rb").readline())
         for descriptor in (1, 2):
             os.dup2(output, descriptor)
         own.close()
         os.close(output)
-        if asked["telling"] is not None and asked["telling"] != told:
-            os.dup2(told, asked["telling"])
-            os.close(told)
+        if request["progress"] is not None and request["progress"] != progress:
+            os.dup2(progress, request["progress"])
+            os.close(progress)
         os.environ.clear()
-        os.environ.update(asked["environment"])
-        main = importlib.import_module(asked["module"]).main
-        status = main(*asked["arguments"])
+        os.environ.update(request["environment"])
+        main = importlib.import_module(request["module"]).main
+        status = main(*request["arguments"])
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

@@ -1,6 +1,6 @@
 """Trace modules with a lecture: find them by path or name, number their statements, load them with probes.
 
-    modules = found(["shapes.py", "layers"], lecture)       # [Module("shapes", "shapes.py", …), Module("layers", …), …]
+    modules = find_modules(["shapes.py", "layers"], lecture)  # [Module("shapes", "shapes.py", …), …]
     instrumented([lecture, *sources])                       # the sources with probes, numbered after the lecture
     joined([lecture, *sources]).statements[number]          # a statement of any of them
     sys.meta_path.insert(0, Loading(modules, programs))     # from now on they are loaded with probes
@@ -48,7 +48,7 @@ class Module:
         return parse_source(self.text, self.path)
 
 
-def found(asked: Iterable[str], lecture: Path) -> list[Module]:
+def find_modules(names: Iterable[str], lecture: Path) -> list[Module]:
     """Return the requested modules, by path or name, each once; for a package or folder, all its modules.
 
     Raises UsageError for a name that is missing, not Python or the lecture itself. Raises LectureError, with its line,
@@ -56,7 +56,7 @@ def found(asked: Iterable[str], lecture: Path) -> list[Module]:
     """
     modules: dict[str, Module] = {}
     folder = lecture.resolve().parent
-    for name in asked:
+    for name in names:
         files = [*_by_path(name, folder)] or [*_by_name(name, folder)]
         if not files:
             raise UsageError(
@@ -90,14 +90,14 @@ def _by_path(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
 
 def _by_name(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
     """Yield the files of a module by name, as the lecture would import it, without executing it."""
-    places: Sequence[str] | None = [str(folder), *sys.path]
+    search_path: Sequence[str] | None = [str(folder), *sys.path]
     spec = None
     for part in name.split("."):
         prefix = f"{spec.name}.{part}" if spec is not None else part
         with suppress(ImportError, ValueError, AttributeError):
-            spec = importlib.machinery.PathFinder.find_spec(prefix, list(places or ()))
+            spec = importlib.machinery.PathFinder.find_spec(prefix, list(search_path or ()))
             if spec is not None:
-                places = spec.submodule_search_locations
+                search_path = spec.submodule_search_locations
                 continue
         return
     if spec is None:
@@ -139,7 +139,7 @@ def first_numbers(sources: Sequence[ParsedSource]) -> list[int]:
     return [0, *itertools.accumulate(len(source.statements) for source in sources[:-1])]
 
 
-def place(number: int, firsts: Sequence[int]) -> tuple[int, int]:
+def locate(number: int, firsts: Sequence[int]) -> tuple[int, int]:
     """Return the source of a joined number, and the statement's number in that source."""
     source = max(0, bisect.bisect_right(firsts, number) - 1)
     return source, number - firsts[source] if number >= 0 else number
@@ -182,8 +182,8 @@ class Loading(importlib.abc.MetaPathFinder):
         """Return the spec of an included module, or None for other modules."""
         if name not in self.trees:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next((there for other in others if (there := other.find_spec(name, path, target))), None)
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)
         loader = spec.loader if spec is not None else None
         if spec is not None and spec.origin and isinstance(loader, importlib.machinery.SourceFileLoader):
             loader.get_code = partial(self._code, name, spec.origin)  # type: ignore[method-assign]

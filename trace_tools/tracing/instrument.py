@@ -45,13 +45,13 @@ from trace_tools.tracing.syntax import (
     catches_assertions,
     changed,
     ended,
-    fill_places,
+    failing_node,
+    fill_positions,
     frame_call,
     is_irrefutable,
     listed,
     load,
     own_nodes,
-    place_of_failure,
     preamble_length,
     probe,
     suspends,
@@ -123,8 +123,8 @@ class _Notes:
 
     def add(self, directive: Directive, *, leaves: bool) -> None:
         if directive.name == "inspect":
-            place = "before" if leaves else directive.position
-            getattr(self, place).extend(directive.inspected)
+            position = "before" if leaves else directive.position
+            getattr(self, position).extend(directive.inspected)
         elif directive.name == "stepover":
             self.covered = True
 
@@ -167,7 +167,7 @@ class _Instrumenter:
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.names = itertools.count()
         self.catching = frozenset(
-            self.told(node)
+            self.recorded_number(node)
             for statement in source.statements
             if catches_assertions(statement.node)
             for child in statement.node.body  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ class _Instrumenter:
         framed = [_Names(frozenset({"dir"})).visit(node) for node in self._framed(MODULE_FRAME, body[start:])]
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
         return Instrumented(
-            tree=fill_places(tree),
+            tree=fill_positions(tree),
             functions=self.functions,
             suspending=frozenset(self.first + s.number for s in self.source.statements if suspends(s.node)),
             covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
@@ -197,14 +197,14 @@ class _Instrumenter:
         )
 
     def _annotated(self) -> frozenset[int]:
-        found = set()
+        names = set()
         for statement in self.source.statements:
             notes, node = self.notes[statement.number], statement.node
             if isinstance(node, FUNCTIONS):
-                found |= {qualified_name(statement)} if notes.header else set()
+                names |= {qualified_name(statement)} if notes.header else set()
             elif notes.header or notes.after or isinstance(node, ast.Assert) or statement.number in self.narrating:
-                found.add(statement.function)
-        return frozenset(number for number, name in self.functions.items() if name in found)
+                names.add(statement.function)
+        return frozenset(number for number, name in self.functions.items() if name in names)
 
     def _inspect_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Copy a function's directives to its `return` statements.
@@ -216,10 +216,10 @@ class _Instrumenter:
         if asked is not None:
             header[:] = [item for item in header if not item.is_return]
             self.returned[node] = asked
-        inner = (part for child in node.body for part in own_nodes(child))
-        for found in inner if asked or header else ():
-            if isinstance(found, ast.Return) and (asked or isinstance(found.value, ast.Name)):
-                self._inspect_return(found, asked or Inspected(RETURN, load(RETURN)))
+        parts = (part for child in node.body for part in own_nodes(child))
+        for part in parts if asked or header else ():
+            if isinstance(part, ast.Return) and (asked or isinstance(part.value, ast.Name)):
+                self._inspect_return(part, asked or Inspected(RETURN, load(RETURN)))
 
     def _inspect_return(self, node: ast.Return, item: Inspected) -> None:
         """Add `@inspect return` to a statement unless its returned value is already inspected there."""
@@ -246,21 +246,21 @@ class _Instrumenter:
         inner = [*at(body[0], ended(arguments, "argument")), *self._block(body)]
         if returned is not None:
             inner += at(body[-1], ended([replace(returned, node=ast.Constant(None))], "argument"))
-        told = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
+        handler = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
         opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
-        return at(body[0], [opened, ast.Try(inner, [told], [], [probe("close")])])
+        return at(body[0], [opened, ast.Try(inner, [handler], [], [probe("close")])])
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
         """def: body → def: docstring; global …; if in a graph: body as written; else: framed body."""
         number = self.number_of[node]
-        self.functions[self.told(node)] = qualified_name(self.source.statements[number])
+        self.functions[self.recorded_number(node)] = qualified_name(self.source.statements[number])
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
         body = node.body[start:]
         if not body:
             return node
         declared = [n for child in body for n in own_nodes(child) if isinstance(n, (ast.Global, ast.Nonlocal))]
         plain = [_Undeclared().visit(copy.deepcopy(child)) for child in body]
-        probed = self._framed(self.told(node), body, self.notes[number].header, self.returned.get(node))
+        probed = self._framed(self.recorded_number(node), body, self.notes[number].header, self.returned.get(node))
         framed = [_Names().visit(child) for child in probed]
         # Dynamo folds the first call to True and never reaches the second.
         asked: list[ast.expr] = [ast.Call(load(name), [], []) for name in (IS_COMPILING, IN_GRAPH)]
@@ -289,7 +289,7 @@ class _Instrumenter:
         if isinstance(node, FUNCTIONS):
             return [self.step("step", node), self.function(node)]
         if self.number_of[node] in self.narrating:
-            node = _Filled(self.told(node), node).visit(node)
+            node = _Filled(self.recorded_number(node), node).visit(node)
         notes = self.notes[self.number_of[node]]
         self._spread(node, notes.after)
         if notes.covered and not isinstance(node, (ast.Return, *LEAVING)):
@@ -338,8 +338,8 @@ class _Instrumenter:
     def _inspected_if(self, node: ast.If, notes: _Notes) -> list[ast.stmt]:
         """if x: y  # @inspect y → enter; if x: y; resume; end; values."""
         token = self._name()
-        whole = [assign(token, self._enter(node)), *self._if(node, notes), probe("resume", load(token))]
-        return [*whole, *ended(notes.after)]
+        resumed = [*self._if(node, notes), probe("resume", load(token))]
+        return [assign(token, self._enter(node)), *resumed, *ended(notes.after)]
 
     def _if(self, node: ast.If, notes: _Notes) -> list[ast.stmt]:
         read = ended(notes.header)
@@ -405,21 +405,21 @@ class _Instrumenter:
         if node.value is None:  # an asynchronous generator allows no other form
             return [entered, *ended(read), resumed, node]
         cleared = ast.NamedExpr(ast.Name(name, ast.Store()), ast.Constant(None))
-        taken = ast.Subscript(ast.Tuple([load(name), cleared], ast.Load()), ast.Constant(0), ast.Load())
-        return [entered, assign(name, node.value), *ended(read), resumed, changed(node, value=taken)]
+        value = ast.Subscript(ast.Tuple([load(name), cleared], ast.Load()), ast.Constant(0), ast.Load())
+        return [entered, assign(name, node.value), *ended(read), resumed, changed(node, value=value)]
 
     def _assert(self, node: ast.Assert, notes: _Notes) -> list[ast.stmt]:
         return self.claim(node)
 
     def claim(self, node: ast.Assert) -> list[ast.stmt]:
         """assert a == b, m → if (l := a) == (r := b): held(l, r); elif broken(l, r): l = r = None; assert False, m."""
-        number = self.told(node)
+        number = self.recorded_number(node)
         sides: list[tuple[str, ast.expr]] = []
         test = self._captured(copy.copy(node.test), sides)
         self.claims[number] = (ast.unparse(node.test), tuple(source for source, _ in sides))
         values = [ast.Constant(number), *(value for _, value in sides)]
-        place = place_of_failure(node)
-        failed = ast.copy_location(ast.Assert(ast.copy_location(ast.Constant(False), place), node.msg), place)
+        failing = failing_node(node)
+        failed = ast.copy_location(ast.Assert(ast.copy_location(ast.Constant(False), failing), node.msg), failing)
         names = [value.id for _, value in sides if isinstance(value, ast.Name)]
 
         def set_all(value: ast.expr) -> list[ast.stmt]:
@@ -458,15 +458,15 @@ class _Instrumenter:
 
     # ------------------------------------------------------------------ small pieces
 
-    def told(self, node: ast.AST) -> int:
+    def recorded_number(self, node: ast.AST) -> int:
         """Return a statement's number in the records."""
         return self.first + self.number_of[node]  # type: ignore[index]
 
     def step(self, kind: str, node: ast.stmt) -> ast.Expr:
-        return at(node, [probe(kind, ast.Constant(self.told(node)))])[0]
+        return at(node, [probe(kind, ast.Constant(self.recorded_number(node)))])[0]
 
     def _enter(self, node: ast.stmt) -> ast.expr:
-        return frame_call("enter", ast.Constant(self.told(node)))
+        return frame_call("enter", ast.Constant(self.recorded_number(node)))
 
     def _name(self) -> str:
         return f"_@{next(self.names)}"
@@ -537,8 +537,8 @@ class _Filled(ast.NodeTransformer):
             for part in node.values
         ]
         formatted: list[ast.expr] = [ast.copy_location(ast.JoinedStr([value]), value) for value in values]
-        told = [ast.Constant(self.number), ast.Constant(index), ast.Tuple([*parts], ast.Load())]
-        return ast.copy_location(ast.Call(load(FILLED), [*told, *formatted], []), node)
+        arguments = [ast.Constant(self.number), ast.Constant(index), ast.Tuple([*parts], ast.Load())]
+        return ast.copy_location(ast.Call(load(FILLED), [*arguments, *formatted], []), node)
 
 
 class _Covered(_Functions):

@@ -292,15 +292,15 @@ def journals(folder: Path, pattern: str = "*.journal") -> list[Path]:
 
 
 Said = dict[bytes, Observation]  # text of an observation in a journal → its first record
-_SAID = 1 << 18  # most observations remembered
+_MOST_OBSERVATIONS = 1 << 18  # most observations remembered
 
 
-def read_journal(path: Path, unreadable: list[int] | None = None, said: Said | None = None) -> Iterator[Record]:
+def read_journal(path: Path, unreadable: list[int] | None = None, cache: Said | None = None) -> Iterator[Record]:
     """Yield the records of a journal or tail; add the numbers of damaged lines to `unreadable`.
 
     A last line without a newline is skipped: the process was killed during a write.
 
-    All runs of a lecture observe nearly the same. With `said`, shared by all their journals, an observation that was
+    All runs of a lecture observe nearly the same. With `cache`, shared by all their journals, an observation that was
     read before is neither parsed nor stored again: both records share one object, which must not be modified.
     """
     if not path.exists():
@@ -310,10 +310,10 @@ def read_journal(path: Path, unreadable: list[int] | None = None, said: Said | N
             if not line.endswith(b"\n"):
                 return
             step, observed = b"", b""
-            if said is not None and line.startswith(b'["O",'):
+            if cache is not None and line.startswith(b'["O",'):
                 step, _, observed = line[5:].partition(b",")
-                if (known := said.get(observed)) is not None and step.isdigit() and (step[:1] != b"0" or step == b"0"):
-                    yield known._replace(step=int(step))
+                if (first := cache.get(observed)) is not None and step.isdigit() and (step[:1] != b"0" or step == b"0"):
+                    yield first._replace(step=int(step))
                     continue
             try:
                 record = _record(json.loads(line))
@@ -321,8 +321,8 @@ def read_journal(path: Path, unreadable: list[int] | None = None, said: Said | N
                 if unreadable is not None:
                     unreadable.append(number)
                 continue
-            if said is not None and isinstance(record, Observation) and len(said) < _SAID:
-                said[observed] = record
+            if cache is not None and isinstance(record, Observation) and len(cache) < _MOST_OBSERVATIONS:
+                cache[observed] = record
             yield record
 
 

@@ -106,10 +106,10 @@ def placed(
         )
     if not 0 <= node < count:
         raise UsageError(f"--node-rank {node}: expected 0 to {count - 1}")
-    found = _ENDPOINT.fullmatch(endpoint)
-    if found is None or not 0 < int(found[3]) < 1 << 16:
+    match = _ENDPOINT.fullmatch(endpoint)
+    if match is None or not 0 < int(match[3]) < 1 << 16:
         raise UsageError(f"--rdzv-endpoint {endpoint}: expected HOST:PORT, where node 0 can listen")
-    return Nodes(count, node, found[1] or found[2], int(found[3]))
+    return Nodes(count, node, match[1] or match[2], int(match[3]))
 
 
 def _slurms_endpoint(environ: Mapping[str, str]) -> str:
@@ -146,10 +146,10 @@ class _Link:
         self._reading = connection.makefile("rb")
         self._lock = threading.Lock()
 
-    def send(self, **what: Any) -> None:
+    def send(self, **message: Any) -> None:
         """Send a message. Raises OSError if the other end no longer listens."""
         with self._lock:
-            self._connection.sendall(json.dumps(what).encode() + b"\n")
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
         """Return the next message, None if the connection is closed. Raises ValueError for an invalid message."""
@@ -161,18 +161,18 @@ class _Link:
             raise ValueError("no message")
         return message
 
-    def send_file(self, path: Path, **what: Any) -> None:
+    def send_file(self, path: Path, **fields: Any) -> None:
         """Send a message followed by a file, with the file's modification time."""
         with path.open("rb") as file, self._lock:
             stat = os.fstat(file.fileno())
-            message = {**what, "bytes": stat.st_size, "written_ns": stat.st_mtime_ns}
+            message = {**fields, "bytes": stat.st_size, "written_ns": stat.st_mtime_ns}
             self._connection.sendall(json.dumps(message).encode() + b"\n")
-            left = stat.st_size
-            while left:
-                if not (piece := file.read(min(left, PIECE_BYTES))):
+            remaining = stat.st_size
+            while remaining:
+                if not (piece := file.read(min(remaining, PIECE_BYTES))):
                     raise OSError(f"{path.name} became shorter")
                 self._connection.sendall(piece)
-                left -= len(piece)
+                remaining -= len(piece)
 
     def receive_file(self, message: Mapping[str, Any], path: Path) -> None:
         """Write the file that follows a message. Raises ValueError if it is too large or incomplete."""
@@ -269,8 +269,8 @@ class Leading:
         connection.settimeout(HELLO_S)
         try:
             message = link.receive() or {}
-            node, found, machine = message["node"], message["facts"], message["machine"]
-            if not isinstance(node, int) or not isinstance(found, dict) or not isinstance(machine, str):
+            node, its_facts, machine = message["node"], message["facts"], message["machine"]
+            if not isinstance(node, int) or not isinstance(its_facts, dict) or not isinstance(machine, str):
                 raise ValueError("no node")
             if node not in missing:
                 expected = " or ".join(map(str, missing))
@@ -282,7 +282,7 @@ class Leading:
             return
         connection.settimeout(None)
         for name, ours in facts.items():
-            if (theirs := found.get(name)) != ours:
+            if (theirs := its_facts.get(name)) != ours:
                 both = f"{name} {one_line(str(theirs), 80)}, node 0 has {one_line(str(ours), 80)}"
                 self.how = f"node {node} has {TEXT if name == LECTURE else both}"
                 with contextlib.suppress(OSError):
@@ -322,10 +322,10 @@ class Leading:
             self._killed = True
             self._send_all(kill=True)
 
-    def _send_all(self, **what: Any) -> None:
+    def _send_all(self, **message: Any) -> None:
         for link in self._links.values():
             with contextlib.suppress(OSError):  # a closed connection is noticed elsewhere
-                link.send(**what)
+                link.send(**message)
 
     def _receive(self, node: int, link: _Link) -> None:
         own = self._nodes.ranks_of(node, self._ranks)
@@ -336,7 +336,7 @@ class Leading:
                     self._pass_on(Progress.read(message["at"]), own)
                 elif "file" in message:
                     files += 1
-                    link.receive_file(message, self._place(message, node, own, files))
+                    link.receive_file(message, self._path_for(message, node, own, files))
                 elif "ended" in message:
                     files = 0
                     self._ended[node] = 0 if message["ended"] == 0 else 1
@@ -359,7 +359,7 @@ class Leading:
                 if len(line) <= PROGRESS_BYTES:
                     self._progress.write(line)
 
-    def _place(self, message: Mapping[str, Any], node: int, own: range, files: int) -> Path:
+    def _path_for(self, message: Mapping[str, Any], node: int, own: range, files: int) -> Path:
         """Return the path for a file from a node. Raises ValueError if the node may not send it."""
         name, rank = message["file"], message["rank"]
         if not isinstance(name, str) or not _FILE.fullmatch(name) or len(name) > 100 or files > FILES:
@@ -374,12 +374,12 @@ class Leading:
 class OnAllNodes(Running):
     """One process of a trace on all nodes. If it fails on one, it is killed on all, as torchrun does with ranks."""
 
-    def __init__(self, own: Running, others: Leading) -> None:
-        self._own, self._others = own, others
+    def __init__(self, own: Running, leading: Leading) -> None:
+        self._own, self._leading = own, leading
         self.pid = own.pid
 
     def ended(self) -> int | None:
-        statuses = [self._own.ended(), *self._others.ended()]
+        statuses = [self._own.ended(), *self._leading.ended()]
         failed = next((status for status in statuses if status), 0)
         if None not in statuses:
             return failed
@@ -389,11 +389,11 @@ class OnAllNodes(Running):
 
     def interrupt(self) -> None:
         self._own.interrupt()
-        self._others.interrupt()
+        self._leading.interrupt()
 
     def kill(self) -> None:
         self._own.kill()
-        self._others.kill()
+        self._leading.kill()
 
 
 # --- the others ---------------------------------------------------------------------------------------------------
@@ -418,7 +418,18 @@ class Following:
         self._interrupt, self._kill = interrupt, kill
         self._orders: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
         self.how: str | None = None  # how the whole run ended, from node 0
-        self._link = _Link(_connected(nodes, timeout_s))
+        ends = time.monotonic() + timeout_s
+        while True:  # node 0 may start later than the others
+            try:
+                connection = socket.create_connection((nodes.host, nodes.port), timeout=HELLO_S)
+                break
+            except OSError as error:
+                if time.monotonic() > ends:
+                    where = f"{nodes.host}:{nodes.port}"
+                    why = error.strerror or str(error)
+                    raise LeaderError(f"node 0 can't be reached at {where} within {timeout_s:g} s: {why}") from None
+            time.sleep(LOOK_S)
+        self._link = _Link(connection)
         try:
             self._link.send(node=nodes.node, facts=facts, machine=machine)
             message = self._link.receive()
@@ -426,8 +437,8 @@ class Following:
             message = None
         if message is None or "files" not in message:
             self._link.close()
-            why = None if message is None else message.get("refused", message.get("end"))
-            raise LeaderError(f"node 0: {one_line(str(why), 500)}" if why else "node 0 closed the connection")
+            reason = None if message is None else message.get("refused", message.get("end"))
+            raise LeaderError(f"node 0: {one_line(str(reason), 500)}" if reason else "node 0 closed the connection")
         self.device, self.files = str(message["device"]), dict(message["files"])
         self._listening = threading.Thread(target=self._receive, daemon=True)
         self._listening.start()
@@ -475,17 +486,3 @@ class Following:
         if self.how is None:
             self._kill()
         self._orders.put(None)
-
-
-def _connected(nodes: Nodes, timeout_s: float) -> socket.socket:
-    """Connect to node 0, which may start later than the others. Raises LeaderError after `timeout_s`."""
-    ends = time.monotonic() + timeout_s
-    while True:
-        try:
-            return socket.create_connection((nodes.host, nodes.port), timeout=HELLO_S)
-        except OSError as error:
-            if time.monotonic() > ends:
-                where = f"{nodes.host}:{nodes.port}"
-                why = error.strerror or str(error)
-                raise LeaderError(f"node 0 can't be reached at {where} within {timeout_s:g} s: {why}") from None
-        time.sleep(LOOK_S)

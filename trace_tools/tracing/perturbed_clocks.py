@@ -50,7 +50,9 @@ def perturb_clocks(seed: int, *, inverted: bool, folder: Path) -> Iterator[None]
                 stack.enter_context(replaced(time, clock, _clock(getattr(time, clock), factor)))
         stack.enter_context(replaced(timeit, "default_timer", time.perf_counter))
         stack.enter_context(replaced(timeit.Timer, "timeit", _scaled(timeit.Timer.timeit, factor)))
-        for event in _event_types():
+        gpu = accelerators.accelerator(accelerators.best()) if "torch" in sys.modules else None
+        if gpu is not None:
+            event = gpu.module.Event
             stack.enter_context(replaced(event, "elapsed_time", _scaled(event.elapsed_time, factor)))
         stack.enter_context(witnessed(_Measurements(factor)))
         stack.enter_context(_perturbed_peaks(factor, folder / f"machine-shaken-{'down' if inverted else 'up'}.json"))
@@ -83,17 +85,17 @@ def perturb_seeds() -> Iterator[None]:
 
 def _factors(seed: int, *, inverted: bool) -> Factor:
     """Return a function that returns factors alternately above and below 1, all different in eight readings."""
-    drawn = random.Random(f"shaken {seed}")
-    above, below = ([*LEVELS], [1 / level for level in LEVELS])
-    drawn.shuffle(above)
-    drawn.shuffle(below)
-    levels = [level for pair in zip(above, below, strict=True) for level in pair]
-    place = drawn.randrange(len(levels))
+    generator = random.Random(f"shaken {seed}")
+    larger, smaller = ([*LEVELS], [1 / level for level in LEVELS])
+    generator.shuffle(larger)
+    generator.shuffle(smaller)
+    levels = [level for pair in zip(larger, smaller, strict=True) for level in pair]
+    index = generator.randrange(len(levels))
 
     def factor() -> float:
-        nonlocal place
-        place = (place + 1) % len(levels)
-        return 1 / levels[place] if inverted else levels[place]
+        nonlocal index
+        index = (index + 1) % len(levels)
+        return 1 / levels[index] if inverted else levels[index]
 
     return factor
 
@@ -144,8 +146,3 @@ def _perturbed_peaks(factor: Factor, path: Path) -> Iterator[None]:
         yield
     finally:
         os.environ[STORED] = stored
-
-
-def _event_types() -> list[Any]:
-    found = accelerators.accelerator(accelerators.best()) if "torch" in sys.modules else None
-    return [found.module.Event] if found is not None else []

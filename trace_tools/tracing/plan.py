@@ -2,7 +2,7 @@
 
 plan = plan_of(Path("lecture.py"), TraceOptions(passes=5))
 plan.passes                   # ["pass 1", …, "pass 5"]
-plan.others                   # ["metering", "perturbed"]
+plan.additional               # ["metering", "perturbed"]
 plan.torch, plan.skipped      # True, []
 """
 
@@ -69,7 +69,7 @@ class Plan:
         return [str(ProcessId(PASS, number)) for number in range(1, self.options.passes + 1)]
 
     @property
-    def others(self) -> list[str]:
+    def additional(self) -> list[str]:
         """The processes in addition to the passes. Drafts run with real clocks only."""
         metering = [METERING] if self.metered == METERING else []
         return [*metering, *([] if self.options.draft else [PERTURBED])]
@@ -123,18 +123,18 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
     uses = imported(source, folder)
     imports = modules(source, folder)
-    found = {*options.vocabularies, *detected(imports), *used(source)}
-    vocabularies = tuple(name for name in BORROWED if name in found)
+    names = {*options.vocabularies, *detected(imports), *used(source)}
+    vocabularies = tuple(name for name in BORROWED if name in names)
     options = replace(options, vocabularies=vocabularies, passes=1 if options.draft else options.passes)
     # If torch is not installed, the lecture itself decides how to continue.
     torch = ("torch" in uses and is_installed("torch")) or options.device not in (None, "cpu")
     # Lectures that check whether they are traced do so in order to start no process group.
     asks = mentions(source, folder, {"gettrace"})
-    names = skipped(source, options)
-    with_it = included.found(options.include, lecture) if options.include else []
+    functions = skipped(source, options)
+    traced = included.find_modules(options.include, lecture) if options.include else []
     readers: frozenset[int] | None = frozenset()
     if options.draft and torch:
-        readers = clock_readers([source, *(module.source for module in with_it)], folder, options.main)
+        readers = clock_readers([source, *(module.source for module in traced)], folder, options.main)
     if options.device is not None:
         devices.checked(options.device)
     if options.ranks is not None and not torch:
@@ -150,8 +150,8 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None
         torch=torch,
         spawns=any(name.partition(".")[0] in SPAWNING for name in imports),
         binds_a_port=not asks and mentions(source, folder, {"init_process_group"}),
-        skipped=names,
-        modules=with_it,
+        skipped=functions,
+        modules=traced,
         clock_readers=readers,
     )
 

@@ -1,7 +1,7 @@
 """Start the processes of a trace, each first in its own session: as new processes, or forked from a server.
 
 with Spawner() as starter:              # or ForkServer(environment, torch=True): imports torch in the meantime
-    process = starter.start("trace_tools.tracing.worker", [path], output, telling, environment)
+    process = starter.start("trace_tools.tracing.worker", [path], output, progress, environment)
     process.ended()                     # its status, negative for a signal; None while it runs
     process.interrupt(); process.kill()
 """
@@ -81,11 +81,11 @@ class Spawner:
         pass
 
     def start(
-        self, module: str, arguments: Sequence[str], output: int, telling: int | None, environment: Mapping[str, str]
+        self, module: str, arguments: Sequence[str], output: int, progress: int | None, environment: Mapping[str, str]
     ) -> Running:
         """Run `main` of a module, with its output going to a descriptor.
 
-        `telling` is the descriptor for its progress, if it reports any. A process that starts others in sessions of
+        `progress` is the descriptor for its progress, if it reports any. A process that starts others in sessions of
         their own (torchrun) is asked to end before it is killed, so that it ends them.
 
         Raises OSError if no process can be started, UsageError if an import that it needs fails.
@@ -98,7 +98,7 @@ class Spawner:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                pass_fds=[] if telling is None else [telling],
+                pass_fds=[] if progress is None else [progress],
                 start_new_session=True,  # Ctrl-C then reaches only this process, which forwards it
             )
         )
@@ -176,15 +176,15 @@ class ForkServer(Spawner):
         self._errors.close()
 
     def start(
-        self, module: str, arguments: Sequence[str], output: int, telling: int | None, environment: Mapping[str, str]
+        self, module: str, arguments: Sequence[str], output: int, progress: int | None, environment: Mapping[str, str]
     ) -> Running:
         own, theirs = socket.socketpair()
-        told = output if telling is None else telling
-        asked = {"module": module, "arguments": [*arguments], "telling": telling, "environment": dict(environment)}
+        sent = output if progress is None else progress
+        request = {"module": module, "arguments": [*arguments], "progress": progress, "environment": dict(environment)}
         try:
             with theirs:
-                socket.send_fds(self._asking, [b"f"], [theirs.fileno(), output, told])
-            own.sendall(json.dumps(asked).encode() + b"\n")
+                socket.send_fds(self._asking, [b"f"], [theirs.fileno(), output, sent])
+            own.sendall(json.dumps(request).encode() + b"\n")
             return _Forked(own)
         except OSError as error:
             own.close()
@@ -201,36 +201,36 @@ class ForkServer(Spawner):
         """
         if not self.alive and not self._errors.closed:
             self._errors.seek(0)
-            said = self._errors.read().decode(errors="replace")
-            if lines := said.strip().splitlines():
-                places = [line for line in lines if line.startswith("  File ")]
-                if self._imports == "torch" and not (places and OURS in places[-1]):
+            text = self._errors.read().decode(errors="replace")
+            if lines := text.strip().splitlines():
+                entries = [line for line in lines if line.startswith("  File ")]
+                if self._imports == "torch" and not (entries and OURS in entries[-1]):
                     raise UsageError(f"{lines[-1]}; {torch_build.INSTALL}")
-                raise NotStartedError(said)
+                raise NotStartedError(text)
 
 
 class _Forked(Running):
     def __init__(self, own: socket.socket) -> None:
         self._own = own
-        self._said = b""
+        self._received = b""
         self._status: int | None = None
-        while b"\n" not in self._said:
-            if not (said := own.recv(64)):
+        while b"\n" not in self._received:
+            if not (received := own.recv(64)):
                 raise ConnectionError("the fork server has ended")
-            self._said += said
-        first, self._said = self._said.split(b"\n", 1)
+            self._received += received
+        first, self._received = self._received.split(b"\n", 1)
         self.pid = int(first)
 
     def ended(self) -> int | None:
         while self._status is None and select.select([self._own], [], [], 0)[0]:
-            said = self._own.recv(64)
-            self._said += said
-            if b"\n" in self._said or not said:
+            received = self._own.recv(64)
+            self._received += received
+            if b"\n" in self._received or not received:
                 self._own.close()
-                if not said:  # the server has ended, so this process must be ended here
+                if not received:  # the server has ended, so this process must be ended here
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.killpg(self.pid, signal.SIGKILL)
-                self._status = int(self._said or -signal.SIGKILL)
+                self._status = int(self._received or -signal.SIGKILL)
         return self._status
 
 
@@ -238,13 +238,13 @@ def environment(stored: Path | None = None, device: str | None = None) -> dict[s
     """Return the environment of child processes: fixed hashing, this package on the path, the measured machine."""
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
-    given = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    variables = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
     for name in UNFIT:
-        given.pop(name, None)
+        variables.pop(name, None)
     if stored is not None:
-        given[STORED] = str(stored)
+        variables[STORED] = str(stored)
         with contextlib.suppress(OSError):  # absent in a run that copies another one's machine
-            given[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
+            variables[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
         with contextlib.suppress(OSError):  # absent on a CPU
-            given[FREE] = stored.with_name(FREE_FILE).read_text(encoding="utf-8")
-    return given | devices.environment(device)
+            variables[FREE] = stored.with_name(FREE_FILE).read_text(encoding="utf-8")
+    return variables | devices.environment(device)

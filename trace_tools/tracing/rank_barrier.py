@@ -1,9 +1,10 @@
 """Let the ranks of a pass meet in its second run, because torchrun's store still has the addresses of the first.
 
-    stuck, port = meet("pass 1, warm", rank=0, ranks=2, stuck=None)
+    stuck, port = meet_ranks("pass 1, warm", rank=0, ranks=2, stuck=None)
     with meeting_at(port): …          init_process_group finds a store of that run's own
 
-They agree through torchrun's store, which all nodes can reach: each rank writes a line and reads those of the others.
+They agree through torchrun's store, which all nodes can reach. Each rank writes a message
+and reads those of the others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LOOK_S = 0.01
 HOST, PORT, AGENTS = "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"
 
 
-def meet(run: str, rank: int, ranks: int, stuck: str | None) -> tuple[str | None, int]:
+def meet_ranks(run: str, rank: int, ranks: int, stuck: str | None) -> tuple[str | None, int]:
     """Wait until all ranks of this pass are ready for a run; return the reason if one can't, and a free port.
 
     `stuck` is the reason of this rank. A rank that has ended never arrives; torchrun then stops the waiting ones.
@@ -31,16 +32,17 @@ def meet(run: str, rank: int, ranks: int, stuck: str | None) -> tuple[str | None
     store = TCPStore(os.environ[HOST], int(os.environ[PORT]), is_master=False, wait_for_workers=False)
     with socket.socket() as probe:
         probe.bind(("", 0))  # only rank 0's port is used; its node has torchrun's store as well
-        store.set(_line(run, rank), json.dumps([stuck, probe.getsockname()[1]]))
-    lines = [_line(run, one) for one in range(ranks)]
-    while not store.check(lines):  # not `get`, which no signal interrupts
+        store.set(_key(run, rank), json.dumps([stuck, probe.getsockname()[1]]))
+    keys = [_key(run, other) for other in range(ranks)]
+    while not store.check(keys):  # not `get`, which no signal interrupts
         time.sleep(LOOK_S)
-    found = [(one, *json.loads(store.get(line))) for one, line in enumerate(lines)]
-    why = next((why if why == stuck else f"rank {one}: {why}" for one, why, _ in found if why), None)
-    return why, found[0][2]
+    messages = [json.loads(store.get(key)) for key in keys]
+    reasons = ((other, reason) for other, (reason, _) in enumerate(messages) if reason)
+    why = next((reason if reason == stuck else f"rank {other}: {reason}" for other, reason in reasons), None)
+    return why, messages[0][1]
 
 
-def _line(run: str, rank: int) -> str:
+def _key(run: str, rank: int) -> str:
     return f"trace_tools/{run}/{rank}"
 
 

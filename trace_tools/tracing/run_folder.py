@@ -81,7 +81,7 @@ def run_folder(out: Path) -> Iterator[Path]:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        folder, lock = _made(out)
+        folder, lock = _new_folder(out)
     except OSError as error:
         raise UsageError(f"{out}: can't be written: {error.strerror}") from None
     try:
@@ -94,21 +94,21 @@ def run_folder(out: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _made(out: Path) -> tuple[Path, int]:
+def _new_folder(out: Path) -> tuple[Path, int]:
     """Lock a new folder before it gets a name that `recover` looks for."""
     while True:
         # absolute, because processes run in other folders
-        fresh = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))
+        new = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))
         lock = -1
         try:
-            lock = os.open(fresh / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+            lock = os.open(new / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return _renamed(fresh, RUN), lock
+            return _renamed(new, RUN), lock
         except (FileNotFoundError, BlockingIOError):  # another tracer removed it just before it was locked
             if lock >= 0:
                 os.close(lock)
         except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)
             raise
 
 
@@ -158,40 +158,38 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     replaced. Raises NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError
     if an existing trace must stay, LectureError if the trace is invalid, and any error of merging.
     """
-    asked = stored(folder / "run.json")
-    source = parse_source(_text(folder / "lecture.py"), str(asked["lecture"]))
-    trace = _merged(folder, source, dead=dead)
+    options = stored(folder / "run.json")
+    with (folder / "lecture.py").open(encoding="utf-8", newline="") as file:
+        source = parse_source(file.read(), str(options["lecture"]))
+    try:
+        trace = _checked(merge(folder, source))
+    except (NothingRecordedError, MemoryError):
+        raise
+    except Exception:
+        if not dead:
+            raise
+        trace = _checked(merge(folder, source, wary=True))
     machine_folder = out / trace.machine.slug
     complete, partial = machine_folder / "trace.yaml", machine_folder / "partial/trace.yaml"
-    whole = trace.run.complete and trace.run.only is None
-    path = complete if whole else partial
-    if whole and not asked.get("force"):
+    is_complete = trace.run.complete and trace.run.only is None
+    path = complete if is_complete else partial
+    if is_complete and not options.get("force"):
         refuse_other_lecture(complete, trace.run.lecture)
-    for there in dict.fromkeys((path, complete)) if dead else ():
-        if there.exists() and (started := load_head(there).run.started) >= trace.run.started:
-            if there is path and started == trace.run.started and path.read_bytes() == dump(trace).encode("utf-8"):
+    for existing in dict.fromkeys((path, complete)) if dead else ():
+        if existing.exists() and (started := load_head(existing).run.started) >= trace.run.started:
+            same_run = existing is path and started == trace.run.started
+            if same_run and path.read_bytes() == dump(trace).encode("utf-8"):
                 return Traced(trace, path, machine_folder, source)  # its tracer was killed just after writing it
-            raise SupersededError(f"{there} is of a later run")
+            raise SupersededError(f"{existing} is of a later run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
     sweep(path.parent)
     write(trace, path)
-    if whole and not (dead and _is_later(partial, trace.run)):
+    if is_complete and not (dead and _is_later(partial, trace.run)):
         shutil.rmtree(partial.parent, ignore_errors=True)
     return Traced(trace, path, machine_folder, source)
-
-
-def _merged(folder: Path, source: ParsedSource, *, dead: bool) -> Trace:
-    try:
-        return _checked(merge(folder, source))
-    except (NothingRecordedError, MemoryError):
-        raise
-    except Exception:
-        if not dead:
-            raise
-        return _checked(merge(folder, source, wary=True))
 
 
 def _checked(trace: Trace) -> Trace:
@@ -199,8 +197,8 @@ def _checked(trace: Trace) -> Trace:
     try:
         validate(trace, Path("trace"))
     except TraceFileError as error:
-        at = re.match(r"steps\[(\d+)\]", error.where or "")
-        line = getattr(trace.steps[int(at[1])], "line", None) if at else None
+        match = re.match(r"steps\[(\d+)\]", error.where or "")
+        line = getattr(trace.steps[int(match[1])], "line", None) if match else None
         raise LectureError(trace.run.lecture, line, f"the record of this run is damaged: {error}") from None
     return trace
 
@@ -215,20 +213,20 @@ def _is_later(path: Path, run: Run) -> bool:
 
 def refuse_other_lecture(path: Path, lecture: str) -> None:
     """Raise SupersededError if the trace at `path` is of another lecture."""
-    there = load_head(path).run.lecture if path.exists() else lecture
-    if there != lecture:
+    other = load_head(path).run.lecture if path.exists() else lecture
+    if other != lecture:
         raise SupersededError(
-            f"{path} is a trace of {there}, not of {lecture}; choose another folder with -o, or use --force"
+            f"{path} is a trace of {other}, not of {lecture}; choose another folder with -o, or use --force"
         )
 
 
 def dispose(folder: Path) -> Kept | None:
     """Remove the folder of a run after its trace was written; keep it if the tools failed in any process."""
-    found = tracebacks(folder)
-    if not found:
+    paths = tracebacks(folder)
+    if not paths:
         remove(folder)
         return None
-    return set_aside(folder, FailedError(in_words(found[0]) or "trace-tools failed"))
+    return set_aside(folder, FailedError(in_words(paths[0]) or "trace-tools failed"))
 
 
 def set_aside(folder: Path, error: BaseException) -> Kept:
@@ -239,18 +237,13 @@ def set_aside(folder: Path, error: BaseException) -> Kept:
     if isinstance(error, OSError) and error.filename:
         why = f"{Path(error.filename).name}: {error.strerror}"
     elif not isinstance(error, TraceToolsError):
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        why = f"{type(error).__name__}: {why} ({Path(at.filename).name}:{at.lineno})"
+        entry = traceback.extract_tb(error.__traceback__)[-1]
+        why = f"{type(error).__name__}: {why} ({Path(entry.filename).name}:{entry.lineno})"
     private_folder.sweep(folder)
     try:
         return Kept(_renamed(folder, UNMERGED), why)
     except OSError as renaming:
         return Kept(folder, f"{why}; {renaming.strerror}")
-
-
-def _text(path: Path) -> str:
-    with path.open(encoding="utf-8", newline="") as file:
-        return file.read()
 
 
 # --- what dead tracers left ---------------------------------------------------------------------------------------
@@ -273,11 +266,11 @@ def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]
         try:
             with _locked(folder) as alone:
                 if alone:
-                    found = _recovered(folder, out, again=again)
-                    if isinstance(found, Kept):
-                        kept.append(found)
-                    elif found is not None:
-                        recovered.append(found)
+                    result = _recovered(folder, out, again=again)
+                    if isinstance(result, Kept):
+                        kept.append(result)
+                    elif result is not None:
+                        recovered.append(result)
         except (UsageError, OSError, MemoryError) as error:  # such as a full disk
             kept.append(Kept(folder, str(error) or "not enough memory to merge it", again=True))
     return recovered, kept

@@ -29,13 +29,13 @@ from trace_tools.trace.model import Machine
 from trace_tools.tracing import failures
 from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.isolation.output_capture import give_back
+from trace_tools.tracing.job import LOADED_TORCH, Job
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.nodes import Following, Leading, OnAllNodes
 from trace_tools.tracing.plan import Plan
 from trace_tools.tracing.processes import TORCHRUN, Running, Spawner, environment
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.survey import DESCRIBE, MEASURE
-from trace_tools.tracing.worker import LOADED_TORCH, Job
 
 OUTPUT_BYTES = 1 << 20  # most bytes kept of a process's standard error, from its end
 STALLED_S = 10.0  # without a new line or step; from then on the stall is reported every second
@@ -96,8 +96,8 @@ class ProcessRunner:
         seconds = []
         try:
             for name in names:
-                returned, taken = self.run(name, folder)
-                seconds.append((name, taken))
+                returned, duration_s = self.run(name, folder)
+                seconds.append((name, duration_s))
                 if returned != 0 or self.interrupts or self.stopped.is_set() or self.torch_was_loaded(folder):
                     break
         except KeyboardInterrupt:  # between two processes; `_wait` handles it during one
@@ -170,13 +170,13 @@ class ProcessRunner:
             rank_folder(folder, rank).mkdir(exist_ok=True)
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(reading, "rb") as progress:
-            given = self._environment(stored=folder / "machine.json", device=self.plan.visible(self.device))
+            variables = self._environment(stored=folder / "machine.json", device=self.plan.visible(self.device))
             module, arguments = CHILD, [str(path)]
             if ranks is not None:
                 module, arguments = TORCHRUN, [str(path), str(len(self.plan.own_ranks)), *self._meeting()]
             if self.leading is not None:
                 self.leading.begin(name, self.port, folder / RANK_PROGRESS)
-            process = self.starter.start(module, arguments, output.fileno(), writing, given)
+            process = self.starter.start(module, arguments, output.fileno(), writing, variables)
             if self.leading is not None:
                 process = OnAllNodes(process, self.leading)
             os.close(writing)
@@ -227,7 +227,7 @@ class ProcessRunner:
                 self._listen(watched)
                 if (status := process.ended()) is not None:
                     return status
-                over = any(at is not None and time.monotonic() > at for at in (ends, deadline))
+                over = any(end is not None and time.monotonic() > end for end in (ends, deadline))
                 if self.following is None and watched.stalled_s > self.plan.options.timeout_s:
                     watched.stuck = True
                 if self.stopped.is_set() or over or watched.stuck:

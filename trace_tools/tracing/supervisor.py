@@ -131,22 +131,18 @@ class Tracer:
                 if runner.leading is not None:
                     runner.leading.how = traced.trace.run.ended
         except (NothingRecordedError, UsageError, OSError, MemoryError, KeyboardInterrupt) as error:
-            left = folder is not None and folder.exists()
+            is_kept = folder is not None and folder.exists()
             none_recorded = isinstance(error, NothingRecordedError)
             if isinstance(error, KeyboardInterrupt) or (runner.interrupts and none_recorded):
-                what = (
-                    f"`trace-tools recover {out}` writes the trace of the steps so far"
-                    if left
-                    else "no step was recorded"
-                )
-                raise KeyboardInterrupt(f"interrupted; {what}") from None
+                advice = f"`trace-tools recover {out}` writes the trace of the steps so far"
+                raise KeyboardInterrupt(f"interrupted; {advice if is_kept else 'no step was recorded'}") from None
             if none_recorded:
                 raise
-            what = f"; once this is corrected, `trace-tools recover {out}` writes the trace" if left else ""
+            advice = f"; once this is corrected, `trace-tools recover {out}` writes the trace" if is_kept else ""
             where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
-            if isinstance(error, MemoryError) and folder is not None and (found := failures.tracebacks(folder)):
-                where = f"trace-tools failed while it made the trace (traceback: {found[-1]}): "
-            raise UsageError(f"{where}{in_words(error)}{what}") from error
+            if isinstance(error, MemoryError) and folder is not None and (paths := failures.tracebacks(folder)):
+                where = f"trace-tools failed while it made the trace (traceback: {paths[-1]}): "
+            raise UsageError(f"{where}{in_words(error)}{advice}") from error
         return replace(traced, seconds=seconds)
 
     def follow(self) -> str:
@@ -198,14 +194,14 @@ class Tracer:
             nodes=nodes,
             **options.recorded(),
         )
-        more = {"name": options.name, "force": options.force, "beside": plan.others, "metered": plan.metered}
+        more = {"name": options.name, "force": options.force, "beside": plan.additional, "metered": plan.metered}
         (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         """Run all processes; again with torch, without the records of the first ones, if an import has loaded it."""
         runner = self.runner
         self.prepare(folder)
-        seconds = runner.run_all([*self.plan.passes, *self.plan.others], folder)
+        seconds = runner.run_all([*self.plan.passes, *self.plan.additional], folder)
         if not runner.torch_was_loaded(folder) or runner.interrupts or runner.stopped.is_set():
             return seconds
         for path in folder.iterdir():
@@ -228,8 +224,8 @@ class Tracer:
         elif plan.torch:
             machine = self.runner.survey(folder, 1, DESCRIBE if options.draft else RECALL)
         else:
-            machine, found = machines.without_torch(versions_of(plan.uses))
-            (folder / "versions.json").write_text(json.dumps(found), encoding="utf-8")
+            machine, installed = machines.without_torch(versions_of(plan.uses))
+            (folder / "versions.json").write_text(json.dumps(installed), encoding="utf-8")
         slug = machines.slug(options.name) if options.name else machine.slug
         if not options.force:
             refuse_other_lecture(self.out / slug / "trace.yaml", plan.name)

@@ -29,18 +29,18 @@ def main(out: str, device: str, how: str) -> int:
     try:
         kind = devices.kind(device) if device else None
         chosen = kind if STORED in os.environ else devices.chosen(device or None)
-        found = versions()
+        installed = versions()
         machine = this_machine(chosen, measure=False)
         if STORED not in os.environ:
-            known = recalled(machine, found) if how != MEASURE else None
-            if known is not None:
-                machine = with_fields(machine, peaks=[*machine.peaks, *known])
+            peaks = recalled(machine, installed) if how != MEASURE else None
+            if peaks is not None:
+                machine = with_fields(machine, peaks=[*machine.peaks, *peaks])
             elif how != DESCRIBE:
                 began = host.cpu_time()
                 machine = under_load(this_machine(chosen), host.other_cores(began, host.cpu_time()))
         gpu = accelerators.in_use()
         replace(path, to_json(machine))
-        replace(path.with_name("versions.json"), json.dumps(found))
+        replace(path.with_name("versions.json"), json.dumps(installed))
         identity = host.HUNG if host.hung() else (gpu.properties().identity if gpu else None) or ""
         replace(path.with_name(host.IDENTITY_FILE), identity)
         if gpu is not None:

@@ -40,7 +40,7 @@ def value(method: str, item: Inspected) -> ast.stmt:
                    except BaseException: watched.armed = False; watched.withdraw(); value_failed("x.y", unit)
     """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
-    read: list[ast.stmt] = [probe(method, *names, placeless(copy.deepcopy(item.node)))]
+    read: list[ast.stmt] = [probe(method, *names, without_position(copy.deepcopy(item.node)))]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
     if not isinstance(item.node, (ast.Name, ast.Constant)):
         watched = ast.Attribute(load(FRAME), "watched", ast.Load())
@@ -51,7 +51,7 @@ def value(method: str, item: Inspected) -> ast.stmt:
     return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
 
 
-def placeless(expression: ast.expr) -> ast.expr:
+def without_position(expression: ast.expr) -> ast.expr:
     """Remove an expression's position, so that it gets its probe's: its effects are not part of the lecture."""
     for node in ast.walk(expression):
         for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
@@ -79,9 +79,9 @@ def probe(method: str, *arguments: ast.expr) -> ast.Expr:
     return ast.Expr(frame_call(method, *arguments))
 
 
-def at(place: Any, nodes: Sequence[Node]) -> list[Node]:
-    """Give generated nodes the position where `place` begins; nodes with a position keep it."""
-    start = ast.Pass(lineno=place.lineno, col_offset=place.col_offset)
+def at(original: Any, nodes: Sequence[Node]) -> list[Node]:
+    """Give generated nodes the position where `original` begins; nodes with a position keep it."""
+    start = ast.Pass(lineno=original.lineno, col_offset=original.col_offset)
     start.end_lineno, start.end_col_offset = start.lineno, start.col_offset  # else a call extends to its last line
     for node in nodes:
         _put(node, start)
@@ -91,7 +91,7 @@ def at(place: Any, nodes: Sequence[Node]) -> list[Node]:
 def _put(node: ast.AST, start: ast.AST) -> None:
     """Give a position to a generated node and the nodes below it, down to nodes that have one.
 
-    Called for every block on the way up: descending further would take a second for a long lecture, so `fill_places`
+    Called for every block on the way up: descending further would take a second for a long lecture, so `fill_positions`
     fills in the rest once.
     """
     if "lineno" in node._attributes:
@@ -102,7 +102,7 @@ def _put(node: ast.AST, start: ast.AST) -> None:
         _put(child, start)
 
 
-def fill_places(tree: ast.Module) -> ast.Module:
+def fill_positions(tree: ast.Module) -> ast.Module:
     """Give remaining nodes the start position of the node around them; zero width marks them as generated."""
 
     def fill(node: ast.AST, line: int, column: int) -> None:
@@ -167,7 +167,7 @@ def _is_assertion_error(expression: ast.expr) -> bool:
     return isinstance(kind, type) and issubclass(AssertionError, kind)
 
 
-def place_of_failure(node: ast.Assert) -> ast.AST:
+def failing_node(node: ast.Assert) -> ast.AST:
     """Return the node with the AssertionError's position: the test since Python 3.13, before that the statement.
 
     In Python 3.11 it is the last comparison, if the test has any.

@@ -28,14 +28,26 @@ LOOK_S = 0.2  # interval of checks that the tracer lives
 UNSHARED = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # with it, torchrun gives ranks no store for their second meeting
 
 
-def main(job_path: str, ranks: int, *place: str) -> int:
+def main(job_path: str, ranks: int, *node: str) -> int:
     """Run the job on `ranks` ranks of this machine.
 
-    Returns 0 if each rank returned 0, 1 if not, 2 if the ranks can't be started. For several nodes, `place` gives the
+    Returns 0 if each rank returned 0, 1 if not, 2 if the ranks can't be started. For several nodes, `node` gives the
     number of nodes, the index of this one, and the host and port at which ranks meet.
     """
-    if wrong := _why_not(ranks, json.loads(Path(job_path).read_text(encoding="utf-8"))["device"]):
-        print(f"--ranks {ranks}: {wrong}", file=sys.stderr)
+    import torch
+
+    problem = None
+    gpu = accelerators.accelerator(json.loads(Path(job_path).read_text(encoding="utf-8"))["device"])
+    if not torch.distributed.is_available():
+        problem = f"torch {torch.__version__} is built without torch.distributed"
+    elif gpu is not None and gpu.count() < ranks:
+        hidden = "".join(f", with {name}={os.environ[name]}" for name in devices.VISIBLE if name in os.environ)
+        problem = (
+            f"each rank needs its own GPU, and torch finds {gpu.count()} on this machine{hidden}; use --ranks "
+            f"{gpu.count()}, or --device cpu"
+        )
+    if problem is not None:
+        print(f"--ranks {ranks}: {problem}", file=sys.stderr)
         return 2
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -43,13 +55,13 @@ def main(job_path: str, ranks: int, *place: str) -> int:
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     os.environ.pop(UNSHARED, None)
-    where = ["--standalone", "--local-addr", "127.0.0.1"]
-    if place:
+    meeting = ["--standalone", "--local-addr", "127.0.0.1"]
+    if node:
         names = ("--nnodes", "--node-rank", "--master-addr", "--master-port")
-        where = [word for pair in zip(names, place, strict=True) for word in pair]
-    asked = [*where, "--nproc-per-node", str(ranks), "--no-python"]
+        meeting = [word for pair in zip(names, node, strict=True) for word in pair]
+    arguments = [*meeting, "--nproc-per-node", str(ranks), "--no-python"]
     try:
-        run.run(run.parse_args([*asked, *PYTHON, CHILD, job_path]))  # type: ignore[no-untyped-call]
+        run.run(run.parse_args([*arguments, *PYTHON, CHILD, job_path]))  # type: ignore[no-untyped-call]
     except ChildFailedError as failed:
         job, codes = Path(job_path), {failure.exitcode for failure in failed.failures.values()}
         for rank, failure in failed.failures.items():
@@ -61,22 +73,6 @@ def main(job_path: str, ranks: int, *place: str) -> int:
     except SignalException:  # sent by the tracer
         return 1
     return 0
-
-
-def _why_not(ranks: int, device: str) -> str | None:
-    """Return why torch can't run this number of ranks on this machine and device type, or None if it can."""
-    import torch
-
-    if not torch.distributed.is_available():
-        return f"torch {torch.__version__} is built without torch.distributed"
-    gpu = accelerators.accelerator(device)
-    if gpu is not None and gpu.count() < ranks:
-        hidden = "".join(f", with {name}={os.environ[name]}" for name in devices.VISIBLE if name in os.environ)
-        return (
-            f"each rank needs its own GPU, and torch finds {gpu.count()} on this machine{hidden}; use --ranks "
-            f"{gpu.count()}, or --device cpu"
-        )
-    return None
 
 
 def _end_with(parent: int) -> None:

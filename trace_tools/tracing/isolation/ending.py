@@ -1,7 +1,7 @@
 """Wait, for a limited time, for threads and processes that a lecture started and did not end.
 
-    running = wait_for_others(tell)    # after each run: ["thread worker 1", "process Process-1 (12)"] still run
-    with limited(late): atexit…        # at the end of the process, because its own waits have no limit
+    running = wait_for_others(report)  # after each run: ["thread worker 1", "process Process-1 (12)"] still run
+    with limited(on_timeout): atexit…  # at the end of the process, because its own waits have no limit
 
 At exit, Python waits without limit for non-daemon threads and for processes started with `multiprocessing`. A run
 waits `WAIT_S`, so that the work of these threads and processes belongs to it. Idle workers of pools that were never
@@ -24,30 +24,30 @@ from typing import Any
 from trace_tools.describing.threads import start_apart
 
 WAIT_S = 60.0
-TELL_S = 1.0  # after this time, a message names the threads and processes being waited for
+REPORT_S = 1.0  # after this time, a message names the threads and processes being waited for
 
 # Helper processes of libraries, which end with this process.
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "compile_worker")
 
 
-def wait_for_others(tell: Callable[[str], None]) -> list[str]:
+def wait_for_others(report: Callable[[str], None]) -> list[str]:
     """Wait for threads and processes as Python does at exit; return the names of those still running after `WAIT_S`."""
     started = monotonic()
-    told = False
-    while others := _others():
+    reported = False
+    while running := _running():
         waited = monotonic() - started
         if waited > WAIT_S:
-            return sorted(others)
-        if waited > TELL_S and not told:
-            told = True
-            tell(f"waits for {', '.join(sorted(others))}")
-        next(iter(others.values()))(0.05)
+            return sorted(running)
+        if waited > REPORT_S and not reported:
+            reported = True
+            report(f"waits for {', '.join(sorted(running))}")
+        next(iter(running.values()))(0.05)
     return []
 
 
 @contextlib.contextmanager
-def limited(late: Callable[[list[str]], None]) -> Iterator[None]:
-    """Call `late`, in another thread, with the names of the running processes, if the block takes longer than
+def limited(on_timeout: Callable[[list[str]], None]) -> Iterator[None]:
+    """Call `on_timeout`, in another thread, with the names of the running processes, if the block takes longer than
     `WAIT_S`.
     """
     over = _thread.allocate_lock()
@@ -55,7 +55,7 @@ def limited(late: Callable[[list[str]], None]) -> Iterator[None]:
 
     def watch() -> None:
         if not over.acquire(timeout=WAIT_S):
-            late(processes_of_session())
+            on_timeout(processes_of_session())
 
     start_apart(watch)
     try:
@@ -68,7 +68,7 @@ def processes_of_session() -> list[str]:
     """Return the other processes of the session that this process leads, such as "sleep (12)", if the system lists
     them.
     """
-    found = []
+    names = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # the process has ended meanwhile
             name, _, fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
@@ -76,28 +76,28 @@ def processes_of_session() -> list[str]:
             words = (folder / "cmdline").read_bytes().decode(errors="replace")
             other = int(session) == os.getpid() != int(folder.name) and state not in "ZX"
             if other and not any(helper in words for helper in _HELPERS):
-                found.append(f"{name.partition('(')[2]} ({folder.name})")
-    return sorted(found)
+                names.append(f"{name.partition('(')[2]} ({folder.name})")
+    return sorted(names)
 
 
-def _others() -> dict[str, Callable[[float], Any]]:
+def _running() -> dict[str, Callable[[float], Any]]:
     """Return the threads and processes that Python would wait for at exit: name → function that waits for some
     seconds.
     """
     workers = _pool(sys.modules.get("concurrent.futures.thread"), "_threads_queues")
     managers = _pool(sys.modules.get("concurrent.futures.process"), "_threads_wakeups")
-    left_out = {id(thread) for thread in (*workers, *managers, threading.main_thread())}
+    not_waited_for = {id(thread) for thread in (*workers, *managers, threading.main_thread())}
     pooled = {id(process) for manager in managers for process in (getattr(manager, "processes", None) or {}).values()}
-    others: dict[str, Callable[[float], Any]] = {}
+    running: dict[str, Callable[[float], Any]] = {}
     for thread in threading.enumerate():
-        if not thread.daemon and id(thread) not in left_out:
-            others[f"thread {thread.name}"] = thread.join
-    others |= {f"thread {worker.name}": sleep for worker in workers if _is_at_work(worker)}
+        if not thread.daemon and id(thread) not in not_waited_for:
+            running[f"thread {thread.name}"] = thread.join
+    running |= {f"thread {worker.name}": sleep for worker in workers if _is_at_work(worker)}
     children = sys.modules.get("multiprocessing.process")
     for process in children.active_children() if children is not None else ():
         if not process.daemon and id(process) not in pooled:
-            others[f"process {process.name} ({process.pid})"] = process.join
-    return others
+            running[f"process {process.name} ({process.pid})"] = process.join
+    return running
 
 
 def _is_at_work(worker: threading.Thread) -> bool:

@@ -78,16 +78,17 @@ class OutputFile:
             descriptor = self._reading = self._file.descriptor()
             end = lseek(descriptor, 0, os.SEEK_END)
             content = pread(descriptor, min(CHUNK_BYTES, end - self._taken), self._taken)
-            left = end - self._taken - len(content)
-            rest = pread(descriptor, min(CHUNK_BYTES, left), end - min(CHUNK_BYTES, left)) if left else b""
+            remaining = end - self._taken - len(content)
+            size = min(CHUNK_BYTES, remaining)
+            last = pread(descriptor, size, end - size) if size else b""
         except OSError:
             return ""
         give_back(descriptor, 0, end)
         self._taken = end
         text = self._decode(content)
-        if left > len(rest):
-            text += f"\n… {left - len(rest):,} bytes more were printed …\n"
-        return self._redact(text + self._decode(rest))
+        if remaining > len(last):
+            text += f"\n… {remaining - len(last):,} bytes more were printed …\n"
+        return self._redact(text + self._decode(last))
 
     def finish(self) -> str:
         """Return the remaining output, including output that C libraries have buffered."""
@@ -100,7 +101,7 @@ def give_back(descriptor: int, start: int, end: int) -> None:
     ctypes.CDLL(None).fallocate(descriptor, PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
 
 
-class _Told:
+class _Reporting:
     """Layer below a text stream that reports its content; in a forked child, content goes to the descriptor."""
 
     listener: Callable[[bytes], None] | None = None
@@ -110,16 +111,16 @@ class _Told:
         if self.closed or self.listener is None or getpid() != self.process:  # type: ignore[attr-defined]
             return super().write(content)  # type: ignore[misc, no-any-return]
         with memoryview(content) as view:
-            told = view.tobytes()
-        self.listener(told)
-        return len(told)
+            written = view.tobytes()
+        self.listener(written)
+        return len(written)
 
 
-class _ToldBuffer(_Told, io.BufferedWriter):
+class _ReportingBuffer(_Reporting, io.BufferedWriter):
     pass
 
 
-class _ToldFile(_Told, io.FileIO):
+class _ReportingFile(_Reporting, io.FileIO):
     """The same layer for unbuffered streams."""
 
 
@@ -130,11 +131,11 @@ def printing(listener: Callable[[str], None]) -> Iterator[None]:
     """
     before, original = sys.stdout, sys.__stdout__
     unbuffered = isinstance(getattr(original, "buffer", None), io.FileIO)
-    raw = (_ToldFile if unbuffered else io.FileIO)(STDOUT, "wb", closefd=False)
+    raw = (_ReportingFile if unbuffered else io.FileIO)(STDOUT, "wb", closefd=False)
     raw.name = "<stdout>"
-    told = raw if isinstance(raw, _ToldFile) else _ToldBuffer(raw)
+    layer = raw if isinstance(raw, _ReportingFile) else _ReportingBuffer(raw)
     stream = io.TextIOWrapper(
-        told,
+        layer,
         encoding=getattr(original, "encoding", None) or "utf-8",
         errors=getattr(original, "errors", None) or "strict",
         newline="\n",
@@ -144,7 +145,7 @@ def printing(listener: Callable[[str], None]) -> Iterator[None]:
     encoding = "utf-8"
     decoder: codecs.IncrementalDecoder = codecs.getincrementaldecoder(encoding)(errors="replace")
 
-    def tell(content: bytes) -> None:
+    def report(content: bytes) -> None:
         nonlocal decoder, encoding
         with suppress(ValueError):  # the lecture has detached the stream
             if stream.encoding != encoding:  # the lecture may choose another encoding
@@ -153,10 +154,10 @@ def printing(listener: Callable[[str], None]) -> Iterator[None]:
         if text := decoder.decode(content):
             listener(text)
 
-    told.listener, told.process = tell, getpid()
+    layer.listener, layer.process = report, getpid()
     sys.stdout = sys.__stdout__ = stream  # type: ignore[misc]
     try:
         yield
     finally:
-        told.listener = None  # code that kept the stream prints to the descriptor
+        layer.listener = None  # code that kept the stream prints to the descriptor
         sys.stdout, sys.__stdout__ = before, original  # type: ignore[misc]

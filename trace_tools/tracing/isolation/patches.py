@@ -72,13 +72,26 @@ class LecturesOwn:
     @functools.cached_property
     def bound(self) -> set[str]:
         """The attributes that the lecture's sources set or delete, except those of `self`."""
-        return set().union(*(_bound_in(node) for node in self._nodes))
+        names: set[str] = set()
+        for node in self._nodes:
+            match node:
+                case ast.Attribute(value=ast.Name(id="self")):
+                    pass
+                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):  # json.dumps = …
+                    names.add(name)
+                case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):
+                    names.add(name)  # vars(json)["dumps"] = …
+                case ast.Call(func=ast.Name(id=word) | ast.Attribute(attr=word)) if word in BINDING:
+                    texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+                    names |= {text.rpartition(".")[2] for text in texts if isinstance(text, str)}  # patch("json.dumps")
+                    names |= {keyword.arg for keyword in node.keywords if keyword.arg}
+        return names
 
     @functools.cached_property
-    def said(self) -> set[str]:
+    def texts(self) -> set[str]:
         """The short strings in the lecture's sources, and the part before "::" in names of operators."""
-        texts = [node.value for node in self._nodes if isinstance(node, ast.Constant) and type(node.value) is str]
-        return {part for text in texts if len(text) < LONGEST_NAME for part in (text, text.partition("::")[0])}
+        strings = [node.value for node in self._nodes if isinstance(node, ast.Constant) and type(node.value) is str]
+        return {part for text in strings if len(text) < LONGEST_NAME for part in (text, text.partition("::")[0])}
 
     @functools.cached_property
     def _nodes(self) -> list[ast.AST]:
@@ -88,22 +101,6 @@ class LecturesOwn:
             with contextlib.suppress(KeyError, SyntaxError, ValueError, TypeError):
                 nodes += ast.walk(ast.parse("".join(linecache.getlines(_vars(module)["__file__"]))))
         return nodes
-
-
-def _bound_in(node: ast.AST) -> set[str]:
-    """Return the names in other modules or classes that this syntax node may bind: "dumps" for `json.dumps = …`."""
-    match node:
-        case ast.Attribute(value=ast.Name(id="self")):
-            return set()
-        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
-            return {name}
-        case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):  # vars(json)["dumps"]
-            return {name}
-        case ast.Call(func=ast.Name(id=word) | ast.Attribute(attr=word)) if word in BINDING:  # mock.patch("json.dumps")
-            texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-            named = {text.rpartition(".")[2] for text in texts if isinstance(text, str)}
-            return named | {keyword.arg for keyword in node.keywords if keyword.arg}
-    return set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +135,12 @@ class Names:
         lectures = [own.made(_vars(owner).get(name)) for owner, name, _ in changed]
         theirs: dict[int, set[str]] = {}  # by owner, computed after the values replaced by the lecture are restored
         for is_lectures in (True, False):
-            for (owner, name, old), known in zip(changed, lectures, strict=True):
-                if known != is_lectures:
+            for (owner, name, old), is_of_lecture in zip(changed, lectures, strict=True):
+                if is_of_lecture != is_lectures:
                     continue
-                if not known and name not in own.bound:
+                if not is_of_lecture and name not in own.bound:
                     continue
-                if not known and name in theirs.setdefault(id(owner), _written_by(owner)):
+                if not is_of_lecture and name in theirs.setdefault(id(owner), _written_by(owner)):
                     continue
                 _bind(owner, name, old)
                 undone.append(f"{_called(owner)}.{name}")
@@ -180,11 +177,11 @@ class Names:
         names = _vars(module)
         file, folders = names.get("__file__"), names.get("__path__")
         if isinstance(file, str):
-            place = Path(file).resolve().parent
-            return self._holds_own(place.parent if folders else place)
+            parent = Path(file).resolve().parent
+            return self._holds_own(parent.parent if folders else parent)
         spec = names.get("__spec__")  # a folder without __init__.py has locations, but no file
-        places = list(getattr(spec, "submodule_search_locations", None) or ())
-        return bool(places) and all(self._holds_own(Path(place).resolve().parent) for place in places)
+        locations = list(getattr(spec, "submodule_search_locations", None) or ())
+        return bool(locations) and all(self._holds_own(Path(location).resolve().parent) for location in locations)
 
     def _holds_own(self, folder: Path) -> bool:
         """Return whether modules in a folder are the lecture's: the folder was not on the search path and contains no
@@ -192,7 +189,7 @@ class Names:
         """
         above = {self.folder, *self.folder.parents}
         return str(folder) not in self.path and not any(
-            _installed_into(place) for place in (folder, *folder.parents) if place not in above
+            _installed_into(parent) for parent in (folder, *folder.parents) if parent not in above
         )
 
 
@@ -204,16 +201,16 @@ def _installed_into(folder: Path) -> bool:
 
 def _owners(modules: Iterable[Any]) -> Iterator[tuple[Owner, Any]]:
     """Yield each module, and each changeable class among its names, once, with its own names."""
-    seen: set[int] = set()
+    ids: set[int] = set()
     for module in list(modules):
-        if not issubclass(type(module), types.ModuleType) or id(module) in seen:
+        if not issubclass(type(module), types.ModuleType) or id(module) in ids:
             continue
-        seen.add(id(module))
+        ids.add(id(module))
         names = _vars(module)
         yield module, names
         for value in list(names.values()):
-            if _is_class(value) and _flags(value) & HEAP_TYPE and id(value) not in seen:
-                seen.add(id(value))
+            if _is_class(value) and _flags(value) & HEAP_TYPE and id(value) not in ids:
+                ids.add(id(value))
                 yield value, _of_class(value)
 
 
@@ -245,8 +242,8 @@ def _written_by(owner: Owner) -> set[str]:
     """Return the globals and attributes that the functions of a module set or delete; for a class, of its modules."""
     kinds = _mro(owner) if _is_class(owner) else ()
     modules = [sys.modules.get(_of_class(kind).get("__module__")) for kind in kinds] or [owner]
-    here = [value for _, names in _owners(modules) for value in list(names.values())]
-    codes = [value.__code__ for value in here if type(value) is types.FunctionType]
+    values = [value for _, names in _owners(modules) for value in list(names.values())]
+    codes = [value.__code__ for value in values if type(value) is types.FunctionType]
     written: set[str] = set()
     while codes:
         code = codes.pop()

@@ -38,16 +38,16 @@ def plain_events(path: str, runner: CodeType) -> Iterator[None]:
         def settrace(function: Listener | None) -> None:
             if function is None:
                 return set_listener(None)
-            seen = _Seen(function, path, runner)
-            return set_listener(seen.trace if traces else seen.profile)
+            filtered = _Filtered(function, path, runner)
+            return set_listener(filtered.trace if traces else filtered.profile)
 
         return settrace
 
     def getting(get_listener: Callable[[], Any]) -> Callable[[], Any]:
         def gettrace() -> Any:
             current = get_listener()
-            seen = getattr(current, "__self__", None)
-            return seen.function if isinstance(seen, _Seen) else current
+            filtered = getattr(current, "__self__", None)
+            return filtered.function if isinstance(filtered, _Filtered) else current
 
         return gettrace
 
@@ -62,7 +62,7 @@ def plain_events(path: str, runner: CodeType) -> Iterator[None]:
         yield
 
 
-class _Seen:
+class _Filtered:
     """Wrapper of a lecture's function that forwards only the events of the plain run."""
 
     def __init__(self, function: Listener, path: str, runner: CodeType) -> None:
@@ -107,18 +107,16 @@ class _Lines:
         self.line: int | None = None
         self.last = frame.f_lasti
         if not is_generated(frame):  # a resumed generator
-            self.line = _places(frame.f_code)[self.last // 2][0]
+            self.line = _positions(frame.f_code)[self.last // 2][0]
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line" and BY_INSTRUCTION:
-            return self.trace
-        if event == "line" and not _begins_line(frame):
+        if event == "line" and (BY_INSTRUCTION or not _begins_line(frame)):
             return self.trace
         if event == "opcode":
             if is_generated(frame):
                 return self.trace
             line, last = self.line, self.last
-            self.line, self.last = _places(frame.f_code)[frame.f_lasti // 2][0], frame.f_lasti
+            self.line, self.last = _positions(frame.f_code)[frame.f_lasti // 2][0], frame.f_lasti
             if self.line == line and self.last >= last:
                 return self.trace
             event = "line"
@@ -132,23 +130,23 @@ def _begins_line(frame: FrameType) -> bool:
     The header of a loop may get two events: for the probe at the end of its body, and for the header itself.
     """
     code, index = frame.f_code, frame.f_lasti // 2
-    places = _places(code)
-    line = places[index][0]
-    while index < len(places) and _without_width(places[index]):
+    positions = _positions(code)
+    line = positions[index][0]
+    while index < len(positions) and _without_width(positions[index]):
         index += 1
-    return index < len(places) and places[index][0] == line
+    return index < len(positions) and positions[index][0] == line
 
 
 def is_generated(frame: FrameType) -> bool:
     """Return whether a frame's current instruction has no source position, or a position without width."""
-    return _without_width(_places(frame.f_code)[max(0, frame.f_lasti) // 2])
+    return _without_width(_positions(frame.f_code)[max(0, frame.f_lasti) // 2])
 
 
-def _without_width(place: tuple[int | None, ...]) -> bool:
-    line, end_line, column, end_column = place
+def _without_width(position: tuple[int | None, ...]) -> bool:
+    line, end_line, column, end_column = position
     return (line, column) == (end_line, end_column)
 
 
 @functools.lru_cache(maxsize=4096)
-def _places(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
     return list(code.co_positions())

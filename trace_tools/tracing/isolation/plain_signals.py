@@ -33,14 +33,14 @@ _NOTHING = operator.is_  # callable with a signal's number and a frame, without 
 def plain_signals(path: str, runner: CodeType) -> Iterator[None]:
     """Keep handlers that are set inside the `with` block out of the tools; `path` is the lecture's."""
     set_handler, handler_of = signal.signal, signal.getsignal
-    place = _Place(path, runner)
+    run = _Run(path, runner)
 
     def as_set(handler: Any) -> Any:
         return handler.function if isinstance(handler, _Handler) else handler
 
     def plainly(number: int, handler: Any) -> Any:
         own = callable(handler) and handler is not signal.default_int_handler
-        return as_set(set_handler(number, _Handler(number, handler, place) if own else handler))
+        return as_set(set_handler(number, _Handler(number, handler, run) if own else handler))
 
     with (
         replaced(signal, "signal", plainly),
@@ -49,10 +49,10 @@ def plain_signals(path: str, runner: CodeType) -> Iterator[None]:
         try:
             yield
         finally:
-            place.over = True
+            run.over = True
 
 
-class _Place:
+class _Run:
     """The lecture's path and runner, and whether the run is over."""
 
     def __init__(self, path: str, runner: CodeType) -> None:
@@ -79,16 +79,16 @@ class _Handler:
     Python calls the current value of `__call__`, so no frame of ours precedes the handler, even in tracebacks.
     """
 
-    def __init__(self, number: Any, function: Callable[[int, FrameType | None], Any], place: _Place) -> None:
+    def __init__(self, number: Any, function: Callable[[int, FrameType | None], Any], run: _Run) -> None:
         self.number = number
         self.function = function
-        self.place = place
+        self.run = run
 
     @property
     def __call__(self) -> Callable[[int, FrameType | None], Any]:
-        if self.place.over:
+        if self.run.over:
             return _NOTHING
-        if self.place.is_lectures(_getframe(1)):
+        if self.run.is_lectures(_getframe(1)):
             return self.function
         descriptor = signal.set_wakeup_fd(-1)  # its reader has already been notified
         again: list[Callable[[], object]] = [partial(_thread.interrupt_main, self.number)]

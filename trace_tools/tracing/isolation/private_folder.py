@@ -4,11 +4,11 @@ The lecture's path exists again below a private root. Its folder is a copy, incl
 a run disappear with the copy. Each folder above it contains links to all other entries of the real folder, so that
 `../data/x` is found and written as in plain Python.
 
-    place = make(Path("/home/ann/course/lecture.py"), root, shared=[out])
-    place.lecture         # root/home/ann/course/lecture.py; root/home/ann/data is a link to /home/ann/data
-    place.changed()       # files that were too large to copy and that the run has written
-    place.left_out        # {Path("/home"): 20}: number of entries of a folder above without a link
-    leave(place)          # removes the copy; the next run reuses links above it that are still valid
+    private = make(Path("/home/ann/course/lecture.py"), root, shared=[out])
+    private.lecture       # root/home/ann/course/lecture.py; root/home/ann/data is a link to /home/ann/data
+    private.changed()     # files that were too large to copy and that the run has written
+    private.left_out      # {Path("/home"): 20}: number of entries of a folder above without a link
+    leave(private)        # removes the copy; the next run reuses links above it that are still valid
     remove(root)
 
 Links replace copies for shared folders (the folder of the pages), version control, virtual environments, other file
@@ -84,31 +84,44 @@ def make(
     The copied folder is the lecture's, or `folder`, a folder above it that contains its package.
     """
     real = folder or lecture.parent
-    place = PrivateFolder(root, inside(root, lecture), inside(root, real))
+    private = PrivateFolder(root, inside(root, lecture), inside(root, real))
     links, entries = LINKS, {}
     for child, ancestor in itertools.pairwise([real, *real.parents]):
-        beside = [entry for entry in _entries(ancestor) if entry.name != child.name]
-        if len(beside) > links:
-            beside.sort(key=lambda entry: entry.name not in text)  # entries named in the lecture first
-            place.left_out[ancestor] = len(beside) - links
-        entries[ancestor] = beside[:links]
+        siblings = [entry for entry in _entries(ancestor) if entry.name != child.name]
+        if len(siblings) > links:
+            siblings.sort(key=lambda entry: entry.name not in text)  # entries named in the lecture first
+            private.left_out[ancestor] = len(siblings) - links
+        entries[ancestor] = siblings[:links]
         links -= len(entries[ancestor])
-    below = [*reversed(real.parents), real]
-    _as_folder(root, exist_ok=root != place.folder)
-    for ancestor, child in itertools.pairwise(below):
-        _link(entries[ancestor], inside(root, ancestor), child.name)
+    from_the_top = [*reversed(real.parents), real]
+    _as_folder(root, exist_ok=root != private.folder)
+    for ancestor, child in itertools.pairwise(from_the_top):
+        folder_of_links = inside(root, ancestor)
+        missing = {entry.name: entry.path for entry in entries[ancestor]}
+        for entry in _entries(folder_of_links):
+            if entry.is_symlink() and os.readlink(entry.path) == missing.get(entry.name):
+                del missing[entry.name]
+            elif entry.name != child.name:
+                _remove_entry(Path(entry.path))
+        for name, path in missing.items():
+            with suppress(OSError):
+                os.symlink(path, folder_of_links / name)
         _as_folder(inside(root, child), exist_ok=child != real)
-    _copy(real, place, {*map(os.path.realpath, (*shared, root.parent))})
-    if _text(place.lecture) != text:  # edited or removed since it was read
-        place.lecture.parent.mkdir(parents=True, exist_ok=True)
-        place.lecture.unlink(missing_ok=True)
-        place.lecture.write_text(text, encoding="utf-8", newline="")
-    return place
+    _copy(real, private, {*map(os.path.realpath, (*shared, root.parent))})
+    try:
+        is_unchanged = read_text(private.lecture) == text
+    except LectureError:
+        is_unchanged = False
+    if not is_unchanged:  # edited or removed since it was read
+        private.lecture.parent.mkdir(parents=True, exist_ok=True)
+        private.lecture.unlink(missing_ok=True)
+        private.lecture.write_text(text, encoding="utf-8", newline="")
+    return private
 
 
-def leave(place: PrivateFolder) -> None:
+def leave(private: PrivateFolder) -> None:
     """Remove the copy of the lecture's folder, but not the links above it."""
-    remove(place.folder)
+    remove(private.folder)
 
 
 def inside(root: Path, path: Path) -> Path:
@@ -143,19 +156,6 @@ def _as_folder(path: Path, *, exist_ok: bool) -> None:
         path.mkdir(parents=True)
 
 
-def _link(entries: Sequence[os.DirEntry[str]], folder: Path, but: str) -> None:
-    """Make links to these entries in a folder, and remove all its other entries except `but`."""
-    wanted = {entry.name: entry.path for entry in entries}
-    for there in _entries(folder):
-        if there.is_symlink() and os.readlink(there.path) == wanted.get(there.name):
-            del wanted[there.name]
-        elif there.name != but:
-            _remove_entry(Path(there.path))
-    for name, path in wanted.items():
-        with suppress(OSError):
-            os.symlink(path, folder / name)
-
-
 def _remove_entry(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         remove(path)
@@ -163,24 +163,24 @@ def _remove_entry(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _copy(real: Path, place: PrivateFolder, shared: set[str]) -> None:
+def _copy(real: Path, private: PrivateFolder, shared: set[str]) -> None:
     """Copy a folder within the bounds, entries nearest to its top first; link the rest."""
     device = real.stat().st_dev if real.exists() else 0
     waiting = deque([real])
     folders = []
     while waiting:
         folder = waiting.popleft()
-        private = inside(place.root, folder)
+        target = inside(private.root, folder)
         entries = _entries(folder)
-        fits = place.entries + len(entries) <= ENTRIES and os.access(folder, os.R_OK, effective_ids=True)
+        fits = private.entries + len(entries) <= ENTRIES and os.access(folder, os.R_OK, effective_ids=True)
         if folder != real and not fits:  # a file may be readable in a folder that is not
-            private.rmdir()
-            os.symlink(folder, private)
+            target.rmdir()
+            os.symlink(folder, target)
             continue
         folders.append(folder)
         for entry in entries:
-            place.entries += 1
-            copy = private / entry.name
+            private.entries += 1
+            copy = target / entry.name
             with suppress(OSError):  # the entry has disappeared meanwhile
                 if entry.is_symlink():
                     os.symlink(os.readlink(entry.path), copy)
@@ -190,12 +190,12 @@ def _copy(real: Path, place: PrivateFolder, shared: set[str]) -> None:
                     else:
                         copy.mkdir()
                         waiting.append(Path(entry.path))
-                elif not (place.entries <= ENTRIES and _copied(entry, copy, place)):
-                    place.linked[Path(entry.path)] = _size_and_time(Path(entry.path))
+                elif not (private.entries <= ENTRIES and _copied(entry, copy, private)):
+                    private.linked[Path(entry.path)] = _size_and_time(Path(entry.path))
                     os.symlink(entry.path, copy)
     for folder in reversed(folders):
         with suppress(OSError):
-            shutil.copystat(folder, inside(place.root, folder))
+            shutil.copystat(folder, inside(private.root, folder))
 
 
 def _is_shared(entry: os.DirEntry[str], shared: set[str], device: int) -> bool:
@@ -207,20 +207,20 @@ def _is_shared(entry: os.DirEntry[str], shared: set[str], device: int) -> bool:
     )
 
 
-def _copied(entry: os.DirEntry[str], copy: Path, place: PrivateFolder) -> bool:
+def _copied(entry: os.DirEntry[str], copy: Path, private: PrivateFolder) -> bool:
     """Copy a regular file within the bounds, sharing blocks if the file system supports it; else return False."""
     status = entry.stat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size > min(FILE_BYTES, ALL_BYTES - place.bytes):
+    if not stat.S_ISREG(status.st_mode) or status.st_size > min(FILE_BYTES, ALL_BYTES - private.bytes):
         return False
     try:
         with open(entry.path, "rb", buffering=0) as source, open(copy, "xb", buffering=0) as target:
-            left = status.st_size
+            remaining = status.st_size
             try:
-                while left > 0 and (done := os.copy_file_range(source.fileno(), target.fileno(), left)):
-                    left -= done
+                while remaining > 0 and (n := os.copy_file_range(source.fileno(), target.fileno(), remaining)):
+                    remaining -= n
             except OSError:  # unsupported between these two file systems
-                left = status.st_size
-            if left:
+                remaining = status.st_size
+            if remaining:
                 source.seek(0)
                 target.truncate(0)
                 target.seek(0)
@@ -229,7 +229,7 @@ def _copied(entry: os.DirEntry[str], copy: Path, place: PrivateFolder) -> bool:
     except OSError:  # unreadable file or full disk
         copy.unlink(missing_ok=True)
         return False
-    place.bytes += status.st_size
+    private.bytes += status.st_size
     return True
 
 
@@ -239,13 +239,6 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return []
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return read_text(path)
-    except LectureError:
-        return None
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:

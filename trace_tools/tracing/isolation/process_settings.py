@@ -151,11 +151,11 @@ Logger = tuple[int, bool, bool, list[Any], list[Any]]  # level, propagate, disab
 
 def _loggers() -> dict[str, Any]:
     """Return the state of each configured logger and, as " ", the level up to which all logging is disabled."""
-    known: dict[str, Any] = {" ": logging.root.manager.disable}
+    states: dict[str, Any] = {" ": logging.root.manager.disable}
     for name, logger in [("root", logging.root), *logging.root.manager.loggerDict.items()]:
         if isinstance(logger, logging.Logger):
-            known[name] = (logger.level, logger.propagate, logger.disabled, [*logger.handlers], [*logger.filters])
-    return {name: state for name, state in known.items() if state != UNSET_LOGGER}
+            states[name] = (logger.level, logger.propagate, logger.disabled, [*logger.handlers], [*logger.filters])
+    return {name: state for name, state in states.items() if state != UNSET_LOGGER}
 
 
 def _set_loggers(before: dict[str, Any]) -> None:
@@ -172,7 +172,7 @@ def _is_set_by(own: LecturesOwn, entry: tuple[str, Any]) -> bool:
     set it.
     """
     top = entry[0].partition(".")[0]
-    return entry[0] in own.said or top not in sys.modules or top in own.modules
+    return entry[0] in own.texts or top not in sys.modules or top in own.modules
 
 
 def _set_locale(before: str) -> None:
@@ -361,7 +361,7 @@ def _torchs() -> Iterator[ProcessSetting]:
         "torch.library definitions",
         lambda: list(torch.library._keep_alive),
         _keep_libraries,
-        lambda own, library: library.ns in own.said,
+        lambda own, library: library.ns in own.texts,
     )
     for name in sorted(vars(torch.nn.modules.module)):
         if name.startswith("_global_"):
@@ -371,14 +371,14 @@ def _torchs() -> Iterator[ProcessSetting]:
 def _accelerators(gpu: Accelerator) -> Iterator[ProcessSetting]:
     """Yield the settings that a program chooses for its devices, with initial values until it has used a device."""
 
-    def of(what: str, read: Callable[[], Any], write: Callable[[Any], object], at_first: Any) -> ProcessSetting:
-        return ProcessSetting(f"{gpu.type}: {what}", lambda: read() if gpu.is_in_use() else at_first, write)
+    def setting(name: str, read: Callable[[], Any], write: Callable[[Any], object], at_first: Any) -> ProcessSetting:
+        return ProcessSetting(f"{gpu.type}: {name}", lambda: read() if gpu.is_in_use() else at_first, write)
 
     if isinstance(gpu, CudaGpu):
-        yield of("debugging of waits", gpu.sync_debug_mode, gpu.set_sync_debug_mode, 0)
-        yield of("current streams", gpu.streams, gpu.select_streams, {})
-    yield of("current device", gpu.index, gpu.select, 0)
-    yield of("part of the memory", gpu.memory_fractions, gpu.set_memory_fractions, {})
+        yield setting("debugging of waits", gpu.sync_debug_mode, gpu.set_sync_debug_mode, 0)
+        yield setting("current streams", gpu.streams, gpu.select_streams, {})
+    yield setting("current device", gpu.index, gpu.select, 0)
+    yield setting("part of the memory", gpu.memory_fractions, gpu.set_memory_fractions, {})
 
 
 def _cannot(value: object) -> None:
@@ -386,9 +386,9 @@ def _cannot(value: object) -> None:
 
 
 def _flag(owner: Any, name: str) -> ProcessSetting:
-    place = owner.__name__.removeprefix("torch.backends.") if hasattr(owner, "__name__") else "cuda.matmul"
+    module = owner.__name__.removeprefix("torch.backends.") if hasattr(owner, "__name__") else "cuda.matmul"
     return ProcessSetting(
-        f"backend flag {place}.{name}".replace("torch.utils.", ""),
+        f"backend flag {module}.{name}".replace("torch.utils.", ""),
         lambda: getattr(owner, name),
         lambda value: setattr(owner, name, value),
     )
@@ -415,7 +415,7 @@ def _modes() -> tuple[list[Any], list[Any]]:
     """Return the function modes, except the default device's own, and the dispatch modes."""
     import torch
 
-    stack = [torch._C._get_function_stack_at(place) for place in range(torch._C._len_torch_function_stack())]
+    stack = [torch._C._get_function_stack_at(index) for index in range(torch._C._len_torch_function_stack())]
     functions = [mode for mode in stack if mode is not _device_mode()]
     return functions, list(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
 

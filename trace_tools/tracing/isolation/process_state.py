@@ -1,10 +1,10 @@
 """Restore the state of the process after a lecture, before the lecture runs there again.
 
-    before = Leftovers.read(Path("course"))
+    before = ProcessState.read(Path("course"))
     module.main()
-    left = before.restore()
-    left.restored   # ["default dtype", "environment", "math.pi"]: state that was restored
-    left.stuck      # ["threads between operators: …"]: state that could not be, so no later run equals a new process
+    result = before.restore()
+    result.restored   # ["default dtype", "environment", "math.pi"]: state that was restored
+    result.stuck      # ["threads between operators: …"]: state that could not be, so no later run equals a new process
 
 Settings come from a table (`process_settings`); bindings in modules and classes are compared (`patches`). This module
 never ends a run: it reports state that cannot be read or restored, and threads and processes that still run.
@@ -37,7 +37,7 @@ TERMINATED_S = 10.0  # time that a terminated process may take to end
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Restoration:
     """Names of the restored state, and names and reasons of state that could not be restored."""
 
     restored: list[str]
@@ -45,7 +45,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
+class ProcessState:
     """The state of a process at one moment."""
 
     values: list[tuple[ProcessSetting, Any]]
@@ -53,7 +53,7 @@ class Leftovers:
     unread: list[str]  # unreadable settings, with reasons
 
     @classmethod
-    def read(cls, folder: Path) -> Leftovers:
+    def read(cls, folder: Path) -> ProcessState:
         """Read the state before a lecture in this folder runs."""
         values, unread = [], []
         for setting in process_settings():
@@ -65,7 +65,7 @@ class Leftovers:
                 unread.append(f"{setting.name} can't be read: {_in_a_line(error)}")
         return cls(values, Names.read(folder), unread)
 
-    def restore(self) -> Left:
+    def restore(self) -> Restoration:
         """Restore everything that differs.
 
         Bindings in modules come first, so that the functions that read and write the settings are the original ones.
@@ -73,8 +73,8 @@ class Leftovers:
         """
         own = self.names.lectures_own()
         stuck = _still_running(own)
-        restored, unknown = self.names.restore(own)
-        stuck += unknown
+        restored, not_restored = self.names.restore(own)
+        stuck += not_restored
         for setting, before in self.values:
             try:
                 if _put_back(setting, before, own):
@@ -83,8 +83,13 @@ class Leftovers:
                 stuck.append(f"{setting.name} can't be put back: {_in_a_line(error)}")
         del own
         gc.collect()
-        _begin_anew()
-        return Left(restored, stuck)
+        # State that accumulates over the life of the process: warnings shown once, and the devices' allocators.
+        warnings._filters_mutated()  # type: ignore[attr-defined]
+        vars(warnings)["onceregistry"].clear()
+        if (gpu := accelerators.in_use()) is not None:
+            gpu.empty_cache()  # a small tensor placed in an odd cached block would count as larger
+            gpu.reset_peaks()
+        return Restoration(restored, stuck)
 
 
 def _put_back(setting: ProcessSetting, before: Any, own: LecturesOwn) -> bool:
@@ -96,7 +101,13 @@ def _put_back(setting: ProcessSetting, before: Any, own: LecturesOwn) -> bool:
     except Exception:  # the lecture may have set an unreadable value; other errors are raised again below
         value = before
     else:
-        value = _with_others(setting, now, before, own)
+        value = before
+        is_lectures = setting.is_lectures
+        if is_lectures is not None and isinstance(before, dict):  # entries that libraries have added since stay
+            value = {**before, **{name: entry for name, entry in now.items() if not is_lectures(own, (name, entry))}}
+        elif is_lectures is not None:
+            ids = set(map(id, before))
+            value = [*before, *(entry for entry in now if id(entry) not in ids and not is_lectures(own, entry))]
         if same(now, value):
             return False
     setting.write(value)
@@ -105,55 +116,27 @@ def _put_back(setting: ProcessSetting, before: Any, own: LecturesOwn) -> bool:
     return True
 
 
-def _with_others(setting: ProcessSetting, now: Any, before: Any, own: LecturesOwn) -> Any:
-    """Return the value to restore: the earlier value and, for a registry, entries that libraries have added since."""
-    if setting.is_lectures is None:
-        return before
-    if isinstance(before, dict):
-        others = {name: entry for name, entry in now.items() if not setting.is_lectures(own, (name, entry))}
-        return {**before, **others}
-    known = set(map(id, before))
-    return [*before, *(entry for entry in now if id(entry) not in known and not setting.is_lectures(own, entry))]
-
-
 def _still_running(own: LecturesOwn) -> list[str]:
     """Describe the lecture's threads and processes that still run although its run has waited for them (see
     `ending`).
     """
-    said = [f"a thread is still at line {line} of the lecture" for line in _lines_of_threads(own)]
+    running = []
+    namespaces = [vars(module) for module in own.modules.values()]
+    current = threading.get_ident()
+    for ident, innermost in _current_frames().items():
+        frame: FrameType | None = innermost if ident != current and not began_apart(innermost) else None
+        while frame is not None and not any(frame.f_globals is namespace for namespace in namespaces):
+            frame = frame.f_back
+        if frame is not None:
+            running.append(f"a thread is still at line {frame.f_lineno} of the lecture")
     multiprocessing = sys.modules.get("multiprocessing")
     for process in multiprocessing.active_children() if multiprocessing else ():
         if process.daemon:  # Python would also end it
             process.terminate()
             process.join(TERMINATED_S)
         if process.is_alive():
-            said.append(f"{process.name} is still running")
-    return said
-
-
-def _lines_of_threads(own: LecturesOwn) -> list[int]:
-    """Return the lines of the lecture that other threads are executing."""
-    spaces = [vars(module) for module in own.modules.values()]
-    here, lines = threading.get_ident(), []
-    for ident, frame in _current_frames().items():
-        at: FrameType | None = frame if ident != here and not began_apart(frame) else None
-        while at is not None and not any(at.f_globals is space for space in spaces):
-            at = at.f_back
-        if at is not None:
-            lines.append(at.f_lineno)
-    return lines
-
-
-def _begin_anew() -> None:
-    """Reset state that accumulates over the life of the process: warnings shown once, and the devices' allocators.
-
-    Cached device memory is freed, because a small tensor placed in an odd cached block would count as larger.
-    """
-    warnings._filters_mutated()  # type: ignore[attr-defined]
-    vars(warnings)["onceregistry"].clear()
-    if (gpu := accelerators.in_use()) is not None:
-        gpu.empty_cache()
-        gpu.reset_peaks()
+            running.append(f"{process.name} is still running")
+    return running
 
 
 def _in_a_line(error: Exception) -> str:
@@ -169,8 +152,8 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        left, right = ({key if type(key) in PLAIN else id(key): it[key] for key in it} for it in (a, b))
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        of_a, of_b = ({key if type(key) in PLAIN else id(key): d[key] for key in d} for d in (a, b))
+        return of_a.keys() == of_b.keys() and all(same(of_a[key], of_b[key]) for key in of_a)
     return type(a) in PLAIN and a == b
 
 

@@ -35,21 +35,18 @@ def saying_what_is_untraced(recorder: Recorder) -> Iterator[None]:
     from multiprocessing import process as processes  # imported here, because only some lectures start processes
 
     start = processes.BaseProcess.start
-    told: set[int] = set()
+    warned: set[int] = set()
 
     def recorded_start(self: Any) -> None:
         method = getattr(self, "_start_method", None)
         owner = recorder.ownership.recorded_owner(_getframe(1)) if method in ("spawn", "forkserver") else None
-        if owner is not None and owner.seq not in told:
-            told.add(owner.seq)
+        if owner is not None and owner.seq not in warned:
+            warned.add(owner.seq)
             recorder.emit("warnings", UNTRACED.format(method=method))
         start(self)
 
-    processes.BaseProcess.start = recorded_start  # type: ignore[method-assign]
-    try:
+    with replaced(processes.BaseProcess, "start", recorded_start):
         yield
-    finally:
-        processes.BaseProcess.start = start  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager

@@ -84,7 +84,7 @@ class _Events:
                     raise LectureError(self.source.path, self._line(step.statement), why) from error
         for (frame, statement), (count, ns) in self.run.omitted.items():
             if frame in self.frame_ids:
-                _, number = included.place(statement, self.firsts)
+                _, number = included.locate(statement, self.firsts)
                 omitted = Omitted(count, self.frame_ids[frame], number, self._line(statement), ns)
                 made.append(((last.get((frame, statement), 0), 3, statement), omitted))
         return [event for _, event in sorted(made, key=lambda item: item[0])]
@@ -104,7 +104,7 @@ class _Events:
         return Frame(
             frame=self.frame_ids[call.id],
             function=self.program.functions[call.function],
-            source=included.place(call.function, self.firsts)[0],
+            source=included.locate(call.function, self.firsts)[0],
             of=None if call.of is None else self.step_ids[call.of],
             arguments=compared or None,
             thread=call.thread,
@@ -126,7 +126,7 @@ class _Events:
         return Step(
             id=self.step_ids[step.seq],
             frame=self.frame_ids[step.frame],
-            statement=included.place(step.statement, self.firsts)[1],
+            statement=included.locate(step.statement, self.firsts)[1],
             line=self._line(step.statement),
             execution=step.execution,
             host_ns=host_ns,

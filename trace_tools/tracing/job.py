@@ -1,0 +1,74 @@
+"""The task of one process of a trace, which its parent writes as JSON and the process reads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from os import getppid  # imported now, because a lecture may replace it in `os`
+from pathlib import Path
+
+from trace_tools.trace.identities import CLOCKS_DOWN, CLOCKS_UP, COLD, METERING, OTHER_SEEDS, PERTURBED, WARM
+from trace_tools.tracing.isolation.private_folder import inside
+from trace_tools.tracing.journal import rank_folder
+from trace_tools.tracing.options import TraceOptions
+
+FETCHED = "fetched"  # folder in the run's folder: network answers, fetched once for all processes
+LOADED_TORCH = "loaded-torch"  # file in the run's folder: torch was loaded unexpectedly
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The task of one process."""
+
+    name: str  # "pass 1", METERING, PERTURBED
+    lecture: str  # absolute path
+    root: str  # private copy of the lecture's folder, where it runs
+    text: str  # source as the parent read it
+    journal: str
+    options: TraceOptions  # `vocabularies` are all that the lecture may use
+    device: str  # device type: "cpu", "cuda"
+    torch: bool  # whether the lecture needs torch; else it is not loaded
+    counts: bool  # whether the first run is metered
+    clock_readers: list[int]  # functions that measure time: that run is not metered in them
+    skipped: list[str]  # functions that `main` must not call
+    progress: int  # file descriptor
+    parent: int  # process id
+    spawns: bool  # whether an import of the lecture may start processes
+    roots: list[str]  # private copy of each rank, if there are several; torchrun sets the rank
+    rank: int | None  # rank of this process, once it is known
+    rank_progress: str  # path of the pipe for the progress of ranks, because torchrun passes no descriptors
+
+    @property
+    def path(self) -> str:
+        """The path of the lecture in its private copy, where it runs."""
+        return str(inside(Path(self.root), Path(self.lecture)))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the lecture, or the folder that contains its outermost package."""
+        package = self.options.package
+        above = package.count(".") + 1 if package else 0
+        return Path(self.lecture).parents[above]
+
+    @property
+    def run_folder(self) -> Path:
+        """The folder of the run, which contains the folders of ranks."""
+        return Path(self.journal).parents[1 if self.roots else 0]
+
+    def of_rank(self, rank: int) -> Job:
+        """Return the job of one rank, with its own journal, private copy, progress pipe and parent."""
+        journal = rank_folder(Path(self.journal).parent, rank) / Path(self.journal).name
+        progress = os.open(self.rank_progress, os.O_WRONLY)
+        root = self.roots[rank]
+        return replace(self, journal=str(journal), root=root, rank=rank, progress=progress, parent=getppid())
+
+    @property
+    def metering(self) -> bool:
+        return self.name == METERING
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of this process's runs, in order."""
+        if self.name == PERTURBED:
+            return CLOCKS_UP, CLOCKS_DOWN, *([OTHER_SEEDS] if self.device != "cpu" else [])
+        return (COLD,) if self.metering or self.options.draft else (COLD, WARM)

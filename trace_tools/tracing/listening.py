@@ -1,0 +1,87 @@
+"""Record what a lecture shows while it runs: narrative calls, printed text and warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from sys import _getframe
+from typing import Any
+from urllib.parse import unquote
+
+from trace_tools.describing.redact import MARGIN
+from trace_tools.lecture import vocabulary
+from trace_tools.trace.model import Image, Narrative, Video
+from trace_tools.trace.structure import to_plain
+from trace_tools.tracing.isolation.output_capture import printing
+from trace_tools.tracing.recorder.output import shortened
+from trace_tools.tracing.recorder.recorder import Recorder
+from trace_tools.tracing.recorder.retention import BOUNDS, TEXT
+
+_ENDS = 16 * BOUNDS["stdout"].of_step  # characters at each end of a long print that are searched for secrets
+
+
+@contextlib.contextmanager
+def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | None = None) -> Iterator[None]:
+    """Record narrative calls, printed text, warnings, and the frame that started each thread.
+
+    `real` is the lecture's folder if the lecture runs in a copy of it.
+    """
+    start = threading.Thread.start
+
+    def recorded_start(self: threading.Thread) -> None:
+        recorder.ownership.starts(self, _getframe(1))
+        start(self)
+
+    def record_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = f"{category.__name__}: {message}"[: TEXT + MARGIN]
+        recorder.emit("warnings", redact(text)[:TEXT])
+
+    def record_narrative(narrative: Narrative) -> None:
+        path = narrative.url if isinstance(narrative, Image) else ""  # or a video
+        made = real is not None and os.path.isfile(path) and not os.path.exists(os.path.join(real, path))
+        if isinstance(narrative, Image) and not isinstance(narrative, Video) and made:
+            try:
+                narrative = replace(narrative, url=vocabulary.as_data(path))
+            except (OSError, ValueError) as error:
+                recorder.emit("warnings", redact(f"NotShown: image: {error}"))
+        elif path and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:", path):  # no address
+            names = {path, unquote(path)}
+            if not any(os.path.isfile(os.path.join(folder, name)) for folder in ("", real or "") for name in names):
+                problem = f"NotShown: {narrative.kind}: {path!r} is not there, in the lecture's folder"
+                recorder.emit("warnings", redact(problem))
+        narrative = replace(narrative, filled=recorder.take_filled())
+        recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact))
+
+    def record_text(text: str) -> None:
+        if len(text) <= 2 * _ENDS:
+            text = redact(text)
+        else:  # only the ends may be kept: as many dots replace the middle, because its length is counted
+            first, last = redact(text[:_ENDS])[:-MARGIN], redact(text[-_ENDS:])[MARGIN:]  # a cut could halve a secret
+            text = first + "." * (len(text) - 2 * _ENDS + 2 * MARGIN) + last
+        recorder.printed(text)
+
+    show_before = warnings.showwarning
+    warnings.showwarning = record_warning
+    threading.Thread.start = recorded_start  # type: ignore[method-assign]
+    try:
+        with printing(record_text), vocabulary.listening(record_narrative, recorder.clock.apart):
+            yield
+    finally:
+        threading.Thread.start = start  # type: ignore[method-assign]
+        warnings.showwarning = show_before
+
+
+def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(plain, str):
+        return plain if plain.startswith("data:image/") else redact(plain)  # encoded data has no words to redact
+    if isinstance(plain, list | tuple):
+        return [_redacted(item, redact) for item in plain]
+    if isinstance(plain, dict):
+        return {key: _redacted(value, redact) for key, value in plain.items()}
+    return plain
