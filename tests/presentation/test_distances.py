@@ -14,12 +14,12 @@ def one(kind: str, ratio: float, *, own: bool = True) -> Distance:
 
 def test_each_kind_has_a_row_with_what_it_lost() -> None:
     """Three matmuls of 2, 3 and 10 ms over floors of 1 ms lost 12 ms; a call that holds them is in no row."""
-    found = [*(one("matmul", ratio) for ratio in (2, 3, 10)), one("copy", 5), one("matmul", 100, own=False)]
-    svg = distance(found, "distance", "How far")
+    distances = [*(one("matmul", ratio) for ratio in (2, 3, 10)), one("copy", 5), one("matmul", 100, own=False)]
+    svg = distance(distances, "distance", "How far")
     assert svg is not None
-    said = words(read(svg))
-    assert "the roof" in said
-    assert [said[said.index(kind) + 1 :][:3] for kind in ("all", "matmul", "copy")] == [
+    texts = words(read(svg))
+    assert "the roof" in texts
+    assert [texts[texts.index(kind) + 1 :][:3] for kind in ("all", "matmul", "copy")] == [
         ["4", "4 ms", "16 ms"],
         ["3", "3 ms", "12 ms"],
         ["1", "1 ms", "4 ms"],

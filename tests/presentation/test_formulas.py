@@ -39,7 +39,7 @@ def test_an_alignment_may_say_where_it_hangs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tex", "said"),
+    ("tex", "text"),
     [
         (r"\text{head\_width}", "head_width"),
         (r"d_\text{in\_features}", "din_features"),
@@ -48,8 +48,8 @@ def test_an_alignment_may_say_where_it_hangs() -> None:
         (r"50\,\text{\% of } \$2", "50% of $2"),
     ],
 )
-def test_escaped_letters_are_themselves(tex: str, said: str) -> None:
-    assert words(tex).replace("\xa0", " ") == said
+def test_escaped_letters_are_themselves(tex: str, text: str) -> None:
+    assert words(tex).replace("\xa0", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_formulas_in_prose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tex", "said"),
+    ("tex", "text"),
     [
         ("6ND", "6ND"),
         (r"6 \times N \cdot D", "6 × N · D"),
@@ -82,5 +82,5 @@ def test_formulas_in_prose() -> None:
         (r"\text{head\_width}", "head_width"),
     ],
 )
-def test_a_formula_reads_as_text(tex: str, said: str) -> None:
-    assert readable(tex) == said
+def test_a_formula_reads_as_text(tex: str, text: str) -> None:
+    assert readable(tex) == text
