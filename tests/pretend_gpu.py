@@ -105,7 +105,7 @@ def _tensor(tensor: Tensor) -> Tensor:
     if tensor.device != "cpu":
         return tensor
     exact = tensor.dtype != "float32"
-    elements, corner = (_elements(found, exact=exact) for found in (tensor.elements, tensor.corner))
+    elements, corner = (_elements(numbers, exact=exact) for numbers in (tensor.elements, tensor.corner))
     return replace(tensor, device="cuda:0", elements=elements, corner=corner)
 
 
@@ -117,8 +117,8 @@ def _elements(elements: list[Element] | None, *, exact: bool) -> list[Element] |
 
 def _nudged(element: Element) -> Element:
     """Return a float that is no integer with another last digit; everything else as it is."""
-    whole = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
-    return element if whole else element * (1 + 2**-23)
+    unchanged = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
+    return element if unchanged else element * (1 + 2**-23)
 
 
 if __name__ == "__main__":

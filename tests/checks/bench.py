@@ -214,11 +214,11 @@ def rounds(runs: Sequence[Run | None], count: int) -> list[list[float]]:
     """Return each run's seconds per round, the runs interleaved, after one round that is not counted."""
     seconds: list[list[float]] = [[] for _ in runs]
     for number in range(count + 1):
-        for place, run in enumerate(runs):
+        for index, run in enumerate(runs):
             if run is not None:
                 took = run()
                 if number:
-                    seconds[place].append(took)
+                    seconds[index].append(took)
     return seconds
 
 
@@ -275,9 +275,9 @@ def turnaround() -> Iterator[str]:
             draft = ["trace_tools", "trace", lecture.name, "--draft", "--force", "--device", "cpu"]
             theirs = ["edtrace.execute", "-m", lecture.stem, "-o", "theirs"]
             has_edtrace = importlib.util.find_spec("edtrace") is not None
-            whole = [[lecture.name], ["-m", *draft], *([["-m", *theirs]] if has_edtrace else [])]
-            spent: list[list[float]] = [[] for _ in whole]
-            runs = [_process(command, folder, cpu) for command, cpu in zip(whole, spent, strict=True)]
+            commands = [[lecture.name], ["-m", *draft], *([["-m", *theirs]] if has_edtrace else [])]
+            spent: list[list[float]] = [[] for _ in commands]
+            runs = [_process(command, folder, cpu) for command, cpu in zip(commands, spent, strict=True)]
             bare, ours, *other = rounds(runs, 5)
             with _every_core_busy():
                 _, ours_loaded, *other_loaded = rounds(runs, 5)

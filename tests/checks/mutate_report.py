@@ -128,8 +128,8 @@ def _chapters(path: Path) -> dict[str, tuple[list[str], str]]:
         return {}
     head, *chapters = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     rows = {cells[0]: cells for cells in _rows(head)}
-    found = [chapter.partition("\n")[::2] for chapter in chapters]
-    return {name: (rows[name], text.rstrip("\n") + "\n") for name, text in found if name in rows}
+    sections = [chapter.partition("\n")[::2] for chapter in chapters]
+    return {name: (rows[name], text.rstrip("\n") + "\n") for name, text in sections if name in rows}
 
 
 def _rows(text: str) -> Iterator[list[str]]:

@@ -80,9 +80,9 @@ def _missed(paths: list[Path], path: Path) -> set[int]:
     """Return the lines of a file that ran in none of these."""
     data = CoverageData(no_disk=True)
     for one in paths:
-        found = CoverageData(str(one))
-        found.read()
-        data.update(found)
+        recorded = CoverageData(str(one))
+        recorded.read()
+        data.update(recorded)
     coverage = Coverage(data_file=None)
     coverage.get_data().update(data)
     _, _, missing, _ = coverage.analysis(str(path))

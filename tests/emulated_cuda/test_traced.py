@@ -67,7 +67,7 @@ def test_a_trace_and_every_page_say_emulated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("role", "process"), [("pass-1", "pass 1"), ("metering", "metering"), ("shaken", "shaken")])
 def test_a_fault_hits_the_process_that_it_is_for(role: str, process: str, tmp_path: Path) -> None:
     trace, _ = traced(tmp_path, EMULATED_CUDA_FAULTS=f"{role}/assert:2")
-    ended = {known.name: known.ended for known in trace.run.processes}
+    ended = {p.name: p.ended for p in trace.run.processes}
     assert ended[process] != "complete"
     earlier = {"pass-1": [], "metering": ["pass 1"], "shaken": ["pass 1", "metering"]}[role]
     assert [ended[name] for name in earlier] == ["complete"] * len(earlier)
@@ -509,13 +509,13 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_card_that_is_of_no_use_is_one_line(case: str, tmp_path: Path) -> None:
-    cards, arguments, given, said = BAD[case]
+    cards, arguments, given, message = BAD[case]
     old = tmp_path / "out/cpu/trace.yaml"
     old.parent.mkdir(parents=True)
     old.write_text("as it was")
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", *arguments, cards=cards, **given)
     *_, line = done.stderr.splitlines()
-    assert done.returncode == 2 and line.startswith("error: ") and said in line
+    assert done.returncode == 2 and line.startswith("error: ") and message in line
     assert [path.read_text() for path in tmp_path.glob("out/*/*")] == ["as it was"]
 
 
@@ -606,9 +606,9 @@ def test_ranks_that_share_a_gpu_are_told_what_to_do(
     done = tools(
         tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", "--ranks", str(ranks), cards=cards, text=text
     )
-    said = [line for line in done.stderr.splitlines() if "--ranks" in line]
-    assert len(said) == (says is not None), done.stderr
+    lines = [line for line in done.stderr.splitlines() if "--ranks" in line]
+    assert len(lines) == (says is not None), done.stderr
     refused = says is not None and "needs its own" in says
     assert done.returncode == (2 if refused else ranks == 3)
     if says is not None:
-        assert says in said[0] and (refused or "set_device" in said[0])
+        assert says in lines[0] and (refused or "set_device" in lines[0])
