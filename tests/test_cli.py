@@ -137,7 +137,7 @@ def shell(command: str, trace: Path, **environment: str) -> tuple[int, str]:
 NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "code", "message"),
     [
         ('tool validate "$TRACE" <&- >&- 2>&-', 0, ""),

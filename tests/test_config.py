@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.cases_in_one import each
 from tests.traces import example_trace
 from trace_tools.cli import COMMANDS, main
 from trace_tools.config import OPTIONS, ProjectOption, wanted
@@ -109,7 +110,7 @@ WRONG = {  # a line of the table: what the message says of it
 }
 
 
-@pytest.mark.parametrize("line", WRONG)
+@each("line", WRONG)
 def test_what_can_not_be_meant_is_one_line(line: str, folder: Path) -> None:
     configure(f"[tool.trace_tools]\n{line}\n")
     message = f"pyproject.toml: [tool.trace_tools] {WRONG[line]}"
@@ -120,7 +121,7 @@ def test_what_can_not_be_meant_is_one_line(line: str, folder: Path) -> None:
     assert done.exit_code == 1 and done.stdout.startswith(message) and done.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("[tool.trace-tools]\npasses = 3\n", "pyproject.toml: found [tool.trace-tools]; expected [tool.trace_tools]"),

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import contact_figures, first_contact
+from tests.cases_in_one import each
 from tests.diff.planted import made
 from tests.first_contact import Contact, Finding, Stop
 from tests.programs import require
@@ -216,7 +217,7 @@ def peak(rate: float | None, side: int = 8192) -> Peak:
     return Peak("bfloat16", rate, f"measured: best of 9 matmuls, {side}³ each", measured=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "second", "wrong"),
     [
         (peak(700e12), peak(720e12), []),

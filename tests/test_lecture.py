@@ -326,7 +326,7 @@ def test_figures_answer_back_where_they_are_taught() -> None:
     assert {section: len({*FIGURES} & reachable(section)) for section in sections} == sections
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@each("name", FIGURES)
 def test_a_formula_is_the_same_in_javascript_on_a_thousand_random_inputs(lecture: ModuleType, name: str) -> None:
     function, draw = getattr(lecture, name), random.Random(name)
     formula = arithmetic.formula_of(function)
@@ -380,7 +380,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_too(
     assert torch.load(tmp_path / "checkpoint.pt") == {"step": 7}
 
 
-@pytest.mark.parametrize(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
+@each(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
 def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the lines that need CUDA on the CPU, with an allocator that says what a GPU's would.
 
@@ -416,7 +416,7 @@ def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.
     assert "memory: 128 GiB" in str(narratives[-1].svg)
 
 
-@pytest.mark.parametrize("part", ["time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph"])
+@each("part", ["time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph"])
 def test_without_a_gpu_its_parts_are_a_paragraph(
     lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -454,7 +454,7 @@ def test_attention_and_compiled_gelu_on_a_cpu(lecture: ModuleType, monkeypatch: 
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("error", [RuntimeError, ValueError, TypeError])
+@each("error", [RuntimeError, ValueError, TypeError])
 def test_a_gpu_that_refuses_fp8_says_why(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that should have it: which error says so is the kernel's choice."""
 
@@ -498,9 +498,7 @@ def test_decode_agrees_with_struct_on_every_fp16(lecture: ModuleType) -> None:
         assert lecture.decode(code, form) == struct.unpack("<e", struct.pack("<H", code))[0]
 
 
-@pytest.mark.parametrize(
-    ("form", "float_code", "integer_code"), [((5, 10, 2**10), "<e", "<H"), ((8, 23, 2**23), "<f", "<I")]
-)
+@each(("form", "float_code", "integer_code"), [((5, 10, 2**10), "<e", "<H"), ((8, 23, 2**23), "<f", "<I")])
 def test_encode_agrees_with_struct(
     lecture: ModuleType, form: tuple[int, int, int], float_code: str, integer_code: str
 ) -> None:
@@ -511,7 +509,7 @@ def test_encode_agrees_with_struct(
         assert lecture.encode(value, lecture.FloatFormat(*form)) == expected
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("fp16", np.float16), ("fp32", np.float32), ("fp64", np.float64)])
+@each(("name", "dtype"), [("fp16", np.float16), ("fp32", np.float32), ("fp64", np.float64)])
 def test_limits_agree_with_numpy(lecture: ModuleType, name: str, dtype: type) -> None:
     info = np.finfo(dtype)
     expected = [float(v) for v in (info.max, info.smallest_normal, info.smallest_subnormal, info.eps)]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cases_in_one import each
 from tests.messages import says
 from tests.programs import PYTHON, require
 from trace_tools.analysis.outcome import problems
@@ -204,7 +205,7 @@ def of_run(out: Path) -> list[str]:
     return commands
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "facts"),
     [
         (["--ranks", "3"], ("--ranks 3", "RANKS", "lecture.py", "1 or 2")),

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda import battery
 from tests.emulated_cuda.build import environment, run
 
@@ -18,6 +19,6 @@ def lines(emulated: None) -> dict[str, str]:
     return {line.removeprefix("ok ").split(",")[0]: line for line in printed} or {"nothing": done.stderr}
 
 
-@pytest.mark.parametrize("name", battery.CASES)
+@each("name", battery.CASES)
 def test_case(name: str, lines: dict[str, str]) -> None:
     assert lines.get(name, f"{name} was not run: {lines}") == f"ok {name}"

@@ -6,8 +6,7 @@ import json
 import os
 import sys
 
-import pytest
-
+from tests.cases_in_one import each
 from tests.emulated_cuda.build import HERE, environment, run
 from tests.emulated_cuda.profiles import PROFILES
 from trace_tools.machines.peaks import known_machine
@@ -50,7 +49,7 @@ def test_published_cards_are_in_the_table_and_a_slice_is_a_part_of_its_card() ->
     assert mig.bytes_per_second == h100.bytes_per_second / 8
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@each("name", PROFILES)
 def test_nvidia_smi_answers_for_each_card(name: str) -> None:
     card = PROFILES[name]
     question = ["--query-gpu=name,memory.total,compute_cap,clocks.sm", "--format=csv,noheader,nounits"]

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda.build import environment, run
 from tests.emulated_cuda.claims import LECTURE, NOT_JUDGED, Drawn, Parts
 from tests.emulated_cuda.profiles import MIB, PROFILES
@@ -138,7 +139,7 @@ def test_claims_that_depend_on_the_card_have_a_margin(runs: Runs) -> None:
     assert "what_the_strategies_cost" in drawn
 
 
-@pytest.mark.parametrize("card", CARDS)
+@each("card", CARDS)
 def test_a_workspace_that_is_freed_changes_no_figure_of_the_allocator(card: str, runs: Runs) -> None:
     stays = {key: [claim.comparisons for claim in claims] for key, claims in by_source(runs[card]).items()}
     other = [name for name in runs if name.startswith(f"{card}, ")]

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda import torch_side
 from tests.emulated_cuda.build import environment, run
 
@@ -30,7 +31,7 @@ def outcomes(faults: str, **settings: object) -> list[str]:
     return run([sys.executable, "-c", PROGRAM], environment(faults=faults, **settings)).stdout.splitlines()
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "message"),
     [("launch", "CUDA error: unspecified launch failure"), ("assert", "CUDA error: device-side assert triggered")],
 )
@@ -50,7 +51,7 @@ def test_a_device_can_be_unavailable_beside_its_driver(emulated: None) -> None:
     assert run(["nvidia-smi", "--query-gpu=driver_version"], given).stdout.count(".") == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "role"),
     [
         (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine-1.json", "cuda"], "survey"),

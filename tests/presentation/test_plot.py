@@ -6,6 +6,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.presentation.reading import circles, places, read, words
 from trace_tools.presentation.charts.plot import bars, describe, figure, plot
 from trace_tools.presentation.charts.svg import standalone
@@ -54,7 +55,7 @@ def test_stacked_bars_stand_on_one_another_with_the_sum_above() -> None:
     assert {"8", "4", "weights", "none", "states"} <= set(words(root))
 
 
-@pytest.mark.parametrize("style", ["line", "points", "bars", "stacked", "steps"])
+@each("style", ["line", "points", "bars", "stacked", "steps"])
 def test_plots_of_every_style_are_drawn_the_same_twice(style: str) -> None:
     one = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
     drawn = figure(one, "fig1")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from tests.cases_in_one import each
 from tests.messages import says
 from tests.pages.recording import Recording
@@ -96,7 +94,7 @@ def test_what_is_not_where_the_trace_says_is_left_out() -> None:
     assert to_html("1234", varied=over).count("tooltip") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("samples", "cold", "behind"),
     [
         (["1,200", "900"], None, "900 … 1,200"),
