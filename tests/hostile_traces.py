@@ -99,8 +99,10 @@ def _text(plain: Plain, most: int) -> str:
     parts = [head(front)]
     sources, steps = plain.get("sources"), plain.get("steps")
     if isinstance(sources, list) and all(isinstance(s, dict) and {*s} == {"path", "text"} for s in sources) and sources:
-        both = all(isinstance(text, str) for source in sources for text in source.values())
-        parts += ["sources:\n", *map(_source, sources)] if both else [f"sources: {flow(sources)}\n"]
+        if all(isinstance(text, str) for source in sources for text in source.values()):
+            parts += ["sources:\n", *(source_block(source["path"], source["text"]) for source in sources)]
+        else:
+            parts.append(f"sources: {flow(sources)}\n")
     elif "sources" in plain:
         parts.append(f"sources: {flow(sources)}\n")
     if isinstance(steps, list) and steps:
@@ -111,10 +113,6 @@ def _text(plain: Plain, most: int) -> str:
     for name, spelled in _raw(most).items():
         text = text.replace(f'"{RAW.format(name)}"', spelled)
     return text
-
-
-def _source(source: dict[str, str]) -> str:
-    return source_block(source["path"], source["text"])
 
 
 def _raw(most: int) -> dict[str, str]:

@@ -246,8 +246,9 @@ def goals() -> Iterator[str]:
     """What everybody pays for: a statement, a call with its three statements, and reading a trace back."""
     yield _cost("unannotated statement", STATEMENTS, 20_000, 3, "goal 0.3")
     yield _cost("a frame, its call's loop and body with it", FRAMES, 5_000, 1, "goal 3")
-    path = _big_file()
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.yaml")
+        write(big_trace(100_000), path)
         body = (
             path.read_text(encoding="utf-8")
             .partition("\nsteps:\n")[2]
@@ -258,8 +259,6 @@ def goals() -> Iterator[str]:
 
         runs = [lambda: _timed(lambda: load(path)), lambda: _timed(lambda: list(map(json.loads, lines)))]
         ours, plainly = rounds(runs, 9)
-    finally:
-        path.unlink()
     yield f"{'100,000 steps loaded':42} {spread(ours, ' s')}   goal 1.2   plain `json.loads` {spread(plainly, ' s')}"
 
 
@@ -346,13 +345,6 @@ def _cost(name: str, source: str, n: int, per: int, goal: str) -> str:
         extra = [(b - a) / (200 * per) for a, b in zip(bare_few, theirs, strict=True)]
         line += f"   edtrace {spread(extra, ' µs', 1e6)}"
     return line
-
-
-def _big_file() -> Path:
-    with tempfile.NamedTemporaryFile(suffix=".yaml", delete=False) as file:
-        path = Path(file.name)
-    write(big_trace(100_000), path)
-    return path
 
 
 def flat() -> Iterator[str]:

@@ -274,12 +274,10 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name, node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _has_numbers(node):
-            yield node.targets[0].id, node
-
-
-def _has_numbers(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, (int, float)) for n in ast.walk(node))
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+            if any(isinstance(value, (int, float)) for value in constants):
+                yield node.targets[0].id, node
 
 
 def _names_of_literals(statements: Iterable[ast.stmt]) -> set[str]:

@@ -123,20 +123,16 @@ def lecture(programs: Sequence[Program], *, last: str = "pass") -> str:
     lines.append("def main():")
     lines.append(f"{STEP}begin(__file__)")
     for program in programs:
-        lines += [f"{STEP}{line}" for line in _attempt(program.entry)]
+        lines += [
+            f"{STEP}start({program.entry!r})",
+            f"{STEP}try:",
+            f"{STEP}{STEP}say('returned', {program.entry}())",
+            f"{STEP}except BaseException as error:",
+            f"{STEP}{STEP}told(error)",
+            f"{STEP}collect()",
+        ]
     lines += [f"{STEP}end()", f"{STEP}{last}", 'if __name__ == "__main__":', f"{STEP}main()", ""]
     return "\n".join(lines)
-
-
-def _attempt(entry: str) -> list[str]:
-    return [
-        f"start({entry!r})",
-        "try:",
-        f"{STEP}say('returned', {entry}())",
-        "except BaseException as error:",
-        f"{STEP}told(error)",
-        "collect()",
-    ]
 
 
 @dataclass

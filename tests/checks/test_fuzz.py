@@ -53,12 +53,11 @@ def test_a_difference_is_found_and_cut_down() -> None:
     """How long a function's code is differs; what is left of the program shows it."""
     text = lecture([Program.drawn(1)]).replace("    start(", "    say(len(main.__code__.co_code))\n    start(", 1)
     assert "said: " in fuzz.attempted(text)
-    shown = fuzz.cut_down(text, lambda t: "said: " in differences_of(t), time.monotonic() + 5)
-    assert len(shown.splitlines()) < len(text.splitlines())
 
+    def still(text: str) -> bool:
+        return compiles(text) and "said: " in differences(text, VARIANTS[:1])
 
-def differences_of(text: str) -> str:
-    return differences(text, VARIANTS[:1]) if compiles(text) else ""
+    assert len(fuzz.cut_down(text, still, time.monotonic() + 5).splitlines()) < len(text.splitlines())
 
 
 def test_the_first_difference_is_said() -> None:

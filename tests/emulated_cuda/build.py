@@ -45,7 +45,8 @@ def compiler() -> str:
 
 def library() -> Path:
     """Return the built library, building and trying it first if need be. Raises CannotBuild with the reason."""
-    target = _cache() / f"{_key(compiler())}.so"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trace-tools" / "emulated-cuda"
+    target = cache / f"{_key(compiler())}.so"
     works = target.with_suffix(f".{_digest([HERE / name for name in TRIED])}.works")
     if not works.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,10 +94,6 @@ def environment(
         **({"EMULATED_CUDA_FAULTS": faults} if faults else {}),
         **{f"EMULATED_CUDA_{name.upper()}": str(value) for name, value in settings.items()},
     }
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trace-tools" / "emulated-cuda"
 
 
 def _key(cxx: str) -> str:
