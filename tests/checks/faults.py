@@ -30,10 +30,10 @@ CONVERSIONS = frozenset({"item", "detach", "cpu"})  # a number either way
 
 @dataclass(frozen=True)
 class Fault:
-    """One change: the node of `definition` numbered `place` (as `ast.walk` counts) becomes another one."""
+    """One change: the node of `definition` with this number (as `ast.walk` counts) becomes another one."""
 
     definition: str  # the function, class or constant it is planted in
-    place: int
+    number: int
     line: int
     kind: str  # "constant", "operator", "argument", "call", "line"
     text: str  # the line it is planted in
@@ -77,7 +77,7 @@ class Section:
                         continue
                     yield Fault(
                         definition=name,
-                        place=numbers[node],
+                        number=numbers[node],
                         line=line,
                         kind=kind,
                         text=self.lines[line - 1].partition("  # ")[0].strip(),
@@ -97,7 +97,7 @@ class Section:
             changed[self.name] = _OnlyThese(callers, self.definitions).visit(copy.deepcopy(self.definitions[self.name]))
         if fault is not None:
             definition = changed.get(fault.definition) or copy.deepcopy(self.definitions[fault.definition])
-            target = list(ast.walk(definition))[fault.place]
+            target = list(ast.walk(definition))[fault.number]
             changed[fault.definition] = _Replacement(target, fault.becomes(target)).visit(definition)
         body = list(changed.values())
         if not all(isinstance(definition, ast.FunctionDef) for definition in body):  # others may be built on it

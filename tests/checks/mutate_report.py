@@ -95,7 +95,7 @@ def read_reasons(path: Path) -> dict[tuple[str, str], str]:
 def _chapter(judged: Judged, reasons: dict[tuple[str, str], str]) -> tuple[str, list[str]]:
     """Return a section's chapter and its row in the summary."""
     survivors = []
-    for fault in sorted(judged.survived, key=lambda f: (f.line, f.place, f.kind)):
+    for fault in sorted(judged.survived, key=lambda f: (f.line, f.number, f.kind)):
         change = f"`{_code(fault.before)}` → `{_code(fault.after)}`" if fault.kind != "line" else "left out"
         survivors.append([str(fault.line), f"`{_code(fault.text)}`", change, ""])
     idle = []

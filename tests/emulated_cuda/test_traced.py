@@ -145,11 +145,11 @@ def test_what_reading_the_tracer_found(tmp_path: Path) -> None:
 
 def test_cold_means_before_the_device_was_in_use(tmp_path: Path) -> None:
     """What a pass reads of the card before its first run does not begin to use it."""
-    told = tmp_path / "told"
+    states = tmp_path / "told"
     text = f"""
 import torch
 
-with open({str(told)!r}, "a") as file:
+with open({str(states)!r}, "a") as file:
     print(torch.cuda.is_initialized(), file=file)
 
 
@@ -158,7 +158,7 @@ def main():
 """
     trace, done = traced(tmp_path, text)
     assert done.returncode == 0, done.stderr
-    assert told.read_text().split()[:2] == ["False", "True"], "cold, and warm"
+    assert states.read_text().split()[:2] == ["False", "True"], "cold, and warm"
     assert any("SM clock" in note for note in trace.run.processes[0].notes or ())
 
 

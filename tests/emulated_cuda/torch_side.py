@@ -77,8 +77,8 @@ def install() -> None:
     import torch
 
     lib: Any = _module(MODULE, os.environ[LIBRARY])
-    here = Path(__file__).resolve().parent
-    profiles = _module("emulated_cuda_profiles", str(here / "profiles.py")).PROFILES
+    folder = Path(__file__).resolve().parent
+    profiles = _module("emulated_cuda_profiles", str(folder / "profiles.py")).PROFILES
     cards = [profiles[name] for name in os.environ["EMULATED_CUDA"].split(",")]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         cards = [cards[int(number)] for number in visible.split(",")]

@@ -82,7 +82,10 @@ def assets_in(language: str, *names: str) -> Assets:
     """Read the same in a language, which is the language of the moment."""
     files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in files)
-    return allowed(worded_style(_tight(css)), worded_script(js), beside="search" in names)
+    parts = re.split(r'("[^"]*")', css)  # those in quotes are unchanged
+    # unnecessary blanks: around braces and semicolons, after colons and commas
+    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
+    return allowed(worded_style("".join(parts)), worded_script(js), beside="search" in names)
 
 
 def shared_script(file: str) -> str:
@@ -97,13 +100,6 @@ def _lean(text: str) -> str:
     lines = (line.strip() for line in uncommented.split("\n"))
     code = (re.sub(r"  // [^\"'`]*$", "", line) for line in lines if not line.startswith("//"))
     return "".join(f"{line}\n" for line in code if line)
-
-
-def _tight(css: str) -> str:
-    """Remove unnecessary blanks from a style: around braces and semicolons, after colons and commas."""
-    parts = re.split(r'("[^"]*")', css)  # quoted parts are unchanged
-    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
-    return "".join(parts)
 
 
 def environment(*folders: Path) -> Environment:

@@ -73,7 +73,11 @@ def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
 
 
 def _parse(markdown: str) -> list[Token]:
-    text = formats.visible(_dedented(markdown[:LONGEST].expandtabs(4)).replace("\r\n", "\n"))
+    lines = markdown[:LONGEST].expandtabs(4).split("\n")
+    # the common indentation of a triple-quoted string
+    margin = min((len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()), default=0)
+    text = "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
+    text = formats.visible(text.replace("\r\n", "\n"))
     if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
         note = f"*The text goes on: it has {len(markdown):,} characters.*"
         text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
@@ -88,14 +92,6 @@ def _cells(text: str) -> int:
         if "-" in line and not line.strip(" \t>|:-"):
             cells += rows * (line.count("|") + 1)
     return cells
-
-
-def _dedented(text: str) -> str:
-    """Remove the common indentation of a triple-quoted string."""
-    lines = text.split("\n")
-    margins = [len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()]
-    margin = min(margins, default=0)
-    return "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
 
 
 def headings(markdown: str) -> list[tuple[int, str]]:

@@ -136,22 +136,7 @@ def plot(
         return None
     names = _categories(series)
     log_up = log[1] and any(height(y) > 0 for s in series for y in s.y)
-    sampled = [] if names else _sampled(series)
-    lines = []
-    stacked: dict[float, float] = defaultdict(float)  # height of the stack at each position
-    for n, s in enumerate(series):
-        x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
-        style, base = "line" if s in sampled else s.style, [0.0] * len(y)
-        if style == "stacked" and log_up:  # sums have no meaning on a logarithmic axis
-            style = "bars"
-        elif style == "stacked":
-            y = [max(part, 0.0) for part in y]
-            for index, (at, part) in enumerate(zip(x, y, strict=False)):
-                base[index] = stacked[at]
-                stacked[at] += part if math.isfinite(part) else 0
-        width, opacity = (1.9, "") if not machines else (1.3, "") if n else (4.0, 0.4)
-        pen = width, opacity, "" if n < 6 else "6 4"
-        lines.append(_Line(n, formats.one_line(s.name, 60), style, x, y, base, *pen))
+    lines, stacked = _lines(series, names, log_up=log_up, machines=machines)
     with_bars = [line for line in lines if line.style in ("bars", "stacked")]
     grouped = [line for line in lines if line.style == "bars"]
     positions = sorted({x for line in with_bars for x in line.x if math.isfinite(x)})
@@ -218,6 +203,29 @@ def plot(
     for at, total in totals.items():
         drawing.text((axes.across(at), axes.up(stacked[at]) - 5), total, size=TICK, anchor="middle")
     return drawing.svg(prefix, title, description)
+
+
+def _lines(
+    series: Sequence[Series], names: Sequence[Scalar], *, log_up: bool, machines: bool
+) -> tuple[list[_Line], dict[float, float]]:
+    """Return the series with their pens, and the height of the stack at each position."""
+    sampled = [] if names else _sampled(series)
+    lines = []
+    stacked: dict[float, float] = defaultdict(float)
+    for n, s in enumerate(series):
+        x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
+        style, base = "line" if s in sampled else s.style, [0.0] * len(y)
+        if style == "stacked" and log_up:  # sums have no meaning on a logarithmic axis
+            style = "bars"
+        elif style == "stacked":
+            y = [max(part, 0.0) for part in y]
+            for index, (at, part) in enumerate(zip(x, y, strict=False)):
+                base[index] = stacked[at]
+                stacked[at] += part if math.isfinite(part) else 0
+        width, opacity = (1.9, "") if not machines else (1.3, "") if n else (4.0, 0.4)
+        pen = width, opacity, "" if n < 6 else "6 4"
+        lines.append(_Line(n, formats.one_line(s.name, 60), style, x, y, base, *pen))
+    return lines, stacked
 
 
 def height(value: Scalar) -> float:
