@@ -164,30 +164,25 @@ def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str
     assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2
 
 
-def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
-    """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
-    path = lecture(tmp_path, "open('here', 'w').close(); time.sleep(600)")
-    out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "trace_tools",
-        "trace",
-        str(path),
-        "-o",
-        str(out),
-        "--device",
-        "cpu",
-        "--ranks",
-        "2",
-    ]
-    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+def tracer_of_two(environment: dict[str, str], folder: Path) -> subprocess.Popen[str]:
+    """Start a trace of two ranks, and wait until one of them sleeps."""
+    path, out = lecture(folder, "open('here', 'w').close(); time.sleep(600)"), folder / "out"
+    command = ["trace", str(path), "-o", str(out), "--device", "cpu", "--ranks", "2"]
+    command = [sys.executable, "-m", "trace_tools", *command]
+    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     deadline = time.monotonic() + 60
     while not list(out.glob(".run-*/view-*/**/here")) and time.monotonic() < deadline:
         time.sleep(0.1)
+    return tracer
+
+
+def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
+    """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
+    tracer = tracer_of_two(environment, tmp_path)
     tracer.kill()
     tracer.wait()
-    while (running := of_run(out)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while (running := of_run(tmp_path / "out")) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not running
 
@@ -244,29 +239,11 @@ def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) 
 
 def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
     """It comes to the ranks, and what they did is there."""
-    path = lecture(tmp_path, "open('here', 'w').close(); time.sleep(600)")
-    out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "trace_tools",
-        "trace",
-        str(path),
-        "-o",
-        str(out),
-        "--device",
-        "cpu",
-        "--ranks",
-        "2",
-    ]
-    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    deadline = time.monotonic() + 60
-    while not list(out.glob(".run-*/view-*/**/here")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    tracer = tracer_of_two(environment, tmp_path)
     tracer.send_signal(signal.SIGINT)
     _, output = tracer.communicate(timeout=60)
     assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, output
-    assert not of_run(out)
+    assert not of_run(tmp_path / "out")
 
 
 @pytest.mark.slow
