@@ -43,8 +43,8 @@ def measured_twice(first: Peak, second: Peak, sheet: Peak | None) -> Iterator[Fi
     """Judge a peak that was measured twice: one finding for each thing that is wrong, or one that says it is well."""
     name = first.name
     if first.per_second is None or second.per_second is None:
-        said = first.source if first.per_second is None else second.source
-        yield Finding(False, f"a measured {name} peak", said)
+        reason = first.source if first.per_second is None else second.source
+        yield Finding(False, f"a measured {name} peak", reason)
         return
     unit = "B/s" if name == "memory" else "FLOP/s"
     rates = [formats.quantity(rate, unit, 3) for rate in (first.per_second, second.per_second)]

@@ -168,31 +168,31 @@ class Contact:
     def driver(self) -> Iterator[Finding]:
         """Look for a driver, and time its answer."""
         expected = f"nvidia-smi to name the cards within {SMI_S:g} s"
-        there = [str(path) for pattern in GPU_FILES for path in Path("/").glob(pattern)]
+        device_files = [str(path) for pattern in GPU_FILES for path in Path("/").glob(pattern)]
         if shutil.which("nvidia-smi", path=self.environment.get("PATH")) is None:
-            if not there and self.device is None:
+            if not device_files and self.device is None:
                 expected = "nvidia-smi, or a GPU's device file (/dev/nvidia0, /dev/kfd, /dev/dxg)"
                 raise Stop(Finding(False, expected, "no GPU; if there is one, name it with --device"), 2)
             if shutil.which("rocm-smi", path=self.environment.get("PATH")):
                 self.run(["rocm-smi"], "driver.txt", LIMITS_S["nvidia-smi"])
-            yield Finding(True, expected, f"no nvidia-smi; {', '.join(there) or 'no device file'}")
+            yield Finding(True, expected, f"no nvidia-smi; {', '.join(device_files) or 'no device file'}")
             return
         listed = self.run(["nvidia-smi", "-L"], "cards.txt", LIMITS_S["nvidia-smi"])
         names = re.findall(r"^\s*(?:GPU \d+|MIG .*?): ?(.*?) \(UUID", listed.text, re.MULTILINE)
         quick = listed.status == 0 and bool(names) and listed.seconds < SMI_S
-        said = f"{', '.join(names)} in {listed.seconds:.1f} s" if names else listed.ended
-        yield Finding(quick, expected, said)
+        answer = f"{', '.join(names)} in {listed.seconds:.1f} s" if names else listed.ended
+        yield Finding(quick, expected, answer)
         self.driver_hangs = listed.status is None
         if self.driver_hangs:
             if not self.is_set_up():
                 raise Stop(Finding(False, "an answer of nvidia-smi, by which the build of torch is chosen", "none"))
             return
         modes = self.run(["nvidia-smi", "-q"], "driver.txt", LIMITS_S["nvidia-smi"]).text
-        found = dict.fromkeys(re.findall(r"^\s+((?:Persistence|Compute) Mode)\s+: (\S+)", modes, re.MULTILINE))
-        if found:
-            shared = all(name != "Compute Mode" or mode == "Default" for name, mode in found)
+        modes_shown = dict.fromkeys(re.findall(r"^\s+((?:Persistence|Compute) Mode)\s+: (\S+)", modes, re.MULTILINE))
+        if modes_shown:
+            shared = all(name != "Compute Mode" or mode == "Default" for name, mode in modes_shown)
             expected = "compute mode Default, by which several processes can use a card"
-            yield Finding(shared, expected, ", ".join(f"{name.lower()} {mode}" for name, mode in found))
+            yield Finding(shared, expected, ", ".join(f"{name.lower()} {mode}" for name, mode in modes_shown))
 
     def computer(self) -> Iterator[Finding]:
         """Describe the computer around the card, in environment.txt."""
@@ -204,12 +204,12 @@ class Contact:
         )
         system = platform.uname()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        found = f"{system.system} {system.release}, {system.machine}, {cores} cores, Python {platform.python_version()}"
-        found += f", {free / 1e9:.0f} GB free on this disk"
-        (self.out / "environment.txt").write_text("\n".join([found, *variables, ""]), encoding="utf-8")
+        facts = f"{system.system} {system.release}, {system.machine}, {cores} cores, Python {platform.python_version()}"
+        facts += f", {free / 1e9:.0f} GB free on this disk"
+        (self.out / "environment.txt").write_text("\n".join([facts, *variables, ""]), encoding="utf-8")
         installs = not self.is_set_up() and find_spec("torch") is None
         least = LEAST_FREE_TO_INSTALL_BYTES if installs else LEAST_FREE_BYTES
-        yield Finding(free >= least, f"{least / 1e9:.0f} GB free on this disk", found)
+        yield Finding(free >= least, f"{least / 1e9:.0f} GB free on this disk", facts)
 
     def set_up(self) -> Iterator[Finding]:
         """Make the project's virtual environment, and import torch in it."""
@@ -224,10 +224,10 @@ class Contact:
                 if made.status != 0:
                     raise Stop(Finding(False, f"`{' '.join(command)}` to end well", made.ended))
         code = "import torch; print(torch.__version__, torch.version.cuda or torch.version.hip)"
-        found = self.run([self.python, "-c", code], "torch.txt", LIMITS_S["torch"])
-        if found.status != 0:
-            raise Stop(Finding(False, f"{self.python} to import torch", found.ended))
-        yield Finding(True, "", f"torch {found.last_line}, imported in {found.seconds:.1f} s")
+        imported = self.run([self.python, "-c", code], "torch.txt", LIMITS_S["torch"])
+        if imported.status != 0:
+            raise Stop(Finding(False, f"{self.python} to import torch", imported.ended))
+        yield Finding(True, "", f"torch {imported.last_line}, imported in {imported.seconds:.1f} s")
 
     def is_set_up(self) -> bool:
         """Return whether torch need not be installed first."""
@@ -246,15 +246,15 @@ class Contact:
         if not checks:
             raise Stop(Finding(False, expected, ran.ended))
         for check in checks:
-            name, found = check["name"], f"{check['name']}: {check['found']}"
+            name, line = check["name"], f"{check['name']}: {check['found']}"
             if check["verdict"] == "wrong":
-                raise Stop(Finding(False, expected, found))
+                raise Stop(Finding(False, expected, line))
             if name == "device" and check["found"].startswith("cpu"):
-                raise Stop(Finding(False, "a GPU that torch can use", found), 2)
+                raise Stop(Finding(False, "a GPU that torch can use", line), 2)
             if check["verdict"] != "ok":
                 yield Finding(False, f"{name} to be ok", f"{check['found']} ({check['advice']})")
             elif name in DOCTORS_FIGURES:
-                yield Finding(True, "", found)
+                yield Finding(True, "", line)
 
     def torch(self) -> Iterator[Finding]:
         """Write what torch reports of its build and of the system, for whoever reads the folder."""

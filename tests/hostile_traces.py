@@ -40,7 +40,7 @@ RAW = "@@raw{}@@"  # stands for a text that no writer of YAML would write
 class Hostile:
     """The text of a trace file, and what was done to it."""
 
-    what: str
+    changes: str
     text: str
 
 
@@ -54,8 +54,8 @@ def hostile(seed: int, most: int = MOST) -> Hostile:
         done.append(attack(draw, plain, most))
     text = _text(plain, most)
     if draw.random() < 0.06:
-        what, text = _mangled(draw, text, most)
-        done.append(what)
+        change, text = _mangled(draw, text, most)
+        done.append(change)
     return Hostile("; ".join(done), text)
 
 
@@ -67,11 +67,11 @@ def good() -> str:
 @cache
 def _bases() -> tuple[Plain, Plain]:
     """Return the example of the tests, and the first steps of a section of the committed trace."""
-    whole = load(COMMITTED).trace
+    trace = load(COMMITTED).trace
     frames: set[int] = set()
     kept: list[Any] = []
     calling: set[int] = set()
-    for event in whole.steps:
+    for event in trace.steps:
         inside = isinstance(event, Frame) and (event.function in ("<module>", "main", SECTION) or event.of in calling)
         if inside or (not isinstance(event, Frame) and event.frame in frames):
             kept.append(event)
@@ -81,10 +81,10 @@ def _bases() -> tuple[Plain, Plain]:
                 calling.add(event.id)
         if len(kept) > 4 * KEPT:
             break
-    there = {event.id for event in kept if isinstance(event, Step)}
-    kept = [e for e in kept if not isinstance(e, Frame) or e.of is None or e.of in there]
-    known = {e.frame for e in kept if isinstance(e, Frame)}
-    lecture = _plain(whole) | {"steps": [to_plain(e) for e in kept if e.frame in known][: 3 * KEPT]}
+    step_ids = {event.id for event in kept if isinstance(event, Step)}
+    kept = [e for e in kept if not isinstance(e, Frame) or e.of is None or e.of in step_ids]
+    kept_frames = {e.frame for e in kept if isinstance(e, Frame)}
+    lecture = _plain(trace) | {"steps": [to_plain(e) for e in kept if e.frame in kept_frames][: 3 * KEPT]}
     return _plain(example_trace()), lecture
 
 
@@ -99,8 +99,10 @@ def _text(plain: Plain, most: int) -> str:
     parts = [head(front)]
     sources, steps = plain.get("sources"), plain.get("steps")
     if isinstance(sources, list) and all(isinstance(s, dict) and {*s} == {"path", "text"} for s in sources) and sources:
-        both = all(isinstance(text, str) for source in sources for text in source.values())
-        parts += ["sources:\n", *map(_source, sources)] if both else [f"sources: {flow(sources)}\n"]
+        if all(isinstance(text, str) for source in sources for text in source.values()):
+            parts += ["sources:\n", *(source_block(source["path"], source["text"]) for source in sources)]
+        else:
+            parts.append(f"sources: {flow(sources)}\n")
     elif "sources" in plain:
         parts.append(f"sources: {flow(sources)}\n")
     if isinstance(steps, list) and steps:
@@ -111,10 +113,6 @@ def _text(plain: Plain, most: int) -> str:
     for name, spelled in _raw(most).items():
         text = text.replace(f'"{RAW.format(name)}"', spelled)
     return text
-
-
-def _source(source: dict[str, str]) -> str:
-    return source_block(source["path"], source["text"])
 
 
 def _raw(most: int) -> dict[str, str]:
@@ -370,20 +368,20 @@ def _prose(draw: random.Random, plain: Plain, most: int) -> str:
     unit = draw.choice(UNITS)
     text = _string(draw, most) if draw.random() < 0.3 else draw.choice(PROSES)(unit, most)
     kind = draw.choice(("text", "text", "note", "link", "table"))
-    told: Plain = {"kind": kind, "text": text}
+    narrative: Plain = {"kind": kind, "text": text}
     if kind == "link":
-        told |= {"url": draw.choice(("https://a.b", text[:3_000])), "title": text}
+        narrative |= {"url": draw.choice(("https://a.b", text[:3_000])), "title": text}
     if kind == "table":
-        told |= {"columns": [text, "b"], "rows": [[text, 1], [2.0, text]], "title": text}
+        narrative |= {"columns": [text, "b"], "rows": [[text, 1], [2.0, text]], "title": text}
     if draw.random() < 0.5:
         count = _count(draw, most)
-        told["varied"] = [
+        narrative["varied"] = [
             {"samples": ["1", "2"], "start": 2 * n, "end": 2 * n + 1, "row": n % 4 - 1, "column": n % 3 - 1}
             for n in range(count)
         ]
     if draw.random() < 0.2:
-        told["others"] = [["another", 10**18]] * _count(draw, most)
-    _say(draw, plain, told)
+        narrative["others"] = [["another", 10**18]] * _count(draw, most)
+    _say(draw, plain, narrative)
     return f"a {kind} of {len(text)} characters: {text[:20]!r}"
 
 
@@ -403,10 +401,10 @@ PROSES: tuple[Callable[[str, int], str], ...] = (
 )
 
 
-def _say(draw: random.Random, plain: Plain, told: Plain) -> None:
+def _say(draw: random.Random, plain: Plain, narrative: Plain) -> None:
     step = _step(draw, plain)
     before = step.get("narrative")
-    step["narrative"] = [*(before if isinstance(before, list) else []), told]
+    step["narrative"] = [*(before if isinstance(before, list) else []), narrative]
 
 
 def _table(draw: random.Random, plain: Plain, most: int) -> str:
@@ -415,11 +413,11 @@ def _table(draw: random.Random, plain: Plain, most: int) -> str:
         rows, columns = columns, rows
     columns = max(1, min(columns, 10 * most // rows))
     cell = draw.choice((1, 0.1, None, "é", "|", "1.5%", _string(draw, 100), _int(draw), _float(draw)))
-    told: Plain = {"kind": "table", "columns": ["c"] * columns, "rows": [[cell] * columns for _ in range(rows)]}
-    told["varied"] = [
+    narrative: Plain = {"kind": "table", "columns": ["c"] * columns, "rows": [[cell] * columns for _ in range(rows)]}
+    narrative["varied"] = [
         {"samples": [_int(draw), None], "row": _int(draw) % most, "column": _int(draw) % 1_000} for _ in range(9)
     ]
-    _say(draw, plain, told)
+    _say(draw, plain, narrative)
     return f"a table {rows} × {columns} of {str(cell)[:20]!r}"
 
 
@@ -465,8 +463,8 @@ def _drawing(draw: random.Random, plain: Plain, most: int) -> str:
         )
     )
     sizes = draw.choice(("", 'width="1e999" height="9"', f'width="{"9" * most}"', 'viewBox="0 0 nan inf"'))
-    told = {"kind": "plot", "svg": f'<svg xmlns="http://www.w3.org/2000/svg" {sizes}>{inner}</svg>', "series": []}
-    _say(draw, plain, told)
+    narrative = {"kind": "plot", "svg": f'<svg xmlns="http://www.w3.org/2000/svg" {sizes}>{inner}</svg>', "series": []}
+    _say(draw, plain, narrative)
     return f"a drawing of {inner[:30]!r}"
 
 
@@ -474,12 +472,12 @@ def _deep_calls(draw: random.Random, plain: Plain, most: int) -> str:
     """A function that calls itself, and so on."""
     depth = _count(draw, most)
     step = _step(draw, plain)
-    of, place = step.get("id", 0), {key: step.get(key, 1) for key in ("statement", "line")}
+    of, origin = step.get("id", 0), {key: step.get(key, 1) for key in ("statement", "line")}
     name = draw.choice(("product", "matmul", "main", "<module>", "nobody", "a.b", "é" * 100))
     for n in range(depth):
         plain["steps"].append({"frame": 10**6 + n, "function": name, "of": of})
         of = 10**6 + n
-        plain["steps"].append({"id": of, "frame": 10**6 + n, **place, "host_ns": [10**9]})
+        plain["steps"].append({"id": of, "frame": 10**6 + n, **origin, "host_ns": [10**9]})
         if draw.random() < 0.01:
             plain["steps"][-1]["raised"] = {"type": "E", "message": "m"}
     return f"calls {depth} deep of {name[:20]}"
@@ -490,7 +488,7 @@ def _many_calls(draw: random.Random, plain: Plain, most: int) -> str:
     count, step = _count(draw, most), _step(draw, plain)
     name = draw.choice(("product", "matmul", "kinds_of_values", "main", "nobody"))
     of = step.get("id", 0) if draw.random() < 0.9 else None
-    place = {key: step.get(key, 1) for key in ("statement", "line")}
+    origin = {key: step.get(key, 1) for key in ("statement", "line")}
     inside, looped = draw.random() < 0.7, draw.random() < 0.3
     extra: Plain = draw.choice(
         ({}, {"stdout": "a\n"}, {"raised": {"type": "E", "message": "m"}}, {"values": [["x", {"type": "none"}]]})
@@ -498,12 +496,12 @@ def _many_calls(draw: random.Random, plain: Plain, most: int) -> str:
     for n in range(count):
         if looped:
             plain["steps"].append(
-                {"id": 2 * 10**6 + n, "frame": step.get("frame", 0), "execution": n + 1, **place, **extra}
+                {"id": 2 * 10**6 + n, "frame": step.get("frame", 0), "execution": n + 1, **origin, **extra}
             )
             of = 2 * 10**6 + n
         plain["steps"].append({"frame": 10**6 + n, "function": name if n % 2 else f"{name}", "of": of, "thread": "t"})
         if inside:
-            plain["steps"].append({"id": 10**6 + n, "frame": 10**6 + n, **place, "host_ns": [10**6], **extra})
+            plain["steps"].append({"id": 10**6 + n, "frame": 10**6 + n, **origin, "host_ns": [10**6], **extra})
     return f"{count} calls of {name}"
 
 
@@ -527,30 +525,30 @@ def _many_steps(draw: random.Random, plain: Plain, most: int) -> str:
         )
     )
     for n in range(count):
-        place = {
+        origin = {
             "frame": step.get("frame", 0),
             "statement": step.get("statement", 1) + n % statements,
             "line": step.get("line", 1),
         }
-        plain["steps"].append({"id": 3 * 10**6 + n, "execution": n + 1, **place, **one})
+        plain["steps"].append({"id": 3 * 10**6 + n, "execution": n + 1, **origin, **one})
     return f"{count} steps with {next(iter(one))}"
 
 
 def _counts(draw: random.Random, plain: Plain, most: int) -> str:
     """Executions left out, operators, measurements and times: all counts, and far too many of them."""
     step, count = _step(draw, plain), _count(draw, most)
-    place = {key: step.get(key, 0) for key in ("frame", "statement", "line")}
-    what = draw.choice(
+    origin = {key: step.get(key, 0) for key in ("frame", "statement", "line")}
+    kind = draw.choice(
         ("omitted", "operators", "measured", "host_ns", "samples", "failed_runs", "sides", "uncounted", "warnings")
     )
-    if what == "omitted":
-        plain["steps"] += [{"omitted": abs(_int(draw)) + 1, **place, "host_ns": abs(_int(draw))} for _ in range(count)]
-    elif what in ("operators", "uncounted"):
+    if kind == "omitted":
+        plain["steps"] += [{"omitted": abs(_int(draw)) + 1, **origin, "host_ns": abs(_int(draw))} for _ in range(count)]
+    elif kind in ("operators", "uncounted"):
         names = [f"aten.op{n}" if draw.random() < 0.9 else "x" * 900 for n in range(count)]
         step["meters"] = {"flops": 10**18, "operators": [[name, abs(_int(draw))] for name in names], "uncounted": names}
         dtypes = ("float32", "bfloat16", "x", None)
         step["meters"]["work"] = [[name, draw.choice(dtypes), abs(_int(draw)), abs(_int(draw))] for name in names]
-    elif what == "measured":
+    elif kind == "measured":
         one = {
             "seconds": [abs(_float(draw))] * 3,
             "flops": abs(_int(draw)),
@@ -558,7 +556,7 @@ def _counts(draw: random.Random, plain: Plain, most: int) -> str:
             "dtype": "float32",
         }
         step |= {"measured": [one] * count, "annotated": True}
-    elif what == "samples":
+    elif kind == "samples":
         samples = [draw.choice((1, _int(draw), _float(draw), "a", None)) for _ in range(count)]
         _add(
             draw,
@@ -575,7 +573,7 @@ def _counts(draw: random.Random, plain: Plain, most: int) -> str:
                 },
             ],
         )
-    elif what in ("failed_runs", "sides"):
+    elif kind in ("failed_runs", "sides"):
         sides = [["x" * 50, {"type": "int", "value": 3}]] * count
         step["claim"] = {
             "source": " < ".join("abc" * 300),
@@ -583,34 +581,34 @@ def _counts(draw: random.Random, plain: Plain, most: int) -> str:
             "sides": sides,
             "failed_runs": ["pass 1, warm"] * count,
         }
-    elif what == "warnings":
+    elif kind == "warnings":
         step |= {"warnings": ["w\n" * 9] * count, "stdout": "\n" * count}
     else:
         step |= {name: [abs(_int(draw)) for _ in range(count)] for name in ("host_ns", "cold_ns", "device_ns")}
-    return f"{count} {what}"
+    return f"{count} {kind}"
 
 
 def _machine(draw: random.Random, plain: Plain, most: int) -> str:
     """Peaks, processes, versions: a head as large as a body."""
     count = _count(draw, most)
-    what = draw.choice(("peaks", "processes", "versions", "dropped", "rates"))
-    if what == "rates":
+    kind = draw.choice(("peaks", "processes", "versions", "dropped", "rates"))
+    if kind == "rates":
         rates = (5e-324, 1e-300, 1.7e308, 1.0)
         plain["machine"]["peaks"] = [
             {"name": name, "per_second": draw.choice(rates), "source": "s"}
             for name in ("float32", "bfloat16", "memory", "tf32")
         ]
-    elif what == "peaks":
+    elif kind == "peaks":
         plain["machine"]["peaks"] = [{"name": f"p{n % 50}", "per_second": 1.0 + n, "source": "s"} for n in range(count)]
-    elif what == "processes":
+    elif kind == "processes":
         plain["run"]["processes"] = [
             {"name": f"pass {n}", "ended": "complete", "notes": ["n"] * 5} for n in range(count)
         ]
-    elif what == "versions":
+    elif kind == "versions":
         plain["versions"] = [[f"v{n % 99}", "1" * 50] for n in range(count)]
     else:
         plain["run"]["dropped"] = ["d" * 100] * count
-    return f"{count} {what}"
+    return f"{count} {kind}"
 
 
 def _source_text(draw: random.Random, plain: Plain, most: int) -> str:
@@ -728,12 +726,12 @@ def _repeated(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _shuffled(draw: random.Random, plain: Plain, most: int) -> str:
-    what = draw.choice(("shuffled", "reversed", "twice", "half"))
+    kind = draw.choice(("shuffled", "reversed", "twice", "half"))
     steps = plain["steps"]
-    if what == "shuffled":
+    if kind == "shuffled":
         draw.shuffle(steps)
-    plain["steps"] = {"reversed": steps[::-1], "twice": steps * 2, "half": steps[::2]}.get(what, steps)
-    return f"steps {what}"
+    plain["steps"] = {"reversed": steps[::-1], "twice": steps * 2, "half": steps[::2]}.get(kind, steps)
+    return f"steps {kind}"
 
 
 ATTACKS: tuple[Attack, ...] = (

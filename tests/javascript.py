@@ -18,12 +18,12 @@ def evaluated(script: str, given: object) -> Any:
     if node is None:
         browser = open_browser()
         try:
-            told = browser.execute_script(
+            text = browser.execute_script(
                 f"const given = arguments[0]; return JSON.stringify({script}, {PLAIN});", given
             )
         finally:
             browser.quit()
-        return json.loads(told, parse_int=float)
+        return json.loads(text, parse_int=float)
     program = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
     program += f"process.stdout.write(JSON.stringify({script}, {PLAIN}));"
     ended = subprocess.run([node, "-e", program], input=json.dumps(given), capture_output=True, text=True, check=False)

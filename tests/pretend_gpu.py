@@ -76,7 +76,8 @@ def _step(event: Event, draw: random.Random) -> Event:
     if event.values:
         changes["values"] = [(name, _value(value)) for name, value in event.values]
     if event.meters is not None:
-        changes["allocated_bytes"] = _rounded(event.meters.live_bytes)
+        live = event.meters.live_bytes
+        changes["allocated_bytes"] = None if live is None else -(-live // BLOCK) * BLOCK
     return replace(event, **changes)
 
 
@@ -87,10 +88,6 @@ def _device_ns(step: Step, draw: random.Random) -> int:
     flops = meters.flops or 0 if moved else 0  # tensors without memory compute nothing
     busy_s = max(flops / (FLOPS_PER_SECOND / 2), moved / (BYTES_PER_SECOND / 2))
     return round((LAUNCH_NS + 1e9 * busy_s) * draw.gauss(1, 0.02))
-
-
-def _rounded(size: int | None) -> int | None:
-    return None if size is None else -(-size // BLOCK) * BLOCK
 
 
 def _value(value: Value) -> Value:
@@ -104,21 +101,17 @@ def _tensor(tensor: Tensor) -> Tensor:
     """Move a tensor to the GPU; float32 sums there differ in their last digits."""
     if tensor.device != "cpu":
         return tensor
-    exact = tensor.dtype != "float32"
-    elements, corner = (_elements(found, exact=exact) for found in (tensor.elements, tensor.corner))
+    elements, corner = (
+        [_nudged(element) for element in numbers] if numbers is not None and tensor.dtype == "float32" else numbers
+        for numbers in (tensor.elements, tensor.corner)
+    )
     return replace(tensor, device="cuda:0", elements=elements, corner=corner)
-
-
-def _elements(elements: list[Element] | None, *, exact: bool) -> list[Element] | None:
-    if elements is None or exact:
-        return elements
-    return [_nudged(element) for element in elements]
 
 
 def _nudged(element: Element) -> Element:
     """Return a float that is no integer with another last digit; everything else as it is."""
-    whole = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
-    return element if whole else element * (1 + 2**-23)
+    unchanged = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
+    return element if unchanged else element * (1 + 2**-23)
 
 
 if __name__ == "__main__":

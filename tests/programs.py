@@ -19,8 +19,8 @@ SERVERS = "/usr/sbin:/usr/local/sbin"  # where sshd and Slurm's daemons are; a u
 def require(*programs: str) -> list[str]:
     """Return the paths of programs; skip the test if one is missing. Names joined by `|` are alternatives."""
     path = f"{os.environ.get('PATH', '')}:{SERVERS}"
-    found = [next(filter(None, (shutil.which(one, path=path) for one in names.split("|"))), "") for names in programs]
-    missing = [names for names, program in zip(programs, found, strict=True) if not program]
+    paths = [next(filter(None, (shutil.which(one, path=path) for one in names.split("|"))), "") for names in programs]
+    missing = [names for names, program in zip(programs, paths, strict=True) if not program]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    return found
+    return paths

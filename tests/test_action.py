@@ -38,7 +38,7 @@ def run(step: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[s
     """Run a step's script as GitHub does, its inputs in the environment that the step gives them."""
     given = {name: one["default"] for name, one in ACTION["inputs"].items()} | inputs
     env = {
-        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], value)
+        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda match: given[match[1]], value)
         for name, value in STEPS[step]["env"].items()
     }
     env |= {"GITHUB_OUTPUT": str(folder / "output"), "RUNNER_TEMP": str(folder), "PYTHONPATH": str(ROOT)}
@@ -95,13 +95,13 @@ def test_the_task_in_the_readme_finds_every_line_of_check(folder: Path) -> None:
     command = [str(folder / "bin" / "trace-tools"), *task["args"]]
     command = [re.sub(r"\$\{.*\}", "wrong.py", word) for word in command]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    said = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
-    found = []
-    for line in said.splitlines():
+    output = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
+    positions = []
+    for line in output.splitlines():
         (pattern, groups), *others = [(p, m) for p in matchers if (m := re.search(p["regexp"], line))]
         assert not others
-        found.append((groups[pattern["file"]], groups[pattern["line"]] if "line" in pattern else None))
-    assert found == [("wrong.py", "6"), ("pyproject.toml", None)]
+        positions.append((groups[pattern["file"]], groups[pattern["line"]] if "line" in pattern else None))
+    assert positions == [("wrong.py", "6"), ("pyproject.toml", None)]
 
 
 def test_the_hook_runs_the_same_command() -> None:

@@ -67,8 +67,8 @@ def imports_of(module: str) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}:{node.lineno}: a relative import"
-            whole = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name if name in FILES else str(node.module) for name in whole.values()}
+            qualified = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in FILES else str(node.module) for name in qualified.values()}
     return names & set(FILES) - {module}
 
 
@@ -98,7 +98,7 @@ def test_imports_point_one_way() -> None:
 def test_no_imports_in_a_circle() -> None:
     reached = {module: reach(module) for module in FILES}
     circles = {tuple(sorted(o for o in reached[module] if module in reached[o])) for module in FILES}
-    assert not (told := [", ".join(circle) for circle in sorted(circles) if circle]), "\n".join(told)
+    assert not (lines := [", ".join(circle) for circle in sorted(circles) if circle]), "\n".join(lines)
 
 
 def test_only_commands_print_and_exit() -> None:
@@ -119,7 +119,8 @@ def test_only_commands_print_and_exit() -> None:
         for module, calls in done.items()
         if part_of(module) != "commands"
     }
-    assert not (told := [f"{module}: {', '.join(calls)}" for module, calls in wrong.items() if calls]), "\n".join(told)
+    lines = [f"{module}: {', '.join(calls)}" for module, calls in wrong.items() if calls]
+    assert not lines, "\n".join(lines)
     assert {module: done[module] for module in SPEAKERS} == SPEAKERS, "more is allowed than is done"
 
 

@@ -41,7 +41,7 @@ def fails(error: BaseException) -> Callable[[], object]:
 
 
 @each(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (UsageError("no such device"), 2, "error: no such device\n"),
         (UsageError("a\nb\udcff.py: a name"), 2, "error: a\\nb\\udcff.py: a name\n"),
@@ -53,9 +53,9 @@ def fails(error: BaseException) -> Callable[[], object]:
         (KeyboardInterrupt("interrupted; nothing was recorded"), 130, "interrupted; nothing was recorded\n"),
     ],
 )
-def test_an_error_is_one_line(error: BaseException, code: int, said: str) -> None:
+def test_an_error_is_one_line(error: BaseException, code: int, message: str) -> None:
     ran = run(fails(error))
-    assert (ran.exit_code, ran.stderr) == (code, said)
+    assert (ran.exit_code, ran.stderr) == (code, message)
 
 
 def test_what_is_no_refusal_of_the_system_is_not_hidden() -> None:
@@ -129,16 +129,16 @@ def shell(command: str, trace: Path, **environment: str) -> tuple[int, str]:
     require("bash")
     written = trace.with_name("stderr")
     tool = f'tool() {{ {PYTHON} -m trace_tools "$@"; }}; exec 3>{shlex.quote(str(written))}'
-    known = {**os.environ, "PYTHONPATH": str(ROOT), "TRACE": str(trace), **environment}
-    ran = subprocess.run(["bash", "-c", f"{tool}; {command}"], env=known, cwd=trace.parent, capture_output=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TRACE": str(trace), **environment}
+    ran = subprocess.run(["bash", "-c", f"{tool}; {command}"], env=env, cwd=trace.parent, capture_output=True)
     return ran.returncode, written.read_text()
 
 
 NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "said"),
+@each(
+    ("command", "code", "message"),
     [
         ('tool validate "$TRACE" <&- >&- 2>&-', 0, ""),
         ('tool validate nowhere.yaml 2>&3 <&- >&-', 2, NOWHERE),
@@ -146,8 +146,8 @@ NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
         ('tool validate "$TRACE" 2>&3 >/dev/full', 2, "error: No space left on device\n"),
     ],
 )  # fmt: skip
-def test_streams_that_are_closed_or_full(command: str, code: int, said: str, trace: Path) -> None:
-    assert shell(command, trace) == (code, said)
+def test_streams_that_are_closed_or_full(command: str, code: int, message: str, trace: Path) -> None:
+    assert shell(command, trace) == (code, message)
 
 
 def test_a_letter_that_the_terminal_does_not_have_is_no_error(trace: Path) -> None:
@@ -168,10 +168,10 @@ def test_the_examples_in_help_use_options_that_exist() -> None:
     for names, command in commands(main):
         if isinstance(command, click.Group):
             continue
-        known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+        options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
         for line in (command.help or "").splitlines():
             if line.strip().startswith(f"trace-tools {' '.join(names)}"):
-                assert {word for word in line.split() if word.startswith("-")} <= known, line
+                assert {word for word in line.split() if word.startswith("-")} <= options, line
 
 
 def test_help_has_each_command_in_one_group_with_a_short_sentence_and_an_example() -> None:

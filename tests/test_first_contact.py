@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import contact_figures, first_contact
+from tests.cases_in_one import each
 from tests.diff.planted import made
 from tests.first_contact import Contact, Finding, Stop
 from tests.programs import require
@@ -34,9 +35,9 @@ def smi(tmp_path: Path) -> Iterator[Path]:
     (folder / "nvidia-smi").touch(0o755)
     yield folder / "nvidia-smi"
     until = time.monotonic() + 10
-    while (left := [pid for pid in pids(tmp_path) if is_alive(pid)]) and time.monotonic() < until:
+    while (running := [pid for pid in pids(tmp_path) if is_alive(pid)]) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not left
+    assert not running
 
 
 def pids(folder: Path) -> list[int]:
@@ -91,9 +92,9 @@ def test_a_driver_that_hangs_is_ended_at_its_limit(smi: Path, tmp_path: Path, mo
     monkeypatch.setitem(first_contact.LIMITS_S, "nvidia-smi", 0.5)
     monkeypatch.setattr(first_contact, "ENDING_S", 0.5)
     started, run = time.monotonic(), contact(tmp_path, environment(smi))
-    (found,) = run.driver()
+    (finding,) = run.driver()
     assert time.monotonic() - started < 10 and len(pids(tmp_path)) == 2
-    assert not found.ok and found.found.startswith("no end after ")
+    assert not finding.ok and finding.found.startswith("no end after ")
     (asked,) = run.torch()  # its collect_env would ask nvidia-smi, and wait for ever
     assert asked.ok and not (run.out / "collect_env.txt").exists()
     run.venv = str(tmp_path / "none")
@@ -154,13 +155,13 @@ def test_programs_that_are_missing_or_end_badly(smi: Path, tmp_path: Path) -> No
     for code, how in ends.items():
         assert run.run([sys.executable, "-c", code], "a.txt", 30).ended.startswith(how)
     smi.write_text("#!/bin/sh\necho failed; exit 9\n")
-    (found,) = run.driver()
-    assert (found.ok, found.found.startswith("exit code 9"), found.found.endswith("failed")) == (False, True, True)
+    (finding,) = run.driver()
+    assert not finding.ok and finding.found.startswith("exit code 9") and finding.found.endswith("failed")
     for mode, ok in (("Default", True), ("Exclusive_Process", False)):
         modes = f"    Persistence Mode : Enabled\n    Compute Mode : {mode}\n"
         smi.write_text(f"{NAMES_A_CARD}test $1 = -q && printf '{modes}' || true\n")
-        _, found = run.driver()
-        assert (found.ok, found.found) == (ok, f"persistence mode Enabled, compute mode {mode}")
+        _, finding = run.driver()
+        assert (finding.ok, finding.found) == (ok, f"persistence mode Enabled, compute mode {mode}")
     run.python = "/nowhere/python"
     with pytest.raises(Stop, match="to import torch"):
         list(run.set_up())
@@ -193,13 +194,13 @@ def test_what_is_sent_names_nobody(smi: Path, tmp_path: Path) -> None:
         "    Product Name   : A card\n    Serial Number : 99\n    Processes\n        Name : /home/ann/x\n"
     )
     (run.out / "torch.txt").write_text(f"torch @ file://{home}/wheels\n")
-    left = run.out / "section/.run-1"
-    (left / "view-0/copy").mkdir(parents=True)
-    (left / "view-0/copy/.env").write_text("secret-3")
-    (left / "view-0/copy/trace.yaml").touch()
+    run_folder = run.out / "section/.run-1"
+    (run_folder / "view-0/copy").mkdir(parents=True)
+    (run_folder / "view-0/copy/.env").write_text("secret-3")
+    (run_folder / "view-0/copy/trace.yaml").touch()
     assert run._traces("section") == []
-    (left / "pass-1.journal").write_bytes(b"\x00\xff")
-    (left / "pass-1.json").write_text(f'"{home}/talk.py"')
+    (run_folder / "pass-1.journal").write_bytes(b"\x00\xff")
+    (run_folder / "pass-1.json").write_text(f'"{home}/talk.py"')
     (run.out / "link.txt").symlink_to("/etc/hostname")
     files = sent(first_contact.pack(run.out))
     assert set(files) == {
@@ -209,14 +210,14 @@ def test_what_is_sent_names_nobody(smi: Path, tmp_path: Path) -> None:
     text = b"\n".join(files.values())
     assert b"OMP_NUM_THREADS=3" in text and b"CUDA_HOME=~/cuda" in text and b"A card" in text
     assert not [word for word in (b"secret", b"99", b"ann", home.encode() + b"/") if word in text]
-    assert not (left / "view-0").exists()
+    assert not (run_folder / "view-0").exists()
 
 
 def peak(rate: float | None, side: int = 8192) -> Peak:
     return Peak("bfloat16", rate, f"measured: best of 9 matmuls, {side}³ each", measured=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "second", "wrong"),
     [
         (peak(700e12), peak(720e12), []),
@@ -226,9 +227,9 @@ def peak(rate: float | None, side: int = 8192) -> Peak:
     ],
 )
 def test_a_peak_that_is_measured_twice(first: Peak, second: Peak, wrong: list[str]) -> None:
-    found = list(contact_figures.measured_twice(first, second, Peak("bfloat16", 989.5e12, "a datasheet")))
-    assert [one.ok for one in found] == ([False] * len(wrong) or [True])
-    assert all(words in str(one) for words, one in zip(wrong, found, strict=False))
+    findings = list(contact_figures.measured_twice(first, second, Peak("bfloat16", 989.5e12, "a datasheet")))
+    assert [one.ok for one in findings] == ([False] * len(wrong) or [True])
+    assert all(words in str(one) for words, one in zip(wrong, findings, strict=False))
 
 
 def test_what_is_wrong_in_a_trace() -> None:
@@ -243,7 +244,7 @@ def test_what_is_wrong_in_a_trace() -> None:
         of = replace(run, processes=[Process("pass 1", ended)], complete=ended == "complete", ended=ended)
         steps = [step if one is first else one for one in trace.steps]
         changed: Trace = replace(trace, run=of, machine=machine, steps=steps)
-        return [str(found) for found in contact_figures.of_trace(changed) if not found.ok]
+        return [str(finding) for finding in contact_figures.of_trace(changed) if not finding.ok]
 
     before = wrong()
     for part, words in (

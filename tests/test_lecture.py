@@ -87,13 +87,13 @@ def lecture() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def told(lecture: ModuleType) -> list[Narrative]:
+def first_narratives(lecture: ModuleType) -> list[Narrative]:
     """What the first sections tell their reader on this machine."""
-    heard: list[Narrative] = []
-    with listening(heard.append):
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         for section in FIRST:
             getattr(lecture, section)()
-    return heard
+    return narratives
 
 
 def prose(narratives: list[Narrative]) -> str:
@@ -114,13 +114,13 @@ def named(function: ast.FunctionDef) -> list[str]:
 
 
 def reachable(section: str) -> set[str]:
-    found, waiting = set(), [section]
+    reached, waiting = set(), [section]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             waiting += named(FUNCTIONS[name])
-    return found
+    return reached
 
 
 def asserts(section: str) -> Iterator[ast.Assert]:
@@ -140,8 +140,8 @@ def code_lines(function: ast.FunctionDef) -> int:
     for node in (n for n in ast.walk(function) if isinstance(n, ast.stmt) and not hasattr(n, "body")):
         span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         value = node.value if isinstance(node, ast.Expr) else None
-        told = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and ast.unparse(value.func) in PROSE)
-        if told or any("@hide" in lines[number - 1] for number in span):
+        is_prose = isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and ast.unparse(value.func) in PROSE)
+        if is_prose or any("@hide" in lines[number - 1] for number in span):
             others |= set(span)
     numbers = range(function.lineno, (function.end_lineno or function.lineno) + 1)
     return sum(n not in others and lines[n - 1].strip()[:1] not in ("", "#") for n in numbers)
@@ -158,8 +158,8 @@ def test_a_section_has_a_title_and_claims() -> None:
 
 @each("section", TAUGHT)
 def test_a_section_comes_to_what_the_curriculum_lists(section: str) -> None:
-    said = words(section)
-    assert [one for one in TAUGHT[section].split() if not re.search(one, said)] == []
+    text = words(section)
+    assert [one for one in TAUGHT[section].split() if not re.search(one, text)] == []
 
 
 def test_every_function_is_called_and_has_a_title() -> None:
@@ -203,11 +203,11 @@ def test_python_runs_it_alone(tmp_path: Path) -> None:
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         assert process.returncode == 0, output.read()[-1000:]
-        said = output.read()
+        printed = output.read()
     functions = {node.name: node for node in ast.parse(SOURCE).body if isinstance(node, ast.FunctionDef)}
     called = [ast.unparse(statement).removesuffix("()") for statement in functions["main"].body]
     titles = [str(ast.get_docstring(functions[call])).splitlines()[0] for call in called if call in functions]
-    lines = said.splitlines()
+    lines = printed.splitlines()
     places = [lines.index(f"{number} {title}") for number, title in enumerate(titles)]
     assert places == sorted(places)
     assert time.monotonic() - started < 150
@@ -216,18 +216,18 @@ def test_python_runs_it_alone(tmp_path: Path) -> None:
 
 
 def test_the_summary_leads_to_places_that_are_there(lecture: ModuleType) -> None:
-    heard: list[Narrative] = []
-    with listening(heard.append):
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         lecture.summary()
-    cells = [str(cell) for n in heard if isinstance(n, Table) for row in n.rows for cell in row]
-    found = {link for cell in cells for link in re.findall(r"\]\(([^)]*)\)", cell)}
-    assert len(found) >= 15
-    there = set()
+    cells = [str(cell) for n in narratives if isinstance(n, Table) for row in n.rows for cell in row]
+    links = {link for cell in cells for link in re.findall(r"\]\(([^)]*)\)", cell)}
+    assert len(links) >= 15
+    anchors = set()
     for number, section in enumerate(SECTIONS):
         titles = [slug(str(ast.get_docstring(FUNCTIONS[name])).partition("\n")[0]) for name in reachable(section)]
         page = f"{number:02d}-{slug(section)}.html"
-        there |= {f"{page}#{title}" for title in titles if titles.count(title) == 1}
-    assert found - there == set()
+        anchors |= {f"{page}#{title}" for title in titles if titles.count(title) == 1}
+    assert links - anchors == set()
 
 
 def test_a_rendered_page_has_at_most_200_kilobytes() -> None:
@@ -291,22 +291,22 @@ def test_the_links_of_the_rendered_summary_lead_somewhere() -> None:
     assert [link for link in links if f'id="{link[1]}"' not in pages[link[0]]] == []
 
 
-def test_what_is_told(told: list[Narrative]) -> None:
-    kinds = [n.kind for n in told]
+def test_what_is_told(first_narratives: list[Narrative]) -> None:
+    kinds = [n.kind for n in first_narratives]
     assert kinds.count("text") > 60
     assert kinds.count("link") > 15
     assert kinds.count("table") >= 5
     assert kinds.count("plot") >= 6
-    words = prose(told)
+    words = prose(first_narratives)
     assert re.findall(r"\b(None|nan|inf)\b", words) == []
     assert ("Not run: no CUDA device" in words) is not torch.cuda.is_available()
 
 
-def test_every_reference_is_used_and_is_a_web_address(lecture: ModuleType, told: list[Narrative]) -> None:
+def test_every_reference_is_used_and_is_a_web_address(lecture: ModuleType, first_narratives: list[Narrative]) -> None:
     strings = [node.value for node in ast.walk(TREE) if isinstance(node, ast.Constant)]
     assert [key for key in lecture.REFERENCES if key not in strings] == []
     urls = {reference["url"] for reference in lecture.REFERENCES.values()}
-    assert {n.url for n in told if n.kind == "link"} <= urls
+    assert {n.url for n in first_narratives if n.kind == "link"} <= urls
     assert all(url.startswith("https://") for url in urls)
 
 
@@ -326,7 +326,7 @@ def test_figures_answer_back_where_they_are_taught() -> None:
     assert {section: len({*FIGURES} & reachable(section)) for section in sections} == sections
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@each("name", FIGURES)
 def test_a_formula_is_the_same_in_javascript_on_a_thousand_random_inputs(lecture: ModuleType, name: str) -> None:
     function, draw = getattr(lecture, name), random.Random(name)
     formula = arithmetic.formula_of(function)
@@ -337,12 +337,12 @@ def test_a_formula_is_the_same_in_javascript_on_a_thousand_random_inputs(lecture
     given = [[number() for _ in formula.parameters] for _ in range(1_000)]
     script = f"(() => {{ const [f] = {arithmetic.javascript([formula.text])}; return given.map(({CAUGHT})); }})()"
     answered = 0
-    for numbers, found in zip(given, evaluated(script, given), strict=True):
+    for numbers, answer in zip(given, evaluated(script, given), strict=True):
         try:
             expected: dict[str, Any] | None = function(*numbers)
         except (ArithmeticError, ValueError):
             expected = None
-        assert (None if expected is None else list(expected.values())) == found
+        assert (None if expected is None else list(expected.values())) == answer
         answered += expected is not None
     assert answered > 500
 
@@ -350,9 +350,9 @@ def test_a_formula_is_the_same_in_javascript_on_a_thousand_random_inputs(lecture
 def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
     first: list[Narrative] = []
     second: list[Narrative] = []
-    for heard in (first, second):
+    for narratives in (first, second):
         torch.manual_seed(0)
-        with listening(heard.append):
+        with listening(narratives.append):
             lecture.overview()
             lecture.block_scaling()
             lecture.views()
@@ -380,7 +380,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_too(
     assert torch.load(tmp_path / "checkpoint.pt") == {"step": 7}
 
 
-@pytest.mark.parametrize(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
+@each(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
 def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the lines that need CUDA on the CPU, with an allocator that says what a GPU's would.
 
@@ -391,9 +391,9 @@ def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.
     matrix = 32 * 32 * 4
     before, after = 512, 512 + 2 * matrix
     both = after + kept + 2 * matrix
-    said = [before, after, after + kept + matrix, both, both, after]
+    allocated_bytes = [before, after, after + kept + matrix, both, both, after]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", iter(said).__next__)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", iter(allocated_bytes).__next__)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: both + freed)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 2**26)
@@ -403,36 +403,36 @@ def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.
     monkeypatch.setattr(module, "device", lambda: "cuda")
     monkeypatch.setattr(module, "copy_rate", lambda: 4e15)
     monkeypatch.setattr(module, "peak_bandwidth", lambda: 4.8e12)
-    heard: list[Narrative] = []
-    with listening(heard.append):
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         assert module.allocated_on_the_gpu() == 8192
         rate = module.transfer_rate()
         module.draw_both_memories(rate)
-    assert (str(2**25) in prose(heard)) is (kept + freed > 0)
-    assert ("The first matmul of a process" in prose(heard)) is (freed == 0)
+    assert (str(2**25) in prose(narratives)) is (kept + freed > 0)
+    assert ("The first matmul of a process" in prose(narratives)) is (freed == 0)
     assert rate > 0
-    [allocated, reserved, _] = next(n.rows for n in heard if n.kind == "table" and n.rows)
+    [allocated, reserved, _] = next(n.rows for n in narratives if n.kind == "table" and n.rows)
     assert (allocated[1], reserved[1]) == (after / 2**20, 64.0)
-    assert "memory: 128 GiB" in str(heard[-1].svg)
+    assert "memory: 128 GiB" in str(narratives[-1].svg)
 
 
-@pytest.mark.parametrize("part", ["time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph"])
+@each("part", ["time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph"])
 def test_without_a_gpu_its_parts_are_a_paragraph(
     lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     monkeypatch.setattr(lecture, "device", lambda: "cpu")
-    heard: list[Narrative] = []
-    with listening(heard.append):
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         getattr(lecture, part)()
-    assert [n.kind for n in heard] == ["text"]
-    assert len(prose(heard).split()) < 60
+    assert [n.kind for n in narratives] == ["text"]
+    assert len(prose(narratives).split()) < 60
 
 
 def test_attention_and_compiled_gelu_on_a_cpu(lecture: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their claims hold wherever torch has a fused kernel and a compiler; without one there is its reason."""
     monkeypatch.setattr(lecture, "device", lambda: "cpu")
     monkeypatch.setattr(lecture, "sizes", lambda: lecture.Sizes(streamed_bytes=2**22, matmul_side=512))
-    heard: list[Narrative] = []
+    narratives: list[Narrative] = []
 
     def no_compiler(f: Any, **_: Any) -> Any:
         def compiled(_: Any) -> Any:
@@ -440,12 +440,12 @@ def test_attention_and_compiled_gelu_on_a_cpu(lecture: ModuleType, monkeypatch: 
 
         return compiled
 
-    with listening(heard.append):
+    with listening(narratives.append):
         lecture.attention_in_steps_and_in_one_kernel()
         for compiler in (no_compiler, lambda f, **_: f):
             monkeypatch.setattr(torch, "compile", compiler)
             lecture.compiled_gelu()
-    words = prose(heard)
+    words = prose(narratives)
     assert "no C compiler was found" in words and "set CC" not in words
     batch_of_heads, side = 8, 512
     scores_mb = batch_of_heads * side**2 * torch.float32.itemsize / 1e6
@@ -454,7 +454,7 @@ def test_attention_and_compiled_gelu_on_a_cpu(lecture: ModuleType, monkeypatch: 
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("error", [RuntimeError, ValueError, TypeError])
+@each("error", [RuntimeError, ValueError, TypeError])
 def test_a_gpu_that_refuses_fp8_says_why(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that should have it: which error says so is the kernel's choice."""
 
@@ -465,10 +465,10 @@ def test_a_gpu_that_refuses_fp8_says_why(error: type[Exception], monkeypatch: py
     monkeypatch.setattr(module, "sizes", lambda: module.Sizes(step_width=32))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
     monkeypatch.setattr(torch, "_scaled_mm", refuses)
-    heard: list[Narrative] = []
-    with listening(heard.append):
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         assert module.speed_of_fp8() is None
-    assert prose(heard) == f"fp8: not run. torch {torch.__version__} says: no such kernel"
+    assert prose(narratives) == f"fp8: not run. torch {torch.__version__} says: no such kernel"
 
 
 def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,20 +487,13 @@ def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert load(SOURCE, "the_lecture_holding_it").sizes().matmul_side == 8192
 
 
-def finite_codes(form: tuple[int, int, int]) -> int:
-    exponent_bits, mantissa_bits, reserved = form
-    return int(2 ** (exponent_bits + mantissa_bits)) - reserved
-
-
 def test_decode_agrees_with_struct_on_every_fp16(lecture: ModuleType) -> None:
     form = lecture.FloatFormat(5, 10, 2**10)
-    for code in range(finite_codes(form)):
+    for code in range(2 ** (5 + 10) - 2**10):  # the finite ones
         assert lecture.decode(code, form) == struct.unpack("<e", struct.pack("<H", code))[0]
 
 
-@pytest.mark.parametrize(
-    ("form", "float_code", "integer_code"), [((5, 10, 2**10), "<e", "<H"), ((8, 23, 2**23), "<f", "<I")]
-)
+@each(("form", "float_code", "integer_code"), [((5, 10, 2**10), "<e", "<H"), ((8, 23, 2**23), "<f", "<I")])
 def test_encode_agrees_with_struct(
     lecture: ModuleType, form: tuple[int, int, int], float_code: str, integer_code: str
 ) -> None:
@@ -511,7 +504,7 @@ def test_encode_agrees_with_struct(
         assert lecture.encode(value, lecture.FloatFormat(*form)) == expected
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("fp16", np.float16), ("fp32", np.float32), ("fp64", np.float64)])
+@each(("name", "dtype"), [("fp16", np.float16), ("fp32", np.float32), ("fp64", np.float64)])
 def test_limits_agree_with_numpy(lecture: ModuleType, name: str, dtype: type) -> None:
     info = np.finfo(dtype)
     expected = [float(v) for v in (info.max, info.smallest_normal, info.smallest_subnormal, info.eps)]
@@ -523,8 +516,8 @@ def test_round_to_grid_finds_the_nearest(lecture: ModuleType) -> None:
     x = torch.linspace(-13, 13, 101).view(1, -1)
     rounded = lecture.round_to_grid(x, torch.tensor(2.0), grid)
     signed = [sign * 2 * point for point in grid.tolist() for sign in (1, -1)]
-    for value, found in zip(x.flatten().tolist(), rounded.flatten().tolist(), strict=True):
-        assert math.isclose(abs(found - value), min(abs(point - value) for point in signed), abs_tol=1e-6)
+    for value, rounded_to in zip(x.flatten().tolist(), rounded.flatten().tolist(), strict=True):
+        assert math.isclose(abs(rounded_to - value), min(abs(point - value) for point in signed), abs_tol=1e-6)
 
 
 def test_the_counted_layer_is_made_of_torchs_parts(lecture: ModuleType) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cases_in_one import each
 from tests.messages import says
 from tests.programs import PYTHON, require
 from trace_tools.analysis.outcome import problems
@@ -116,9 +117,15 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
     assert not disagreeing(summed, 2)
     for step in by_rank(summed, 2).values():
         assert step.host_ns and step.meters and step.meters.collectives
-        (found,) = step.meters.collectives
-        assert (found.operation, found.ranks, found.calls, found.bytes, found.factor) == ("all_reduce", 2, 1, 16, 1.0)
-        assert found.waited_ns and found.moved_ns
+        (operation,) = step.meters.collectives
+        assert (operation.operation, operation.ranks, operation.calls, operation.bytes, operation.factor) == (
+            "all_reduce",
+            2,
+            1,
+            16,
+            1.0,
+        )
+        assert operation.waited_ns and operation.moved_ns
     assert step_at(trace, "y = 1").on == [0]
     assert all(one.peak_ram_bytes for one in trace.run.processes)
     page = (tmp_path / "out" / "cpu" / "00-sums.html").read_text(encoding="utf-8")
@@ -157,48 +164,43 @@ def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str
     assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2
 
 
-def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
-    """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
-    path = lecture(tmp_path, "open('here', 'w').close(); time.sleep(600)")
-    out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "trace_tools",
-        "trace",
-        str(path),
-        "-o",
-        str(out),
-        "--device",
-        "cpu",
-        "--ranks",
-        "2",
-    ]
-    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+def tracer_of_two(environment: dict[str, str], folder: Path) -> subprocess.Popen[str]:
+    """Start a trace of two ranks, and wait until one of them sleeps."""
+    path, out = lecture(folder, "open('here', 'w').close(); time.sleep(600)"), folder / "out"
+    command = ["trace", str(path), "-o", str(out), "--device", "cpu", "--ranks", "2"]
+    command = [sys.executable, "-m", "trace_tools", *command]
+    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     deadline = time.monotonic() + 60
     while not list(out.glob(".run-*/view-*/**/here")) and time.monotonic() < deadline:
         time.sleep(0.1)
+    return tracer
+
+
+def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
+    """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
+    tracer = tracer_of_two(environment, tmp_path)
     tracer.kill()
     tracer.wait()
-    while (left := of_run(out)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while (running := of_run(tmp_path / "out")) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not left
+    assert not running
 
 
 def of_run(out: Path) -> list[str]:
     """Return the processes whose command names this folder."""
-    found = []
+    commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue
         if str(out) in words and int(folder.name) != os.getpid():
-            found.append(words)
-    return found
+            commands.append(words)
+    return commands
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "facts"),
     [
         (["--ranks", "3"], ("--ranks 3", "RANKS", "lecture.py", "1 or 2")),
@@ -237,29 +239,11 @@ def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) 
 
 def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
     """It comes to the ranks, and what they did is there."""
-    path = lecture(tmp_path, "open('here', 'w').close(); time.sleep(600)")
-    out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "trace_tools",
-        "trace",
-        str(path),
-        "-o",
-        str(out),
-        "--device",
-        "cpu",
-        "--ranks",
-        "2",
-    ]
-    tracer = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    deadline = time.monotonic() + 60
-    while not list(out.glob(".run-*/view-*/**/here")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    tracer = tracer_of_two(environment, tmp_path)
     tracer.send_signal(signal.SIGINT)
-    _, said = tracer.communicate(timeout=60)
-    assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, said
-    assert not of_run(out)
+    _, output = tracer.communicate(timeout=60)
+    assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, output
+    assert not of_run(tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -306,9 +290,21 @@ def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> 
 
 def started(environment: dict[str, str], path: Path, node: int, port: int) -> subprocess.Popen[str]:
     """Start one of two nodes, of a rank each, on this machine."""
-    place = ["--nodes", "2", "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    node_options = ["--nodes", "2", "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{port}"]
     out = ["-o", str(path.parent / ("out" if node == 0 else "other")), "--device", "cpu"]
-    command = [sys.executable, "-m", "trace_tools", "trace", str(path), *out, "--ranks", "2", "--passes", "1", *place]
+    command = [
+        sys.executable,
+        "-m",
+        "trace_tools",
+        "trace",
+        str(path),
+        *out,
+        "--ranks",
+        "2",
+        "--passes",
+        "1",
+        *node_options,
+    ]
     given = {**environment, "TMPDIR": str(path.parent)}  # where a node that is killed leaves what it had
     return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -324,10 +320,10 @@ def on_two_nodes(environment: dict[str, str], path: Path) -> tuple[list[subproce
 def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
     """Their ranks are those of one trace, on node 0; node 1 has left nothing."""
     (first, second), _ = on_two_nodes(environment, lecture(tmp_path))
-    _, said = first.communicate(timeout=120)
-    assert first.returncode == 0, said
-    told = second.communicate(timeout=30)[1]
-    assert second.returncode == 0 and says(told.splitlines()[-1], "node 1 of 2", "complete", "node 0")
+    _, output = first.communicate(timeout=120)
+    assert first.returncode == 0, output
+    second_output = second.communicate(timeout=30)[1]
+    assert second.returncode == 0 and says(second_output.splitlines()[-1], "node 1 of 2", "complete", "node 0")
     trace = trace_in(tmp_path)
     assert trace.run.nodes == ["A processor", "A processor"] and trace.run.ranks == 2
     assert [(one.name, one.rank, one.ended) for one in trace.run.processes] == [
@@ -344,11 +340,11 @@ def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
 def test_a_rank_that_fails_on_another_node(environment: dict[str, str], tmp_path: Path) -> None:
     path = lecture(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
     (first, second), _ = on_two_nodes(environment, path)
-    _, said = first.communicate(timeout=120)
-    told = second.communicate(timeout=60)[1].splitlines()[-1]
+    _, output = first.communicate(timeout=120)
+    last_line = second.communicate(timeout=60)[1].splitlines()[-1]
     trace = trace_in(tmp_path, "cpu/partial")
-    assert trace.run.ended.startswith("killed by SIGKILL at line 24 on rank 1, then "), said
-    assert (first.returncode, second.returncode) == (1, 1) and told.startswith("node 1 of 2: killed by SIGKILL")
+    assert trace.run.ended.startswith("killed by SIGKILL at line 24 on rank 1, then "), output
+    assert (first.returncode, second.returncode) == (1, 1) and last_line.startswith("node 1 of 2: killed by SIGKILL")
     assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2  # what it did until then has come
 
 
@@ -370,6 +366,6 @@ def test_a_node_is_killed(environment: dict[str, str], tmp_path: Path, node: int
         assert any(line.startswith("incomplete: lost with its node on rank 1, then ") for line in lines)
         assert step_at(trace_in(tmp_path, "cpu/partial"), "all_reduce(x)").on == [0]
     deadline = time.monotonic() + 60
-    while (left := of_run(tmp_path)) and time.monotonic() < deadline:
+    while (running := of_run(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not left
+    assert not running

@@ -45,9 +45,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_wheel_holds_all_files_of_the_package(wheel: Path) -> None:
-    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trace_tools").rglob("*") if path.is_file()}
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trace_tools").rglob("*") if path.is_file()}
     held = set(zipfile.ZipFile(wheel).namelist())
-    assert {name for name in there if "__pycache__" not in name and not name.endswith(".md")} <= held
+    assert {name for name in files if "__pycache__" not in name and not name.endswith(".md")} <= held
     assert not {name for name in held if name.startswith(("tests/", "rendered/", "lecture"))}
 
 
@@ -58,8 +58,8 @@ def test_a_stranger_traces_renders_and_compares_from_an_empty_folder(wheel: Path
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env"), "platbase": ""}))
     with zipfile.ZipFile(wheel) as held:
         held.extractall(packages)
-    there = [path for path in (*site.getsitepackages(), sysconfig.get_path("purelib")) if Path(path).is_dir()]
-    (packages / "others.pth").write_text("\n".join(dict.fromkeys(there)) + "\n")
+    folders = [path for path in (*site.getsitepackages(), sysconfig.get_path("purelib")) if Path(path).is_dir()]
+    (packages / "others.pth").write_text("\n".join(dict.fromkeys(folders)) + "\n")
     folder = tmp_path / "far away"
     folder.mkdir()
     (folder / "talk.py").write_text(LECTURE)

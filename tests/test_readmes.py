@@ -25,8 +25,8 @@ def test_commands_targets_and_links_exist() -> None:
         links = re.findall(r"\]\(([^)#:]+)\)", text)
         missing += [f"{path}: {link}" for link in links if not (path.parent / link).exists()]
         named = re.findall(r"`((?:\w+/)+\w+\.(?:py|yaml|js|css))`", text)
-        places = (ROOT, ROOT / "trace_tools", path.parent)
-        missing += [f"{path}: {name}" for name in named if not any((place / name).exists() for place in places)]
+        folders = (ROOT, ROOT / "trace_tools", path.parent)
+        missing += [f"{path}: {name}" for name in named if not any((folder / name).exists() for folder in folders)]
     assert not missing, "\n".join(missing)
 
 

@@ -308,7 +308,7 @@ def _decided() -> Narrative:
 
 
 def _explored() -> Narrative:
-    known = Exploration(
+    exploration = Exploration(
         name="seconds",
         formula="def f0(v0, v1):\n    return (v0 / v1, v0 > 1000000000.0)",
         parameters=["bytes", "bandwidth"],
@@ -320,7 +320,7 @@ def _explored() -> Narrative:
         curve=("bytes", "seconds"),
         across="GPU",
     )
-    return Explore(text="{seconds}: {large?much|little}.", title="How long", exploration=known)
+    return Explore(text="{seconds}: {large?much|little}.", title="How long", exploration=exploration)
 
 
 def _curve_steps() -> list[Event]:

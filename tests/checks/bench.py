@@ -214,11 +214,11 @@ def rounds(runs: Sequence[Run | None], count: int) -> list[list[float]]:
     """Return each run's seconds per round, the runs interleaved, after one round that is not counted."""
     seconds: list[list[float]] = [[] for _ in runs]
     for number in range(count + 1):
-        for place, run in enumerate(runs):
+        for index, run in enumerate(runs):
             if run is not None:
                 took = run()
                 if number:
-                    seconds[place].append(took)
+                    seconds[index].append(took)
     return seconds
 
 
@@ -246,8 +246,9 @@ def goals() -> Iterator[str]:
     """What everybody pays for: a statement, a call with its three statements, and reading a trace back."""
     yield _cost("unannotated statement", STATEMENTS, 20_000, 3, "goal 0.3")
     yield _cost("a frame, its call's loop and body with it", FRAMES, 5_000, 1, "goal 3")
-    path = _big_file()
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.yaml")
+        write(big_trace(100_000), path)
         body = (
             path.read_text(encoding="utf-8")
             .partition("\nsteps:\n")[2]
@@ -258,8 +259,6 @@ def goals() -> Iterator[str]:
 
         runs = [lambda: _timed(lambda: load(path)), lambda: _timed(lambda: list(map(json.loads, lines)))]
         ours, plainly = rounds(runs, 9)
-    finally:
-        path.unlink()
     yield f"{'100,000 steps loaded':42} {spread(ours, ' s')}   goal 1.2   plain `json.loads` {spread(plainly, ' s')}"
 
 
@@ -275,9 +274,9 @@ def turnaround() -> Iterator[str]:
             draft = ["trace_tools", "trace", lecture.name, "--draft", "--force", "--device", "cpu"]
             theirs = ["edtrace.execute", "-m", lecture.stem, "-o", "theirs"]
             has_edtrace = importlib.util.find_spec("edtrace") is not None
-            whole = [[lecture.name], ["-m", *draft], *([["-m", *theirs]] if has_edtrace else [])]
-            spent: list[list[float]] = [[] for _ in whole]
-            runs = [_process(command, folder, cpu) for command, cpu in zip(whole, spent, strict=True)]
+            commands = [[lecture.name], ["-m", *draft], *([["-m", *theirs]] if has_edtrace else [])]
+            spent: list[list[float]] = [[] for _ in commands]
+            runs = [_process(command, folder, cpu) for command, cpu in zip(commands, spent, strict=True)]
             bare, ours, *other = rounds(runs, 5)
             with _every_core_busy():
                 _, ours_loaded, *other_loaded = rounds(runs, 5)
@@ -346,13 +345,6 @@ def _cost(name: str, source: str, n: int, per: int, goal: str) -> str:
         extra = [(b - a) / (200 * per) for a, b in zip(bare_few, theirs, strict=True)]
         line += f"   edtrace {spread(extra, ' µs', 1e6)}"
     return line
-
-
-def _big_file() -> Path:
-    with tempfile.NamedTemporaryFile(suffix=".yaml", delete=False) as file:
-        path = Path(file.name)
-    write(big_trace(100_000), path)
-    return path
 
 
 def flat() -> Iterator[str]:

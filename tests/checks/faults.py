@@ -30,10 +30,10 @@ CONVERSIONS = frozenset({"item", "detach", "cpu"})  # a number either way
 
 @dataclass(frozen=True)
 class Fault:
-    """One change: the node of `definition` numbered `place` (as `ast.walk` counts) becomes another one."""
+    """One change: the node of `definition` with this number (as `ast.walk` counts) becomes another one."""
 
     definition: str  # the function, class or constant it is planted in
-    place: int
+    number: int
     line: int
     kind: str  # "constant", "operator", "argument", "call", "line"
     text: str  # the line it is planted in
@@ -62,13 +62,13 @@ class Section:
 
     def claims(self) -> list[ast.Assert]:
         """Return every assert of the section, in the order of the file."""
-        found = [n for name in self.relevant for n in ast.walk(self.definitions[name]) if isinstance(n, ast.Assert)]
-        return sorted(found, key=lambda claim: claim.lineno)
+        claims = [n for name in self.relevant for n in ast.walk(self.definitions[name]) if isinstance(n, ast.Assert)]
+        return sorted(claims, key=lambda claim: claim.lineno)
 
     def faults(self) -> Iterator[Fault]:
         """Yield every fault, those of one definition together."""
         for name, statements in self.relevant.items():
-            places = {node: place for place, node in enumerate(ast.walk(self.definitions[name]))}
+            numbers = {node: number for number, node in enumerate(ast.walk(self.definitions[name]))}
             for statement in sorted(statements, key=lambda s: s.lineno):
                 for kind, node, becomes in self._changes(statement, may_drop=self._may_drop(name, statement)):
                     line = getattr(node, "lineno", statement.lineno)
@@ -77,7 +77,7 @@ class Section:
                         continue
                     yield Fault(
                         definition=name,
-                        place=places[node],
+                        number=numbers[node],
                         line=line,
                         kind=kind,
                         text=self.lines[line - 1].partition("  # ")[0].strip(),
@@ -97,7 +97,7 @@ class Section:
             changed[self.name] = _OnlyThese(callers, self.definitions).visit(copy.deepcopy(self.definitions[self.name]))
         if fault is not None:
             definition = changed.get(fault.definition) or copy.deepcopy(self.definitions[fault.definition])
-            target = list(ast.walk(definition))[fault.place]
+            target = list(ast.walk(definition))[fault.number]
             changed[fault.definition] = _Replacement(target, fault.becomes(target)).visit(definition)
         body = list(changed.values())
         if not all(isinstance(definition, ast.FunctionDef) for definition in body):  # others may be built on it
@@ -123,18 +123,18 @@ class Section:
         return any(_called_alone(node) == name for node in ast.walk(self.definitions[self.name]))
 
     def _reach(self, name: str, *, deeper: bool = True) -> set[str]:
-        found, waiting = set(), [name]
+        reached, waiting = set(), [name]
         while waiting:
-            here = waiting.pop()
-            if here not in self.definitions or here in found:
+            current = waiting.pop()
+            if current not in self.definitions or current in reached:
                 continue
-            found.add(here)
-            nodes = set(ast.walk(self.definitions[here]))
+            reached.add(current)
+            nodes = set(ast.walk(self.definitions[current]))
             if not deeper:
                 parts = [node for node in nodes if isinstance(node, ast.Expr) and self._is_marked(node, "@deeper")]
                 nodes = nodes.difference(*map(ast.walk, parts))
             waiting += [node.id for node in nodes if isinstance(node, ast.Name)]
-        return found
+        return reached
 
     def _is_marked(self, statement: ast.stmt, directive: str) -> bool:
         last = statement.end_lineno or statement.lineno
@@ -175,25 +175,25 @@ class Section:
         statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and node is not function]
         fresh = _names_of_literals(statements)
         needed: set[str] = set()
-        found: set[ast.stmt] = set()
+        relevant: set[ast.stmt] = set()
         while True:
-            before = len(found)
+            before = len(relevant)
             for statement in statements:
-                if statement not in found and self._matters(statement, needed, fresh, found, result_matters):
-                    found.add(statement)
+                if statement not in relevant and self._matters(statement, needed, fresh, relevant, result_matters):
+                    relevant.add(statement)
                     needed |= {name.id for name in _own_names(statement)}
-            if len(found) == before:
-                self.idle |= set(_values_never_read(found, needed))
-                return found
+            if len(relevant) == before:
+                self.idle |= set(_values_never_read(relevant, needed))
+                return relevant
 
     def _matters(
-        self, statement: ast.stmt, needed: set[str], fresh: set[str], found: set[ast.stmt], result_matters: bool
+        self, statement: ast.stmt, needed: set[str], fresh: set[str], relevant: set[ast.stmt], result_matters: bool
     ) -> bool:
         if self._is_prose(statement):
             return False
         inner = [node for node in ast.walk(statement) if isinstance(node, ast.stmt) and node is not statement]
         if inner and not isinstance(statement, ast.FunctionDef):
-            return any(node in found for node in inner)
+            return any(node in relevant for node in inner)
         match statement:
             case ast.Return():
                 return result_matters and statement.value is not None
@@ -266,20 +266,18 @@ class Section:
             return False
         stored = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         earlier = [s for s in self.relevant[name] if isinstance(s, ast.Assign) and s.lineno < statement.lineno]
-        known = {n.id for s in earlier for t in s.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-        return stored <= known
+        assigned = {n.id for s in earlier for t in s.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        return stored <= assigned
 
 
 def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name, node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _has_numbers(node):
-            yield node.targets[0].id, node
-
-
-def _has_numbers(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, (int, float)) for n in ast.walk(node))
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+            if any(isinstance(value, (int, float)) for value in constants):
+                yield node.targets[0].id, node
 
 
 def _names_of_literals(statements: Iterable[ast.stmt]) -> set[str]:
@@ -340,8 +338,8 @@ def _values_never_read(statements: Iterable[ast.stmt], needed: set[str]) -> Iter
 def _quiet(statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield the nodes that no claim should notice: f-strings, prose, seeds, how long to measure."""
     for node in ast.walk(statement):
-        told = isinstance(node, ast.JoinedStr) or _called(node) in SEEDS | PROSE
-        if told or (isinstance(node, ast.keyword) and node.arg in KEYWORDS):
+        is_silent = isinstance(node, ast.JoinedStr) or _called(node) in SEEDS | PROSE
+        if is_silent or (isinstance(node, ast.keyword) and node.arg in KEYWORDS):
             yield from ast.walk(node)
         elif isinstance(node, ast.Call) and _called(node) in MUTED:
             yield node

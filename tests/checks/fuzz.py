@@ -52,28 +52,28 @@ ENDINGS = ("pass", "raise ValueError('at the end')", "sys.exit(0)", "sys.exit(3)
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """Something that differs, cut down as far as it goes."""
 
     mode: str
     seed: int
-    what: str
+    difference: str
     program: str = ""
 
 
 # ------------------------------------------------------------------------------ programs, in processes of our own
 
 
-def programs(seed: int, seconds: float) -> Iterator[Found | int]:
+def programs(seed: int, seconds: float) -> Iterator[Finding | int]:
     """Yield what differs, and now and then how many programs ran."""
     prepare()
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         last = seed
-        for last, what in in_a_process(examine, range(seed, seed + 50), ends):
-            if what:
+        for last, difference in in_a_process(examine, range(seed, seed + 50), ends):
+            if difference:
                 text = program_of(last)
-                yield Found("programs", last, what, reduced(text, what))
+                yield Finding("programs", last, difference, reduced(text, difference))
         yield last + 1 - seed
         seed = last + 1
 
@@ -142,21 +142,22 @@ def in_a_process(call: Callable[[Any], str], items: Sequence[Any], ends: float) 
     listening.close()
 
 
-def kind_of(what: str) -> str:
+def kind_of(difference: str) -> str:
     """Return the part of a finding that must stay the same while its program is cut down."""
-    names = re.findall(r"\w+(?:Error|Exception)\b", what)
-    return f"{what.partition(chr(10))[0][:40].split(':')[0:2]}{names[-1:] if what.startswith('crash') else ''}"
+    names = re.findall(r"\w+(?:Error|Exception)\b", difference)
+    kind = difference.partition("\n")[0][:40].split(":")[:2]
+    return f"{kind}{names[-1:] if difference.startswith('crash') else ''}"
 
 
-def reduced(text: str, what: str) -> str:
+def reduced(text: str, difference: str) -> str:
     """Return the program without what can go while it still differs in the same way."""
-    wanted = kind_of(what)
+    wanted = kind_of(difference)
 
     def still(candidate: str) -> bool:
         if not compiles(candidate):
             return False
-        for _, found in in_a_process(attempted, [candidate], time.monotonic() + PATIENCE_S):
-            return kind_of(found) == wanted
+        for _, shown in in_a_process(attempted, [candidate], time.monotonic() + PATIENCE_S):
+            return kind_of(shown) == wanted
         return False
 
     return cut_down(text, still, time.monotonic() + REDUCING_S)
@@ -195,20 +196,20 @@ def smaller(lines: list[str], at: int) -> Iterator[list[str]]:
 # ------------------------------------------------------------------------------ lectures, through the command line
 
 
-def lectures(seed: int, seconds: float) -> Iterator[Found | int]:
+def lectures(seed: int, seconds: float) -> Iterator[Finding | int]:
     """Yield what differs between a lecture's plain run and the runs of a trace, and how many programs ran."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         drawn = [Program.drawn(s, torch=s % 4 == 0) for s in range(seed, seed + PROGRAMS)]
         text = lecture(drawn, last=ENDINGS[seed // PROGRAMS % len(ENDINGS)])
-        what = through_the_command_line(text)
-        if what:
-            yield Found("lectures", seed, what, reduced_lecture(drawn, seed, what))
+        difference = through_the_command_line(text)
+        if difference:
+            yield Finding("lectures", seed, difference, reduced_lecture(drawn, seed, difference))
         yield PROGRAMS
         seed += PROGRAMS
 
 
-def reduced_lecture(drawn: list[Program], seed: int, what: str) -> str:
+def reduced_lecture(drawn: list[Program], seed: int, difference: str) -> str:
     """Return the smallest part of the lecture's programs that still differs (each attempt is a trace)."""
     last = ENDINGS[seed // PROGRAMS % len(ENDINGS)]
     while len(drawn) > 1:
@@ -218,7 +219,7 @@ def reduced_lecture(drawn: list[Program], seed: int, what: str) -> str:
             break
         drawn = smaller
     text = lecture(drawn, last=last)
-    return cut_down(text, lambda t: compiles(t) and kind_of(through_the_command_line(t)) == kind_of(what),
+    return cut_down(text, lambda t: compiles(t) and kind_of(through_the_command_line(t)) == kind_of(difference),
                     time.monotonic() + REDUCING_S)  # fmt: skip
 
 
@@ -237,19 +238,19 @@ def through_the_command_line(text: str, *, readers: bool = True) -> str:
             return f"crash: trace ended with {traced.returncode}: {traced.stderr[-1500:]}"
         if len(plain_said) != 1:
             return f"plain: {len(plain_said)} runs, {plain.stderr[-300:]}"
-        for name, said in traced_said:
-            if said != plain_said[0][1]:
-                lines = zip([*plain_said[0][1].splitlines(), ""], [*said.splitlines(), ""], strict=False)
+        for name, text in traced_said:
+            if text != plain_said[0][1]:
+                lines = zip([*plain_said[0][1].splitlines(), ""], [*text.splitlines(), ""], strict=False)
                 return f"said: {name}: " + next(f"plain {one!r}, traced {two!r}" for one, two in lines if one != two)
         return ended_otherwise(plain, traced, traced_said, folder) or (read_back(folder) if readers else "")
 
 
 def run(command: list[str], folder: Path, name: str) -> tuple[subprocess.CompletedProcess[str], list[tuple[str, str]]]:
     """Run Python with a folder of its own for what the lecture says; return what it said there, run by run."""
-    said = folder / name
-    said.mkdir()
-    ended = python(command, folder, FUZZ_OUT=str(said))
-    return ended, [(file.name, file.read_text(encoding="utf-8")) for file in sorted(said.iterdir())]
+    out = folder / name
+    out.mkdir()
+    ended = python(command, folder, FUZZ_OUT=str(out))
+    return ended, [(file.name, file.read_text(encoding="utf-8")) for file in sorted(out.iterdir())]
 
 
 def ended_otherwise(
@@ -259,9 +260,9 @@ def ended_otherwise(
     folder: Path,
 ) -> str:
     """Say where the ends differ: how many runs there were, and with what exception the lecture ended."""
-    left = [path.name for path in (folder / "out").glob(".[ru]*-*")]
-    if left:
-        return f"left: {left}"
+    remaining = [path.name for path in (folder / "out").glob(".[ru]*-*")]
+    if remaining:
+        return f"left: {remaining}"
     partial = list((folder / "out").glob("*/partial/trace.yaml"))
     if plain.returncode == 0 and partial:
         return f"ended: plain with 0, traced with {traced.stderr[-300:]}"
@@ -285,15 +286,15 @@ def read_back(folder: Path) -> str:
 # ------------------------------------------------------------------------------ the other two
 
 
-def arguments(seed: int, seconds: float) -> Iterator[Found | int]:
+def arguments(seed: int, seconds: float) -> Iterator[Finding | int]:
     """Yield the narrative calls that differ, or that a reader of the trace can't take, and how many were made."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         calls = [fuzz_arguments.drawn(s) for s in range(seed, seed + fuzz_arguments.CALLS)]
         with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-            what = fuzz_arguments.through_every_reader(calls, Path(scratch))
-        if what:
-            yield Found("arguments", seed, what, "\n".join(guilty(calls)))
+            difference = fuzz_arguments.through_every_reader(calls, Path(scratch))
+        if difference:
+            yield Finding("arguments", seed, difference, "\n".join(guilty(calls)))
         yield len(calls)
         seed += len(calls)
 
@@ -311,19 +312,19 @@ def guilty(calls: list[str]) -> list[str]:
     return calls
 
 
-def traces(seed: int, seconds: float) -> Iterator[Found | int]:
+def traces(seed: int, seconds: float) -> Iterator[Finding | int]:
     """Give hostile traces to everything that reads traces."""
     words = ["--first", str(seed), "--seeds", "1000000", "--stop-after", str(seconds)]
     command = [sys.executable, "-m", "tests.checks.fuzz_traces", *words]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     wrong = [line for line in ended.stdout.splitlines() if line.startswith("seed ")]
     if ended.returncode != 0:
-        yield Found("traces", seed, "\n".join(wrong) or ended.stderr[-3000:])
+        yield Finding("traces", seed, "\n".join(wrong) or ended.stderr[-3000:])
     counted = re.search(r"^(\d+) hostile traces", ended.stdout, re.MULTILINE)
     yield int(counted[1]) if counted else 0
 
 
-MODES: dict[str, tuple[Callable[[int, float], Iterator[Found | int]], float]] = {  # with its share of the time
+MODES: dict[str, tuple[Callable[[int, float], Iterator[Finding | int]], float]] = {  # with its share of the time
     "programs": (programs, 0.4),
     "lectures": (lectures, 0.3),
     "arguments": (arguments, 0.15),
@@ -344,42 +345,38 @@ def main(words: Sequence[str]) -> int:
     chosen = parser.parse_args(words)
     seed = chosen.seed if chosen.seed is not None else int(time.time()) % 10**7
     modes = chosen.modes or list(MODES)
-    whole = sum(MODES[mode][1] for mode in modes)
-    found: list[Found] = []
+    shares = sum(MODES[mode][1] for mode in modes)
+    findings: list[Finding] = []
     for mode in modes:
         call, share = MODES[mode]
-        started, count, here = time.monotonic(), 0, 0
-        for result in call(seed, chosen.seconds * share / whole):
+        started, count, own = time.monotonic(), 0, 0
+        for result in call(seed, chosen.seconds * share / shares):
             if isinstance(result, int):
                 count += result
                 continue
-            print(told(result), flush=True)
-            found.append(result)
-            here += 1
+            print(section_of(result), flush=True)
+            findings.append(result)
+            own += 1
         took = time.monotonic() - started
-        line = f"| {today()} | {platform.python_version()} | {mode} | {seed} | {count:,} | {took:.0f} | {here} |"
+        facts = datetime.date.today(), platform.python_version(), mode, seed, f"{count:,}", f"{took:.0f}", own
+        line = f"| {' | '.join(map(str, facts))} |"
         print(line, flush=True)
         if not chosen.no_report:
-            append(line, [f for f in found if f.mode == mode])
-    return 1 if found else 0
+            append(line, [f for f in findings if f.mode == mode])
+    return 1 if findings else 0
 
 
-def today() -> str:
-    return datetime.date.today().isoformat()
-
-
-def told(found: Found) -> str:
+def section_of(finding: Finding) -> str:
     """Return a finding as a section of the report."""
-    fence = "```"
-    said = f"{fence}\n{found.what}\n{fence}"
-    return f"### {found.mode}, seed {found.seed}\n\n{said}\n\n{fence}python\n{found.program.rstrip()}\n{fence}\n"
+    difference, program = f"```\n{finding.difference}\n```", f"```python\n{finding.program.rstrip()}\n```"
+    return f"### {finding.mode}, seed {finding.seed}\n\n{difference}\n\n{program}\n"
 
 
-def append(line: str, found: Sequence[Found]) -> None:
+def append(line: str, findings: Sequence[Finding]) -> None:
     """Add a row to the table of runs, and what was found to the end."""
-    text = REPORT.read_text(encoding="utf-8")
-    head, mark, rest = text.partition("\n## Found")
-    REPORT.write_text("\n".join([head.rstrip("\n"), line, mark + rest, *map(told, found)]), encoding="utf-8")
+    head, mark, earlier = REPORT.read_text(encoding="utf-8").partition("\n## Found")
+    text = "\n".join([head.rstrip("\n"), line, mark + earlier, *map(section_of, findings)])
+    REPORT.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

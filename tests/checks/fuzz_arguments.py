@@ -173,11 +173,11 @@ def through_every_reader(calls: list[str], folder: Path) -> str:
     traced = python([*TOOLS, "trace", str(path), "--passes", "1", "-o", str(out)], here)
     if traced.returncode != 0 or "Traceback" in traced.stderr:
         return f"trace: ended with {traced.returncode}: {traced.stderr[-1500:]}"
-    if left := [path.name for path in out.glob(".[ru]*-*")]:
-        return f"left: {left}"
+    if remaining := [path.name for path in out.glob(".[ru]*-*")]:
+        return f"left: {remaining}"
     trace = next(out.glob("*/trace.yaml"))
-    if found := otherwise(plain.stdout.splitlines(), trace):
-        return found
+    if difference := otherwise(plain.stdout.splitlines(), trace):
+        return difference
     diffs = [
         ["diff", str(trace), str(trace), "--only", "values,claims", "--format", f]
         for f in ("terminal", "html", "md", "json")

@@ -6,7 +6,7 @@ lecture([program, another])      # a lecture: its `main` runs one after the othe
 
 They end: loops have a few turns, and after a number of calls functions return at once (`fuzz_world.spend`). They are
 deterministic: what they print (`say`) is the same each time, in any process, dying objects and tracebacks included.
-Where an expression or a statement may stand is told by a `Place`.
+A `Scope` says which expressions and statements may stand at a position.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ HAS_TYPE_PARAMETERS = sys.version_info >= (3, 12)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where something stands."""
+class Scope:
+    """The scope and the blocks around a position."""
 
     kind: str = "def"  # of the scope: one of LOCALS, "module" or "class"
     indent: str = ""
@@ -59,7 +59,7 @@ class Place:
     managers: tuple[str, ...] = ()  # functions that make a context of a generator
 
     @property
-    def inner(self) -> Place:
+    def inner(self) -> Scope:
         return replace(self, indent=self.indent + STEP, depth=self.depth - 1)
 
     @property
@@ -123,20 +123,16 @@ def lecture(programs: Sequence[Program], *, last: str = "pass") -> str:
     lines.append("def main():")
     lines.append(f"{STEP}begin(__file__)")
     for program in programs:
-        lines += [f"{STEP}{line}" for line in _attempt(program.entry)]
+        lines += [
+            f"{STEP}start({program.entry!r})",
+            f"{STEP}try:",
+            f"{STEP}{STEP}say('returned', {program.entry}())",
+            f"{STEP}except BaseException as error:",
+            f"{STEP}{STEP}told(error)",
+            f"{STEP}collect()",
+        ]
     lines += [f"{STEP}end()", f"{STEP}{last}", 'if __name__ == "__main__":', f"{STEP}main()", ""]
     return "\n".join(lines)
-
-
-def _attempt(entry: str) -> list[str]:
-    return [
-        f"start({entry!r})",
-        "try:",
-        f"{STEP}say('returned', {entry}())",
-        "except BaseException as error:",
-        f"{STEP}told(error)",
-        "collect()",
-    ]
 
 
 @dataclass
@@ -153,7 +149,7 @@ class Writer:
 
     def program(self) -> list[str]:
         """A few functions and classes, statements at the top of the module, and the function that runs them."""
-        top = Place(kind="module", depth=2, returns=False)
+        top = Scope(kind="module", depth=2, returns=False)
         prefix = f"p{self.seed}"
         self.globals = [f"{prefix}_g"]
         lines = [f"{prefix}_g = {self.draw.choice(VALUES)}", "x, y, z = 1, [2], None"]
@@ -178,9 +174,9 @@ class Writer:
         body += self.block(inside, most=6)
         return [*lines, f"def program_{self.seed}():", f"{STEP}x, y = 1, [2]", *body]
 
-    def kept(self, place: Place, use: str) -> list[str]:
+    def kept(self, scope: Scope, use: str) -> list[str]:
         """Say what a call returned, and what it raised."""
-        at = place.indent
+        at = scope.indent
         return [
             f"{at}try:",
             f"{at}{STEP}z = say('got', {use}){self.comment()}",
@@ -191,26 +187,26 @@ class Writer:
     # ------------------------------------------------------------------ functions and classes
 
     def function(
-        self, place: Place, name: str, kind: str, parameters: str = "", *, decorated: bool = True
+        self, scope: Scope, name: str, kind: str, parameters: str = "", *, decorated: bool = True
     ) -> list[str]:
-        at = place.indent
+        at = scope.indent
         given = parameters or self.draw.choice(
             ("x, y=1, *rest, z=None, **more", "x=2, y=3, z=4", "x, /, y='d', *, z=Noisy('default')", "*x, y=[], **z")
-            + ("*q, z=5, **r",) * (3 if place.kind in LOCALS else 0)
+            + ("*q, z=5, **r",) * (3 if scope.kind in LOCALS else 0)
         )
         head = (
             f"{'async ' if kind in ('async', 'agen') else ''}def {name}{self.type_parameters()}({given}){self.arrow()}:"
         )
-        inner = replace(place, kind=kind, indent=at + STEP, depth=min(place.depth, 3), loop=False, returns=True)
-        inner = replace(inner, comprehension=False, functions=(*place.functions, (name, kind)))
-        lines = self.decorators(place, kind) if decorated and self.chance(0.25) else []
+        inner = replace(scope, kind=kind, indent=at + STEP, depth=min(scope.depth, 3), loop=False, returns=True)
+        inner = replace(inner, comprehension=False, functions=(*scope.functions, (name, kind)))
+        lines = self.decorators(scope, kind) if decorated and self.chance(0.25) else []
         one_line = self.chance(0.04) and kind == "def"
         if one_line:
             return [*lines, f"{at}{head} return spend() and {self.expression(inner, 1)}{self.comment()}"]
         lines.append(f"{at}{head}{self.comment(0.2, header=True)}")
         if self.chance(0.2):
             lines.append(f'{inner.indent}"""What {name} is."""')
-        if place.kind in LOCALS and "x" not in given and self.chance(0.7):
+        if scope.kind in LOCALS and "x" not in given and self.chance(0.7):
             lines.append(f"{inner.indent}nonlocal x, y")
         if self.globals and self.chance(0.3):
             lines += [f"{inner.indent}global {self.globals[0]}", f"{inner.indent}{self.globals[0]} = {self.value()}"]
@@ -226,9 +222,9 @@ class Writer:
             lines.append(f"{inner.indent}return {self.expression(inner, 2)}{self.comment()}")
         return lines
 
-    def manager(self, place: Place, name: str) -> list[str]:
+    def manager(self, scope: Scope, name: str) -> list[str]:
         """A generator that is a context: what is raised inside the `with` arrives at its `yield`."""
-        inner = Place(kind="gen", indent=STEP, depth=2, functions=place.functions, classes=place.classes)
+        inner = Scope(kind="gen", indent=STEP, depth=2, functions=scope.functions, classes=scope.classes)
         body = replace(inner, indent=STEP * 2, depth=1, returns=False)
         caught = self.draw.choice(("except ValueError:", "except Exception as error:", "finally:", "finally:"))
         return [
@@ -248,19 +244,19 @@ class Writer:
     def arrow(self) -> str:
         return " -> 'anything'" if self.chance(0.1) else ""
 
-    def decorators(self, place: Place, kind: str) -> list[str]:
+    def decorators(self, scope: Scope, kind: str) -> list[str]:
         choices = ["noted('d')", "(lambda function: function)", "noted(say('tag'))"]
         if kind == "def":
             choices += ["wrapped", "functools.lru_cache(maxsize=None)", "functools.wraps(say)"]
         chosen = self.draw.sample(choices, self.draw.randint(1, 2))
-        return [f"{place.indent}@{decorator}{self.comment(0.1, header=True)}" for decorator in chosen]
+        return [f"{scope.indent}@{decorator}{self.comment(0.1, header=True)}" for decorator in chosen]
 
-    def class_(self, place: Place, name: str) -> list[str]:
-        at = place.indent
-        body = replace(place, kind="class", indent=at + STEP, depth=min(place.depth, 2), loop=False, returns=False)
+    def class_(self, scope: Scope, name: str) -> list[str]:
+        at = scope.indent
+        body = replace(scope, kind="class", indent=at + STEP, depth=min(scope.depth, 2), loop=False, returns=False)
         bases = self.draw.choice(
             ("", "", "(Manager)", "(Exception)", "(dict)", "(Noisy)", "(metaclass=Meta)", "(list, metaclass=Meta)",
-             "(enum.Enum)", *(f"({other})" for other in place.classes))
+             "(enum.Enum)", *(f"({other})" for other in scope.classes))
         )  # fmt: skip
         if bases == "(enum.Enum)":
             return [f"{at}class {name}(enum.Enum):", f"{at}{STEP}A = 1", f"{at}{STEP}B = {self.draw.choice('12')}",
@@ -297,7 +293,7 @@ class Writer:
             lines += self.method(body)
         return lines
 
-    def method(self, body: Place) -> list[str]:
+    def method(self, body: Scope) -> list[str]:
         name = self.draw.choice(("run", "go", "__call__", "__repr__", "__len__", "__del__"))
         if name in ("run", "go", "__call__"):
             kind = self.draw.choice(("def", "def", "gen"))
@@ -318,17 +314,17 @@ class Writer:
 
     # ------------------------------------------------------------------ statements
 
-    def block(self, place: Place, most: int = 3) -> list[str]:
+    def block(self, scope: Scope, most: int = 3) -> list[str]:
         lines: list[str] = []
-        here = place
+        here = scope
         for _ in range(self.draw.randint(1, most)):
-            if place.depth > 0 and self.chance(0.45):
-                if place.kind in LOCALS and self.chance(0.12):
+            if scope.depth > 0 and self.chance(0.45):
+                if scope.kind in LOCALS and self.chance(0.12):
                     self.numbers += 1
                     name, kind = f"inner{self.numbers}", self.draw.choice(LOCALS)
                     lines += self.function(here, name, kind)
                     here = replace(here, functions=(*here.functions, (name, kind)))
-                elif place.kind in LOCALS and self.chance(0.05):
+                elif scope.kind in LOCALS and self.chance(0.05):
                     self.numbers += 1
                     lines += self.class_(here, f"Inner{self.numbers}")
                     here = replace(here, classes=(*here.classes, f"Inner{self.numbers}"))
@@ -338,155 +334,155 @@ class Writer:
                 lines += self.simple(here)
         return lines
 
-    def compound(self, place: Place) -> list[str]:
-        choices: list[tuple[int, Callable[[Place], list[str]]]] = [
+    def compound(self, scope: Scope) -> list[str]:
+        choices: list[tuple[int, Callable[[Scope], list[str]]]] = [
             (4, self.if_), (4, self.for_), (3, self.while_), (6, self.try_), (2, self.try_star), (4, self.with_),
             (3, self.match_),
         ]  # fmt: skip
-        return self.draw.choices([c for _, c in choices], [w for w, _ in choices])[0](place)
+        return self.draw.choices([c for _, c in choices], [w for w, _ in choices])[0](scope)
 
-    def if_(self, place: Place) -> list[str]:
-        at = place.indent
+    def if_(self, scope: Scope) -> list[str]:
+        at = scope.indent
         if self.chance(0.15):
-            return [f"{at}if {self.test(place)}: {self.one_line(place)}{self.comment()}"]
-        lines = [f"{at}if {self.test(place)}:{self.comment(0.2)}", *self.block(place.inner)]
+            return [f"{at}if {self.test(scope)}: {self.one_line(scope)}{self.comment()}"]
+        lines = [f"{at}if {self.test(scope)}:{self.comment(0.2)}", *self.block(scope.inner)]
         if self.chance(0.3):
-            lines += [f"{at}elif {self.test(place)}:{self.comment(0.2)}", *self.block(place.inner)]
+            lines += [f"{at}elif {self.test(scope)}:{self.comment(0.2)}", *self.block(scope.inner)]
         if self.chance(0.5):
-            lines += [f"{at}else:", *self.block(place.inner)]
+            lines += [f"{at}else:", *self.block(scope.inner)]
         return lines
 
-    def one_line(self, place: Place) -> str:
-        choices = ["pass", "x = 1", f"say({self.expression(place, 1)})", f"raise {self.error()}"]
-        if place.returns and place.kind != "module":
-            choices.append("return" if place.kind == "agen" else f"return {self.expression(place, 1)}")
-        if place.loop:
+    def one_line(self, scope: Scope) -> str:
+        choices = ["pass", "x = 1", f"say({self.expression(scope, 1)})", f"raise {self.error()}"]
+        if scope.returns and scope.kind != "module":
+            choices.append("return" if scope.kind == "agen" else f"return {self.expression(scope, 1)}")
+        if scope.loop:
             choices += ["break", "continue"]
         return self.draw.choice(choices)
 
-    def for_(self, place: Place) -> list[str]:
-        at, turns = place.indent, self.draw.randint(0, 3)
-        inner = replace(place.inner, loop=True)
+    def for_(self, scope: Scope) -> list[str]:
+        at, turns = scope.indent, self.draw.randint(0, 3)
+        inner = replace(scope.inner, loop=True)
         target = self.draw.choice(("x", "y", "i", "(x, *y)", "z"))
-        many = f"[(i, i) for i in range({turns})]" if target.startswith("(") else self.iterable(place, turns)
-        asynchronous = place.awaits and self.chance(0.4)
+        many = f"[(i, i) for i in range({turns})]" if target.startswith("(") else self.iterable(scope, turns)
+        asynchronous = scope.awaits and self.chance(0.4)
         if asynchronous:
             target = "y"
-            sources = [name for name, kind in place.functions if kind == "agen"]
+            sources = [name for name, kind in scope.functions if kind == "agen"]
             many = f"{self.draw.choice(sources)}(1)" if sources and self.chance(0.5) else f"Counted({turns})"
         head = f"{at}{'async ' if asynchronous else ''}for {target} in {many}:"
         lines = [f"{head}{self.comment(0.25)}", *self.block(inner)]
         if self.chance(0.3):
-            lines += [f"{at}else:", *self.block(place.inner)]
+            lines += [f"{at}else:", *self.block(scope.inner)]
         return lines
 
-    def iterable(self, place: Place, turns: int) -> str:
-        sources = [f"{name}(1)" for name, kind in place.functions if kind == "gen"]
+    def iterable(self, scope: Scope, turns: int) -> str:
+        sources = [f"{name}(1)" for name, kind in scope.functions if kind == "gen"]
         return self.draw.choice(
             (f"range({turns})", f"Counted({turns})", f"Counted({turns}, {self.error()})", "'ab'", "[1, 'b', None]",
              f"(say(i) for i in range({turns}))", f"list(range({turns}))[::-1]", *sources)
         )  # fmt: skip
 
-    def while_(self, place: Place) -> list[str]:
+    def while_(self, scope: Scope) -> list[str]:
         self.numbers += 1
-        at, counter, turns = place.indent, f"n{self.numbers}", self.draw.randint(0, 3)
-        inner = replace(place.inner, loop=True)
+        at, counter, turns = scope.indent, f"n{self.numbers}", self.draw.randint(0, 3)
+        inner = replace(scope.inner, loop=True)
         test = f"({counter} := {counter} + 1) < {turns}"
-        test = self.draw.choice((test, f"{test} and ({self.test(place)})", f"not {counter} > {turns}", test))
+        test = self.draw.choice((test, f"{test} and ({self.test(scope)})", f"not {counter} > {turns}", test))
         lines = [f"{at}{counter} = 0"]
         if test.startswith("not"):
             lines += [f"{at}while {test}:{self.comment(0.25)}", f"{inner.indent}{counter} += 1", *self.block(inner)]
         else:
             lines += [f"{at}while {test}:{self.comment(0.25)}", *self.block(inner)]
         if self.chance(0.3):
-            lines += [f"{at}else:", *self.block(place.inner)]
+            lines += [f"{at}else:", *self.block(scope.inner)]
         return lines
 
-    def try_(self, place: Place) -> list[str]:
-        at = place.indent
-        lines = [f"{at}try:", *self.block(place.inner)]
+    def try_(self, scope: Scope) -> list[str]:
+        at = scope.indent
+        lines = [f"{at}try:", *self.block(scope.inner)]
         handlers = self.draw.choice((0, 1, 1, 1, 2))
         for number in range(handlers):
             bound = self.chance(0.6)
             lines.append(f"{at}except {self.draw.choice(CAUGHT)}{' as error' if bound else ''}:{self.comment(0.15)}")
-            lines += [f"{place.inner.indent}told(error)"] if bound else []
-            lines += self.block(place.inner)
+            lines += [f"{scope.inner.indent}told(error)"] if bound else []
+            lines += self.block(scope.inner)
             if number == 0 and self.chance(0.1):
-                lines += [f"{at}except:", *self.block(place.inner)]
+                lines += [f"{at}except:", *self.block(scope.inner)]
                 handlers = 1
                 break
         if handlers and self.chance(0.3):
-            lines += [f"{at}else:", *self.block(place.inner)]
+            lines += [f"{at}else:", *self.block(scope.inner)]
         if not handlers or self.chance(0.35):
-            lines += [f"{at}finally:", *self.block(place.inner)]
+            lines += [f"{at}finally:", *self.block(scope.inner)]
         return lines
 
-    def try_star(self, place: Place) -> list[str]:
-        at = place.indent
-        caught = replace(place.inner, loop=False, returns=False)
+    def try_star(self, scope: Scope) -> list[str]:
+        at = scope.indent
+        caught = replace(scope.inner, loop=False, returns=False)
         raised = f"raise ExceptionGroup('several', [{self.error()}, {self.error()}])"
-        lines = [f"{at}try:", *self.block(place.inner), f"{place.inner.indent}{raised}{self.comment()}"]
+        lines = [f"{at}try:", *self.block(scope.inner), f"{scope.inner.indent}{raised}{self.comment()}"]
         for kind in self.draw.sample(("ValueError", "KeyError", "Thrown", "Exception"), self.draw.randint(1, 2)):
             lines += [f"{at}except* {kind} as error:", f"{caught.indent}told(error)", *self.block(caught)]
         if self.chance(0.3):
-            lines += [f"{at}finally:", *self.block(place.inner)]
+            lines += [f"{at}finally:", *self.block(scope.inner)]
         return lines
 
-    def with_(self, place: Place) -> list[str]:
-        at = place.indent
+    def with_(self, scope: Scope) -> list[str]:
+        at = scope.indent
         swallowed = self.draw.choice(("", ", Exception", ", ValueError, KeyError", ", BaseException"))
         items = [f"Manager({self.draw.randint(0, 9)}{swallowed}){self.draw.choice(('', ' as y', ' as (x)'))}"]
         if self.chance(0.3):
             items.append(self.draw.choice(
                 ("contextlib.suppress(Thrown)", "contextlib.nullcontext(Noisy('with')) as z",
-                 f"{self.expression(place, 1)}",
+                 f"{self.expression(scope, 1)}",
                  "contextlib.ExitStack() as stack", "contextlib.suppress(AssertionError)")
             ))  # fmt: skip
-        if place.managers and self.chance(0.4):
-            items.append(f"{self.draw.choice(place.managers)}({self.value()}) as y")
-        asynchronous = place.awaits and self.chance(0.4)
+        if scope.managers and self.chance(0.4):
+            items.append(f"{self.draw.choice(scope.managers)}({self.value()}) as y")
+        asynchronous = scope.awaits and self.chance(0.4)
         items = items[:1] if asynchronous else items
         if len(items) > 1 and self.chance(0.3):
             head = [f"{at}with (", *(f"{at}{STEP}{item}," for item in items), f"{at}):{self.comment(0.2)}"]
         else:
             head = [f"{at}{'async ' if asynchronous else ''}with {', '.join(items)}:{self.comment(0.25)}"]
-        return [*head, *self.block(place.inner)]
+        return [*head, *self.block(scope.inner)]
 
-    def match_(self, place: Place) -> list[str]:
-        at, inner = place.indent, place.inner.inner
-        lines = [f"{at}match {self.expression(place, 1)}:{self.comment(0.2)}"]
+    def match_(self, scope: Scope) -> list[str]:
+        at, inner = scope.indent, scope.inner.inner
+        lines = [f"{at}match {self.expression(scope, 1)}:{self.comment(0.2)}"]
         patterns = [
             "0 | 1", "None", "'ab'", "[x, *_]", "[1, y]", "(3, *z)", "{'k': x, **z}", "int(x)", "str() as y",
             "Odd(value=x)",
             "int(real=y) | float(real=y)", "-1", "[[*_], x]", "Thrown(args=(x, *_))", "bytes()", "True", "1.5 | 1j",
         ]  # fmt: skip
         for pattern in self.draw.sample(patterns, self.draw.randint(1, 3)):
-            guard = f" if {self.test(place)}" if self.chance(0.3) else ""
+            guard = f" if {self.test(scope)}" if self.chance(0.3) else ""
             lines += [f"{at}{STEP}case {pattern}{guard}:{self.comment(0.15)}", *self.block(inner)]
         if self.chance(0.4):
             lines += [f"{at}{STEP}case {self.draw.choice(('_', 'x'))}:", *self.block(inner)]
         return lines
 
-    def simple(self, place: Place) -> list[str]:
-        at = place.indent
+    def simple(self, scope: Scope) -> list[str]:
+        at = scope.indent
         kind = self.draw.random()
         if kind < 0.2:
-            return self.shown(place)
-        if kind < 0.28 and place.kind in LOCALS:
-            return [f"{at}{self.leaving(place)}{self.comment()}"]
+            return self.shown(scope)
+        if kind < 0.28 and scope.kind in LOCALS:
+            return [f"{at}{self.leaving(scope)}{self.comment()}"]
         if kind < 0.4:
-            return self.assertion(place)
+            return self.assertion(scope)
         if kind < 0.5:
-            return self.long(place)
-        text = self.draw.choice(self.plain_statements(place))
+            return self.long(scope)
+        text = self.draw.choice(self.plain_statements(scope))
         return [f"{at}{text}{self.comment()}"]
 
-    def plain_statements(self, place: Place) -> list[str]:
-        value, other, name = self.expression(place, 2), self.expression(place, 1), self.draw.choice(NAMES)
+    def plain_statements(self, scope: Scope) -> list[str]:
+        value, other, name = self.expression(scope, 2), self.expression(scope, 1), self.draw.choice(NAMES)
         choices = [
             f"{name} = {value}", f"{name} = {value}", f"x = y = {value}", f"x, *y = {value}, {other}, 3",
             f"(x, y), z = ({value}, {other}), 1", f"{name} += {self.value()}", f"{name} -= 1", f"{name} //= {other}",
-            f"{name}: int = {value}", "z: 'list[int]'" if place.kind in LOCALS else "pass", f"del {name}", "del x, y",
+            f"{name}: int = {value}", "z: 'list[int]'" if scope.kind in LOCALS else "pass", f"del {name}", "del x, y",
             f"say({value})", f"say({value}, {other})", f"{value}", f"{name} = Noisy({self.draw.randint(0, 99)})",
             f"{name} = Odd({self.draw.randint(0, 9)})", f"{name} = [Noisy('in list'), {other}]", "collect()",
             f"{name}[0] = {value}", f"del {name}[0]", f"{name}.attribute = {value}", f"{name} = {name}",
@@ -503,7 +499,7 @@ class Writer:
         ]  # fmt: skip
         if self.globals:
             choices += [f"globals()[{self.globals[0]!r}] = {other}", f"say({self.globals[0]})"]
-        if place.kind in LOCALS:
+        if scope.kind in LOCALS:
             choices += [
                 "say(sorted(locals()))",
                 "say(sorted(vars()), dir())",
@@ -511,17 +507,17 @@ class Writer:
                 "say(eval('sorted(locals())'))",
                 "exec('say(sorted(locals()))')",
             ]
-        if place.yields:
+        if scope.yields:
             choices += [f"{name} = yield {other}", f"yield {value}", f"yield {other}"] * 3
-            if place.kind == "gen":
-                choices += [f"{name} = yield from {self.iterable(place, 2)}"] * 2
-        if place.awaits:
-            choices += ["await asyncio.sleep(0)", f"{name} = await {self.awaitable(place)}",
-                        f"{name} = await asyncio.gather({self.awaitable(place)}, {self.awaitable(place)})",
+            if scope.kind == "gen":
+                choices += [f"{name} = yield from {self.iterable(scope, 2)}"] * 2
+        if scope.awaits:
+            choices += ["await asyncio.sleep(0)", f"{name} = await {self.awaitable(scope)}",
+                        f"{name} = await asyncio.gather({self.awaitable(scope)}, {self.awaitable(scope)})",
                         f"{name} = [i async for i in Counted(2)]",
-                        f"{name} = await asyncio.create_task({self.awaitable(place)})",
-                        f"{name} = await asyncio.wait_for({self.awaitable(place)}, 60)",
-                        f"{name} = await cancelled({self.awaitable(place)})"] * 2  # fmt: skip
+                        f"{name} = await asyncio.create_task({self.awaitable(scope)})",
+                        f"{name} = await asyncio.wait_for({self.awaitable(scope)}, 60)",
+                        f"{name} = await cancelled({self.awaitable(scope)})"] * 2  # fmt: skip
         if self.torch:
             choices += [
                 f"{name} = torch.arange(6.0).reshape(2, 3)", f"{name} = torch.ones(2, 3, requires_grad=True)",
@@ -536,40 +532,40 @@ class Writer:
             ] * 2  # fmt: skip
         return choices
 
-    def shown(self, place: Place) -> list[str]:
+    def shown(self, scope: Scope) -> list[str]:
         """x = …  # @inspect x, and then what x is, as the program itself says it."""
         name = self.draw.choice(NAMES)
-        return [f"{place.indent}{name} = {self.expression(place, 2)}  # @inspect {name}",
-                f"{place.indent}say('is', {name})"]  # fmt: skip
+        return [f"{scope.indent}{name} = {self.expression(scope, 2)}  # @inspect {name}",
+                f"{scope.indent}say('is', {name})"]  # fmt: skip
 
-    def leaving(self, place: Place) -> str:
+    def leaving(self, scope: Scope) -> str:
         choices = [f"raise {self.error()}", f"raise {self.error()} from {self.error()}", "raise",
                    f"raise {self.error()} from None", "raise Final('f')"]  # fmt: skip
-        if place.returns:
-            choices += ["return"] if place.kind == "agen" else ["return", *[f"return {self.expression(place, 2)}"] * 4]
-        if place.loop:
+        if scope.returns:
+            choices += ["return"] if scope.kind == "agen" else ["return", *[f"return {self.expression(scope, 2)}"] * 4]
+        if scope.loop:
             choices += ["break", "continue"] * 3
         return self.draw.choice(choices)
 
-    def assertion(self, place: Place) -> list[str]:
-        at = place.indent
+    def assertion(self, scope: Scope) -> list[str]:
+        at = scope.indent
         test = self.draw.choice(
-            (f"{self.expression(place, 1)} == {self.expression(place, 1)}", f"{self.test(place)}",
-             f"not {self.expression(place, 1)}", f"say(1) < {self.expression(place, 1)} <= say(3)",
+            (f"{self.expression(scope, 1)} == {self.expression(scope, 1)}", f"{self.test(scope)}",
+             f"not {self.expression(scope, 1)}", f"say(1) < {self.expression(scope, 1)} <= say(3)",
              "isinstance(x, int)",
-             f"{self.expression(place, 1)} or {self.expression(place, 1)} != 2", "x is None or y",
+             f"{self.expression(scope, 1)} or {self.expression(scope, 1)} != 2", "x is None or y",
              "any(i for i in [0, 1])",
-             f"({self.test(place)}) is not False")
+             f"({self.test(scope)}) is not False")
         )  # fmt: skip
-        message = self.draw.choice(("", "", ", 'message'", f", say('said', {self.expression(place, 1)})", ", x"))
+        message = self.draw.choice(("", "", ", 'message'", f", say('said', {self.expression(scope, 1)})", ", x"))
         return [f"{at}assert {test}{message}{self.comment()}"]
 
-    def long(self, place: Place) -> list[str]:
+    def long(self, scope: Scope) -> list[str]:
         """A statement over several lines, with a directive on any of them."""
-        at, name = place.indent, self.draw.choice(NAMES)
+        at, name = scope.indent, self.draw.choice(NAMES)
         comments = ["", "", ""]
         comments[self.draw.randrange(3)] = self.comment(0.6)
-        parts = (self.expression(place, 2), self.expression(place, 1))
+        parts = (self.expression(scope, 2), self.expression(scope, 1))
         forms = (
             (f"{name} = say(", f"{parts[0]},", f"{parts[1]})"),
             ("say(", f"{parts[0]},", f"{parts[1]})"),
@@ -580,11 +576,11 @@ class Writer:
 
     # ------------------------------------------------------------------ expressions
 
-    def expression(self, place: Place, depth: int) -> str:
+    def expression(self, scope: Scope, depth: int) -> str:
         if depth <= 0 or self.chance(0.25):
             return self.draw.choice((*NAMES, *NAMES, self.value(), self.value()))
-        a, b = self.expression(place, depth - 1), self.expression(place, depth - 1)
-        inside = replace(place, comprehension=True)
+        a, b = self.expression(scope, depth - 1), self.expression(scope, depth - 1)
+        inside = replace(scope, comprehension=True)
         element = self.expression(inside, depth - 1)
         name = self.draw.choice(NAMES)
         choices = [
@@ -602,25 +598,25 @@ class Writer:
             f"sum([1, 2], {a})", "collections.Counter('ab')", f"Odd({self.draw.randint(0, 9)})", "Noisy('made')",
             "('a' 'b')",
         ]  # fmt: skip
-        if place.kind != "class" and not place.comprehension:
+        if scope.kind != "class" and not scope.comprehension:
             choices += [f"(x := {a})", f"(y := {a})"]
-        if place.functions:
-            function, kind = self.draw.choice(place.functions)
-            choices += [self.use(function, kind, place, a)] * 7
-        if place.classes:
-            chosen = self.draw.choice(place.classes)
+        if scope.functions:
+            function, kind = self.draw.choice(scope.functions)
+            choices += [self.use(function, kind, scope, a)] * 7
+        if scope.classes:
+            chosen = self.draw.choice(scope.classes)
             choices += [f"{chosen}()", f"{chosen}({a})", f"{chosen}().run()", f"{chosen}().go(x={a})",
                         f"{chosen}()({a})",
                         f"{chosen}().run", f"drive({chosen}().run(), 1)", f"in_thread({chosen}.run, {a})"]  # fmt: skip
-        if place.yields:
+        if scope.yields:
             choices += [f"(yield {a})"] * 2
-        if place.awaits and not place.comprehension:
-            choices += [f"(await {self.awaitable(place)})"]
+        if scope.awaits and not scope.comprehension:
+            choices += [f"(await {self.awaitable(scope)})"]
         if self.torch:
             choices += ["torch.ones(2)", f"torch.tensor([1.0, 2.0]) * {name}", f"torch.ones(2, 2) @ {name}"]
         return self.draw.choice(choices)
 
-    def use(self, function: str, kind: str, place: Place, argument: str = "1") -> str:
+    def use(self, function: str, kind: str, scope: Scope, argument: str = "1") -> str:
         """An expression that calls a function of a kind, from a place."""
         how = self.draw.randint(0, 3)
         given = self.draw.choice((argument, f"*[{argument}]", f"{argument}, y=2", f"{argument}, **{{'z': 1}}"))
@@ -634,24 +630,24 @@ class Writer:
                 (f"drive({call}, {how})", f"cut(list({call}))", f"[*{call}]", f"next({call}, None)", call)
             )
         if kind == "async":
-            if place.awaits and not place.comprehension:
+            if scope.awaits and not scope.comprehension:
                 return f"(await {call})"
             return f"asyncio.run({call})"
-        if place.awaits and not place.comprehension:
+        if scope.awaits and not scope.comprehension:
             return self.draw.choice((f"(await adrive({call}, {how}))", f"[i async for i in {call}]"))
         return f"asyncio.run(adrive({call}, {how}))"
 
-    def awaitable(self, place: Place) -> str:
-        coroutines = [name for name, kind in place.functions if kind == "async"]
+    def awaitable(self, scope: Scope) -> str:
+        coroutines = [name for name, kind in scope.functions if kind == "async"]
         if coroutines and self.chance(0.7):
             return f"{self.draw.choice(coroutines)}({self.value()})"
         return "asyncio.sleep(0, 'slept')"
 
-    def test(self, place: Place) -> str:
+    def test(self, scope: Scope) -> str:
         return self.draw.choice(
-            (f"{self.expression(place, 1)}", f"{self.expression(place, 1)} == {self.value()}", "x", "not y",
+            (f"{self.expression(scope, 1)}", f"{self.expression(scope, 1)} == {self.value()}", "x", "not y",
              "isinstance(x, int)",
-             f"say({self.draw.choice((0, 1))})", f"{self.expression(place, 1)} is None", "True", "x == 1 or y == 2")
+             f"say({self.draw.choice((0, 1))})", f"{self.expression(scope, 1)} is None", "True", "x == 1 or y == 2")
         )  # fmt: skip
 
     def value(self) -> str:

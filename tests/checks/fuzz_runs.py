@@ -58,7 +58,7 @@ VARIANTS = (
 
 
 @dataclass
-class Said:
+class RunResult:
     """What came of one run in this process."""
 
     lines: list[str]
@@ -72,23 +72,23 @@ def differences(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
     if plainly(text).lines != plain.lines:
         return ""  # it isn't the same twice: no oracle
     for variant in variants:
-        if found := difference(text, variant, plain):
-            return f"{variant.name}: {found}"
+        if problem := difference(text, variant, plain):
+            return f"{variant.name}: {problem}"
     return ""
 
 
-def difference(text: str, variant: Variant, plain: Said) -> str:
+def difference(text: str, variant: Variant, plain: RunResult) -> str:
     """Return what a run under probes did otherwise, or what is wrong with what it recorded."""
     with tempfile.TemporaryDirectory() as folder:
         lecture, probed, meter = under_probes(text, variant, Path(folder))
-        if found := compared("said", plain.lines, probed.lines):
-            return found
+        if problem := compared("said", plain.lines, probed.lines):
+            return problem
         if plain.error != probed.error:
             return f"ended: plain {plain.error}, probed {probed.error}"
         if open_frames := left_open(lecture):
             return f"frames: {open_frames} are still open"
-        if found := broken_trace(lecture):
-            return found
+        if problem := broken_trace(lecture):
+            return problem
         if variant.metered:
             return mismetered(lecture, meter)
         if variant.counted:
@@ -107,7 +107,7 @@ def compared(kind: str, plain: list[str], probed: list[str]) -> str:
 # ------------------------------------------------------------------------------ runs
 
 
-def plainly(text: str) -> Said:
+def plainly(text: str) -> RunResult:
     """Run a lecture as it is."""
     module = new_module(text, PATH)
     code = compile(text, PATH, "exec", dont_inherit=True)
@@ -130,7 +130,7 @@ def counted(text: str) -> Counter[int]:
     return counts
 
 
-def under_probes(text: str, variant: Variant, folder: Path) -> tuple[Probed, Said, Any]:
+def under_probes(text: str, variant: Variant, folder: Path) -> tuple[Probed, RunResult, Any]:
     """Run a lecture as a process of the tracer would."""
     meter = None
     if variant.metered:
@@ -158,13 +158,13 @@ def under_probes(text: str, variant: Variant, folder: Path) -> tuple[Probed, Sai
                 exec(lecture.code, vars(lecture.module))
                 lecture.module.main()
 
-        said = _run(lecture.module, run)
+        result = _run(lecture.module, run)
         lecture.finish()
     gc.collect()
-    return lecture, said, meter
+    return lecture, result, meter
 
 
-def _run(module: types.ModuleType, call: Callable[[], object]) -> Said:
+def _run(module: types.ModuleType, call: Callable[[], object]) -> RunResult:
     hooks = threading.excepthook, sys.unraisablehook
     printed, error = io.StringIO(), None
     sys.modules["fuzz_world"] = fuzz_world
@@ -172,9 +172,9 @@ def _run(module: types.ModuleType, call: Callable[[], object]) -> Said:
         warnings.simplefilter("ignore")
         try:
             call()
-            said = printed.getvalue()  # what dies after the lecture, says what it says in no step of it
+            output = printed.getvalue()  # what dies after the lecture, says what it says in no step of it
         except BaseException as raised:
-            error, said = described(raised, PATH), printed.getvalue()
+            error, output = described(raised, PATH), printed.getvalue()
         finally:
             gc.enable()
             gc.collect()
@@ -183,7 +183,7 @@ def _run(module: types.ModuleType, call: Callable[[], object]) -> Said:
         vars(module).clear()  # what is left dies here, and not in the next run
         gc.collect()
     threading.excepthook, sys.unraisablehook = hooks
-    return Said(lines, said, error)
+    return RunResult(lines, output, error)
 
 
 class Counting(ast.NodeTransformer):
@@ -231,26 +231,26 @@ def broken_trace(lecture: Probed) -> str:
             return f"trace: step {step.seq} is in frame {step.frame}, which is not there"
         if step.ns is not None and step.ns < 0:
             return f"trace: step {step.seq} took {step.ns} ns"
-        place = step.frame, step.statement
-        if step.execution <= seen.get(place, 0):
-            return f"trace: step {step.seq} is execution {step.execution} after {seen[place]}"
-        seen[place] = step.execution
+        key = step.frame, step.statement
+        if step.execution <= seen.get(key, 0):
+            return f"trace: step {step.seq} is execution {step.execution} after {seen[key]}"
+        seen[key] = step.execution
     return ""
 
 
 def miscounted(lecture: Probed, counts: Counter[int]) -> str:
     """Say which statement the trace has another number of executions of."""
     run = lecture.run
-    found = Counter(step.statement for step in run.steps.values())
+    recorded = Counter(step.statement for step in run.steps.values())
     for record in lecture.records:
         if record[0] is Omission:
-            found[record[2]] += record[3]
+            recorded[record[2]] += record[3]
     for statement in lecture.source.statements:
         if not is_counted(statement.node, statement.number, lecture.source):
             continue
-        if found[statement.number] != counts[statement.number]:
+        if recorded[statement.number] != counts[statement.number]:
             line = lecture.source.text.splitlines()[statement.line - 1].strip()
-            ran = f"ran {counts[statement.number]} times, {found[statement.number]} recorded"
+            ran = f"ran {counts[statement.number]} times, {recorded[statement.number]} recorded"
             return f"counts: line {statement.line} ({line}) {ran}"
     return ""
 
@@ -272,7 +272,7 @@ def is_counted(node: ast.stmt, number: int, source: ParsedSource) -> bool:
     return getattr(node, "module", "") != "__future__"
 
 
-def missing_output(lecture: Probed, plain: Said) -> str:
+def missing_output(lecture: Probed, plain: RunResult) -> str:
     """Say which printed line is in no step, or in too many (lines of steps are in another order)."""
     if len(plain.printed) > BOUNDS["stdout"].of_step:  # the middle of what one step printed may be left out
         return ""
@@ -284,10 +284,10 @@ def missing_output(lecture: Probed, plain: Said) -> str:
 
 def wrong_values(lecture: Probed) -> str:
     """Say which recorded value is not the one that the program itself says next."""
-    for step, value, said in told_values(lecture):
+    for step, value, shown in told_values(lecture):
         plain = value.get("value")
-        if value["type"] in ("int", "bool", "none") and said != f"'is' {plain!r}":
-            return f"value: step {step}: recorded {value}, and it said {said}"
+        if value["type"] in ("int", "bool", "none") and shown != f"'is' {plain!r}":
+            return f"value: step {step}: recorded {value}, and it said {shown}"
     return ""
 
 
@@ -305,9 +305,9 @@ def told_values(lecture: Probed) -> Iterator[tuple[int, dict[str, Any], str]]:
         line = lines[statements[step.statement].line - 1].strip()
         if line == f"say('is', {source})" and before.statement + 1 == step.statement:
             # What dies in the step, or leaves it, says something, too.
-            said = [line for line in "".join(step.stdout).splitlines() if line.startswith("'is'")]
-            if said:
-                yield before.seq, value, said[-1]
+            shown = [line for line in "".join(step.stdout).splitlines() if line.startswith("'is'")]
+            if shown:
+                yield before.seq, value, shown[-1]
 
 
 def mismetered(lecture: Probed, meter: Any) -> str:

@@ -111,7 +111,7 @@ def read(seed: int, most: int = MOST) -> list[Reading]:
         for name, text in (("good", good()), ("other", good()), ("hostile", made.text)):
             (Path(folder) / name / "cpu").mkdir(parents=True)
             (Path(folder) / name / "cpu" / "trace.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
-        what, length = made.what[:300], len(made.text)
+        description, length = made.changes[:300], len(made.text)
         del made, text
         come, go = os.pipe()
         sys.stdout.flush()
@@ -127,15 +127,15 @@ def read(seed: int, most: int = MOST) -> list[Reading]:
             finally:
                 os._exit(status)
         os.close(go)
-        with os.fdopen(come, encoding="utf-8") as told:
-            lines = [json.loads(line) for line in told]
+        with os.fdopen(come, encoding="utf-8") as messages:
+            lines = [json.loads(line) for line in messages]
         _, ended = os.waitpid(child, 0)
     readings = [Reading(**line) for line in lines if "wrong" in line]
     if ended:
         begun = lines[-1]["reader"] if lines else "?"
         how = f"killed by signal {os.WTERMSIG(ended)}" if os.WIFSIGNALED(ended) else "ended"
         readings.append(Reading(seed, begun, KILLED_AFTER, 0.0, wrong=f"its process was {how}"))
-    described = f" [{what}; {length} characters]"
+    described = f" [{description}; {length} characters]"
     return [
         Reading(r.seed, r.reader, r.seconds, r.megabytes, r.refused, r.wrong + described) if r.wrong else r
         for r in readings
@@ -216,8 +216,8 @@ def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     reports = folder / "reports"
 
     def side(name: str) -> Side:
-        there = folder / name / "cpu" / "trace.yaml"
-        return Side(str(there), load(there).trace)
+        trace_path = folder / name / "cpu" / "trace.yaml"
+        return Side(str(trace_path), load(trace_path).trace)
 
     def diff(a: str, b: str) -> None:
         with collector_paused():  # as the command does

@@ -92,10 +92,10 @@ def lost(stamps: str, recovered: Iterable[int]) -> list[int]:
     ticks = [number for number, line in enumerate(lines) if line == "tick"]
     end = len(lines) if is_whole else ticks[-TICKS] if len(ticks) >= TICKS else 0
     old = [int(line) for line in lines[:end] if line.isdigit()]
-    there = set(recovered)
-    latest = max([*there, *old], default=-1)
+    present = set(recovered)
+    latest = max([*present, *old], default=-1)
     kept = {*range(FIRST), *range(latest - LAST + 1, latest + 1)}
-    return [i for i in old if i in kept and i not in there] + [i for i in old[-1:] if max(there, default=-1) < i]
+    return [i for i in old if i in kept and i not in present] + [i for i in old[-1:] if max(present, default=-1) < i]
 
 
 def seen(trace: Trace) -> list[int]:
@@ -142,8 +142,8 @@ def kill_traced(folder: Path, who: str, after_s: float) -> tuple[list[int], int]
     written = [one.path for one in recovered] + [out / name for name in ("cpu/partial/trace.yaml", "cpu/trace.yaml")]
     path = next(one for one in written if one.exists())
     assert not kept, kept
-    there = seen(load(path).trace)
-    return lost(stamps.read_text(), there), len(there)
+    iterations = seen(load(path).trace)
+    return lost(stamps.read_text(), iterations), len(iterations)
 
 
 def probed(folder: Path) -> None:
@@ -162,8 +162,8 @@ def kill_probed(folder: Path, after_s: float) -> tuple[list[int], int]:
     process.kill()
     process.wait()
     run = read_process(folder / "x.journal", parse_source(LECTURE, "lecture.py")).runs[0]
-    there = [v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"]
-    return lost(stamps.read_text(), there), len(there)
+    iterations = [v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"]
+    return lost(stamps.read_text(), iterations), len(iterations)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -183,9 +183,9 @@ def main(arguments: Sequence[str]) -> int:
         after_s = drawn.uniform(0, 3)
         with tempfile.TemporaryDirectory() as folder:
             kill = kill_probed(Path(folder), after_s) if asked.alone else kill_traced(Path(folder), who, after_s)
-            missing, there = kill
+            missing, steps = kill
         wrong += bool(missing)
-        print(json.dumps({"moment": moment, "killed": who, "after_s": round(after_s, 3), "steps": there,
+        print(json.dumps({"moment": moment, "killed": who, "after_s": round(after_s, 3), "steps": steps,
                           "lost": missing}), flush=True)  # fmt: skip
     print(f"{asked.moments} moments, {wrong} at which a step was lost")
     return 1 if wrong else 0

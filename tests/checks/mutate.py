@@ -215,8 +215,8 @@ def _finished(connection: Connection, process: Any, *, late: bool) -> Outcome:
 
 def judge(section: Section, module: ModuleType, faults: list[Fault], jobs: int, seconds: float) -> Judged:
     """Plant faults in a section, in order, until the time is up. Raises ValueError if it fails without one."""
-    whole = Run(section, module, watched=True)
-    watched, plain = [outcome for _, outcome in outcomes([whole, replace(whole, watched=False)], 1, 300, 600)]
+    run = Run(section, module, watched=True)
+    watched, plain = [outcome for _, outcome in outcomes([run, replace(run, watched=False)], 1, 300, 600)]
     if watched.error or plain.error:
         raise ValueError(f"{section.name} fails without any fault: {watched.error or plain.error}")
     for name in watched.modules:  # once, for all the children to come

@@ -95,7 +95,7 @@ def read_reasons(path: Path) -> dict[tuple[str, str], str]:
 def _chapter(judged: Judged, reasons: dict[tuple[str, str], str]) -> tuple[str, list[str]]:
     """Return a section's chapter and its row in the summary."""
     survivors = []
-    for fault in sorted(judged.survived, key=lambda f: (f.line, f.place, f.kind)):
+    for fault in sorted(judged.survived, key=lambda f: (f.line, f.number, f.kind)):
         change = f"`{_code(fault.before)}` → `{_code(fault.after)}`" if fault.kind != "line" else "left out"
         survivors.append([str(fault.line), f"`{_code(fault.text)}`", change, ""])
     idle = []
@@ -128,8 +128,8 @@ def _chapters(path: Path) -> dict[str, tuple[list[str], str]]:
         return {}
     head, *chapters = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     rows = {cells[0]: cells for cells in _rows(head)}
-    found = [chapter.partition("\n")[::2] for chapter in chapters]
-    return {name: (rows[name], text.rstrip("\n") + "\n") for name, text in found if name in rows}
+    sections = [chapter.partition("\n")[::2] for chapter in chapters]
+    return {name: (rows[name], text.rstrip("\n") + "\n") for name, text in sections if name in rows}
 
 
 def _rows(text: str) -> Iterator[list[str]]:

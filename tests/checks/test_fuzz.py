@@ -20,8 +20,8 @@ SHORT = range(1, 121, 20)  # seeds; every fourth would need torch
 def test_programs_run_as_plain() -> None:
     ends = time.monotonic() + 60
     texts = [lecture([Program.drawn(seed)]) for seed in SHORT]
-    found = list(fuzz.in_a_process(lambda n: fuzz.attempted(texts[n], VARIANTS[:2]), range(len(texts)), ends))
-    assert [what for _, what in found] == [""] * len(texts)
+    results = list(fuzz.in_a_process(lambda n: fuzz.attempted(texts[n], VARIANTS[:2]), range(len(texts)), ends))
+    assert [difference for _, difference in results] == [""] * len(texts)
 
 
 def test_a_program_is_the_same_each_time() -> None:
@@ -53,12 +53,11 @@ def test_a_difference_is_found_and_cut_down() -> None:
     """How long a function's code is differs; what is left of the program shows it."""
     text = lecture([Program.drawn(1)]).replace("    start(", "    say(len(main.__code__.co_code))\n    start(", 1)
     assert "said: " in fuzz.attempted(text)
-    shown = fuzz.cut_down(text, lambda t: "said: " in differences_of(t), time.monotonic() + 5)
-    assert len(shown.splitlines()) < len(text.splitlines())
 
+    def still(text: str) -> bool:
+        return compiles(text) and "said: " in differences(text, VARIANTS[:1])
 
-def differences_of(text: str) -> str:
-    return differences(text, VARIANTS[:1]) if compiles(text) else ""
+    assert len(fuzz.cut_down(text, still, time.monotonic() + 5).splitlines()) < len(text.splitlines())
 
 
 def test_the_first_difference_is_said() -> None:
@@ -72,10 +71,10 @@ def test_a_process_that_dies_was_at_the_next_item() -> None:
             os._exit(9)
         return "fine"
 
-    found = list(fuzz.in_a_process(work, [1, 2, 3], time.monotonic() + 60))
-    assert found[0] == (1, "fine")
-    assert found[1][0] == 2
-    assert "ended with 9" in found[1][1]
+    results = list(fuzz.in_a_process(work, [1, 2, 3], time.monotonic() + 60))
+    assert results[0] == (1, "fine")
+    assert results[1][0] == 2
+    assert "ended with 9" in results[1][1]
 
 
 def test_lines_and_blocks_are_cut_down() -> None:
@@ -104,7 +103,7 @@ def test_what_is_found_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     report = tmp_path / "fuzz.md"
     report.write_text("# Title\n\n| a |\n|---|\n\n## Found\n", encoding="utf-8")
     monkeypatch.setattr(fuzz, "REPORT", report)
-    fuzz.append("| run |", [fuzz.Found("programs", 7, "said: line 1", "x = 1\n")])
+    fuzz.append("| run |", [fuzz.Finding("programs", 7, "said: line 1", "x = 1\n")])
     text = report.read_text(encoding="utf-8")
     assert text.index("| run |") < text.index("## Found") < text.index("### programs, seed 7") < text.index("x = 1")
     assert sys.modules["tests.checks.fuzz"] is fuzz

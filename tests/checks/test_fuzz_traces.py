@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.checks import fuzz_traces
 from tests.hostile_traces import good
 from tests.hostile_traces import hostile as made
@@ -33,9 +34,9 @@ def test_a_seed_is_always_the_same_trace() -> None:
     assert all(made(seed, 50) == made(seed, 50) for seed in range(5))
 
 
-@pytest.mark.parametrize("what", SHAPES)
-def test_what_a_tensor_has_no_memory_for_takes_none(what: str, tmp_path: Path) -> None:
-    shape, strides, size = SHAPES[what]
+@each("name", SHAPES)
+def test_what_a_tensor_has_no_memory_for_takes_none(name: str, tmp_path: Path) -> None:
+    shape, strides, size = SHAPES[name]
     tensor = f'"shape": {shape}, "strides": {strides}, "bytes": {size}, "storage": "Z", "storage_bytes": 4'
     value = f'["huge", {{"type": "tensor", "tensor": {{"dtype": "float32", "device": "meta", {tensor}}}}}]'
     text = good().replace('"values": [["flops"', f'"values": [{value}, ["flops"')

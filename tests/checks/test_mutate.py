@@ -192,9 +192,9 @@ def test_a_fault_is_one_that_could_be_noticed() -> None:
 
 def test_deeper_parts_are_left_alone_until_they_are_asked_for() -> None:
     source = PARTS.replace("judge(area)\n\n", "judge(area)  # @deeper\n\n")
-    core, whole = (Section(ast.parse(source), source, "first", deeper=deeper) for deeper in (False, True))
-    assert {fault.definition for fault in whole.faults()} - {fault.definition for fault in core.faults()} == {"judge"}
-    assert len(whole.claims()) == 1 and not core.claims()
+    core, deep = (Section(ast.parse(source), source, "first", deeper=deeper) for deeper in (False, True))
+    assert {fault.definition for fault in deep.faults()} - {fault.definition for fault in core.faults()} == {"judge"}
+    assert len(deep.claims()) == 1 and not core.claims()
 
 
 def test_an_endless_fault_is_ended(lecture: Path) -> None:
@@ -213,14 +213,14 @@ def test_a_fault_leaves_no_files_and_no_processes(
 ) -> None:
     require("sleep")
     long = str(10**6 + os.getpid())  # seconds, and a name
-    left = f"""def weak():
+    weak = f"""def weak():
     '''Weak'''
     folder = tempfile.mkdtemp()
     sleeper = subprocess.Popen(["sleep", "{long}"], cwd=folder)
     while 1 + 1 == 3:  # for ever, with a fault in it
         pass
 """
-    source = LECTURE.replace("import math", "import math, subprocess, tempfile").partition("def weak()")[0] + left
+    source = LECTURE.replace("import math", "import math, subprocess, tempfile").partition("def weak()")[0] + weak
     lecture.write_text(source, encoding="utf-8")
     folder = tmp_path / "temporary"
     folder.mkdir()

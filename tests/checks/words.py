@@ -27,18 +27,18 @@ def words() -> Iterator[tuple[str, Path, int]]:
     for path in sorted(TOOLS.rglob("*")):
         if path.suffix == ".js":
             text = path.read_text(encoding="utf-8")
-            for found in SCRIPT_WORDS.finditer(text):
-                yield script_message(found[1])[0], path, text.count("\n", 0, found.start()) + 1
+            for match in SCRIPT_WORDS.finditer(text):
+                yield script_message(match[1])[0], path, text.count("\n", 0, match.start()) + 1
         elif path.suffix == ".css":
-            yield from ((found[2], path, 1) for found in STYLE_WORDS.finditer(path.read_text(encoding="utf-8")))
+            yield from ((match[2], path, 1) for match in STYLE_WORDS.finditer(path.read_text(encoding="utf-8")))
         elif path.suffix in (".py", ".j2"):
             with path.open("rb") as file:
-                made = (
+                extracted = (
                     extract_python(file, ["_", "N_"], (), {})
                     if path.suffix == ".py"
                     else babel_extract(file, ["_"], (), JINJA)
                 )
-                for line, _, message, _ in made:
+                for line, _, message, _ in extracted:
                     words_found = [message] if isinstance(message, str) else [part for part in message or () if part]
                     yield from ((part, path, line) for part in words_found[:1])
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

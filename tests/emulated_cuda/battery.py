@@ -58,17 +58,21 @@ def same_on_both(program: Callable[[str], Any], atol: float = 1e-5) -> None:
     _compare(program("cuda"), expected, atol, "")
 
 
-def _compare(found: Any, expected: Any, atol: float, path: str) -> None:
+def _compare(actual: Any, expected: Any, atol: float, path: str) -> None:
     if isinstance(expected, torch.Tensor):
-        assert found.device.type == "cuda", f"{path} is on {found.device}"
-        assert found.stride() == expected.stride() or not expected.numel(), (path, found.stride(), expected.stride())
-        torch.testing.assert_close(found.detach().cpu(), expected.detach(), atol=atol, rtol=1e-5, equal_nan=True)
+        assert actual.device.type == "cuda", f"{path} is on {actual.device}"
+        assert actual.stride() == expected.stride() or not expected.numel(), (
+            path,
+            actual.stride(),
+            expected.stride(),
+        )
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), atol=atol, rtol=1e-5, equal_nan=True)
     elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected)
-        for index, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert len(actual) == len(expected)
+        for index, (a, b) in enumerate(zip(actual, expected, strict=True)):
             _compare(a, b, atol, f"{path}[{index}]")
     else:
-        assert found == expected, (path, found, expected)
+        assert actual == expected, (path, actual, expected)
 
 
 def applied(x: torch.Tensor, *functions: Callable[[torch.Tensor], Any]) -> list[Any]:
@@ -709,12 +713,12 @@ def snapshot() -> None:
 
     elsewhere = []  # takes the room that earlier cases have left in their segments
     while True:
-        whole = reserve(40)
-        start = whole.data_ptr()
+        segment = reserve(40)
+        start = segment.data_ptr()
         if any((s["address"], s["total_size"]) == (start, 40 * mib) for s in torch.cuda.memory_snapshot()):
             break
-        elsewhere.append(whole)
-    del whole  # leaves a segment
+        elsewhere.append(segment)
+    del segment  # leaves a segment
     pieces: list[torch.Tensor] = []
     while len(pieces) < 4:
         piece = reserve(10)
@@ -722,9 +726,9 @@ def snapshot() -> None:
     del piece
 
     def states() -> list[tuple[int, str]]:
-        [found] = [s for s in torch.cuda.memory_snapshot() if s["address"] == start]
-        assert found["total_size"] == sum(block["size"] for block in found["blocks"]) == 40 * mib
-        return [(block["size"] // mib, block["state"]) for block in found["blocks"]]
+        [segment] = [s for s in torch.cuda.memory_snapshot() if s["address"] == start]
+        assert segment["total_size"] == sum(block["size"] for block in segment["blocks"]) == 40 * mib
+        return [(block["size"] // mib, block["state"]) for block in segment["blocks"]]
 
     used, free = "active_allocated", "inactive"
     assert states() == [(10, used)] * 4
@@ -866,8 +870,8 @@ def main(names: list[str]) -> int:
         except BaseException as error:
             failed += 1
             line = error.__traceback__.tb_next.tb_lineno if error.__traceback__ and error.__traceback__.tb_next else 0
-            said = " ".join(str(error).split())[:400]
-            print(f"{name}, line {line}: {type(error).__name__}: {said}", flush=True)
+            message = " ".join(str(error).split())[:400]
+            print(f"{name}, line {line}: {type(error).__name__}: {message}", flush=True)
     return 1 if failed else 0
 
 

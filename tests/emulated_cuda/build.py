@@ -45,7 +45,8 @@ def compiler() -> str:
 
 def library() -> Path:
     """Return the built library, building and trying it first if need be. Raises CannotBuild with the reason."""
-    target = _cache() / f"{_key(compiler())}.so"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trace-tools" / "emulated-cuda"
+    target = cache / f"{_key(compiler())}.so"
     works = target.with_suffix(f".{_digest([HERE / name for name in TRIED])}.works")
     if not works.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,14 +96,10 @@ def environment(
     }
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trace-tools" / "emulated-cuda"
-
-
 def _key(cxx: str) -> str:
     """Hash what the library follows from: its sources, torch, Python, the compiler and its flags."""
-    said = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[:1]
-    facts = [metadata.version("torch"), sys.version, *said, *FLAGS]
+    version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[:1]
+    facts = [metadata.version("torch"), sys.version, *version, *FLAGS]
     return _digest([*sorted(HERE.glob("*.h")), HERE / "emulated_cuda.cpp"], *facts)
 
 
@@ -114,10 +111,10 @@ def _digest(files: Sequence[Path], *facts: str) -> str:
 
 
 def _compile(target: Path) -> None:
-    found = util.find_spec("torch")
-    if found is None or not found.submodule_search_locations:
+    spec = util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
         raise CannotBuild("torch is not installed")
-    torch = Path(found.submodule_search_locations[0])
+    torch = Path(spec.submodule_search_locations[0])
     headers = (torch / "include", torch / "include/torch/csrc/api/include", Path(sysconfig.get_path("include")))
     if not Path(headers[-1], "Python.h").is_file():
         raise CannotBuild(f"no Python.h in {headers[-1]}: install this Python's headers")
@@ -150,8 +147,8 @@ def _try(made: Path) -> None:
     done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], given)
     if done.returncode:
         failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
-        what = "; ".join(failed[:8]) or done.stderr.strip()[-500:]
-        raise CannotBuild(f"the emulated device does not work with torch {metadata.version('torch')}: {what}")
+        reasons = "; ".join(failed[:8]) or done.stderr.strip()[-500:]
+        raise CannotBuild(f"the emulated device does not work with torch {metadata.version('torch')}: {reasons}")
 
 
 def run(command: Sequence[str], given: Mapping[str, str], seconds: float = 600) -> subprocess.CompletedProcess[str]:

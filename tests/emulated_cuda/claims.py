@@ -95,14 +95,14 @@ class Parts:
 
     def left_out(self) -> dict[str, str]:
         """Return the functions that LEFT_OUT reaches, each with the reason."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         waiting = list(LEFT_OUT.items())
         while waiting:
             name, reason = waiting.pop()
-            if name not in found:
-                found[name] = reason
+            if name not in reasons:
+                reasons[name] = reason
                 waiting += [(inner, reason) for inner in self.used[name]]
-        return found
+        return reasons
 
     def is_left_out(self, statement: ast.stmt) -> bool:
         """Whether a statement begins a part that is not drawn."""
@@ -148,7 +148,7 @@ class _Rewritten(ast.NodeTransformer):
             case ast.UnaryOp(ast.Not() as op, operand):
                 return ast.UnaryOp(op, self._sides(operand, number))
             case ast.Compare(left, operators, others):
-                names = ast.Constant(",".join(COMPARISONS[type(known)][0] for known in operators))
+                names = ast.Constant(",".join(COMPARISONS[type(comparison)][0] for comparison in operators))
                 return _call("_compared", number, names, left, *others)
         return test
 
@@ -163,7 +163,7 @@ def draw(path: Path, sections: Collection[str]) -> tuple[list[Drawn], list[str]]
     parts = Parts(tree)
     rewritten = _Rewritten(parts)
     tree = ast.fix_missing_locations(rewritten.visit(tree))
-    found: list[Drawn] = []
+    drawn: list[Drawn] = []
     compared: dict[int, list[tuple[str, Any, Any]]] = {}
 
     def compare(number: int, names: str, *sides: Any) -> bool:
@@ -172,8 +172,8 @@ def draw(path: Path, sections: Collection[str]) -> tuple[list[Drawn], list[str]]
         return all(bool(JUDGES[name](a, b)) for name, a, b in pairs)
 
     def note(number: int, held: Any) -> None:
-        known = rewritten.drawn[number]
-        found.append(Drawn(known.line, known.function, known.source, bool(held), compared.pop(number, [])))
+        claim = rewritten.drawn[number]
+        drawn.append(Drawn(claim.line, claim.function, claim.source, bool(held), compared.pop(number, [])))
 
     module = types.ModuleType("lecture")
     vars(module).update(__file__=str(path), _compared=compare, _drawn=note)
@@ -188,7 +188,7 @@ def draw(path: Path, sections: Collection[str]) -> tuple[list[Drawn], list[str]]
             exec(source, vars(module))
         except Exception as error:
             errors.append(f"{source}: {type(error).__name__}: {error}")
-    return found, errors
+    return drawn, errors
 
 
 def _shown(side: Any) -> Any:
@@ -205,8 +205,8 @@ def main(out: Path, sections: Collection[str]) -> None:
 
     peak_benchmark.measured_peaks = lambda device: []
     with witnessed(Once()), contextlib.redirect_stdout(io.StringIO()):
-        found, errors = draw(LECTURE, sections)
-    out.write_text(json.dumps([[asdict(claim) for claim in found], errors]), encoding="utf-8")
+        claims, errors = draw(LECTURE, sections)
+    out.write_text(json.dumps([[asdict(claim) for claim in claims], errors]), encoding="utf-8")
 
 
 if __name__ == "__main__":

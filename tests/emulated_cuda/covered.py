@@ -48,7 +48,11 @@ def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
     """Run the lecture plainly; a claim about time that fails ends it there, which says nothing here."""
     data = out / f"lecture-{card or 'cpu'}.coverage"
     command = [sys.executable, "-m", "coverage", "run", f"--data-file={data}", f"--include={lecture}", str(lecture)]
-    done = subprocess.run(command, env=_given(card), cwd=lecture.parent, capture_output=True, text=True)
+    given = environment(card or CARDS[0]) | {"OMP_NUM_THREADS": "1"}
+    given["PYTHONPATH"] = os.pathsep.join([given["PYTHONPATH"], str(ROOT)])
+    if card is None:
+        given["CUDA_VISIBLE_DEVICES"] = ""
+    done = subprocess.run(command, env=given, cwd=lecture.parent, capture_output=True, text=True)
     if done.returncode:
         print(f"the lecture on {card or 'the CPU'} ended early: {done.stderr.strip().splitlines()[-1]}")
     return done.returncode == 0 or "AssertionError" in done.stderr
@@ -68,21 +72,13 @@ def tests(out: Path, given: Mapping[str, str]) -> bool:
     return all([subprocess.run(command, env=dict(env), cwd=ROOT).returncode == 0 for command, env in runs])
 
 
-def _given(card: str | None) -> dict[str, str]:
-    given = environment(card or CARDS[0])
-    given["PYTHONPATH"] = os.pathsep.join([given["PYTHONPATH"], str(ROOT)])
-    if card is None:
-        given["CUDA_VISIBLE_DEVICES"] = ""
-    return given | {"OMP_NUM_THREADS": "1"}
-
-
 def _missed(paths: list[Path], path: Path) -> set[int]:
     """Return the lines of a file that ran in none of these."""
     data = CoverageData(no_disk=True)
     for one in paths:
-        found = CoverageData(str(one))
-        found.read()
-        data.update(found)
+        recorded = CoverageData(str(one))
+        recorded.read()
+        data.update(recorded)
     coverage = Coverage(data_file=None)
     coverage.get_data().update(data)
     _, _, missing, _ = coverage.analysis(str(path))

@@ -104,8 +104,8 @@ def _tools(command: list[str], given: Mapping[str, str]) -> int:
 def _lecture(out: Path) -> Path:
     """Write the lecture as it runs here, alone in its folder: with a CPU's sizes on this device, too."""
     text = (ROOT / "lecture.py").read_text(encoding="utf-8")
-    text, found = SIZES.subn(r"\1:\n", text)
-    if found != 1:
+    text, count = SIZES.subn(r"\1:\n", text)
+    if count != 1:
         raise SystemExit("lecture.py: sizes() no longer begins as tests/emulated_cuda/emulate.py expects")
     path = out / "lecture" / "lecture.py"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def _first_contact(out: Path, given: Mapping[str, str]) -> bool:
     summary = (folder / "summary.txt").read_text(encoding="utf-8").splitlines()
     verdicts = {name: {line.split()[1] for line in summary if line.split()[0] == name} for name in first_contact.STEPS}
     # Claims and figures that only a run under load breaks are judged below, as those of the whole lecture.
-    wrong = [name for name, found in verdicts.items() if not found or (name not in SURPRISING and found != {"ok:"})]
+    wrong = [name for name, words in verdicts.items() if not words or (name not in SURPRISING and words != {"ok:"})]
     if wrong:
         print(f"first contact: surprises, or nothing at all, in {', '.join(wrong)}")
     traces = [path for name in ("section", "lecture") for path in folder.glob(f"{name}/*/partial/trace.yaml")]

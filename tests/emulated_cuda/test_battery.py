@@ -6,18 +6,19 @@ import sys
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda import battery
 from tests.emulated_cuda.build import environment, run
 
 
 @pytest.fixture(scope="session")
-def told(emulated: None) -> dict[str, str]:
+def lines(emulated: None) -> dict[str, str]:
     given = environment("emulated,emulated", faults="metering/launch:1")  # of another process than this one
     done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], {**given, "OMP_NUM_THREADS": "1"})
-    lines = [line for line in done.stdout.splitlines() if line]
-    return {line.removeprefix("ok ").split(",")[0]: line for line in lines} or {"nothing": done.stderr}
+    printed = [line for line in done.stdout.splitlines() if line]
+    return {line.removeprefix("ok ").split(",")[0]: line for line in printed} or {"nothing": done.stderr}
 
 
-@pytest.mark.parametrize("name", battery.CASES)
-def test_case(name: str, told: dict[str, str]) -> None:
-    assert told.get(name, f"{name} was not run: {told}") == f"ok {name}"
+@each("name", battery.CASES)
+def test_case(name: str, lines: dict[str, str]) -> None:
+    assert lines.get(name, f"{name} was not run: {lines}") == f"ok {name}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.emulated_cuda import build
+from tests.messages import says
 from tests.programs import require
 
 
@@ -23,15 +24,13 @@ def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:
     given = {**os.environ, "PATH": str(tmp_path), "CXX": ""}
     done = build.run([sys.executable, "-m", "tests.emulated_cuda", "true"], given)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "emulated CUDA: no C++ compiler (looked for $CXX, c++, g++, clang++): install g++, and try again"
-    ]
+    assert says(done.stderr, "emulated CUDA: ", "$CXX", "c++", "g++", "clang++", "install g++")
 
 
 def test_an_unknown_card_is_one_line() -> None:
     done = build.run([sys.executable, "-m", "tests.emulated_cuda", "--cards", "gtx", "true"], os.environ)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("emulated CUDA: no card 'gtx'; there are emulated, h100,")
+    assert says(done.stderr, "emulated CUDA: ", "'gtx'", "emulated, h100,")
 
 
 def test_a_library_that_does_not_work_is_refused_each_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ import json
 import os
 import sys
 
-import pytest
-
+from tests.cases_in_one import each
 from tests.emulated_cuda.build import HERE, environment, run
 from tests.emulated_cuda.profiles import PROFILES
 from trace_tools.machines.peaks import known_machine
@@ -35,29 +34,29 @@ def test_every_card_is_as_its_profile_says_and_a_shared_one_is_full(emulated: No
     shared = list(PROFILES).index("shared")
     done = run([sys.executable, "-c", DESCRIBE + FULL % (shared, shared)], environment(",".join(PROFILES)))
     first, refused = done.stdout.splitlines()
-    for index, (card, told) in enumerate(zip(PROFILES.values(), json.loads(first), strict=True)):
+    for index, (card, described) in enumerate(zip(PROFILES.values(), json.loads(first), strict=True)):
         free = card.memory_bytes - ((card.others_mib + 300) << 20)  # 300 MiB are the context's
-        assert told == [card.name, card.memory_bytes, list(card.capability), free, f"cuda:{index}"]
+        assert described == [card.name, card.memory_bytes, list(card.capability), free, f"cuda:{index}"]
     assert "total capacity of 79.18 GiB of which" in refused
 
 
 def test_published_cards_are_in_the_table_and_a_slice_is_a_part_of_its_card() -> None:
-    known = {name: known_machine(card.name, card.multiprocessors) for name, card in PROFILES.items()}
-    assert {name for name, found in known.items() if found is None} == {"emulated", "unlisted"}
-    mig, whole = known["mig"], known["h100"]
-    assert mig is not None and whole is not None
-    assert mig.flops_per_second["bfloat16"] == whole.flops_per_second["bfloat16"] * 16 / 132
-    assert mig.bytes_per_second == whole.bytes_per_second / 8
+    published = {name: known_machine(card.name, card.multiprocessors) for name, card in PROFILES.items()}
+    assert {name for name, machine in published.items() if machine is None} == {"emulated", "unlisted"}
+    mig, h100 = published["mig"], published["h100"]
+    assert mig is not None and h100 is not None
+    assert mig.flops_per_second["bfloat16"] == h100.flops_per_second["bfloat16"] * 16 / 132
+    assert mig.bytes_per_second == h100.bytes_per_second / 8
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@each("name", PROFILES)
 def test_nvidia_smi_answers_for_each_card(name: str) -> None:
     card = PROFILES[name]
     question = ["--query-gpu=name,memory.total,compute_cap,clocks.sm", "--format=csv,noheader,nounits"]
     done = run([*SMI, *question], {**os.environ, "EMULATED_CUDA": name})
     clock = "[N/A]" if card.mig else "1980"
-    whole = card.name.removesuffix(f" MIG {card.mig}")
-    assert done.stdout.strip() == f"{whole}, {card.memory_mib}, {card.capability[0]}.{card.capability[1]}, {clock}"
+    card_name = card.name.removesuffix(f" MIG {card.mig}")
+    assert done.stdout.strip() == f"{card_name}, {card.memory_mib}, {card.capability[0]}.{card.capability[1]}, {clock}"
 
 
 def test_nvidia_smi_refuses_as_the_driver_does() -> None:

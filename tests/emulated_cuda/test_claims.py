@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda.build import environment, run
 from tests.emulated_cuda.claims import LECTURE, NOT_JUDGED, Drawn, Parts
 from tests.emulated_cuda.profiles import MIB, PROFILES
@@ -53,16 +54,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         return [Drawn(**claim) for claim in claims]
 
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(wanted, pool.map(drawn, wanted), strict=True))
-    print_sides(found)
-    return found
+        drawn_claims = dict(zip(wanted, pool.map(drawn, wanted), strict=True))
+    print_sides(drawn_claims)
+    return drawn_claims
 
 
 def by_source(claims: Iterable[Drawn]) -> dict[tuple[int, str, str], list[Drawn]]:
-    found: dict[tuple[int, str, str], list[Drawn]] = {}
+    grouped: dict[tuple[int, str, str], list[Drawn]] = {}
     for claim in claims:
-        found.setdefault((claim.line, claim.function, claim.source), []).append(claim)
-    return found
+        grouped.setdefault((claim.line, claim.function, claim.source), []).append(claim)
+    return grouped
 
 
 def margin(comparison: Comparison) -> float:
@@ -83,12 +84,12 @@ def narrowest(claims: Iterable[Drawn]) -> Comparison | None:
 
 def that_depend_on_the_card(runs: Runs) -> Iterator[tuple[tuple[int, str, str], dict[str, Comparison]]]:
     """Yield the judged claims whose sides are not the same in all runs, each with its narrowest comparisons."""
-    found: dict[tuple[int, str, str], dict[str, Comparison]] = {}
+    comparisons: dict[tuple[int, str, str], dict[str, Comparison]] = {}
     for name, claims in runs.items():
-        for known, evaluations in by_source(claims).items():
-            if known[2] not in NOT_JUDGED and (comparison := narrowest(evaluations)):
-                found.setdefault(known, {})[name] = comparison
-    yield from ((known, sides) for known, sides in found.items() if len({*sides.values()}) > 1)
+        for key, evaluations in by_source(claims).items():
+            if key[2] not in NOT_JUDGED and (comparison := narrowest(evaluations)):
+                comparisons.setdefault(key, {})[name] = comparison
+    yield from ((key, sides) for key, sides in comparisons.items() if len({*sides.values()}) > 1)
 
 
 def print_sides(runs: Runs) -> None:
@@ -126,30 +127,30 @@ def test_every_claim_holds_on_every_card(runs: Runs) -> None:
 
 def test_claims_that_depend_on_the_card_have_a_margin(runs: Runs) -> None:
     """Equal sides are a claim of their own, `<=`: there the margin is none."""
-    found = list(that_depend_on_the_card(runs))
+    varying = list(that_depend_on_the_card(runs))
     narrow = [
-        (known, name, comparison)
-        for known, sides in found
+        (key, name, comparison)
+        for key, sides in varying
         for name, comparison in sides.items()
         if comparison[0] in "<>" and margin(comparison) < MARGIN
     ]
     assert not narrow
-    drawn = {function for (_, function, _), _ in found}
+    drawn = {function for (_, function, _), _ in varying}
     assert "what_the_strategies_cost" in drawn
 
 
-@pytest.mark.parametrize("card", CARDS)
+@each("card", CARDS)
 def test_a_workspace_that_is_freed_changes_no_figure_of_the_allocator(card: str, runs: Runs) -> None:
-    stays = {known: [claim.comparisons for claim in claims] for known, claims in by_source(runs[card]).items()}
+    stays = {key: [claim.comparisons for claim in claims] for key, claims in by_source(runs[card]).items()}
     other = [name for name in runs if name.startswith(f"{card}, ")]
     assert other and PROFILES[card].workspace_kib > 0
     for name in other:
-        for known, claims in by_source(runs[name]).items():
-            if known[1] == "what_the_strategies_cost":
-                assert [claim.comparisons for claim in claims] == stays[known], name
+        for key, claims in by_source(runs[name]).items():
+            if key[1] == "what_the_strategies_cost":
+                assert [claim.comparisons for claim in claims] == stays[key], name
 
 
 def test_only_parts_that_are_left_out_are_not_drawn(runs: Runs) -> None:
     parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
-    left = parts.left_out()
-    assert not [claim for claim in not_drawn(runs) if claim[1] not in left]
+    left_out = parts.left_out()
+    assert not [claim for claim in not_drawn(runs) if claim[1] not in left_out]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda import covered
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "lines"),
     [
         ("if gpu is not None:\n    a()\nelse:\n    b()\n", {2}),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.diff.planted import made
 from tests.emulated_cuda import emulate
 from tests.emulated_cuda.claims import LEFT_OUT, NOT_JUDGED
@@ -16,7 +17,7 @@ from trace_tools.trace.model import Claim, Process, Step
 from trace_tools.trace.trace_file import write
 
 
-@pytest.mark.parametrize(("in_step", "well"), [(0, True), (9, True), (20, False)])
+@each(("in_step", "well"), [(0, True), (9, True), (20, False)])
 def test_few_launches_may_run_in_step_and_they_are_listed(
     in_step: int, well: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -32,7 +33,7 @@ def test_without_any_launch_nothing_was_emulated(tmp_path: Path) -> None:
     assert not emulate._asynchronous(tmp_path)
 
 
-@pytest.mark.parametrize(("runs", "well"), [(["pass 1, cold"], True), (["pass 1, cold", "pass 1, warm"], False)])
+@each(("runs", "well"), [(["pass 1, cold"], True), (["pass 1, cold", "pass 1, warm"], False)])
 def test_a_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp_path: Path) -> None:
     trace = made(0)
     first = next(step for step in trace.steps if isinstance(step, Step))

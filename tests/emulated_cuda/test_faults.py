@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.emulated_cuda import torch_side
 from tests.emulated_cuda.build import environment, run
 
@@ -26,17 +27,17 @@ if x is not None:
 """
 
 
-def said(faults: str, **settings: object) -> list[str]:
+def outcomes(faults: str, **settings: object) -> list[str]:
     return run([sys.executable, "-c", PROGRAM], environment(faults=faults, **settings)).stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("kind", "what"),
+@each(
+    ("kind", "message"),
     [("launch", "CUDA error: unspecified launch failure"), ("assert", "CUDA error: device-side assert triggered")],
 )
-def test_a_launch_fails_late_and_for_ever(emulated: None, kind: str, what: str) -> None:
-    told = said(f"{kind}:3", delay_us=100_000)  # the first launch fills `x`
-    assert told == ["fine", "fine", "fine", what, what]
+def test_a_launch_fails_late_and_for_ever(emulated: None, kind: str, message: str) -> None:
+    results = outcomes(f"{kind}:3", delay_us=100_000)  # the first launch fills `x`
+    assert results == ["fine", "fine", "fine", message, message]
 
 
 def test_each_launch_fails_where_there_is_no_kernel_for_the_card(emulated: None) -> None:
@@ -50,7 +51,7 @@ def test_a_device_can_be_unavailable_beside_its_driver(emulated: None) -> None:
     assert run(["nvidia-smi", "--query-gpu=driver_version"], given).stdout.count(".") == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "role"),
     [
         (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine-1.json", "cuda"], "survey"),

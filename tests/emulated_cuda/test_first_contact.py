@@ -48,7 +48,7 @@ def test_a_device_error_is_said_kept_and_looked_for(tmp_path: Path) -> None:
     faults = {"EMULATED_CUDA_FAULTS": "pass-1/assert:5", STORED: str(stored), "VENV": "none", "PYTHON": sys.executable}
     contact = Contact(options, {**os.environ, **faults})
     code = first_contact._steps(contact, {name: STEPS[name] for name in ("section", "blocking")})
-    said = (out / "summary.txt").read_text()
-    assert code == 1 and "device-side assert triggered" in said, said
-    assert "blocking  ok: it ended well" in said, "the fault is in the traced process only"
+    summary = (out / "summary.txt").read_text()
+    assert code == 1 and "device-side assert triggered" in summary, summary
+    assert "blocking  ok: it ended well" in summary, "the fault is in the traced process only"
     assert list(out.rglob("trace.yaml")), "what was recorded before it"

@@ -47,12 +47,12 @@ def test_every_claim_holds_whatever_the_driver_answers(card: str, emulated: None
     given = environment(card) | {"OMP_NUM_THREADS": "1"}
     done = run([sys.executable, "-c", SCRIPT], given)
     assert done.returncode == 0, done.stderr
-    said, fractions = json.loads(done.stdout.splitlines()[-1])
-    words = {part: "\n".join(text for _, text, _ in told) for part, told in said.items()}
+    by_part, fractions = json.loads(done.stdout.splitlines()[-1])
+    words = {part: "\n".join(text for _, text, _ in narratives) for part, narratives in by_part.items()}
     assert all("nan" not in text and "None" not in text for text in words.values())
     assert fractions == [1.0]  # the limit on this process's memory has been put back
 
-    [calls] = tables(said["time_on_a_gpu"])
+    [calls] = tables(by_part["time_on_a_gpu"])
     assert [len(row) for row in calls] == [3] * 3 and all(first > 0 for _, first, _ in calls)
     processors = PROFILES[card].multiprocessors
     allowed = f"{processors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s"
@@ -62,8 +62,8 @@ def test_every_claim_holds_whatever_the_driver_answers(card: str, emulated: None
     assert 2 * PIECE_MIB <= float(asked) < float(unallocated)  # refused, with more than that in holes
 
 
-def tables(told: list[list[Any]]) -> list[list[list[Any]]]:
-    return [rows for kind, _, rows in told if kind == "table"]
+def tables(narratives: list[list[Any]]) -> list[list[list[Any]]]:
+    return [rows for kind, _, rows in narratives if kind == "table"]
 
 
 def test_a_second_process_that_fails_is_no_failed_claim(emulated: None) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-import pytest
-
+from tests.cases_in_one import each
 from tests.emulated_cuda.build import environment, run
 from tests.emulated_cuda.profiles import MIB
 
@@ -31,7 +30,7 @@ print(json.dumps([x.sum().item() == 1 << 20, (y + 1).tolist(), torch.cuda.memory
 """
 
 
-@pytest.mark.parametrize(("card", "size"), [("t4", 8320 << 10), ("mig", 32 * MIB), ("mi300x", 128 * MIB)])
+@each(("card", "size"), [("t4", 8320 << 10), ("mig", 32 * MIB), ("mi300x", 128 * MIB)])
 def test_a_workspace_stays_or_is_freed_after_each_product(card: str, size: int, emulated: None) -> None:
     result = 32 * 32 * 4
     for settings, expected in (

@@ -40,15 +40,15 @@ def role() -> str:
 
 def faults() -> list[tuple[str, int]]:
     """List the faults of this process: kind, and its number (0 where it has none)."""
-    found = []
+    planted = []
     for text in filter(None, os.environ.get(FAULTS, "").replace(" ", "").split(",")):
-        whose, _, what = text.rpartition("/")
-        kind, _, number = what.partition(":")
+        whose, _, fault = text.rpartition("/")
+        kind, _, number = fault.partition(":")
         if kind not in ("launch", "assert", "oom", "no-kernel-image", "unavailable"):
             raise RuntimeError(f"{FAULTS}: {text!r}; expected [ROLE/]launch:N, assert:N, oom:N, …")
         if whose in ("", role()):
-            found.append((kind, int(number or 0)))
-    return found
+            planted.append((kind, int(number or 0)))
+    return planted
 
 
 def wanted() -> bool:
@@ -77,8 +77,8 @@ def install() -> None:
     import torch
 
     lib: Any = _module(MODULE, os.environ[LIBRARY])
-    here = Path(__file__).resolve().parent
-    profiles = _module("emulated_cuda_profiles", str(here / "profiles.py")).PROFILES
+    folder = Path(__file__).resolve().parent
+    profiles = _module("emulated_cuda_profiles", str(folder / "profiles.py")).PROFILES
     cards = [profiles[name] for name in os.environ["EMULATED_CUDA"].split(",")]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         cards = [cards[int(number)] for number in visible.split(",")]
@@ -141,7 +141,7 @@ class _Started:
 
 def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     cuda = torch.cuda
-    known = [
+    properties = [
         SimpleNamespace(
             name=card.name,
             emulated=True,
@@ -203,7 +203,7 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     cuda.set_device = set_device
     cuda._exchange_device = cuda._maybe_exchange_device = exchange
     cuda.synchronize = synchronize
-    cuda.get_device_properties = lambda device=None: known[number(device)]
+    cuda.get_device_properties = lambda device=None: properties[number(device)]
     cuda.get_device_capability = lambda device=None: cards[number(device)].capability
     cuda.get_device_name = lambda device=None: cards[number(device)].name
     cuda.get_arch_list = lambda: [f"sm_{major}{minor}" for major, minor in {card.capability for card in cards}]
@@ -220,7 +220,7 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
     number = torch.cuda._emulated_number
 
     def memory_stats(device: Any = None) -> dict[str, int]:
-        found = lib.stats(number(device))
+        figures = lib.stats(number(device))
         pairs = (
             ("allocated_bytes", "allocated", "peak"),
             ("reserved_bytes", "reserved", "reserved_peak"),
@@ -228,17 +228,17 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             ("requested_bytes", "requested", "peak"),
         )
         stats = {
-            f"{key}.all.{what}": found[name]
+            f"{key}.all.{moment}": figures[name]
             for key, *both in pairs
-            for what, name in zip(("current", "peak"), both, strict=True)
+            for moment, name in zip(("current", "peak"), both, strict=True)
         }
-        current = found["allocations"] - found["frees"]
-        counts = {"allocated": found["allocations"], "freed": found["frees"], "current": current}
+        current = figures["allocations"] - figures["frees"]
+        counts = {"allocated": figures["allocations"], "freed": figures["frees"], "current": current}
         return {
-            "num_ooms": found["ooms"],
-            "num_alloc_retries": found["retries"],
-            "num_device_alloc": found["segments"],
-            "segment.all.current": found["segments"],
+            "num_ooms": figures["ooms"],
+            "num_alloc_retries": figures["retries"],
+            "num_device_alloc": figures["segments"],
+            "segment.all.current": figures["segments"],
             **{f"allocation.all.{name}": count for name, count in counts.items()},
             **stats,
         }
@@ -253,8 +253,8 @@ def _memory(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
         lib.set_limit(number(device), int(part * cards[number(device)].memory_bytes))
 
     def free_and_total(device: Any = None) -> tuple[int, int]:
-        found = lib.stats(number(device))
-        return found["left"], found["total"]
+        stats = lib.stats(number(device))
+        return stats["left"], stats["total"]
 
     def empty_cache() -> None:
         if started.initialized:
@@ -331,9 +331,9 @@ def _streams(torch: Any, lib: Any, started: _Started) -> None:
     cuda, number = torch.cuda, torch.cuda._emulated_number
 
     class Stream(torch.Stream):  # type: ignore[misc]
-        def __new__(cls, device: Any = None, priority: int = 0, **known: Any) -> Stream:
-            index = known["device_index"] if "device_index" in known else number(device)
-            stream = known["stream_id"] if "stream_id" in known else lib.new_stream(index)
+        def __new__(cls, device: Any = None, priority: int = 0, **existing: Any) -> Stream:
+            index = existing["device_index"] if "device_index" in existing else number(device)
+            stream = existing["stream_id"] if "stream_id" in existing else lib.new_stream(index)
             return super().__new__(cls, stream_id=stream, device_index=index, device_type=1)
 
         cuda_stream = property(lambda self: self.stream_id)

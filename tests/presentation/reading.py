@@ -29,13 +29,13 @@ def words(root: Element) -> list[str]:
 
 def places(path: str) -> list[tuple[float, float]]:
     """Return the corners of a path of M, L, H, V, h and v."""
-    found: list[tuple[float, float]] = []
+    corners: list[tuple[float, float]] = []
     for letter, numbers in re.findall(r"([MLHVhv])([-\d. ]+)", path):
         values = [float(n) for n in numbers.split()]
-        x, y = found[-1] if found else (0.0, 0.0)
+        x, y = corners[-1] if corners else (0.0, 0.0)
         move = {"H": (values[0], y), "V": (x, values[0]), "h": (x + values[0], y), "v": (x, y + values[0])}
-        found.append(move.get(letter) or (values[0], values[1]))
-    return found
+        corners.append(move.get(letter) or (values[0], values[1]))
+    return corners
 
 
 def circles(root: Element) -> list[tuple[float, float]]:

@@ -12,18 +12,18 @@ from trace_tools.presentation.charts.axes import Axes, Scale, binary_ticks, deca
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
 def test_ticks_are_round_few_and_inside(low: float, size: float) -> None:
     high = low + size
-    found = ticks(low, high)
-    assert 2 <= len(found) <= 14
+    chosen = ticks(low, high)
+    assert 2 <= len(chosen) <= 14
     slack = 1e-6 * max(size, abs(low), abs(high))
-    assert all(low - slack <= tick <= high + slack for tick in found)
+    assert all(low - slack <= tick <= high + slack for tick in chosen)
 
 
 @given(st.floats(-9, 9), st.floats(0.1, 12))
 def test_ticks_of_a_log_axis_are_inside(exponent: float, size: float) -> None:
     low, high = 10**exponent, 10 ** (exponent + size)
-    found = ticks(low, high, log=True)
-    assert len(found) <= 12 and found == sorted(found)
-    assert all(low * (1 - 1e-6) <= tick <= high * (1 + 1e-6) for tick in found)
+    chosen = ticks(low, high, log=True)
+    assert len(chosen) <= 12 and chosen == sorted(chosen)
+    assert all(low * (1 - 1e-6) <= tick <= high * (1 + 1e-6) for tick in chosen)
 
 
 def test_ticks_read_well() -> None:

@@ -25,9 +25,9 @@ def test_a_staircase_keeps_its_height_until_the_next_point() -> None:
 
 def test_marks_differ_in_shape_and_may_have_another_colour() -> None:
     shapes = set()
-    for place in range(4):
+    for n in range(4):
         drawing = Drawing(10, 10)
-        marker(drawing, (5, 5), place, fill="red")
+        marker(drawing, (5, 5), n, fill="red")
         root = read(drawing.svg("f", "T", "d"))
         drawn = [e for e in root if e.tag in ("path", "circle")]
         shapes.add(drawn[0].get("d", "disc"))

@@ -35,38 +35,38 @@ const scaled = (text) => {
   const { a, b } = text.getScreenCTM();
   return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
 };
-const found = [];
+const faults = [];
 document.querySelectorAll("svg").forEach((svg) => {
-  const frame = svg.getBoundingClientRect(), tell = (...what) => found.push([svg.parentElement.title, ...what]);
+  const frame = svg.getBoundingClientRect(), report = (...facts) => faults.push([svg.parentElement.title, ...facts]);
   const shown = [...svg.querySelectorAll("text")].filter((text) => text.getBoundingClientRect().width);
   const words = shown.map((text) => {
     const { left, right, top, bottom } = text.getBoundingClientRect(), size = scaled(text);
     const spare = Math.max(0, (bottom - top - 0.95 * size) / 2);
     return { text: text.textContent.trim(), size, left, right, top: top + spare, bottom: bottom - spare };
   });
-  words.forEach((one, place) => {
-    if (one.size < 10.95) tell("small", one.text, one.size);
-    if (!(one.left > frame.left - 0.5 && one.right < frame.right + 0.5)) tell("outside", one.text);
-    if (!(one.top > frame.top && one.bottom < frame.bottom)) tell("outside", one.text);
-    words.slice(place + 1).filter((other) => meet(one, other)).forEach((other) => tell("over", one.text, other.text));
+  words.forEach((one, index) => {
+    if (one.size < 10.95) report("small", one.text, one.size);
+    if (!(one.left > frame.left - 0.5 && one.right < frame.right + 0.5)) report("outside", one.text);
+    if (!(one.top > frame.top && one.bottom < frame.bottom)) report("outside", one.text);
+    words.slice(index + 1).filter((other) => meet(one, other)).forEach((other) => report("over", one.text, other.text));
   });
   svg.querySelectorAll("path, line, circle, rect").forEach((mark) => {
     const { fill, stroke } = getComputedStyle(mark), box = mark.getBoundingClientRect();
     if (mark.closest("defs, clipPath") || stroke === "rgb(1, 2, 3)") return;
     const near = words.filter((one) => meet(one, box, -1));
     if (fill !== "none" && ["circle", "rect"].includes(mark.tagName)) {
-      near.filter((one) => meet(one, box) && !holds(box, one)).forEach((one) => tell("over a mark", one.text));
+      near.filter((one) => meet(one, box) && !holds(box, one)).forEach((one) => report("over a mark", one.text));
     } else if (stroke !== "none" && near.length) {
       const matrix = mark.getScreenCTM();
       for (let at = 0; at <= mark.getTotalLength(); at += 1) {
         const { x, y } = mark.getPointAtLength(at).matrixTransform(matrix);
         const hit = near.findIndex((one) => x > one.left && x < one.right && y > one.top && y < one.bottom);
-        if (hit >= 0) tell("over a line", near.splice(hit, 1)[0].text);
+        if (hit >= 0) report("over a line", near.splice(hit, 1)[0].text);
       }
     }
   });
 });
-return found;
+return faults;
 """
 
 
@@ -108,10 +108,10 @@ def of_section(section: Section) -> Iterator[tuple[str, str | None]]:
 def drawn(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Open all of them on one page, where the grid has a colour of its own."""
     style = f":root {{ --soft: rgb(1, 2, 3) }} svg {{ display: block; font-family: {SANS} }}"
-    found = [(name, svg) for name, svg in figures(make_document(load(TRACE).trace)) if svg]
-    assert len(found) > 100
+    drawings = [(name, svg) for name, svg in figures(make_document(load(TRACE).trace)) if svg]
+    assert len(drawings) > 100
     page = tmp_path_factory.mktemp("figures") / "all.html"
-    boxes = "".join(f'<div title="{name.replace(chr(34), "")}">{svg}</div>' for name, svg in found)
+    boxes = "".join(f'<div title="{name.replace(chr(34), "")}">{svg}</div>' for name, svg in drawings)
     page.write_text(f"<!doctype html><meta charset=utf-8><style>{style}</style>{boxes}", encoding="utf-8")
     show(browser, page)
     return browser

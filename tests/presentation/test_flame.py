@@ -36,8 +36,8 @@ def test_overlapping_threads_stay_inside_their_caller() -> None:
 
 def test_a_section_is_a_link_to_its_page_and_its_statements_stand_there() -> None:
     deep = time("f()", 500, 2, (time("g()", 500, 3, (time("h()", 500, 4),)),))
-    whole = time("main", 500, inside=(time("1 First", 500, inside=(deep,), anchor="01-first.html"),))
-    root = read(flame(whole, "time", "Where", rows=4))
+    lecture = time("main", 500, inside=(time("1 First", 500, inside=(deep,), anchor="01-first.html"),))
+    root = read(flame(lecture, "time", "Where", rows=4))
     page = "01-first.html"
     assert [link.get("href") for link in root.iter("a")] == [page, f"{page}#L2", f"{page}#L3"]
     assert root.get("height") == str(4 * 24) and "h()" not in "".join(words(root))

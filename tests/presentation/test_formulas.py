@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import fromstring
 
-import pytest
-
+from tests.cases_in_one import each
 from trace_tools.presentation.formulas import mathml, readable
 from trace_tools.presentation.prose import to_html
 
@@ -26,7 +25,7 @@ def test_formulas_are_mathml() -> None:
     assert mathml(r"a < b & c").count("<mo>&lt;</mo>") == 1
 
 
-@pytest.mark.parametrize("environment", ["aligned", "align*", "alignedat", "split", "gathered", "gather"])
+@each("environment", ["aligned", "align*", "alignedat", "split", "gathered", "gather"])
 def test_lines_of_a_derivation_are_rows(environment: str) -> None:
     and_ = "" if environment.startswith("gather") else "&"
     tex = rf"\begin{{{environment}}} C {and_}= 6ND \\ {and_}= 6 \cdot 70 \end{{{environment}}}"
@@ -38,8 +37,8 @@ def test_an_alignment_may_say_where_it_hangs() -> None:
     assert "mtr" in tags(r"\begin{aligned}[t] a &= b \end{aligned}")
 
 
-@pytest.mark.parametrize(
-    ("tex", "said"),
+@each(
+    ("tex", "text"),
     [
         (r"\text{head\_width}", "head_width"),
         (r"d_\text{in\_features}", "din_features"),
@@ -48,11 +47,11 @@ def test_an_alignment_may_say_where_it_hangs() -> None:
         (r"50\,\text{\% of } \$2", "50% of $2"),
     ],
 )
-def test_escaped_letters_are_themselves(tex: str, said: str) -> None:
-    assert words(tex).replace("\xa0", " ") == said
+def test_escaped_letters_are_themselves(tex: str, text: str) -> None:
+    assert words(tex).replace("\xa0", " ") == text
 
 
-@pytest.mark.parametrize(
+@each(
     "tex",
     [r"\unknown{x}", r"\href{x}{y}", "x" * 10_000, r"\def\a{x}\a", r"\newcommand{\a}{xx}\a", r"\frac{a", "{" * 2_000],
 )
@@ -72,8 +71,8 @@ def test_formulas_in_prose() -> None:
     assert "<mtext>head_width</mtext>" in to_html("As $\\text{head\\_width}$ says.")
 
 
-@pytest.mark.parametrize(
-    ("tex", "said"),
+@each(
+    ("tex", "text"),
     [
         ("6ND", "6ND"),
         (r"6 \times N \cdot D", "6 × N · D"),
@@ -82,5 +81,5 @@ def test_formulas_in_prose() -> None:
         (r"\text{head\_width}", "head_width"),
     ],
 )
-def test_a_formula_reads_as_text(tex: str, said: str) -> None:
-    assert readable(tex) == said
+def test_a_formula_reads_as_text(tex: str, text: str) -> None:
+    assert readable(tex) == text

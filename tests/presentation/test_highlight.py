@@ -25,6 +25,6 @@ SOURCES = {
 def test_a_source_highlighted_by_statement_is_as_in_one_piece(name: str) -> None:
     lines = tuple(SOURCES[name].split("\n"))
     shown = tuple(line.replace("\r", "␍") for line in lines)
-    found = highlight.highlighted(lines)
-    assert found == highlight._highlighted(shown)
-    assert tuple(html.unescape(re.sub(r"<[^>]*>", "", line)) for line in found) == shown
+    written = highlight.highlighted(lines)
+    assert written == highlight._highlighted(shown)
+    assert tuple(html.unescape(re.sub(r"<[^>]*>", "", line)) for line in written) == shown

@@ -20,16 +20,16 @@ def test_words_stand_in_the_frame_over_no_line_and_no_other_words(
     for line in lines:
         labels.avoid(line)
     boxes: list[tuple[float, float, float, float]] = []
-    for place in places:
-        found = labels.beside(place, "x @ w", 11)
-        if found is None:
+    for point in places:
+        position = labels.beside(point, "x @ w", 11)
+        if position is None:
             continue
-        (x, y), anchor = found
+        (x, y), anchor = position
         wide = width_of("x @ w", 11)
         left = x - wide * ["", "middle", "end"].index(anchor) / 2
         boxes.append((left, y - 8, left + wide, y + 2))
         assert left >= 0 and left + wide <= 300 and y - 8 >= 0 and y + 2 <= 200
-        assert abs(x - place[0]) < 12 and abs(y - place[1]) < 20
+        assert abs(x - point[0]) < 12 and abs(y - point[1]) < 20
     for left, top, right, bottom in boxes:
         for line in lines:
             for (x1, y1), (x2, y2) in pairwise(line):
@@ -45,8 +45,8 @@ def test_the_first_free_room_is_taken_and_none_where_all_is() -> None:
     labels = Labels(FRAME)
     assert labels.beside((100, 100), "a", 11) == ((108, 104), "")
     labels.avoid([(100, 100)])
-    found = [labels.beside((100, 100), "a", 11) for _ in AROUND]
-    assert found[0] != ((108, 104), "") and None in found
+    positions = [labels.beside((100, 100), "a", 11) for _ in AROUND]
+    assert positions[0] != ((108, 104), "") and None in positions
     labels = Labels(FRAME)
     labels.avoid([(100, 80), (300, 110)])  # a roof over the point, falling to its right
     spot = labels.beside((100, 100), "matmul 256", 11)

@@ -20,9 +20,9 @@ def test_numbers_are_the_sums_of_their_differences(numbers: list[int]) -> None:
 @pytest.mark.slow
 @given(st.lists(st.text(max_size=3)))
 def test_a_table_has_each_text_once_and_gives_back_the_column(texts: list[str]) -> None:
-    made = table(texts)
-    assert [made["of"][place] for place in accumulate(made["at"])] == texts
-    assert len(set(made["of"])) == len(made["of"])
+    column = table(texts)
+    assert [column["of"][index] for index in accumulate(column["at"])] == texts
+    assert len(set(column["of"])) == len(column["of"])
 
 
 def test_a_block_is_deflated_json_in_base64_and_the_same_twice() -> None:

@@ -6,36 +6,39 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from tests.cases_in_one import each
 from tests.presentation.reading import circles, places, read, words
 from trace_tools.presentation.charts.plot import bars, describe, figure, plot
 from trace_tools.presentation.charts.svg import standalone
 from trace_tools.trace.model import Narrative, Plot, Scalar, Series
 
 
-def told(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Narrative:
-    return Plot(title="T", series=[Series("a", x, y, style)], **more)
+def plotted(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Narrative:
+    return Plot(title="T", x_label="n", y_label="t", series=[Series("a", x, y, style)], **more)
 
 
 def test_a_line_goes_through_its_points_and_breaks_at_gaps() -> None:
-    root = read(figure(told("line", [0, 1, 2, 3, 4], [0.0, 1.0, None, 1.0, 0.0]), "f"))
+    root = read(figure(plotted("line", [0, 1, 2, 3, 4], [0.0, 1.0, None, 1.0, 0.0]), "f"))
     path = max((p.get("d", "") for p in root.iter("path")), key=len)
-    found = places(path)
-    assert path.count("M") == 2 and len(found) == 4
-    xs = [x for x, _ in found]
+    corners = places(path)
+    assert path.count("M") == 2 and len(corners) == 4
+    xs = [x for x, _ in corners]
     assert xs[1] - xs[0] == pytest.approx(xs[3] - xs[2], abs=0.11) == pytest.approx((xs[2] - xs[1]) / 2, abs=0.11)
-    assert found[0][1] == found[3][1] > found[1][1] == found[2][1]
+    assert corners[0][1] == corners[3][1] > corners[1][1] == corners[2][1]
 
 
 def test_a_power_law_is_straight_on_logarithmic_axes() -> None:
     xs: list[Scalar] = [10, 100, 1000, 10000]
-    root = read(figure(told("line", xs, [x**2 for x in xs if isinstance(x, int)], x_scale="log", y_scale="log"), "f"))
-    found = places(max((p.get("d", "") for p in root.iter("path")), key=len))
-    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(found)]
+    root = read(
+        figure(plotted("line", xs, [x**2 for x in xs if isinstance(x, int)], x_scale="log", y_scale="log"), "f")
+    )
+    corners = places(max((p.get("d", "") for p in root.iter("path")), key=len))
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(corners)]
     assert all(step == pytest.approx(steps[0], abs=0.11) for step in steps)
 
 
 def test_bars_stand_on_zero_with_their_heights_above() -> None:
-    root = read(figure(told("bars", ["one", "two"], [10, -5]), "f"))
+    root = read(figure(plotted("bars", ["one", "two"], [10, -5]), "f"))
     up, down = [(float(r.get("y", 0)), float(r.get("height", 0))) for r in root.iter("rect")]
     assert up[0] + up[1] == pytest.approx(down[0], abs=0.11) and up[1] == pytest.approx(2 * down[1], abs=0.11)
     assert {"one", "two", "10", "-5"} <= set(words(root))
@@ -52,11 +55,7 @@ def test_stacked_bars_stand_on_one_another_with_the_sum_above() -> None:
     assert {"8", "4", "weights", "none", "states"} <= set(words(root))
 
 
-def plotted(style: str, x: list[Scalar], y: list[Scalar], **more: str) -> Narrative:
-    return Plot(title="T", x_label="n", y_label="t", series=[Series("a", x, y, style)], **more)
-
-
-@pytest.mark.parametrize("style", ["line", "points", "bars", "stacked", "steps"])
+@each("style", ["line", "points", "bars", "stacked", "steps"])
 def test_plots_of_every_style_are_drawn_the_same_twice(style: str) -> None:
     one = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
     drawn = figure(one, "fig1")

@@ -3,8 +3,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-import pytest
-
 from tests.cases_in_one import each
 from trace_tools.presentation.prose import headings, readable_text, safe_url, to_html
 
@@ -111,7 +109,7 @@ def test_headings_are_below_the_pages_own() -> None:
     assert "<h2>A <em>heading</em></h2>" in to_html(RICH)
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     ["https://a.b/c?d=e#f", "http://a.b", "mailto:a@b.c", "page.html", "../x/y.png", "#place", "a/b:c"],
 )

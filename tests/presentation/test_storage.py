@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from tests.messages import says
 from tests.presentation.reading import circles, read, words
 from trace_tools.presentation.charts.storage import storage
 from trace_tools.trace.model import Tensor
@@ -57,11 +58,11 @@ def test_what_a_drawing_cuts_is_said_in_it() -> None:
     seven = [(f"view{n}", tensor([1], [1], n, 20)) for n in range(20)]
     root = read(storage("x", tensor([20], [1], cells=20), seven))
     named = {word.partition(" ")[0] for word in words(root)} & {name for name, _ in seven}
-    [rest] = [word for word in words(root) if word.startswith("… ")]
-    assert len(named) == 5 and rest.startswith("… 15 more tensors in this storage: view5, ") and "and 9 more" in rest
+    [omitted] = [word for word in words(root) if word.startswith("… ")]
+    assert len(named) == 5 and says(omitted, "15 more tensors", "view5", "9 more")
 
     unread = Tensor("float32", [2, 3], "cpu", 24, [3, 1], 0, storage="A", storage_bytes=24, elements=[1.0, 2.0])
-    assert "… 4 of 6 elements of this tensor are not in the trace" in words(read(storage("x", unread, [])))
+    assert any(says(text, "… 4 of 6 elements", "trace") for text in words(read(storage("x", unread, []))))
 
 
 def test_a_cell_holds_its_whole_element() -> None:

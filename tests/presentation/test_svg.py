@@ -133,8 +133,8 @@ def figures() -> dict[str, str]:
         axes.set_xlim(1, 3)
         axes.set_ylabel("nat")
         axes.legend()
-        for place in range(12):
-            bits.bar(place, 1, color=svg.PALETTE[place % 2], edgecolor=svg.SOFT, alpha=0.4)
+        for n in range(12):
+            bits.bar(n, 1, color=svg.PALETTE[n % 2], edgecolor=svg.SOFT, alpha=0.4)
         written = io.StringIO()
         drawing.savefig(written, format="svg", metadata={"Date": None})
     source = written.getvalue()

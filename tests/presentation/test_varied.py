@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from tests.cases_in_one import each
 from tests.messages import says
 from tests.pages.recording import Recording
@@ -35,9 +33,9 @@ def bare(html: str) -> str:
     return re.sub(r'<span class="varied".*?>(.*?)</span>', r"\1", html)
 
 
-def told(*said: Narrative, code: str = "text(f'{x}')", **step: object) -> Trace:
+def one_step(*narrative: Narrative, code: str = "text(f'{x}')", **step: object) -> Trace:
     made = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), code, narrative=list(said), **step)
+    made.step(made.call(made.frame("main"), "f()", "f"), code, narrative=list(narrative), **step)
     return made.trace(run=RUN)
 
 
@@ -96,7 +94,7 @@ def test_what_is_not_where_the_trace_says_is_left_out() -> None:
     assert to_html("1234", varied=over).count("tooltip") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("samples", "cold", "behind"),
     [
         (["1,200", "900"], None, "900 … 1,200"),
@@ -114,18 +112,18 @@ def test_a_cell_of_a_table_has_its_range() -> None:
     rows: list[list[Scalar]] = [["copy", 3.5], ["**add**", 4.25]]
     cells = [Varied([4.25, 5.5], [9.0], row=1, column=1), Varied(["a", "b"], row=0, column=0)]
     table = Table(columns=["what", "ms"], rows=rows, varied=cells)
-    text = html(told(table, code="table(rows)"))
+    text = html(one_step(table, code="table(rows)"))
     tip = '<span role="tooltip" id="range-1-0">4.25 … 5.5 in 2 warm runs; first runs: 9</span>'
     assert (
         f'<td class="right"><span class="varied" tabindex="0" aria-describedby="range-1-0">4.25{tip}</span></td>'
         in text
     )
     assert "<td><strong>add</strong></td>" in text
-    assert r"| **add** | 4.25 \[4.25 … 5.5\] |" in markdown(told(table, code="table(rows)"))
+    assert r"| **add** | 4.25 \[4.25 … 5.5\] |" in markdown(one_step(table, code="table(rows)"))
 
 
 def test_a_page_says_in_how_many_runs_it_was_said_and_what_the_others_say() -> None:
-    trace = told(Text(text="It is *faster*.", others=[("It is **slower** <b>.", 1), ("Undecided.", 1)]))
+    trace = one_step(Text(text="It is *faster*.", others=[("It is **slower** <b>.", 1), ("Undecided.", 1)]))
     page = Page(html(trace))
     assert "4 of 6 runs say this. Other runs:" in page.text("summary")
     assert "It is slower <b>." in page.text("others") and "In 1 run:" in page.text("others")
@@ -133,17 +131,17 @@ def test_a_page_says_in_how_many_runs_it_was_said_and_what_the_others_say() -> N
 
 
 def test_what_was_only_said_in_some_runs_says_so() -> None:
-    trace = told(Text(text="It is faster."), runs=4, clock=True)
+    trace = one_step(Text(text="It is faster."), runs=4, clock=True)
     assert "Said in 4 of 6 runs, depending on a clock." in Page(html(trace)).text("label")
     assert "4 of 6 runs" in markdown(trace)
-    both = told(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
+    both = one_step(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
     assert "3 of 6 runs say this" in html(both)
-    assert "runs say" not in html(told(Text(text="It is."))) + markdown(told(Text(text="It is.")))
+    assert "runs say" not in html(one_step(Text(text="It is."))) + markdown(one_step(Text(text="It is.")))
 
 
 def test_a_text_that_was_edited_since_has_no_ranges() -> None:
     code = 'text("It takes 9 ms.")'
-    trace = told(Text(text="It takes 9 ms.", varied=[Varied(["9", "8"], start=9, end=10)]), code=code)
+    trace = one_step(Text(text="It takes 9 ms.", varied=[Varied(["9", "8"], start=9, end=10)]), code=code)
     assert "tooltip" in html(trace).partition("<main")[2]
     document = make_document(trace, trace.sources[0].text.replace("9 ms", "about 9 ms"))
     assert "tooltip" not in HtmlWriter(document, place()).section(document.sections[0]).partition("<main")[2]
@@ -152,15 +150,15 @@ def test_a_text_that_was_edited_since_has_no_ranges() -> None:
 def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
     clock = Value("int", 3, clock=True)
-    text = Page(whole(told(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
+    text = Page(whole(one_step(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
     assert "x = 2.5 … 3.5 · varies" in text.text("beside") and "n = 3 · follows from a clock" in text.text("beside")
     assert "first runs9.5, 9.75" in text.text("facts")
 
 
 def test_the_machines_page_says_which_run_is_told() -> None:
-    facts = dict(run_facts(make_document(told())))
+    facts = dict(run_facts(make_document(one_step())))
     assert says(facts["story"], "pass 2, warm", "6 runs")
-    trace = told()
-    for warm, said in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
+    trace = one_step()
+    for warm, text in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
         run = replace(trace.run, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])
-        assert dict(run_facts(make_document(replace(trace, run=run))))["passes"].endswith(said)
+        assert dict(run_facts(make_document(replace(trace, run=run))))["passes"].endswith(text)

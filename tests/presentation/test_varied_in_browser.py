@@ -50,14 +50,14 @@ def test_every_range_is_in_the_window_when_its_number_has_the_focus(
     assert ask(browser, f"{SHOWN}.length") == 0
     count = ask(browser, "document.querySelectorAll('.varied').length")
     assert count == len(NUMBERS) + 3
-    for place in range(count):
-        browser.execute_script("document.querySelectorAll('.varied')[arguments[0]].focus()", place)
+    for n in range(count):
+        browser.execute_script("document.querySelectorAll('.varied')[arguments[0]].focus()", n)
         box = ask(browser, f"{SHOWN}.map(tip => tip.getBoundingClientRect().toJSON())")
-        assert len(box) == 1 and box[0]["left"] >= 0 and box[0]["right"] <= size[0], place
-        assert box[0]["top"] >= 0 and box[0]["bottom"] <= size[1], place
+        assert len(box) == 1 and box[0]["left"] >= 0 and box[0]["right"] <= size[0], n
+        assert box[0]["top"] >= 0 and box[0]["bottom"] <= size[1], n
         assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
         middle = "document.elementFromPoint((b.left + b.right) / 2, (b.top + b.bottom) / 2)"
-        assert ask(browser, f"(b => {middle})({SHOWN}[0].getBoundingClientRect()) === {SHOWN}[0]"), place
+        assert ask(browser, f"(b => {middle})({SHOWN}[0].getBoundingClientRect()) === {SHOWN}[0]"), n
     press(browser, "\ue00c")  # Escape
     assert ask(browser, f"{SHOWN}.length") == 0
 

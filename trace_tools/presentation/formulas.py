@@ -35,9 +35,7 @@ _ATTRIBUTES = _words(
     "rspace width height depth voffset linethickness columnalign rowspacing columnspacing columnlines rowlines "
     "notation minsize maxsize movablelimits symmetric largeop"
 )
-
-
-_PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3, "mroot": 2}
+_CHILDREN = {"mfrac": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3, "mroot": 2}
 
 
 @lru_cache(maxsize=4096)
@@ -48,8 +46,7 @@ def mathml(tex: str, *, display: bool = False) -> str:
     try:
         if len(tex) > LONGEST or _MACROS.search(tex):
             raise ValueError("too long, or with macros")
-        known = _ENVIRONMENT.sub(_renamed, tex)
-        element = convert_to_element(known, display="block" if display else "inline")
+        element = convert_to_element(_ENVIRONMENT.sub(_renamed, tex), display="block" if display else "inline")
         _check(element)
     except Exception:  # the converter raises IndexError, KeyError and its own errors
         return f'<code class="tex" title="This formula could not be set; this is its TeX.">{html.escape(tex)}</code>'
@@ -58,20 +55,20 @@ def mathml(tex: str, *, display: bool = False) -> str:
     return str(tostring(element, encoding="unicode"))
 
 
-def _renamed(found: re.Match[str]) -> str:
+def _renamed(match: re.Match[str]) -> str:
     """Return the converter's name for an environment: aligned or centred lines."""
-    if found[2] == "aligned":
-        return rf"\{found[1]}{{split}}"
-    return r"\begin{array}{c}" if found[1] == "begin" else r"\end{array}"
+    if match[2] == "aligned":
+        return rf"\{match[1]}{{split}}"
+    return r"\begin{array}{c}" if match[1] == "begin" else r"\end{array}"
 
 
 def _check(element: Element) -> None:
     """Unescape an element's text; raise ValueError for anything but plain MathML."""
     for part in element.iter():
-        odd = set(part.attrib) - _ATTRIBUTES - {"xmlns"}
-        if part.tag not in _MATHML or odd or any(":" in str(v) for k, v in part.attrib.items() if k != "xmlns"):
-            raise ValueError(f"not plain MathML: {part.tag} {sorted(odd)}")
-        if len(part) != _PARTS.get(part.tag, len(part)):
+        refused = set(part.attrib) - _ATTRIBUTES - {"xmlns"}
+        if part.tag not in _MATHML or refused or any(":" in str(v) for k, v in part.attrib.items() if k != "xmlns"):
+            raise ValueError(f"not plain MathML: {part.tag} {sorted(refused)}")
+        if len(part) != _CHILDREN.get(part.tag, len(part)):
             raise ValueError(f"a part of {part.tag} is missing")
         if part.text:
             part.text = html.unescape(part.text)
@@ -85,9 +82,9 @@ def readable(tex: str) -> str:
     """Return a formula as a line of text, without braces and commands."""
     from latex2mathml.symbols_parser import convert_symbol
 
-    def symbol(found: re.Match[str]) -> str:
-        code = convert_symbol(found[0])
-        return chr(int(code, 16)) if code else found[1]
+    def symbol(command: re.Match[str]) -> str:
+        code = convert_symbol(command[0])
+        return chr(int(code, 16)) if code else command[1]
 
     text = re.sub(r"\\(?:text|mathrm|operatorname|mathbf|begin|end|left|right|[,;!: ])", " ", tex)
     text = re.sub(r"\\([a-zA-Z]+)", symbol, _ESCAPED.sub(r"\1", text))

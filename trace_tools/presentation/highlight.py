@@ -10,6 +10,7 @@ import html
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
+from operator import itemgetter
 
 from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES, Token
@@ -31,45 +32,39 @@ TAGS = {name: tag for tag, names in _CLASSES.items() for name in names}
 
 def highlighted(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the HTML of each line of a Python source."""
-    shown = tuple(line.replace("\r", "␍") for line in lines)
-    cuts = [0, *_beginnings(shown), len(shown)]
-    return tuple(line for first, end in pairwise(cuts) for line in _highlighted(shown[first:end]))
-
-
-def _beginnings(lines: Sequence[str]) -> list[int]:
-    """Return the first lines of the module's statements, where the lexer can start without context."""
+    lines = tuple(line.replace("\r", "␍") for line in lines)
     try:
         body = ast.parse("\n".join(lines)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []  # not divided
-    found, end = [], 1
+        body = []  # the source is not divided
+    # The source is cut between the module's statements, where the lexer can start without context.
+    cuts, end = [0], 1
     for node in body:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
         if first > end:  # else it shares a line with the previous one
-            found.append(first - 1)
+            cuts.append(first - 1)
         end = node.end_lineno or first
-    return found
+    cuts.append(len(lines))
+    return tuple(line for first, end in pairwise(cuts) for line in _highlighted(lines[first:end]))
 
 
 @lru_cache(maxsize=4096)  # after an edit, only the edited function is highlighted again
 def _highlighted(lines: tuple[str, ...]) -> tuple[str, ...]:
-    parts: list[list[tuple[str, str]]] = [[]]
+    tagged: list[list[tuple[str, str]]] = [[]]  # for each line, texts with their tags
     lexer = PythonLexer(stripnl=False, ensurenl=False)
     for kind, text in lexer.get_tokens("\n".join(lines)):
-        first, *rest = text.split("\n")
+        first, *others = text.split("\n")
         tag = _tag(kind)
-        parts[-1].append((tag, first))
-        parts += [[(tag, line)] for line in rest]
-    return tuple(_line(line) for line in parts)
-
-
-def _line(parts: Sequence[tuple[str, str]]) -> str:
-    """Write one line; neighbours of the same colour share a tag."""
-    out = ""
-    for tag, group in groupby(parts, key=lambda part: part[0]):
-        shown = html.escape(formats.visible("".join(text for _, text in group)), quote=False)
-        out += f"<{tag}>{shown}</{tag}>" if tag and shown else shown
-    return out
+        tagged[-1].append((tag, first))
+        tagged += [[(tag, line)] for line in others]
+    written = []
+    for line in tagged:
+        out = ""
+        for tag, group in groupby(line, key=itemgetter(0)):  # neighbours of the same colour share a tag
+            shown = html.escape(formats.visible("".join(text for _, text in group)), quote=False)
+            out += f"<{tag}>{shown}</{tag}>" if tag and shown else shown
+        written.append(out)
+    return tuple(written)
 
 
 def _tag(kind: object) -> str:

@@ -27,8 +27,7 @@ def escape(text: str) -> str:
 def code_span(text: str) -> str:
     """Return text as inline code, with any number of backticks in it."""
     text = formats.visible(" ".join(text.split()))
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else "` `"
 
@@ -36,8 +35,7 @@ def code_span(text: str) -> str:
 def fenced(text: str, language: str = "") -> str:
     """Return text as a fenced block that its content cannot close."""
     text = formats.visible(text)
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`{3,}", text)), default=2))
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n"
 
 

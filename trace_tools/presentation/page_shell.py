@@ -25,13 +25,13 @@ from trace_tools.util.languages import _, current_language, ngettext, worded_scr
 
 HERE = Path(__file__).parent
 HALL, SECTION = "hall.js", "section.js"  # script files next to the pages, shared by all of them
-_PARTS = {
-    HALL: ("hall",),
-    SECTION: (
+_PARTS = {  # of these, in `static/`
+    HALL: ["hall"],
+    SECTION: [
         *("hanging", "folded", "drawn", "linked", "player", "machines", "floors"),
         *("numbers", "answering", "exploring"),
-    ),
-}  # their parts, in `static/`
+    ],
+}
 
 # The icon: three memory stacks, in the colours of the figures.
 _BARS = "".join(
@@ -51,9 +51,7 @@ class Assets:
 
 
 def allowed(css: str, js: str, *, beside: bool = False) -> Assets:
-    """Return a style and a script with a policy that allows their hashes and, with `beside`, script files next to
-    the page.
-    """
+    """Return a style and a script with a policy of their hashes; `beside` also allows script files next to the page."""
     own = " 'self'" if beside else ""
     sources = f"script-src '{source_hash(js)}'{own}; style-src '{source_hash(css)}'; img-src 'self' data:"
     return Assets(Markup(css), Markup(js), f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'")
@@ -82,15 +80,18 @@ def assets(*names: str) -> Assets:
 @lru_cache(maxsize=32)
 def assets_in(language: str, *names: str) -> Assets:
     """Read the same in a language, which is the language of the moment."""
-    found = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
-    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in found)
-    return allowed(worded_style(_tight(css)), worded_script(js), beside="search" in names)
+    files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
+    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in files)
+    parts = re.split(r'("[^"]*")', css)  # those in quotes are unchanged
+    # unnecessary blanks: around braces and semicolons, after colons and commas
+    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
+    return allowed(worded_style("".join(parts)), worded_script(js), beside="search" in names)
 
 
 def shared_script(file: str) -> str:
     """Return a shared script, `HALL` or `SECTION`, with the style of the parts that it adds."""
-    found = assets(*_PARTS[file])
-    return f"{Path(file).stem}Style = {json.dumps(found.css, ensure_ascii=False)};\n{found.js}"
+    parts = assets(*_PARTS[file])
+    return f"{Path(file).stem}Style = {json.dumps(parts.css, ensure_ascii=False)};\n{parts.js}"
 
 
 def _lean(text: str) -> str:
@@ -101,16 +102,9 @@ def _lean(text: str) -> str:
     return "".join(f"{line}\n" for line in code if line)
 
 
-def _tight(css: str) -> str:
-    """Remove unnecessary blanks from a style: around braces and semicolons, after colons and commas."""
-    parts = re.split(r'("[^"]*")', css)  # quoted parts are unchanged
-    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
-    return "".join(parts)
-
-
 def environment(*folders: Path) -> Environment:
     """Return the templates of some folders, with the filters that pages and reports share."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
@@ -118,8 +112,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
-    made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
-    made.filters |= {
+    templates.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    templates.filters |= {
         "line": formats.one_line,
         "plain": prose.readable_text,
         "titled": lambda text, limit=200: Markup(prose.title_html(text, limit)),
@@ -127,5 +121,5 @@ def environment(*folders: Path) -> Environment:
         "plural": formats.plural,
         "worded": _,
     }
-    made.globals["favicon"] = FAVICON
-    return made
+    templates.globals["favicon"] = FAVICON
+    return templates

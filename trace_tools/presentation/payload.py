@@ -23,11 +23,11 @@ def packed(columns: Mapping[str, Any] | Sequence[str]) -> str:
 
 def table(texts: Iterable[str]) -> dict[str, list[Any]]:
     """Return a column of repeated texts: the distinct texts, and for each row the index of its text."""
-    places: dict[str, int] = {}
-    rows = [places.setdefault(text, len(places)) for text in texts]
-    return {"of": list(places), "at": deltas(rows)}
+    indices: dict[str, int] = {}
+    rows = [indices.setdefault(text, len(indices)) for text in texts]
+    return {"of": list(indices), "at": deltas(rows)}
 
 
 def deltas(numbers: Sequence[int]) -> list[int]:
     """Return the first number and the differences between neighbours, which deflate far better."""
-    return [number - before for before, number in zip([0, *numbers], numbers, strict=False)]
+    return [number - previous for previous, number in zip([0, *numbers], numbers, strict=False)]

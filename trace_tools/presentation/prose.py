@@ -34,8 +34,6 @@ Image = Callable[[str], str | None]  # maps a path to the address of the image; 
 # a browser would break the line there
 BEFORE_PUNCTUATION = re.compile(r"<math\b(?:(?!<math\b).)*?</math>[,.;:!?)]+", re.DOTALL)
 _URL = re.compile(r"[\w\-.~:/?#\[\]@!$&'()*+,;=%]+")  # RFC 3986, and letters of any script
-
-
 TERM = 5  # most words of a term
 
 
@@ -75,10 +73,14 @@ def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
 
 
 def _parse(markdown: str) -> list[Token]:
-    text = formats.visible(_dedented(markdown[:LONGEST].expandtabs(4)).replace("\r\n", "\n"))
+    lines = markdown[:LONGEST].expandtabs(4).split("\n")
+    # the common indentation of a triple-quoted string
+    margin = min((len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()), default=0)
+    text = "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
+    text = formats.visible(text.replace("\r\n", "\n"))
     if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
-        told = f"*The text goes on: it has {len(markdown):,} characters.*"
-        text = f"{formats.shorten(text, LONGEST)}\n\n{told}"
+        note = f"*The text goes on: it has {len(markdown):,} characters.*"
+        text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
     return _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
 
 
@@ -90,14 +92,6 @@ def _cells(text: str) -> int:
         if "-" in line and not line.strip(" \t>|:-"):
             cells += rows * (line.count("|") + 1)
     return cells
-
-
-def _dedented(text: str) -> str:
-    """Remove the common indentation of a triple-quoted string."""
-    lines = text.split("\n")
-    margins = [len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()]
-    margin = min(margins, default=0)
-    return "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
 
 
 def headings(markdown: str) -> list[tuple[int, str]]:
@@ -116,19 +110,19 @@ def plain(inline: Token) -> str:
 def passages(markdown: str) -> str:
     """Return the words of a text without markup and headings, for the search."""
     tokens = parse(markdown)
-    under = {id(token) for opening, token in pairwise(tokens) if opening.type == "heading_open"}
-    return " ".join(_words(token) for token in tokens if id(token) not in under)
+    titles = {id(token) for opening, token in pairwise(tokens) if opening.type == "heading_open"}
+    return " ".join(_words(token) for token in tokens if id(token) not in titles)
 
 
 def terms(markdown: str) -> list[str]:
     """Return the terms that a text introduces in bold, without whole sentences."""
-    found = []
+    bold = []
     for token in parse(markdown):
         children = token.children or []
         for opening, inside, closing in zip(children, children[1:], children[2:], strict=False):
             if (opening.type, inside.type, closing.type) == ("strong_open", "text", "strong_close"):
-                found.append(inside.content.strip())
-    return [term for term in found if len(term.split()) <= TERM and not re.search(r"[.:!?,]$", term)]
+                bold.append(inside.content.strip())
+    return [term for term in bold if len(term.split()) <= TERM and not re.search(r"[.:!?,]$", term)]
 
 
 def _words(token: Token) -> str:
@@ -176,18 +170,18 @@ def to_html(
     varied: Sequence[Varied] = (),
     prefix: str = "range",
 ) -> str:
-    """Return the HTML of a text. `anchors` are the ids of its headings; `image` maps a path to an address (None:
-    refused).
+    """Return the HTML of a text.
 
-    Numbers that varied show their range on hover and focus; the ids of these notes begin with `prefix`.
+    `anchors` are the ids of its headings; `image` maps a path to an address (None: refused). Numbers that varied show
+    their range on hover and focus; the ids of these notes begin with `prefix`.
     """
     remaining = list(anchors)
     return "".join(_html(token, remaining, image, prefix) for token in parse(markdown, varied))
 
 
-def with_range(shown: str, told: str, identity: str) -> str:
-    """Return HTML with a dotted underline and a note that appears on hover, focus and tap."""
-    tip = f'<span role="tooltip" id="{identity}">{html.escape(told)}</span>'
+def with_range(shown: str, values: str, identity: str) -> str:
+    """Return HTML with a dotted underline; the note with its `values` appears on hover, focus and tap."""
+    tip = f'<span role="tooltip" id="{identity}">{html.escape(values)}</span>'
     return f'<span class="varied" tabindex="0" aria-describedby="{identity}">{shown}{tip}</span>'
 
 

@@ -39,22 +39,22 @@ def marked(parse: Parse, markdown: str, varied: Sequence[Varied]) -> list[Token]
     plain = parse(markdown)
     if not varied or _MARKS.search(markdown):
         return plain
-    inside: list[Varied] = []  # in the text, in order, without overlaps
+    numbers: list[Varied] = []  # in the text, in order, without overlaps
     for one in sorted(varied, key=lambda v: v.start or 0)[:MOST]:
-        after = inside[-1].end or 0 if inside else 0
+        after = numbers[-1].end or 0 if numbers else 0
         if one.start is not None and one.end is not None and after <= one.start < one.end <= len(markdown):
-            inside.append(one)
-    shape, known = _shape(plain), inside
-    tokens = parse(_with_marks(markdown, known))
+            numbers.append(one)
+    shape, markable = _shape(plain), numbers
+    tokens = parse(_with_marks(markdown, markable))
     if _shape(tokens) != shape:
-        asked = inside[: PARSED // len(markdown)]
-        known = [one for one in asked if _shape(parse(_with_marks(markdown, [one]))) == shape]
-        tokens = parse(_with_marks(markdown, known))
+        tried = numbers[: PARSED // len(markdown)]
+        markable = [one for one in tried if _shape(parse(_with_marks(markdown, [one]))) == shape]
+        tokens = parse(_with_marks(markdown, markable))
     if _shape(tokens) != shape:
-        known, tokens = [], plain
-    marked_ones = set(map(id, known))
-    rest = [(markdown[one.start : one.end], one) for one in inside if id(one) not in marked_ones]
-    return [*_resolved(tokens, known), *_paragraph(rest)]
+        markable, tokens = [], plain
+    marked_ids = set(map(id, markable))
+    unmarked = [(markdown[one.start : one.end], one) for one in numbers if id(one) not in marked_ids]
+    return [*_resolved(tokens, markable), *_paragraph(unmarked)]
 
 
 def _with_marks(markdown: str, varied: Sequence[Varied]) -> str:
@@ -82,7 +82,7 @@ def _resolved(tokens: Sequence[Token], varied: Sequence[Varied]) -> Iterator[Tok
     for token in tokens:
         if token.type != "inline":
             yield token
-            yield from _paragraph(_taken_out(token, varied))
+            yield from _paragraph(_remove_marks(token, varied))
             continue
         children: list[Token] = []
         elsewhere: list[tuple[str, Varied]] = []
@@ -91,13 +91,13 @@ def _resolved(tokens: Sequence[Token], varied: Sequence[Varied]) -> Iterator[Tok
             links += child.nesting if child.type in ("link_open", "link_close") else 0
             in_text = child.type == "text" and not links
             at = 0
-            for found in _MARKED.finditer(child.content) if in_text else ():
-                number = ord(found[1]) - FIRST
-                children.append(Token("text", "", 0, content=child.content[at : found.start()]))
-                children.append(Token("varied", "", 0, content=found[2], meta={"number": number, "of": varied[number]}))
-                at = found.end()
+            for match in _MARKED.finditer(child.content) if in_text else ():
+                number = ord(match[1]) - FIRST
+                children.append(Token("text", "", 0, content=child.content[at : match.start()]))
+                children.append(Token("varied", "", 0, content=match[2], meta={"number": number, "of": varied[number]}))
+                at = match.end()
             child.content = child.content[at:]
-            elsewhere += _taken_out(child, varied)
+            elsewhere += _remove_marks(child, varied)
             children.append(child)
         token.content = _unmarked(token.content)
         token.children = children
@@ -106,15 +106,15 @@ def _resolved(tokens: Sequence[Token], varied: Sequence[Varied]) -> Iterator[Tok
         yield token
 
 
-def _taken_out(token: Token, varied: Sequence[Varied]) -> list[tuple[str, Varied]]:
+def _remove_marks(token: Token, varied: Sequence[Varied]) -> list[tuple[str, Varied]]:
     """Remove the marks from a token and return the numbers between them."""
     texts = [token.content, token.info, *(str(value) for value in token.attrs.values())]
-    found = {ord(m) - FIRST: "" for text in texts for m in _MARKS.findall(text) if m != CLOSE}
-    found |= {ord(m[1]) - FIRST: m[2] for text in texts for m in _MARKED.finditer(text)}
+    marked_texts = {ord(m) - FIRST: "" for text in texts for m in _MARKS.findall(text) if m != CLOSE}
+    marked_texts |= {ord(m[1]) - FIRST: m[2] for text in texts for m in _MARKED.finditer(text)}
     token.content, token.info = _unmarked(token.content), _unmarked(token.info)
     token.attrs = {k: _unmarked(v) if isinstance(v, str) else v for k, v in token.attrs.items()}
-    inner = [one for child in token.children or [] for one in _taken_out(child, varied)]
-    own = [(said, varied[number]) for number, said in found.items()]
+    inner = [one for child in token.children or [] for one in _remove_marks(child, varied)]
+    own = [(shown, varied[number]) for number, shown in marked_texts.items()]
     return own + [one for one in inner if one not in own]
 
 
@@ -136,17 +136,14 @@ def in_words(varied: Varied) -> str:
 
 def ranges_in_words(token: Token) -> str:
     """Describe the values of all timed runs for the numbers of a "ranges" token."""
-    return "; ".join(f"{said}: {in_words(one)}" for said, one in token.meta["of"])
+    return "; ".join(f"{shown}: {in_words(one)}" for shown, one in token.meta["of"])
 
 
 def in_brackets(varied: Varied) -> str:
     """Return a short range to follow a number: "3.5 … 9.7"; that of the first runs if only these differ."""
-    alike = len(set(map(_text, varied.samples))) < 2
-    return (
-        _("first runs: {values}").format(values=spread(varied.cold_samples))
-        if alike and varied.cold_samples
-        else spread(varied.samples)
-    )
+    if varied.cold_samples and len(set(map(_text, varied.samples))) < 2:
+        return _("first runs: {values}").format(values=spread(varied.cold_samples))
+    return spread(varied.samples)
 
 
 def spread(samples: Sequence[Scalar]) -> str:

@@ -50,22 +50,23 @@ class Axes(NamedTuple):
 
     def at(self, x: float, y: float) -> Point | None:
         """Return the position of two numbers; None if one is not finite, or not positive on a logarithmic scale."""
-        places = ((self.across, x), (self.up, y))
-        bad = any(not math.isfinite(v) or (scale.log and v <= 0 and not scale.linear_to) for scale, v in places)
-        return None if bad else (self.across(x), self.up(y))
+        for scale, value in ((self.across, x), (self.up, y)):
+            if not math.isfinite(value) or (scale.log and value <= 0 and not scale.linear_to):
+                return None
+        return self.across(x), self.up(y)
 
 
 Marks = Iterable[tuple[float, str]]  # ticks with their labels
 
 
-def grid_up(drawing: Drawing, axes: Axes, marks: Marks, *, apart: float = 6, opacity: float = 0.3) -> None:
+def grid_up(drawing: Drawing, axes: Axes, marks: Marks, *, gap: float = 6, opacity: float = 0.3) -> None:
     """Draw a horizontal line at each mark, with its label on the left."""
     (left, right), up = (axes.across.start, axes.across.end), axes.up
     marks = list(marks)
     for tick, _ in marks:  # all lines before all labels: `svg` writes shared attributes of neighbours once
         drawing.line((left, up(tick)), (right, up(tick)), stroke=SOFT, width=0.8, stroke_opacity=opacity)
     for tick, words in marks:
-        drawing.text((left - apart, up(tick) + 4), words, size=TICK, anchor="end")
+        drawing.text((left - gap, up(tick) + 4), words, size=TICK, anchor="end")
 
 
 def grid_across(drawing: Drawing, axes: Axes, marks: Marks, *, opacity: float = 0.25) -> None:
@@ -81,7 +82,7 @@ def grid_across(drawing: Drawing, axes: Axes, marks: Marks, *, opacity: float = 
 def binary_ticks(most: float, count: int = 4) -> list[float]:
     """Return multiples of a power of two from 0 to `most`, about `count` of them."""
     step = 2 ** max(0, math.ceil(math.log2(max(most, 1) / count)))
-    return list(takewhile(lambda tick: tick <= most, (place * step for place in range(2 * count + 2))))
+    return list(takewhile(lambda tick: tick <= most, (n * step for n in range(2 * count + 2))))
 
 
 def decades(low: float, high: float, count: int = 7) -> list[float]:
@@ -103,7 +104,7 @@ def ticks(low: float, high: float, *, log: bool = False, count: int = 6, binary:
         least = (high - low) / count
         power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
         step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-9) or digit == 10)
-        return [place * step for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        return [n * step for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
     tens = decades(low, high, count + 1)
     if len(tens) > 2:
         return tens

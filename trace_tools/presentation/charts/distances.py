@@ -34,9 +34,9 @@ NAMES = {
 }
 
 
-def distance(found: Sequence[Distance], prefix: str, title: str) -> str | None:
+def distance(distances: Sequence[Distance], prefix: str, title: str) -> str | None:
     """Draw time over lower bound on a logarithmic axis, the kinds that lost most time first; None without steps."""
-    own = [one for one in found if one.own]
+    own = [one for one in distances if one.own]
     if not own:
         return None
     kinds = lost_by_kind(own)
@@ -53,23 +53,23 @@ def distance(found: Sequence[Distance], prefix: str, title: str) -> str | None:
     drawing.text((across(1), TOP - 8), _("the roof"), size=TICK, anchor="middle")
     for head, x in zip((_("steps"), _("lower bounds"), _("time above")), COLUMNS, strict=True):
         drawing.text((x, TOP - 8), head, size=TICK, anchor="end", fill=SOFT)
-    said = []
+    summaries = []
     for row, (kind, ratios, floor, lost) in enumerate(rows):
         y, name = axes.up(row + 0.5), _(NAMES[kind])
         tenth, first, middle, third, ninetieth = (across(_quantile(ratios, q)) for q in (0.1, 0.25, 0.5, 0.75, 0.9))
         median = f"× {formats.ratio(statistics.median(ratios))}"
-        beyond = f"{formats.duration(1e9 * max(lost, 0.0))}"
+        time_above = formats.duration(1e9 * max(lost, 0.0))
         with drawing.linked(None, _("{kind}: median {ratio}").format(kind=name, ratio=median)):
             drawing.text((LEFT - 10, y + 4), name, size=TICK, anchor="end")
             drawing.line((tenth, y), (ninetieth, y), stroke=colour(0), width=1.2)
             drawing.rect((first, y - 7), (max(third - first, 1), 14), fill=colour(0), fill_opacity=0.35)
             drawing.line((middle, y - 7), (middle, y + 7), stroke=INK, width=2)
-        for words, x in zip((f"{len(ratios):,}", formats.duration(1e9 * floor), beyond), COLUMNS, strict=True):
+        for words, x in zip((f"{len(ratios):,}", formats.duration(1e9 * floor), time_above), COLUMNS, strict=True):
             drawing.text((x, y + 4), words, size=TICK, anchor="end")
         summary = _("{kind}: {n} steps, median {ratio}, {time} above their lower bounds")
-        said.append(summary.format(kind=name, n=f"{len(ratios):,}", ratio=median, time=beyond))
+        summaries.append(summary.format(kind=name, n=f"{len(ratios):,}", ratio=median, time=time_above))
     drawing.text(((LEFT + WIDTH - RIGHT) / 2, bottom + 36), _("time ÷ lower bound"), size=12, anchor="middle")
-    return drawing.svg(prefix, title, "; ".join(said))
+    return drawing.svg(prefix, title, "; ".join(summaries))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

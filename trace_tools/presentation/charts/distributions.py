@@ -24,10 +24,10 @@ LETTERS = 11
 def samples(timing: Timing) -> str | None:
     """Draw samples from left (short) to right (long); None for fewer than two."""
     cold = timing.cold_ns if timing.cold_ns != timing.samples_ns else ()
-    known = [ns for ns in (*timing.samples_ns, *cold) if ns > 0]
-    if len(known) < 2 or min(known) == max(known):
+    times = [ns for ns in (*timing.samples_ns, *cold) if ns > 0]
+    if len(set(times)) < 2:
         return None
-    low, high = min(known), max(known)
+    low, high = min(times), max(times)
     drawing = Drawing(WIDTH, STRIP)
     across = Scale(low, high, EDGE, WIDTH - EDGE, log=high > FAR * low)
     for y, row, filled in ((8.0, timing.samples_ns, True), (21.0, cold, False)):
@@ -56,18 +56,17 @@ def histogram(statistics: Statistics) -> str | None:
     drawing = Drawing(WIDTH, BARS)
     wide, most = WIDTH / len(bins), max(bins)
     bars = "".join(
-        f"M{place * wide:.1f} {TALL:g}v-{TALL * count / most:.1f}h{wide - 0.6:.1f}V{TALL:g}Z"
-        for place, count in enumerate(bins)
+        f"M{number * wide:.1f} {TALL:g}v-{TALL * count / most:.1f}h{wide - 0.6:.1f}V{TALL:g}Z"
+        for number, count in enumerate(bins)
         if count
     )
     drawing.path(bars, fill=colour(0), fill_opacity=0.75)
     drawing.line((0, TALL), (WIDTH, TALL), stroke=SOFT)
-    ends = formats.number(low, 4), formats.number(high, 4)
-    drawing.text((0, BARS - 4), ends[0], size=LETTERS)
-    drawing.text((WIDTH, BARS - 4), ends[1], size=LETTERS, anchor="end")
-    drawing.text(
-        (WIDTH / 2, BARS - 4), _("at most {n} in a bin").format(n=f"{most:,}"), size=LETTERS, anchor="middle", fill=SOFT
-    )
+    least, largest = formats.number(low, 4), formats.number(high, 4)
+    drawing.text((0, BARS - 4), least, size=LETTERS)
+    drawing.text((WIDTH, BARS - 4), largest, size=LETTERS, anchor="end")
+    tallest = _("at most {n} in a bin").format(n=f"{most:,}")
+    drawing.text((WIDTH / 2, BARS - 4), tallest, size=LETTERS, anchor="middle", fill=SOFT)
     words = _("Histogram of {elements} from {least} to {most}, {n} bins.")
     elements = formats.plural(sum(bins), "element")
-    return drawing.inline(words.format(elements=elements, least=ends[0], most=ends[1], n=len(bins)))
+    return drawing.inline(words.format(elements=elements, least=least, most=largest, n=len(bins)))

@@ -7,8 +7,7 @@
 
 A page contains dozens of these figures, so they are written as text: a millisecond and a few kB each, where matplotlib
 (which draws the lecture's own plots) takes 100 ms and ten times the bytes. Only presentation attributes are used,
-because
-the page's content policy forbids styles.
+because the page's content policy forbids styles.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from trace_tools.util import formats
 
 INK = "currentColor"
 SOFT = f"var(--soft, {svg.SOFT})"
-COLOURS = tuple(f"var(--s{place}, {colour})" for place, colour in enumerate(svg.PALETTE, start=1))
+COLOURS = tuple(f"var(--s{n}, {colour})" for n, colour in enumerate(svg.PALETTE, start=1))
 # Width of a letter relative to its size, for DejaVu Sans, the widest font of the pages.
 LETTER = 0.62
 UNLIKE = dict.fromkeys(" .,:;'|!()[]-/·Iijlfrt", 0.39) | dict.fromkeys("mwMW@%…→←↓=+×<>−≈", 0.95)
@@ -33,9 +32,9 @@ Point = tuple[float, float]
 Paint = str | float
 
 
-def colour(place: int) -> str:
+def colour(n: int) -> str:
     """Return the colour of the n-th of several series."""
-    return COLOURS[place % len(COLOURS)]
+    return COLOURS[n % len(COLOURS)]
 
 
 def width_of(text: str, size: float) -> float:
@@ -78,16 +77,11 @@ class Drawing:
         """Draw a disc."""
         self._add("circle", {"cx": centre[0], "cy": centre[1], "r": radius, "fill": fill}, more)
 
-    def text(self, place: Point, words: str, *, size: float = 12, anchor: str = "", fill: str = "") -> None:
+    def text(self, start: Point, words: str, *, size: float = 12, anchor: str = "", fill: str = "") -> None:
         """Write text whose baseline starts (or ends, or is centred) at a point."""
         if words:
-            look: dict[str, Paint] = {
-                "x": place[0],
-                "y": place[1],
-                "font-size": size,
-                "text-anchor": anchor,
-                "fill": fill,
-            }
+            x, y = start
+            look: dict[str, Paint] = {"x": x, "y": y, "font-size": size, "text-anchor": anchor, "fill": fill}
             self._parts.append(f"<text{_attributes(look)}>{escape(formats.visible(words), quote=False)}</text>")
 
     @contextmanager
@@ -128,7 +122,7 @@ class Drawing:
         self._parts.append(f"<{tag}{_attributes({**attributes, **named})}/>")
 
 
-def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2, *, fill: str = "") -> None:
+def marker(drawing: Drawing, at: Point, n: int, size: float = 4.2, *, fill: str = "") -> None:
     """Draw the mark of the n-th series: a disc, a square, a triangle, a diamond; in its colour or in `fill`."""
     x, y = at
     shapes = (
@@ -137,8 +131,8 @@ def marker(drawing: Drawing, at: Point, place: int, size: float = 4.2, *, fill: 
         polyline([(x, y - 1.3 * size), (x + 1.2 * size, y + size), (x - 1.2 * size, y + size)]),
         polyline([(x, y - 1.4 * size), (x + 1.4 * size, y), (x, y + 1.4 * size), (x - 1.4 * size, y)]),
     )
-    shape = shapes[place % len(shapes)]
-    outline = {"stroke": "var(--paper, none)", "fill": fill or colour(place)}
+    shape = shapes[n % len(shapes)]
+    outline = {"stroke": "var(--paper, none)", "fill": fill or colour(n)}
     if shape:
         drawing.path(f"{shape}Z", width=0.8, **outline)
     else:

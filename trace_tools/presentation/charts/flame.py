@@ -22,8 +22,7 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
     """Draw how a time was spent, in at most `rows` rows; None if nothing took time.
 
     A block without a line is the lecture or a section. Its anchor is the page of the statements inside it: "" for the
-    current
-    page.
+    current page.
     """
     if not root.ns or not any(inner.ns for inner in root.inside):
         return None
@@ -44,9 +43,9 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
             both, room = f"{time.code} · {took}", width - 8
             label = both if fitted(both, room, LETTERS) == both else fitted(time.code, room, LETTERS)
             drawing.text((left + 4, depth * ROW + 16), label, size=LETTERS)
-        for place, (inner, wide) in enumerate(_widths(time, width)):
+        for n, (inner, wide) in enumerate(_widths(time, width)):
             if wide >= NARROWEST and depth + 1 < rows:
-                draw(inner, left, wide, depth + 1, place, page)
+                draw(inner, left, wide, depth + 1, n, page)
             left += wide
 
     draw(root, 0.0, WIDTH, 0, 0, "")

@@ -41,12 +41,12 @@ class Labels:
         self._lines += pairwise(line)
 
     def beside(
-        self, place: Point, words: str, size: float, around: Sequence[tuple[float, float, str]] = AROUND
+        self, point: Point, words: str, size: float, around: Sequence[tuple[float, float, str]] = AROUND
     ) -> tuple[Point, str] | None:
         """Reserve the first free room for words near a point; return their position and anchor."""
         wide = width_of(words, size)
         for right, down, anchor in around:
-            x, y = place[0] + right, place[1] + down
+            x, y = point[0] + right, point[1] + down
             left = x - wide * {"": 0, "middle": 0.5, "end": 1}[anchor]
             box = (left, y - ASCENT * size, left + wide, y + DESCENT * size)
             if self._is_free(box):
@@ -57,18 +57,18 @@ class Labels:
     def _is_free(self, box: Box) -> bool:
         left, top, right, bottom = self._frame
         inside = left <= box[0] and top <= box[1] and box[2] <= right and box[3] <= bottom
-        taken = any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in self._boxes)
-        return inside and not taken and not any(_crosses(start, end, box) for start, end in self._lines)
+        overlaps = any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in self._boxes)
+        return inside and not overlaps and not any(_crosses(start, end, box) for start, end in self._lines)
 
 
 def _crosses(start: Point, end: Point, box: Box) -> bool:
     """Return whether a straight line crosses a box."""
     first, last = 0.0, 1.0
     for axis in (0, 1):
-        way = end[axis] - start[axis]
+        length = end[axis] - start[axis]
         near, far = box[axis] - start[axis], box[axis + 2] - start[axis]
-        if way:
-            near, far = sorted((near / way, far / way))
+        if length:
+            near, far = sorted((near / length, far / length))
             first, last = max(first, near), min(last, far)
         elif near > 0 or far < 0:
             return False

@@ -4,8 +4,7 @@
     memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")      several machines, along their common steps
 
 The area shows the bytes alive after each statement, the line above it the maximum during the statement. They were
-counted
-in the metering process and are a lower bound of the memory that the machine used.
+counted in the metering process and are a lower bound of the memory that the machine used.
 """
 
 from __future__ import annotations
@@ -49,16 +48,25 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
     up = Scale(0, most * 1.04, HEIGHT - BOTTOM, TOP)
     grid_up(drawing, Axes(across, up), [(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
-    shown = _thinned(points)
-    start = [(across(p.number - 1), p) for p in shown]
-    live = steps([(across.start, up.start), *((x, up(p.live_bytes)) for x, p in start)], across.end)
+    size = -(-len(points) // MOST_POINTS)  # of the groups of neighbours of which the highest is drawn
+    groups = (points[at : at + size] for at in range(0, len(points), size))
+    highest_points = [max(group, key=lambda p: p.peak_bytes) for group in groups]
+    drawn = [(across(p.number - 1), p) for p in highest_points]
+    live = steps([(across.start, up.start), *((x, up(p.live_bytes)) for x, p in drawn)], across.end)
     drawing.path(f"{live}V{up.start:g}Z", fill=colour(0), fill_opacity=0.25)
     drawing.path(live, stroke=colour(0), width=1.4)
-    peaks = [(x, p) for x, p in start if p.peak_bytes > p.live_bytes]
+    peaks = [(x, p) for x, p in drawn if p.peak_bytes > p.live_bytes]
     spikes = "".join(f"M{x:.1f} {up(p.live_bytes):.1f}V{up(p.peak_bytes):.1f}" for x, p in peaks)
     drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
-    _name_peaks(drawing, points, start, across, up)
-    _legend(drawing, points)
+    _name_peaks(drawing, points, drawn, across, up)
+    y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
+    first, last = (_("step {n}").format(n=point.number) for point in (points[0], points[-1]))
+    drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
+    drawing.text((WIDTH - RIGHT, y), last, size=TICK, anchor="end", fill=SOFT)
+    drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
+    drawing.text((middle - 112, y), _("alive after a step"), size=TICK)
+    drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
+    drawing.text((middle + 35, y), _("at most during it"), size=TICK)
     highest = max(points, key=lambda p: p.peak_bytes)
     words = _("Across: {n} steps. At most {peak}, at {name}; {live} alive at the end.").format(
         n=len(points),
@@ -67,13 +75,6 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
         live=formats.byte_size(points[-1].live_bytes),
     )
     return drawing.svg(prefix, title, words)
-
-
-def _thinned(points: Sequence[MemoryPoint]) -> list[MemoryPoint]:
-    """Keep the highest of each group of neighbours if there are too many points."""
-    size = -(-len(points) // MOST_POINTS)
-    groups = (points[at : at + size] for at in range(0, len(points), size))
-    return [max(group, key=lambda p: p.peak_bytes) for group in groups]
 
 
 def _name_peaks(
@@ -90,33 +91,22 @@ def _name_peaks(
         live, peak = up(point.live_bytes), up(point.peak_bytes)
         corners += [(x, corners[-1][1]), (x, peak), (x, live)]
     labels.avoid([*corners, (across.end, corners[-1][1])])
-    taken: list[float] = []
+    named: list[float] = []  # x of the labelled peaks
     for point in sorted(points, key=lambda p: -p.peak_bytes):
         x, y = across(point.number - 1), up(point.peak_bytes)
-        if point.peak_bytes < up.high / 8 or len(taken) == NAMED:
+        if point.peak_bytes < up.high / 8 or len(named) == NAMED:
             return
         words = f"{point.name}: {formats.byte_size(point.peak_bytes, 3)}"
-        apart = all(abs(x - other) >= APART for other in taken)
-        found = labels.beside((x, y), words, TICK, ABOVE) if apart else None
-        if found is None:
+        if any(abs(x - other) < APART for other in named):
             continue
-        taken.append(x)
+        position = labels.beside((x, y), words, TICK, ABOVE)
+        if position is None:
+            continue
+        named.append(x)
         labels.avoid([(x, y)])
         with drawing.linked(point.link, words):
             drawing.circle((x, y), 3, fill=colour(1))
-            drawing.text(found[0], words, size=TICK, anchor=found[1])
-
-
-def _legend(drawing: Drawing, points: Sequence[MemoryPoint]) -> None:
-    y = HEIGHT - 8
-    first, last = (_("step {n}").format(n=point.number) for point in (points[0], points[-1]))
-    drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
-    drawing.text((WIDTH - RIGHT, y), last, size=TICK, anchor="end", fill=SOFT)
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
-    drawing.text((middle - 112, y), _("alive after a step"), size=TICK)
-    drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
-    drawing.text((middle + 35, y), _("at most during it"), size=TICK)
+            drawing.text(position[0], words, size=TICK, anchor=position[1])
 
 
 def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:

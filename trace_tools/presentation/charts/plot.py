@@ -49,31 +49,31 @@ FULL = 0.7  # share of the distance between two positions that bars fill
 STACK = 110.0  # largest width of a stack of bars
 
 
-def figure(told: Plot, prefix: str, width: float = WIDTH) -> str | None:
+def figure(record: Plot, prefix: str, width: float = WIDTH) -> str | None:
     """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None if it has no numbers.
 
     One that another tool drew has its own width, and may have a drawing for a phone.
     """
-    title = told.title or " against ".join(label for label in (told.y_label, told.x_label) if label) or "Figure"
-    words = describe(told)
-    if told.svg:
-        drawn = told.narrow if told.narrow and width <= NARROW else told.svg
-        return svg.clean(drawn, prefix, title, words)
-    labels, log = (told.x_label or "", told.y_label or ""), (told.x_scale == "log", told.y_scale == "log")
-    return plot(told.series[:SERIES], prefix, title, words, labels=labels, log=log, size=width)
+    title = record.title or " against ".join(label for label in (record.y_label, record.x_label) if label) or "Figure"
+    words = describe(record)
+    if record.svg:
+        source = record.narrow if record.narrow and width <= NARROW else record.svg
+        return svg.clean(source, prefix, title, words)
+    labels, log = (record.x_label or "", record.y_label or ""), (record.x_scale == "log", record.y_scale == "log")
+    return plot(record.series[:SERIES], prefix, title, words, labels=labels, log=log, size=width)
 
 
-def describe(told: Plot) -> str:
+def describe(record: Plot) -> str:
     """Describe a plot in words, for readers who cannot see it."""
-    if told.text and not told.series:  # a matplotlib figure, which has a description
-        return told.text
-    axes = [f"{name}: {label}" for name, label in (("across", told.x_label), ("up", told.y_label)) if label]
+    if record.text and not record.series:  # a matplotlib figure, which has a description
+        return record.text
+    axes = [f"{name}: {label}" for name, label in (("across", record.x_label), ("up", record.y_label)) if label]
     parts = [", ".join(axes)] if axes else []
-    for series in told.series[:SERIES]:
+    for series in record.series[:SERIES]:
         heights = [y for y in map(height, series.y) if math.isfinite(y)]
         if heights:
-            unit = formats.unit_of(told.y_label or "")
-            decimal = told.y_scale == "log" or formats.is_decimal(heights)
+            unit = formats.unit_of(record.y_label or "")
+            decimal = record.y_scale == "log" or formats.is_decimal(heights)
             low, high = (_height_text(end, unit, decimal=decimal) for end in (min(heights), max(heights)))
             name = formats.one_line(series.name, 60)
             ends = f"of {low}" if low == high else f"from {low} to {high}"
@@ -101,12 +101,12 @@ def bars(
 class _Line:
     """The n-th series as floats; nan is a gap."""
 
-    place: int
+    number: int
     name: str
     style: str
     x: list[float]
     y: list[float]
-    below: list[float]  # the lower ends of its bars
+    base: list[float]  # the lower ends of its bars
     width: float  # of its stroke
     opacity: Paint
     dashes: str
@@ -128,47 +128,30 @@ def plot(
     """Draw series on two axes with labels; None if there are no numbers.
 
     Heights are formatted by `write`, or else in the unit that their label names; the unit then moves to the numbers,
-    with a
-    prefix. The vertical axis may be linear near 0. If the series are `machines`, which often agree, the first line is
-    wide so
-    that it shows under the others, each has marks, and each bar has a tooltip.
+    with a prefix. The vertical axis may be linear near 0. If the series are `machines`, which often agree, the first
+    line is wide so that it shows under the others, each has marks, and each bar has a tooltip.
     """
     series = [s for s in series if any(math.isfinite(height(y)) for y in s.y)]
     if not series:
         return None
     names = _categories(series)
     log_up = log[1] and any(height(y) > 0 for s in series for y in s.y)
-    sampled = [] if names else _sampled(series)
-    lines = []
-    stacked: dict[float, float] = defaultdict(float)  # height of the stack at each position
-    for place, s in enumerate(series):
-        x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
-        style, below = "line" if s in sampled else s.style, [0.0] * len(y)
-        if style == "stacked" and log_up:  # sums have no meaning on a logarithmic axis
-            style = "bars"
-        elif style == "stacked":
-            y = [max(part, 0.0) for part in y]
-            for number, (at, part) in enumerate(zip(x, y, strict=False)):
-                below[number] = stacked[at]
-                stacked[at] += part if math.isfinite(part) else 0
-        width, opacity = (1.9, "") if not machines else (1.3, "") if place else (4.0, 0.4)
-        pen = width, opacity, "" if place < 6 else "6 4"
-        lines.append(_Line(place, formats.one_line(s.name, 60), style, x, y, below, *pen))
-    standing = [line for line in lines if line.style in ("bars", "stacked")]
-    beside = [line for line in lines if line.style == "bars"]
-    places = sorted({x for line in standing for x in line.x if math.isfinite(x)})
-    gap = min((b - a for a, b in pairwise(places)), default=1.0)  # the smallest distance between two positions of bars
+    lines, stacked = _lines(series, names, log_up=log_up, machines=machines)
+    with_bars = [line for line in lines if line.style in ("bars", "stacked")]
+    grouped = [line for line in lines if line.style == "bars"]
+    positions = sorted({x for line in with_bars for x in line.x if math.isfinite(x)})
+    gap = min((b - a for a, b in pairwise(positions)), default=1.0)  # smallest distance between two positions of bars
 
     xs, ys = [x for line in lines for x in line.x], [*stacked.values(), *(y for line in lines for y in line.y)]
     log_across = log[0] and not names and any(x > 0 for x in xs)
     first, last = _span(xs, log=log_across, margin=0.02)
-    if standing:
+    if with_bars:
         first, last = max(first - 0.6 * gap, first / 2 if log_across else -math.inf), last + 0.6 * gap
     elif names:
         first, last = -0.5, len(names) - 0.5
-    low, high = _span(ys, log=log_up, margin=0.08, floor=bool(standing))
+    low, high = _span(ys, log=log_up, margin=0.08, floor=bool(with_bars))
     unit, decimal = formats.unit_of(labels[1]), log_up or formats.is_decimal([*stacked.values(), *ys])
-    told = write or partial(_height_text, unit=unit, decimal=decimal)
+    write_height = write or partial(_height_text, unit=unit, decimal=decimal)
     across_unit = formats.unit_of(labels[0])
     labels = labels[0] if across_unit is None or names else "", labels[1] if unit is None or write else ""
     write = write or partial(tick_text, unit=unit, decimal=decimal)
@@ -197,7 +180,7 @@ def plot(
     # integers, such as numbers of runs, have no ticks between them
     if all(type(at) is int for s in series for at in s.x):
         numbers = [tick for tick in numbers if math.isclose(tick, round(tick))]
-    shown = [(place, _fitted(_tick(name), 2 * room - 8)) for place, name in enumerate(names)]
+    shown = [(n, _fitted(_tick(name), 2 * room - 8)) for n, name in enumerate(names)]
     for tick, words in [*shown, *((tick, tick_text(tick, across_unit)) for tick in numbers)]:
         lower = 14 if tight and int(tick) % 2 else 0
         drawing.line((across(tick), top + HEIGHT), (across(tick), top + HEIGHT + 4 + lower), stroke=SOFT)
@@ -207,12 +190,12 @@ def plot(
     drawing.text((middle, top + HEIGHT + bottom - 7), name, size=12, anchor="middle")
     for line in lines:
         if line.style == "bars":
-            _bars(drawing, axes, line, (beside.index(line), len(beside), gap), told, tips=machines)
+            _bars(drawing, axes, line, (grouped.index(line), len(grouped), gap), write_height, tips=machines)
         elif line.style == "stacked":
-            _stack(drawing, axes, line, gap, told)
+            _stack(drawing, axes, line, gap, write_height)
         else:
             _curve(drawing, axes, line, machines=machines)
-    totals = {at: told(total) for at, total in stacked.items() if axes.at(at, total) is not None}
+    totals = {at: write_height(total) for at, total in stacked.items() if axes.at(at, total) is not None}
     if len({total.partition(" ")[2] for total in totals.values()}) == 1 and any(
         width_of(total, TICK) > room for total in totals.values()
     ):  # the axis has their unit
@@ -220,6 +203,29 @@ def plot(
     for at, total in totals.items():
         drawing.text((axes.across(at), axes.up(stacked[at]) - 5), total, size=TICK, anchor="middle")
     return drawing.svg(prefix, title, description)
+
+
+def _lines(
+    series: Sequence[Series], names: Sequence[Scalar], *, log_up: bool, machines: bool
+) -> tuple[list[_Line], dict[float, float]]:
+    """Return the series with their pens, and the height of the stack at each position."""
+    sampled = [] if names else _sampled(series)
+    lines = []
+    stacked: dict[float, float] = defaultdict(float)
+    for n, s in enumerate(series):
+        x, y = [float(names.index(at)) for at in s.x] if names else [height(at) for at in s.x], [height(y) for y in s.y]
+        style, base = "line" if s in sampled else s.style, [0.0] * len(y)
+        if style == "stacked" and log_up:  # sums have no meaning on a logarithmic axis
+            style = "bars"
+        elif style == "stacked":
+            y = [max(part, 0.0) for part in y]
+            for index, (at, part) in enumerate(zip(x, y, strict=False)):
+                base[index] = stacked[at]
+                stacked[at] += part if math.isfinite(part) else 0
+        width, opacity = (1.9, "") if not machines else (1.3, "") if n else (4.0, 0.4)
+        pen = width, opacity, "" if n < 6 else "6 4"
+        lines.append(_Line(n, formats.one_line(s.name, 60), style, x, y, base, *pen))
+    return lines, stacked
 
 
 def height(value: Scalar) -> float:
@@ -241,13 +247,11 @@ def _height_text(height: float, unit: str | None, *, decimal: bool) -> str:
 
 
 def _categories(series: Sequence[Series]) -> list[Scalar]:
-    """Return the positions across if they are names, or the few numbers under bars; an empty list for a numeric
-    axis.
-    """
-    places = list(dict.fromkeys(x for one in series for x in one.x))
-    named = any(isinstance(x, str) for x in places)
-    few_bars = all(one.style in ("bars", "stacked") for one in series) and len(places) <= LABELLED_BARS
-    return places if (named and len(places) <= 60) or few_bars else []
+    """Return the positions across if they are names, or the few numbers under bars; [] for a numeric axis."""
+    xs = list(dict.fromkeys(x for one in series for x in one.x))
+    named = any(isinstance(x, str) for x in xs)
+    few_bars = all(one.style in ("bars", "stacked") for one in series) and len(xs) <= LABELLED_BARS
+    return xs if (named and len(xs) <= 60) or few_bars else []
 
 
 def _sampled(series: Sequence[Series]) -> list[Series]:
@@ -256,17 +260,17 @@ def _sampled(series: Sequence[Series]) -> list[Series]:
     A series whose positions are a subset of another one's highlights points on that curve, and is not joined.
     """
     points = [one for one in series if one.style == "points" and len(series) > 1]
-    places = [list(map(height, one.x)) for one in points]
-    found = []
-    for one, xs in zip(points, places, strict=True):
+    positions = [list(map(height, one.x)) for one in points]
+    sampled = []
+    for one, xs in zip(points, positions, strict=True):
         in_order = all(before < after for before, after in pairwise(xs))
-        if 2 < len(xs) <= JOINED and in_order and not any(set(xs) < set(other) for other in places):
-            found.append(one)
-    return found
+        if 2 < len(xs) <= JOINED and in_order and not any(set(xs) < set(other) for other in positions):
+            sampled.append(one)
+    return sampled
 
 
-def _tick(place: Scalar) -> str:
-    return formats.one_line(place if isinstance(place, str) else "–" if place is None else formats.number(place, 4), 18)
+def _tick(x: Scalar) -> str:
+    return formats.one_line(x if isinstance(x, str) else "–" if x is None else formats.number(x, 4), 18)
 
 
 def _fitted(words: str, room: float) -> str:
@@ -278,8 +282,8 @@ def _fitted(words: str, room: float) -> str:
 
 def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = False) -> tuple[float, float]:
     """Return the ends of an axis, slightly beyond the numbers; bars start at 0, or at a power of ten."""
-    known = [n for n in numbers if math.isfinite(n) and (n > 0 or not log)]
-    low, high = min(known, default=1.0), max(known, default=1.0)
+    drawable = [n for n in numbers if math.isfinite(n) and (n > 0 or not log)]
+    low, high = min(drawable, default=1.0), max(drawable, default=1.0)
     if log:
         low = max(10.0 ** math.floor(math.log10(low) - 0.3) if floor else low, 1e-300)
         beyond = max((high / low) ** margin, 1.05)
@@ -292,68 +296,65 @@ def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = F
 
 def _curve(drawing: Drawing, axes: Axes, line: _Line, *, machines: bool) -> None:
     """Draw a series as a line, a staircase or points; gaps interrupt it."""
-    pairs = [axes.at(x, y) for x, y in zip(line.x, line.y, strict=False)]
-    runs = [[p for p in run if p] for known, run in groupby(pairs, key=bool) if known]
+    points = [axes.at(x, y) for x, y in zip(line.x, line.y, strict=False)]
+    runs = [[p for p in run if p] for has_points, run in groupby(points, key=bool) if has_points]
     if line.style != "points":
         path = "".join(steps(run, run[-1][0]) if line.style == "steps" else polyline(run) for run in runs)
         pen = {"stroke_opacity": line.opacity, "stroke_dasharray": line.dashes}
-        drawing.path(path, stroke=colour(line.place), fill="none", width=line.width, **pen)
+        drawing.path(path, stroke=colour(line.number), fill="none", width=line.width, **pen)
     if line.style != "steps" or machines:
-        for at in _marked([at for run in runs for at in run], line):
-            marker(drawing, at, line.place, 3.6 if line.style == "points" else 2.6)
-
-
-def _marked(spots: list[Point], line: _Line) -> list[Point]:
-    """Return the points with a mark: all if there are few, else some, at different positions for each series."""
-    if line.style == "points" or len(spots) <= MARKED:
-        return spots
-    stride = -(-len(spots) // SPARSE)
-    return spots[(line.place * stride) // SERIES_APART % stride :: stride]
+        marked = [point for run in runs for point in run]
+        if line.style != "points" and len(marked) > MARKED:  # then some, at different positions for each series
+            stride = -(-len(marked) // SPARSE)
+            marked = marked[(line.number * stride) // SERIES_APART % stride :: stride]
+        for point in marked:
+            marker(drawing, point, line.number, 3.6 if line.style == "points" else 2.6)
 
 
 def _bars(
     drawing: Drawing,
     axes: Axes,
     line: _Line,
-    which: tuple[int, int, float],
+    position: tuple[int, int, float],
     write: Callable[[float], str],
     *,
     tips: bool,
 ) -> None:
     """Draw the bars of a series next to the others', with their heights if there are few."""
-    number, count, gap = which
+    number, count, gap = position  # the n-th of so many in a group, and the distance between groups
     wide = FULL * gap / count
     floor = axes.up.start if axes.up.log else axes.up(0)
     for x, y in zip(line.x, line.y, strict=False):
-        left, right = (x + (number - count / 2 + side) * wide for side in (0, 1))
+        first, last = (x + (number - count / 2 + side) * wide for side in (0, 1))
         if axes.across.log:
-            left, right = (max(end, 1e-300) if x > 0 else math.nan for end in (left, right))
-        at = axes.at(left, y)
-        if at is None:
+            first, last = (max(end, 1e-300) if x > 0 else math.nan for end in (first, last))
+        corner = axes.at(first, y)
+        if corner is None:
             continue
-        across = axes.across(right) - at[0]
-        size = max(across - 1, 0.5), abs(floor - at[1])
+        left, end = corner
+        across = axes.across(last) - left
+        size = max(across - 1, 0.5), abs(floor - end)
         if tips:
             with drawing.linked(None, f"{line.name}: {write(y)}"):
-                drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
-                marker(drawing, (at[0] + size[0] / 2, at[1]), line.place)
+                drawing.rect((left, min(end, floor)), size, fill=colour(line.number))
+                marker(drawing, (left + size[0] / 2, end), line.number)
             continue
-        drawing.rect((at[0], min(at[1], floor)), size, fill=colour(line.place))
+        drawing.rect((left, min(end, floor)), size, fill=colour(line.number))
         if len(line.x) * count <= LABELLED_BARS and width_of(write(y), TICK) < 1.4 * across:
-            above = min(at[1], floor) - 4 if y >= 0 else max(at[1], floor) + 12
-            drawing.text((at[0] + across / 2, above), write(y), size=TICK, anchor="middle")
+            above = min(end, floor) - 4 if y >= 0 else max(end, floor) + 12
+            drawing.text((left + across / 2, above), write(y), size=TICK, anchor="middle")
 
 
 def _stack(drawing: Drawing, axes: Axes, line: _Line, gap: float, write: Callable[[float], str]) -> None:
     """Draw the bars of a series on top of the earlier ones, each with a tooltip and, if it fits, its number."""
-    for x, y, below in zip(line.x, line.y, line.below, strict=False):
-        foot, top = axes.at(x, below), axes.at(x, below + y)
+    for x, y, base in zip(line.x, line.y, line.base, strict=False):
+        foot, top = axes.at(x, base), axes.at(x, base + y)
         if foot is None or top is None or not y:
             continue
         room = abs(axes.across(x + gap / 2) - axes.across(x - gap / 2))
         wide, tall, words = min(FULL * room, STACK), foot[1] - top[1], write(y)
         with drawing.linked(None, f"{line.name}: {words}"):
-            drawing.rect((top[0] - wide / 2, top[1]), (wide, max(tall - 1, 0.5)), fill=colour(line.place))
+            drawing.rect((top[0] - wide / 2, top[1]), (wide, max(tall - 1, 0.5)), fill=colour(line.number))
         if tall >= TICK and width_of(words, TICK) + 8 < (room - wide) / 2:
             drawing.text((top[0] + wide / 2 + 6, top[1] + tall / 2 + 4), words, size=TICK)
 
@@ -375,16 +376,16 @@ def _legend_rows(lines: Sequence[_Line], width: float) -> list[list[tuple[float,
 def _draw_name(drawing: Drawing, at: Point, line: _Line, *, machines: bool) -> None:
     x, y = at
     if line.style in ("bars", "stacked"):
-        drawing.rect((x + 4, y - 6), (12, 11), fill=colour(line.place))
+        drawing.rect((x + 4, y - 6), (12, 11), fill=colour(line.number))
     elif line.style != "points":
         drawing.line(
             (x, y),
             (x + 22, y),
-            stroke=colour(line.place),
+            stroke=colour(line.number),
             width=line.width,
             stroke_opacity=line.opacity,
             stroke_dasharray=line.dashes,
         )
     if line.style in ("points", "line") or machines:
-        marker(drawing, (x + (10 if line.style == "bars" else 11), y), line.place, 3.2)
+        marker(drawing, (x + (10 if line.style == "bars" else 11), y), line.number, 3.2)
     drawing.text((x + 28, y + 4), line.name, size=NAME)

@@ -3,10 +3,9 @@
     roofline([Roof("CPU", (("float32", 2e11),), 4e10, (RoofPoint(85.3, 5e10, "x @ w", "#L216"),))], "roofs")
 
 A step's position is its intensity (FLOP/byte) and its rate (FLOP/s). The roofline above it is the limit by the
-machine's
-memory or arithmetic. Machines differ in colour and marker. With many machines, each has one line, for its highest peak.
-The parts of the n-th machine are in groups with the class `m<n>`, counted from 0. Steps far below the roofline would
-stretch the axis, so they are drawn in a strip below it, with their rate.
+machine's memory or arithmetic. Machines differ in colour and marker. With many machines, each has one line, for its
+highest peak. The parts of the n-th machine are in groups with the class `m<n>`, counted from 0. Steps far below the
+roofline would stretch the axis, so they are drawn in a strip below it, with their rate.
 """
 
 from __future__ import annotations
@@ -106,39 +105,39 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     axes = _axes(shown, far)
     across, up = axes
     bottom = up.start + strip
-    places = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
-    grid_across(drawing, Axes(across, replace(up, start=bottom)), places)
+    intensities = [(tick, formats.number(tick, 3).removesuffix(".0")) for tick in decades(across.low, across.high)]
+    grid_across(drawing, Axes(across, replace(up, start=bottom)), intensities)
     rates = decades(up.low, up.high)
-    grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates], apart=7, opacity=0.25)
+    grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates], gap=7, opacity=0.25)
     drawing.text(((across.start + across.end) / 2, bottom + 36), _("FLOP per byte"), size=12, anchor="middle")
     if below:
         drawing.line((LEFT, up.start), (across.end, up.start), stroke=SOFT, stroke_dasharray="3 3")
         drawing.text((LEFT - 7, bottom - STRIP / 2 + 4), _("far below"), size=TICK, anchor="end")
     labels = Labels((LEFT, TOP, WIDTH, bottom))
     labels.avoid([(LEFT, up.start), (across.end, up.start)])
-    for place, roof in placed.items():
-        with drawing.classed(f"m{place}"):
-            for line in _draw_roof(drawing, roof, place, axes):
+    for machine, roof in placed.items():
+        with drawing.classed(f"m{machine}"):
+            for line in _draw_roof(drawing, roof, machine, axes):
                 labels.avoid(line)
                 if len(shown) > FEW:
-                    marker(drawing, line[-1], place)
+                    marker(drawing, line[-1], machine)
     names: list[tuple[Point, str]] = []
     # the first machine is drawn last, on top
-    for (place, roof), row in reversed(list(zip(placed.items(), far, strict=True))):
+    for (machine, roof), row in reversed(list(zip(placed.items(), far, strict=True))):
         names.clear()
-        with drawing.classed(f"m{place}"):
+        with drawing.classed(f"m{machine}"):
             for point, is_far in zip(roof.points, row, strict=True):
                 y = bottom - STRIP / 2 if is_far else up(max(point.flops_per_second, up.low))
                 spot, rate = (across(point.intensity), y), formats.quantity(point.flops_per_second, "FLOP/s", 3)
                 tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
                 tip += _(": above its roof") if point.flops_per_second > (roof.over(point) or math.inf) else ""
                 with drawing.linked(point.link, tip):
-                    marker(drawing, spot, place)
+                    marker(drawing, spot, machine)
                 labels.avoid([spot])
                 names.append((spot, formats.one_line(point.name, 26) + f": {rate}" * is_far))
     for spot, name in names if len(names) <= NAMED else ():
-        if found := labels.beside(spot, name, SMALL):
-            drawing.text(found[0], name, size=SMALL, anchor=found[1])
+        if position := labels.beside(spot, name, SMALL):
+            drawing.text(position[0], name, size=SMALL, anchor=position[1])
     _legend(drawing, placed, bottom + BOTTOM)
     words = " ".join(map(_in_words, shown))
     if below:
@@ -152,65 +151,65 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
 
 def _axes(roofs: Sequence[Roof], far: Sequence[Sequence[bool]]) -> Axes:
     """Return axes that contain every ridge and every point or, for points far below, their roofline, with a margin."""
-    places = [point.intensity for roof in roofs for point in roof.points]
+    intensities = [point.intensity for roof in roofs for point in roof.points]
     rates = [
         roof.over(point) or point.flops_per_second if is_far else point.flops_per_second
         for roof, row in zip(roofs, far, strict=True)
         for point, is_far in zip(roof.points, row, strict=True)
     ]
-    peaks = [rate for roof in roofs for _, rate in roof.peaks]
-    ridges = [meet for roof in roofs for _, rate in roof.peaks if (meet := ridge(rate, roof.bytes_per_second))]
-    across = Scale(min([*places, *ridges]) / 4, max([*places, *ridges]) * 5, LEFT, WIDTH - RIGHT, log=True)
-    low = max(min([*rates, *peaks]) / 4, max([*peaks, *rates]) / 1e9)
-    return Axes(across, Scale(low, max([*peaks, *rates]) * 2.5, HEIGHT - BOTTOM, TOP, log=True))
+    rates += [rate for roof in roofs for _, rate in roof.peaks]
+    intensities += [x for roof in roofs for _, rate in roof.peaks if (x := ridge(rate, roof.bytes_per_second))]
+    across = Scale(min(intensities) / 4, max(intensities) * 5, LEFT, WIDTH - RIGHT, log=True)
+    low = max(min(rates) / 4, max(rates) / 1e9)
+    return Axes(across, Scale(low, max(rates) * 2.5, HEIGHT - BOTTOM, TOP, log=True))
 
 
-def _draw_roof(drawing: Drawing, roof: Roof, place: int, axes: Axes) -> list[list[Point]]:
+def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> list[list[Point]]:
     """Draw the limit by memory or arithmetic at each intensity, a line for each peak; return the lines."""
     across, up = axes
     memory, lines = roof.bytes_per_second, []
     for number, (name, peak) in enumerate(roof.peaks):
         points = [(x, min(peak, x * memory) if memory else peak) for x in (across.low, across.high)]
-        meet = ridge(peak, memory)
-        if meet is not None and across.low < meet < across.high:
-            points.insert(1, (meet, peak))
+        ridge_point = ridge(peak, memory)
+        if ridge_point is not None and across.low < ridge_point < across.high:
+            points.insert(1, (ridge_point, peak))
         if memory and points[0][1] < up.low:  # it starts below the figure
             points[0] = (up.low / memory, up.low)
         lines.append([(across(x), up(max(y, up.low))) for x, y in points])
         tip = f"{roof.label}: {name}, {formats.quantity(peak, 'FLOP/s', 3)}"
-        if meet is not None:
-            tip += _(", ridge point {intensity}").format(intensity=formats.quantity(meet, "FLOP/B", 3))
+        if ridge_point is not None:
+            tip += _(", ridge point {intensity}").format(intensity=formats.quantity(ridge_point, "FLOP/B", 3))
         with drawing.linked(None, tip):
             dashes = DASHES[number % len(DASHES)]
-            drawing.path(polyline(lines[-1]), stroke=colour(place), width=1.8, stroke_dasharray=dashes)
+            drawing.path(polyline(lines[-1]), stroke=colour(machine), width=1.8, stroke_dasharray=dashes)
     return lines
 
 
 def _entries(roofs: Mapping[int, Roof]) -> list[tuple[int, int | None, bool, str]]:
     """Return the legend's entries: machine, line, whether with its mark, and text."""
     entries: list[tuple[int, int | None, bool, str]] = []
-    for place, roof in roofs.items():
+    for machine, roof in roofs.items():
         peaks = [f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks]
         steps = [formats.plural(len(roof.points), "step")] if roof.points else []
         if len(roofs) > FEW:
-            entries.append((place, 0 if peaks else None, True, f"{roof.label}: {', '.join(peaks or steps)}"))
+            entries.append((machine, 0 if peaks else None, True, f"{roof.label}: {', '.join(peaks or steps)}"))
         else:
-            entries += [(place, number, False, f"{roof.label}: {words}") for number, words in enumerate(peaks)]
-            entries += [(place, None, True, f"{roof.label}: {words}") for words in steps]
+            entries += [(machine, number, False, f"{roof.label}: {words}") for number, words in enumerate(peaks)]
+            entries += [(machine, None, True, f"{roof.label}: {words}") for words in steps]
     return entries
 
 
 def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
     entries = _entries(roofs)
     half = math.ceil(len(entries) / 2)
-    for index, (place, number, marked, words) in enumerate(entries):
+    for index, (machine, number, marked, words) in enumerate(entries):
         x, y = LEFT + (index // half) * (WIDTH - LEFT) / 2, top + 4 + ROW * (index % half)
-        with drawing.classed(f"m{place}"):
+        with drawing.classed(f"m{machine}"):
             if number is not None:
                 dashes = DASHES[number % len(DASHES)]
-                drawing.line((x, y), (x + 24, y), stroke=colour(place), width=1.8, stroke_dasharray=dashes)
+                drawing.line((x, y), (x + 24, y), stroke=colour(machine), width=1.8, stroke_dasharray=dashes)
             if marked:
-                marker(drawing, (x + 12, y), place)
+                marker(drawing, (x + 12, y), machine)
             drawing.text((x + 31, y + 4), formats.one_line(words, 44), size=TICK, fill=INK)
 
 

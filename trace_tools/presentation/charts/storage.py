@@ -4,14 +4,13 @@
 
 The cells show the recorded elements. An arc for each dimension of the tensor shows its stride. Below, each tensor with
 this storage has a row of dots: tensors that share a cell have dots in one column. What has no room or was not recorded
-is
-named in the lines below.
+is named in the lines below.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 
 from trace_tools.analysis import summaries
 from trace_tools.presentation.charts.axes import TICK
@@ -49,27 +48,36 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     others = [
         (n, t) for n, t in views if t.dtype == tensor.dtype and cells_of(t) and (n, window(t)) != (name, window(tensor))
     ]
-    whole = len(addresses) == cells and tensor.contiguous is not False
-    if not others and whole and (len(tensor.shape) < 2 or cells > MOST_CELLS):
+    fills_storage = len(addresses) == cells and tensor.contiguous is not False
+    if not others and fills_storage and (len(tensor.shape) < 2 or cells > MOST_CELLS):
         return None
     rows = [(name, tensor), *others[: MOST_VIEWS - 1]]
     first = min(addresses) if max(addresses) >= MOST_CELLS else 0
     drawn = range(first, min(first + MOST_CELLS, cells))
-    held = {at: summaries.element(e).rstrip(".") for at, e in zip(addresses, tensor.elements or (), strict=False)}
-    wide = math.ceil(max(NARROWEST, *(width_of(w, TICK) + BESIDE for w in (*held.values(), str(drawn[-1])))))
-    labels, cut = [_label(*row) for row in rows], _cut(tensor, cells, drawn, others[MOST_VIEWS - 1 :])
+    texts = {at: summaries.element(e).rstrip(".") for at, e in zip(addresses, tensor.elements or (), strict=False)}
+    wide = math.ceil(max(NARROWEST, *(width_of(w, TICK) + BESIDE for w in (*texts.values(), str(drawn[-1])))))
+    labels, omitted = [_label(*row) for row in rows], _omitted(tensor, cells, drawn, others[MOST_VIEWS - 1 :])
     jumps = sum(width_of(words, TICK) + JUMP for *_at, words in _jumps(tensor))
-    room = math.ceil(max(jumps, *(width_of(words, TICK) for words in (*labels, *cut)))) + 2
+    room = math.ceil(max(jumps, *(width_of(words, TICK) for words in (*labels, *omitted)))) + 2
     bottom = ARCS + CELL + 16 + 2 * ROW * len(rows)
-    drawing = Drawing(max(len(drawn) * wide + 2, room), bottom + ROW * len(cut))
-    _draw_cells(drawing, drawn, wide, held, set(addresses))
+    drawing = Drawing(max(len(drawn) * wide + 2, room), bottom + ROW * len(omitted))
+    left = {at: 1 + wide * n for n, at in enumerate(drawn)}
+    filled = "".join(f"M{left[at]:g} {ARCS:g}h{wide:g}v{CELL:g}h-{wide:g}Z" for at in drawn if at in addresses)
+    drawing.path(filled, fill=colour(0), fill_opacity=0.25)
+    grid = "".join(f"M{1 + wide * n:g} {ARCS:g}v{CELL:g}" for n in range(len(drawn) + 1))
+    frame = "".join(f"M1 {y:g}h{wide * len(drawn):g}" for y in (ARCS, ARCS + CELL))
+    drawing.path(grid + frame, stroke=SOFT, width=0.8)
+    for at in drawn:
+        drawing.text((left[at] + wide / 2, ARCS + 15), texts.get(at, ""), size=TICK, anchor="middle")
+    for at in drawn:
+        drawing.text((left[at] + wide / 2, ARCS + CELL + 12), str(at), size=TICK, anchor="middle", fill=SOFT)
     _draw_jumps(drawing, tensor, drawn, wide)
-    for place, ((_name, view), label) in enumerate(zip(rows, labels, strict=True)):
-        top = ARCS + CELL + 16 + 2 * ROW * place
+    for row, ((_name, view), label) in enumerate(zip(rows, labels, strict=True)):
+        top = ARCS + CELL + 16 + 2 * ROW * row
         drawing.text((1, top + 11), label, size=TICK)
         for at in sorted({at for at in shapes.places(view, MOST_ELEMENTS) if at in drawn}):
-            drawing.circle((1 + wide * (at - first + 0.5), top + ROW + 3), 4, fill=colour(place))
-    for line, words in enumerate(cut):
+            drawing.circle((1 + wide * (at - first + 0.5), top + ROW + 3), 4, fill=colour(row))
+    for line, words in enumerate(omitted):
         drawing.text((1, bottom + ROW * line + 11), words, size=TICK)
     strides = formats.sizes(tensor.strides or ())
     words = _("{cells} cells; {name} sees {n} of them with strides ({strides})").format(
@@ -77,7 +85,7 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     )
     names = ", ".join(formats.one_line(other, 40) for other, _view in rows[1:])
     shared = _("; so do {names}").format(names=names) if others else ""
-    return drawing.inline(". ".join([words + shared, *cut]) + ".")
+    return drawing.inline(". ".join([words + shared, *omitted]) + ".")
 
 
 def cells_of(tensor: Tensor) -> int:
@@ -97,37 +105,23 @@ def _label(name: str, view: Tensor) -> str:
     )
 
 
-def _cut(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[str, Tensor]]) -> list[str]:
+def _omitted(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[str, Tensor]]) -> list[str]:
     """Describe what the figure omits."""
-    said, count = [], shapes.count(tensor.shape, MOST_ELEMENTS)
+    sentences, count = [], shapes.count(tensor.shape, MOST_ELEMENTS)
     if len(drawn) < cells:
         before = _(", {n} of them before these").format(n=f"{drawn[0]:,}") if drawn[0] else ""
         more = _("… {n} more of {all} elements").format(n=f"{cells - len(drawn):,}", all=f"{cells:,}")
-        said.append(more + before)
+        sentences.append(more + before)
     if missing := count - len(tensor.elements or ()):
         absent = _("… {n} of {all} elements of this tensor are not in the trace")
-        said.append(absent.format(n=f"{missing:,}", all=f"{count:,}"))
+        sentences.append(absent.format(n=f"{missing:,}", all=f"{count:,}"))
     if others:
         names = ", ".join(formats.one_line(name, 30) for name, _ in others[:MOST_VIEWS])
         if len(others) > MOST_VIEWS:
             names = _("{names} and {n} more").format(names=names, n=f"{len(others) - MOST_VIEWS:,}")
         tensors = formats.plural(len(others), "more tensor")
-        said.append(_("… {tensors} in this storage: {names}").format(tensors=tensors, names=names))
-    return said
-
-
-def _draw_cells(drawing: Drawing, drawn: range, wide: float, held: Mapping[int, str], seen: Set[int]) -> None:
-    """Draw the cells with their addresses below; the tensor's cells are filled and show its elements."""
-    left = {at: 1 + wide * place for place, at in enumerate(drawn)}
-    filled = "".join(f"M{left[at]:g} {ARCS:g}h{wide:g}v{CELL:g}h-{wide:g}Z" for at in drawn if at in seen)
-    drawing.path(filled, fill=colour(0), fill_opacity=0.25)
-    grid = "".join(f"M{1 + wide * place:g} {ARCS:g}v{CELL:g}" for place in range(len(drawn) + 1))
-    frame = "".join(f"M1 {y:g}h{wide * len(drawn):g}" for y in (ARCS, ARCS + CELL))
-    drawing.path(grid + frame, stroke=SOFT, width=0.8)
-    for at in drawn:
-        drawing.text((left[at] + wide / 2, ARCS + 15), held.get(at, ""), size=TICK, anchor="middle")
-    for at in drawn:
-        drawing.text((left[at] + wide / 2, ARCS + CELL + 12), str(at), size=TICK, anchor="middle", fill=SOFT)
+        sentences.append(_("… {tensors} in this storage: {names}").format(tensors=tensors, names=names))
+    return sentences
 
 
 def _jumps(tensor: Tensor) -> list[tuple[int, int, str]]:

@@ -2,17 +2,15 @@
 
 Only elements and attributes of an allowlist are kept. `style` attributes become presentation attributes (the pages'
 content policy forbids them), ids get a prefix, and black, white and the palette's colours become the page's variables,
-so
-that figures follow dark mode.
+so that figures follow dark mode.
 
     clean('<svg …><rect style="fill: #000000" onclick="x()"/></svg>', "fig1", "A title", "What it shows")
     standalone(figure)      the same with its own colours, as a file
     embedded(figure)        for a page, whose stylesheet defines the colours
 
 Redundant output of drawing libraries is removed where it costs much in the 38 pages of two machines (13 MB): ids
-without
-references (123 kB), attributes shared by neighbours (268 kB), groups without effect (95 kB), colours that the page
-defines (70 kB), text rotated by 0° (47 kB), digits beyond a hundredth of a pixel (23 kB).
+without references (123 kB), attributes shared by neighbours (268 kB), groups without effect (95 kB), colours that the
+page defines (70 kB), text rotated by 0° (47 kB), digits beyond a hundredth of a pixel (23 kB).
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _ATTRIBUTES = _words(
     "visibility display overflow"
 )
 _COLOURS = {"#000000": "currentColor", "black": "currentColor", "#ffffff": "var(--paper, #ffffff)"}
-_COLOURS |= {colour: f"var(--s{place}, {colour})" for place, colour in enumerate(PALETTE, start=1)}
+_COLOURS |= {colour: f"var(--s{n}, {colour})" for n, colour in enumerate(PALETTE, start=1)}
 _COLOURS[SOFT] = f"var(--soft, {SOFT})"
 _REFERENCE = re.compile(r"url\(\s*#([\w.:-]+)\s*\)")
 # integers as well; possessive, so that no digit is read twice
@@ -67,8 +65,18 @@ _COMMON = _words(
 
 def clean(source: str, prefix: str, title: str, description: str) -> str | None:
     """Return `source` as safe inline SVG with a title and a description; None if it is not readable SVG."""
-    root = _parsed(source)
-    if root is None:
+    if len(source) > LARGEST:
+        return None
+    before, mark, after = source.partition("<!DOCTYPE")
+    if mark and "[" not in after.partition(">")[0]:
+        source = before + after.partition(">")[2]
+    if re.search(r"<!(?!--|\[CDATA\[)", source):
+        return None  # a document type with its own entities
+    try:
+        root = fromstring(source)
+    except ParseError:
+        return None
+    if root.tag not in (f"{_SVG}svg", "svg"):
         return None
     named = set(re.findall(r"#([\w.:-]+)", source))  # includes colours, which are not ids
     width, height = _pixels(root.get("width", "")), _pixels(root.get("height", ""))
@@ -90,24 +98,20 @@ def clean(source: str, prefix: str, title: str, description: str) -> str | None:
 
 
 def standalone(figure: str) -> str:
-    """Return a figure as a file: with its namespace, colours for light and dark schemes, and groups in place of
-    links.
-    """
+    """Return a figure as a file: with its namespace, light and dark colours, and groups in place of links."""
     light = "".join(f"--s{n}:{colour};" for n, colour in enumerate(PALETTE, start=1))
     dark = "".join(f"--s{n}:{colour};" for n, colour in enumerate(DARK, start=1))
     style = (
         f"svg{{color:#1d2129;--paper:none;--soft:{SOFT};{light}font-family:system-ui,sans-serif}}"
         f"@media(prefers-color-scheme:dark){{svg{{color:#e4e6eb;--soft:{SOFT_DARK};{dark}}}}}"
     )
-    head, _, rest = re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>").partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{rest}\n'
+    head, _, content = re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>").partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{content}\n'
 
 
 @lru_cache(maxsize=4096)
 def embedded(figure: str) -> str:
-    """Return a figure for a page that defines the palette's colours; attributes shared by neighbours are written
-    once.
-    """
+    """Return a figure for a page that defines the palette's colours; attributes of neighbours are written once."""
     try:
         root = fromstring(figure)
     except ParseError:
@@ -174,21 +178,6 @@ def _gather(parent: Element, names: Set[str]) -> None:
     parent[:] = children
 
 
-def _parsed(source: str) -> Element | None:
-    if len(source) > LARGEST:
-        return None
-    before, mark, after = source.partition("<!DOCTYPE")
-    if mark and "[" not in after.partition(">")[0]:
-        source = before + after.partition(">")[2]
-    if re.search(r"<!(?!--|\[CDATA\[)", source):
-        return None  # a document type with its own entities
-    try:
-        root = fromstring(source)
-    except ParseError:
-        return None
-    return root if root.tag in (f"{_SVG}svg", "svg") else None
-
-
 def _copy(children: Iterable[Element], out: Element, prefix: str, named: Set[str]) -> None:
     """Copy the allowed children of an element recursively, without groups that have no effect."""
     for old in children:
@@ -230,8 +219,8 @@ def _value(value: str, prefix: str) -> str | None:
     """Return an attribute's value with the page's colours and prefixed references; None if it could load something."""
     value = _COLOURS.get(value.strip().lower(), value.strip())
     value = _REFERENCE.sub(rf"url(#{prefix}-\1)", value)
-    rest = _REFERENCE.sub("", value)
-    return None if re.search(r"url|image|expression|[\\<@;]|/\*|//", rest, re.IGNORECASE) else value
+    others = _REFERENCE.sub("", value)
+    return None if re.search(r"url|image|expression|[\\<@;]|/\*|//", others, re.IGNORECASE) else value
 
 
 def _styled(style: str) -> Iterator[tuple[str, str]]:
@@ -249,5 +238,5 @@ def _styled(style: str) -> Iterator[tuple[str, str]]:
 
 
 def _pixels(length: str) -> float | None:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(pt|px|)\s*", length)
-    return float(found[1]) * (4 / 3 if found[2] == "pt" else 1) if found else None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(pt|px|)\s*", length)
+    return float(match[1]) * (4 / 3 if match[2] == "pt" else 1) if match else None
