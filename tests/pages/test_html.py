@@ -15,7 +15,7 @@ from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import LECTURE, failing, lecture
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Call, Notice
-from trace_tools.pages.html import HtmlWriter, MachineLink, Surroundings
+from trace_tools.pages.html import HtmlWriter, MachineLink, SiteContext
 from trace_tools.pages.markdown import MarkdownWriter
 from trace_tools.trace.model import (
     Claim,
@@ -72,9 +72,9 @@ class Page(HTMLParser):
         return [known["id"] or "" for _, known in self.tags if "id" in known]
 
 
-def place(*notices: Notice) -> Surroundings:
+def place(*notices: Notice) -> SiteContext:
     links = [MachineLink("CPU", "index.html", current=True), MachineLink("H200", "../h200/index.html")]
-    return Surroundings(machines=lambda section: links, picture=lambda address: None, notices=notices)
+    return SiteContext(machines=lambda section: links, picture=lambda address: None, notices=notices)
 
 
 def html(trace: Trace, number: int = 0) -> str:

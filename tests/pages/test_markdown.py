@@ -11,15 +11,15 @@ from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import failing, lecture
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.html import Surroundings
+from trace_tools.pages.html import SiteContext
 from trace_tools.pages.markdown import MarkdownWriter
 from trace_tools.trace.model import Claim, Link, Machine, Plot, Run, Series, Table, Trace, Value
 
 HTML = re.compile(r"</?(details|summary|code)>")
 
 
-def place() -> Surroundings:
-    return Surroundings(machines=lambda section: (), picture=lambda address: None)
+def place() -> SiteContext:
+    return SiteContext(machines=lambda section: (), picture=lambda address: None)
 
 
 def page(trace: Trace, number: int = 0) -> str:

@@ -40,9 +40,9 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
         for inner, files in made.items()
         for name, content in {**files, MANIFEST: manifest(files)}.items()
     }
-    there = _files(folder) - {f"{one.folder}/{TRACE}" for one in site}
-    for name in sorted(there | expected.keys()):
-        if name not in there:
+    existing = _files(folder) - {f"{one.folder}/{TRACE}" for one in site}
+    for name in sorted(existing | expected.keys()):
+        if name not in existing:
             yield f"{folder / name}: missing"
         elif name not in expected:
             yield f"{folder / name}: made from no trace"
@@ -52,9 +52,9 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
 
 def _files(folder: Path) -> set[str]:
     """Return the names of all files that rendering can make: everything in its folders, and pages at the top level."""
-    found = set()
+    existing = set()
     for root, folders, names in os.walk(folder):
         inner = Path(root).relative_to(folder)
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found |= {str(inner / name) for name in names if inner.parts or _AT_THE_TOP.fullmatch(name)}
-    return found
+        existing |= {str(inner / name) for name in names if inner.parts or _AT_THE_TOP.fullmatch(name)}
+    return existing

@@ -115,10 +115,10 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
     """Return the notes next to a row: values and claims, its time, how often it ran, calls shown elsewhere."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
-    found = observed(row)
+    observations = observed(row)
     time = _time(row)
     count = []
-    if several and (found or time) and (row.omitted or not _all_shown(row, found)):
+    if several and (observations or time) and (row.omitted or not _all_shown(row, observations)):
         text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
         if row.omitted:
             text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
@@ -128,36 +128,38 @@ def margin_notes(row: CodeRow) -> list[MarginNote]:
         partly.append(MarginNote("runs", "", "torch recorded a graph: these calls were not observed"))
     elsewhere = (it for it in row.definitions if it.shown == "named")  # on another page
     named = [MarginNote("call", formats.one_line(it.name, 40), it.title, link=it.anchor) for it in elsewhere]
-    return [*found, *time, *_uncounted(row), *_sent(row), *count, *partly, *_named(shown), *named]
+    return [*observations, *time, *_uncounted(row), *_sent(row), *count, *partly, *_named(shown), *named]
 
 
-def _all_shown(row: CodeRow, found: Sequence[MarginNote]) -> bool:
+def _all_shown(row: CodeRow, observations: Sequence[MarginNote]) -> bool:
     """Return whether these notes cover everything observed in the executions of a row."""
-    joined = {note.index for note in found if note.kind == "value" and note.value is None}
-    rest = [e for e in row.executions if e not in salient(row.executions)]
-    return not rest or (bool(joined) and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in rest))
+    joined = {note.index for note in observations if note.kind == "value" and note.value is None}
+    hidden = [e for e in row.executions if e not in salient(row.executions)]
+    return not hidden or (
+        bool(joined) and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in hidden)
+    )
 
 
 def observed(row: CodeRow) -> list[MarginNote]:
     """Return the notes on a row's arguments, values, claims and exceptions."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
-    found = list(_values(row.arguments, row.disagreeing))
+    notes = list(_values(row.arguments, row.disagreeing))
     joined = _joined(row)
     for execution in shown:
         label = _number(row, execution) if several else ""
         for note in _observed(execution):
             if note.kind != "value" or note.index not in joined:
-                found.append(replace(note, label=label) if label else note)
-            elif joined[note.index] not in found:
-                found.append(joined[note.index])
+                notes.append(replace(note, label=label) if label else note)
+            elif joined[note.index] not in notes:
+                notes.append(joined[note.index])
     if several:  # notes that are equal in every shown execution are merged
         texts: dict[tuple[str, int | None, str, Facts], list[MarginNote]] = {}
-        for note in found:
+        for note in notes:
             collapsed = note.kind == "held" and note.collapsed
             texts.setdefault((note.kind, note.index, "" if collapsed else note.text, note.ranks), []).append(note)
-        found = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
-    return found
+        notes = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
+    return notes
 
 
 def _number(row: CodeRow, execution: Execution) -> str:
@@ -192,9 +194,11 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
             same = names.setdefault(index, name) == name and not execution.step.ranks
             texts.setdefault(index, []).append(text if plain and same else " " * (SHORT + 1))
     return {
-        index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(told), index=index)
-        for index, told in texts.items()
-        if len({*told}) > 1 and all(len(text) <= SHORT for text in told) and len(" → ".join(told)) <= LINE
+        index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(short_texts), index=index)
+        for index, short_texts in texts.items()
+        if len({*short_texts}) > 1
+        and all(len(text) <= SHORT for text in short_texts)
+        and len(" → ".join(short_texts)) <= LINE
     }
 
 
@@ -203,16 +207,16 @@ def _observed(execution: Execution) -> Iterator[MarginNote]:
     yield from _values(execution.values, disagreeing(execution.step, execution.ranks))
     claim = execution.step.claim
     if claim is not None:
-        known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
+        sides = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
         kind: Literal["held", "failed"] = "held" if claim.held else "failed"
-        yield MarginNote(kind, "", claim_told(execution), facts=known, collapsed=tells_nothing_new(claim))
+        yield MarginNote(kind, "", claim_text(execution), facts=sides, collapsed=tells_nothing_new(claim))
     failure = execution.failure
     if failure is not None and _passed_on(execution):
         text = f"{formats.one_line(failure.type, 60)} was raised in this call"
         yield MarginNote("caught" if failure.caught else "failed", "", text)
 
 
-def claim_told(execution: Execution) -> str:
+def claim_text(execution: Execution) -> str:
     """Return a claim's result; if it differs between ranks, with the ranks of these sides."""
     step = execution.step
     if step.claim is None:
@@ -225,43 +229,45 @@ def claim_told(execution: Execution) -> str:
     return f"{text} on {in_words(whose)}" if len(whose) < len(claims) else text
 
 
-def told_apart(of_ranks: Mapping[int, Value]) -> Facts:
+def by_ranks(of_ranks: Mapping[int, Value]) -> Facts:
     """Return a value by ranks; if their lines read the same, with details that distinguish them."""
     texts = {rank: summary(value) for rank, value in of_ranks.items()}
     if len({*texts.values()}) == 1:
-        closer = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
-        names = dict.fromkeys(name for known in closer.values() for name in known)
-        apart = [name for name in names if len({known.get(name) for known in closer.values()}) > 1]
-        for rank, known in closer.items():
-            more = [f"{name} {known[name]}" for name in apart[:CLOSER] if name in known] or ["details differ"]
+        of_rank = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
+        names = dict.fromkeys(name for details in of_rank.values() for name in details)
+        differing = [name for name in names if len({details.get(name) for details in of_rank.values()}) > 1]
+        for rank, details in of_rank.items():
+            more = [f"{name} {details[name]}" for name in differing[:CLOSER] if name in details] or ["details differ"]
             texts[rank] = formats.one_line(" · ".join([texts[rank], *more]), 200)
     alike: dict[str, list[int]] = {}
     for rank, text in texts.items():
         alike.setdefault(text, []).append(rank)
-    told = [(in_words(ranks), text) for text, ranks in alike.items()]
-    rest = [*alike.values()][RANKS_SHOWN:]
-    if len(rest) > 1:  # the trace has the others
-        told[RANKS_SHOWN:] = [(in_words(rank for ranks in rest for rank in ranks), f"{len(rest):,} other values")]
-    return tuple(told)
+    lines = [(in_words(ranks), text) for text, ranks in alike.items()]
+    further = [*alike.values()][RANKS_SHOWN:]
+    if len(further) > 1:  # the trace has the others
+        lines[RANKS_SHOWN:] = [
+            (in_words(rank for ranks in further for rank in ranks), f"{len(further):,} other values")
+        ]
+    return tuple(lines)
 
 
 def _elements(value: Value) -> list[tuple[str, str]]:
     """Return the first elements of a tensor's first matrix."""
     for label, rows in grids(value.tensor)[:1] if value.tensor is not None else ():
-        told = [cell for row in rows for cell in row]
-        return [(label or "elements", ", ".join(told[:FIRST]) + ", …" * (len(told) > FIRST))]
+        cells = [cell for row in rows for cell in row]
+        return [(label or "elements", ", ".join(cells[:FIRST]) + ", …" * (len(cells) > FIRST))]
     return []
 
 
 def _values(
     values: Sequence[tuple[str, Value]], disagreeing: Sequence[tuple[str, Mapping[int, Value]]]
 ) -> Iterator[MarginNote]:
-    apart = dict(disagreeing)
+    by_name = dict(disagreeing)
     for index, (name, value) in enumerate(values):
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
-        known = tuple(facts(value))
-        note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=known, index=index)
-        yield replace(note, text="", ranks=told_apart(apart[name])) if name in apart else note
+        details = tuple(facts(value))
+        note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=details, index=index)
+        yield replace(note, text="", ranks=by_ranks(by_name[name])) if name in by_name else note
 
 
 def _passed_on(execution: Execution) -> bool:
@@ -352,15 +358,17 @@ def _time(row: CodeRow) -> list[MarginNote]:
     slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
     which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
     of_ranks = tuple((f"{which} {rank}", formats.duration(ranks[rank])) for rank in slowest)
-    known = (*measured(spoken), *of_ranks)
+    details = (*measured(spoken), *of_ranks)
     samples = spoken.timing.samples_ns
     short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
     collapsed = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
-    found = [MarginNote("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), collapsed=collapsed)]
+    notes = [
+        MarginNote("time", "", text, facts=details, timing=spoken.timing, counted=bool(flops), collapsed=collapsed)
+    ]
     if ranks and not collapsed and TEACHES_NS <= max(ranks.values()) > RANKS_APART * min(ranks.values()):
-        apart = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
-        found.append(MarginNote("sent", "", apart, facts=of_ranks))
-    return found
+        range_of_ranks = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
+        notes.append(MarginNote("sent", "", range_of_ranks, facts=of_ranks))
+    return notes
 
 
 def _sent(row: CodeRow) -> list[MarginNote]:
@@ -372,37 +380,37 @@ def _sent(row: CodeRow) -> list[MarginNote]:
         return []
     spoken = executions[len(executions) // 2]
     of_ranks = {rank: exchanged(step) for rank, step in by_rank(spoken.step, spoken.ranks).items()}
-    found = []
+    notes = []
     for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
-        there = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
-        one = next(iter(there.values()))
+        exchanges = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
+        one = next(iter(exchanges.values()))
         text = formats.one_line(one.operation.replace("_", "-"), 40) + (f" × {one.calls:,}" if one.calls > 1 else "")
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
-        rates = [rate for it in there.values() if (rate := bus_bandwidth(it)) is not None]
+        rates = [rate for it in exchanges.values() if (rate := bus_bandwidth(it)) is not None]
         if rates:
             text += f" · bus {formats.quantity(min(rates), 'B/s', 3)}"
-        known = []
+        details = []
         if one.factor is not None:
             moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
-            known.append(("on each link", moved))
-        timed_ranks = [(f"rank {rank}", told) for rank, it in there.items() if (told := _waited_and_moved(it))]
-        known += timed_ranks[:RANKS_SHOWN]
+            details.append(("on each link", moved))
+        timed_ranks = [(f"rank {rank}", waits) for rank, it in exchanges.items() if (waits := _waited_and_moved(it))]
+        details += timed_ranks[:RANKS_SHOWN]
         if len(timed_ranks) > RANKS_SHOWN:
-            known.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
+            details.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
         if rates:
-            known.append(
+            details.append(
                 ("how", "in the metering run, after a barrier: waiting is the time of the barrier, moving the rest")
             )
-        found.append(MarginNote("sent", "", text, facts=tuple(known)))
-    return found
+        notes.append(MarginNote("sent", "", text, facts=tuple(details)))
+    return notes
 
 
 def exchanged(step: Step) -> dict[tuple[str, int], Collective]:
     """Return the traffic between ranks in a step, by operation and size of the group."""
-    found = step.meters.collectives if step.meters is not None else None
-    return {(one.operation, one.ranks): one for one in found or ()}
+    collectives = step.meters.collectives if step.meters is not None else None
+    return {(one.operation, one.ranks): one for one in collectives or ()}
 
 
 def bus_bandwidth(one: Collective) -> float | None:
@@ -416,8 +424,8 @@ def _waited_and_moved(one: Collective) -> str:
     if one.waited_ns is None and one.moved_ns is None:
         return ""
     rate = bus_bandwidth(one)
-    told = f"waited {formats.duration(one.waited_ns or 0)}, moved {formats.duration(one.moved_ns or 0)}"
-    return told + (f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else "")
+    text = f"waited {formats.duration(one.waited_ns or 0)}, moved {formats.duration(one.moved_ns or 0)}"
+    return text + (f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else "")
 
 
 def took(timing: Timing) -> str:
@@ -441,16 +449,16 @@ def _flops(execution: Execution) -> str | None:
 
 def _uncounted(row: CodeRow) -> list[MarginNote]:
     """Name the operators without a FLOP formula, on a line that would otherwise show FLOPs."""
-    told = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
-    names = dict.fromkeys(name for counts in told if counts is not None for name in counts.uncounted or ())
+    counted = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
+    names = dict.fromkeys(name for counts in counted if counts is not None for name in counts.uncounted or ())
     missing = not_counted(Meters(uncounted=[*names]), NAMED)
     return [] if missing is None else [MarginNote("uncounted", "", missing)]
 
 
 def timed(row: CodeRow) -> Execution | None:
     """Return the execution with the median time, which represents a row."""
-    known = [e for e in row.executions if _has_time(e)]
-    return sorted(known, key=_median_ns)[len(known) // 2] if known else None
+    executions = [e for e in row.executions if _has_time(e)]
+    return sorted(executions, key=_median_ns)[len(executions) // 2] if executions else None
 
 
 def worth_saying(execution: Execution) -> bool:
@@ -473,30 +481,30 @@ def _median_ns(execution: Execution) -> float:
 def measured(execution: Execution) -> list[tuple[str, str]]:
     """Return everything measured and counted in one execution, as (name, text)."""
     step, calls = execution.step, execution.step.measured or ()
-    found = _clocked(execution.timing) if execution.timing is not None else []
+    facts = _clocked(execution.timing) if execution.timing is not None else []
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
-        found.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
+        facts.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
     if step.queued_ns:
-        found.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
+        facts.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
     for number, call in enumerate(calls, start=1):
-        told = [*_counted(call), *_achieved(execution, number)]
+        lines = [*_counted(call), *_achieved(execution, number)]
         if len(calls) > 1:
             samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
-            told = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *told)]
-        found += told
+            lines = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *lines)]
+        facts += lines
     if step.meters is not None:
         if not calls:  # else they include every call and the warm-up
             counted = _counted(step.meters)
-            found += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
-            found += _achieved(execution, None) if counted else []
-        found += _metered(step.meters)
+            facts += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
+            facts += _achieved(execution, None) if counted else []
+        facts += _metered(step.meters)
     if step.allocated_bytes is not None:
-        found.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
+        facts.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
     if step.compiled:
-        found.append((_("compiled"), _("torch.compile ran during this step")))
+        facts.append((_("compiled"), _("torch.compile ran during this step")))
     if step.graph:
-        found.append((_("not observed"), _("calls of which torch recorded a graph")))
-    return found
+        facts.append((_("not observed"), _("calls of which torch recorded a graph")))
+    return facts
 
 
 def _clocked(timing: Timing) -> list[tuple[str, str]]:
@@ -506,17 +514,17 @@ def _clocked(timing: Timing) -> list[tuple[str, str]]:
         "launch": _("launch time (host)"),
         "call": _("time a call"),
     }
-    found = [(names[timing.clock], _each_pass(timing.samples_ns))]
+    facts = [(names[timing.clock], _each_pass(timing.samples_ns))]
     if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-        found.append((_("first run"), formats.spread(timing.cold_ns)))
+        facts.append((_("first run"), formats.spread(timing.cold_ns)))
     if timing.whole_ns:
-        found.append(
+        facts.append(
             (
                 _("all its calls"),
                 _("{time}; this is the time of the statement itself").format(time=formats.spread(timing.whole_ns)),
             )
         )
-    return found
+    return facts
 
 
 def _each_pass(samples_ns: Sequence[int]) -> str:
@@ -525,57 +533,57 @@ def _each_pass(samples_ns: Sequence[int]) -> str:
 
 
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
     flops = flops_in_words(counted)
     if flops is not None:
         exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
-        found.append(("FLOPs", flops + exactly))
+        facts.append(("FLOPs", flops + exactly))
     if counted.meta_flops:
-        found.append(
+        facts.append(
             (
                 _("not computed"),
                 _("{flops}, on tensors without memory").format(flops=formats.quantity(counted.meta_flops, "FLOP")),
             )
         )
     if missing := uncounted_names(counted):
-        found.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
+        facts.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
     moved = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
-    found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
+    facts += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
     intensity = intensity_of(counted)
     if intensity is not None:
-        found.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
-    return found
+        facts.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
+    return facts
 
 
 def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     """Return the rates of an execution, or of a call that it measured; without rates, the reason."""
-    found = []
+    facts = []
     for rate in execution.rates:
         if rate.call == call:
             roof = formats.one_line(rate.roof or "", 120)
             share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=roof)
             beside = f"; {roof}" if rate.share is None else share
-            found.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + beside))
-            found += [(_("warning"), rate.above)] if rate.above else []
+            facts.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + beside))
+            facts += [(_("warning"), rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counted is not None and counted.uncounted:  # shown with its FLOPs
-        return found
+        return facts
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return found or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
+    return facts or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
     if meters.peak_bytes is not None:
-        found.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
+        facts.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
     if meters.live_bytes is not None:
-        found.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
+        facts.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
     if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
-        found.append((_("operators"), ", ".join(operators)))
+        facts.append((_("operators"), ", ".join(operators)))
     if meters.why:
         name = _("not counted") if meters.why == NOT_METERED else _("not measured")
-        found.append((name, formats.one_line(meters.why, 200)))
-    return found
+        facts.append((name, formats.one_line(meters.why, 200)))
+    return facts
 
 
 # --- under a row ---
@@ -583,32 +591,32 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
 
 def notes_under(row: CodeRow) -> list[MarginNote]:
     """Return the blocks under a row, across the page, in order of execution."""
-    found = _queued(row)
+    notes = _queued(row)
     shown = salient(row.executions)
     printed = _printed(row)
     for execution in shown:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
         calls = (call for call in salient(execution.calls) if call.shown != "named")
         happened = (it for it in _happened(execution, label) if it.kind != "stdout" or printed is None)
-        found += [*(MarginNote("call", call=call) for call in calls), *happened]
+        notes += [*(MarginNote("call", call=call) for call in calls), *happened]
     if printed is not None:
-        found.append(printed)
-    elif others := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
-        found.append(
+        notes.append(printed)
+    elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
+        notes.append(
             MarginNote(
                 "more",
                 label=_("{executions} printed, in the trace").format(
-                    executions=formats.plural(others, "more execution")
+                    executions=formats.plural(more_printed, "more execution")
                 ),
             )
         )
-    found += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
+    notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
-    if hidden and any(it.kind == "call" for it in found):
-        found.append(
+    if hidden and any(it.kind == "call" for it in notes):
+        notes.append(
             MarginNote("more", label=_("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call")))
         )
-    return list(_warned_once(found))
+    return list(_warned_once(notes))
 
 
 def _printed(row: CodeRow) -> MarginNote | None:
@@ -621,10 +629,10 @@ def _printed(row: CodeRow) -> MarginNote | None:
     return MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=f"{len(texts)} executions")
 
 
-def _warned_once(found: Sequence[MarginNote]) -> Iterator[MarginNote]:
+def _warned_once(notes: Sequence[MarginNote]) -> Iterator[MarginNote]:
     """Yield notes; a warning of several executions is shown once, without a number."""
-    given = Counter(it.text for it in found if it.kind == "warning")
-    for it in found:
+    given = Counter(it.text for it in notes if it.kind == "warning")
+    for it in notes:
         if it.kind != "warning" or given[it.text] == 1:
             yield it
         elif given.pop(it.text, 0):
@@ -659,8 +667,8 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         yield MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=labelled(cut))
     for warning in (step.warnings or ())[:WARNED]:
         yield MarginNote("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label)
-    for what, gone in left_out.items():
-        yield MarginNote("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(what, 'more')}, only counted")
+    for part, gone in left_out.items():
+        yield MarginNote("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(part, 'more')}, only counted")
     if claim is not None and not claim.held:
         lines = [formats.visible(formats.shorten(claim.source, 1_000))]
         lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]

@@ -70,9 +70,9 @@ class SearchIndex:
         sections = [(s.slug, f"{s.number} {prose.readable_text(s.title)}") for s in document.sections]
         pages = [*sections, ("index", "Index"), (overview.SETUP, "Code outside the sections")]
         self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
-        found = list(entries(document))
-        self._entries = sorted(found, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
-        texts = [entry.text for entry in found if entry.kind not in CODE]
+        listed = list(entries(document))
+        self._entries = sorted(listed, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        texts = [entry.text for entry in listed if entry.kind not in CODE]
         asked = [(typed, _(word)) for typed, word in ASKED]
         self._same = [*abbreviations(texts), *(pair for pair in asked if any(pair[1] in text for text in texts))]
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
@@ -146,16 +146,16 @@ def entries(document: Document) -> Iterator[SearchEntry]:
 def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     """Yield the link targets of a page; code that is on several pages is listed for the first one."""
     under = ""
-    for entry in _places(blocks, page, lines):
+    for entry in _targets(blocks, page, lines):
         yield replace(entry, under=under)
         under = entry.text if entry.kind == "heading" else under
 
 
-def _places(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     for block in visible(blocks):
         rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
-            yield from _said(block, page)
+            yield from _narration(block, page)
         elif isinstance(block, CodeListing):
             rows = block.rows
         elif block.shown == "part":
@@ -164,17 +164,17 @@ def _places(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> 
         elif block.header is not None and block.shown != "named":
             rows = (block.header,)
         for row in rows:
-            place = (row.lines[0].source, row.lines[0].number) if row.lines else None
-            if place is not None and place not in lines and any(line.text.strip() for line in row.lines):
-                lines.add(place)
+            position = (row.lines[0].source, row.lines[0].number) if row.lines else None
+            if position is not None and position not in lines and any(line.text.strip() for line in row.lines):
+                lines.add(position)
                 yield _code(row, page)
 
 
-def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
-    it, terms = said.narrative, ""
-    anchor, shown = f"said-{said.number}", FORMATS[type(it)]
+def _narration(narration: Narration, page: int) -> Iterator[SearchEntry]:
+    it, terms = narration.narrative, ""
+    anchor, shown = f"said-{narration.number}", FORMATS[type(it)]
     if isinstance(it, Text | Note | Ask):
-        yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
+        yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in narration.headings)
         terms = ", ".join(dict.fromkeys(prose.terms(it.text)))
     if text := _line(shown.search(it)):
         yield SearchEntry(shown.entry, page, anchor, text, formats.shorten(terms, 300))

@@ -43,7 +43,7 @@ class PageFigure:
     svg: str
 
 
-def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+def section_figures(section: Section, document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the rooflines of the other machines with this section's steps."""
     where = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
     wide = (
@@ -59,11 +59,11 @@ def section_figures(section: Section, document: Document, others: Sequence[Roof]
     return _figures(
         (TIME, wide + _(HOST) * (document.machine.device != "cpu"), _where_time_went(where)),
         (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
-        _under_the_roof(document, section_points(section), others, under),
+        _under_the_roof(document, section_points(section), other_roofs, under),
     )
 
 
-def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return the figures of a machine's index: the time of all sections, and all points under the roofline."""
     sections = []
     for s in document.sections:
@@ -71,7 +71,7 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
         sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
     where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
-    whole = _("The whole lecture, section by section, and its slowest lines.")
+    sections_caption = _("The whole lecture, section by section, and its slowest lines.")
     under = _("All statements of the lecture whose FLOPs and bytes were counted.")
     far = _(
         "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
@@ -81,8 +81,8 @@ def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageF
     )
     far = f"{far} {verdict(document.distances)}"
     return _figures(
-        (TIME, whole, _where_time_went(where, rows=5)),
-        _under_the_roof(document, points, others, under),
+        (TIME, sections_caption, _where_time_went(where, rows=5)),
+        _under_the_roof(document, points, other_roofs, under),
         (FAR, far, distance(document.distances, "distance", _(FAR))),
     )
 
@@ -99,17 +99,17 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
 
 
 def _under_the_roof(
-    document: Document, points: Iterable[RoofPoint], others: Sequence[Roof], caption: str
+    document: Document, points: Iterable[RoofPoint], other_roofs: Sequence[Roof], caption: str
 ) -> tuple[str, str, str | None]:
-    roofs = [roof_of(_("here"), document.machine, points), *others]
+    roofs = [roof_of(_("here"), document.machine, points), *other_roofs]
     # points far below a roofline do not justify a figure
     near = any(not roof.is_far(point) for roof in roofs for point in roof.points)
-    known = any(roof.peaks or roof.bytes_per_second for roof in roofs)
-    return ROOF, caption + _(UNDER if known else NO_ROOF), roofline(roofs, "roofline", _(ROOF)) if near else None
+    any_roof = any(roof.peaks or roof.bytes_per_second for roof in roofs)
+    return ROOF, caption + _(UNDER if any_roof else NO_ROOF), roofline(roofs, "roofline", _(ROOF)) if near else None
 
 
 def section_points(
-    section: Section, page: str = "", there: Callable[[Execution], Execution | None] = lambda here: here
+    section: Section, page: str = "", counterpart: Callable[[Execution], Execution | None] = lambda here: here
 ) -> Iterator[RoofPoint]:
     """Yield the points of inspected or measured statements that were timed and counted; `there` maps to another
     machine.
@@ -118,21 +118,21 @@ def section_points(
         code = brief_code(row.lines[0].text) if row.lines else ""
         asked = any(e.step.annotated or e.step.measured for e in row.executions)
         for here in salient(row.executions) if asked else ():
-            execution = there(here)
+            execution = counterpart(here)
             if execution is not None:
                 yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
 
 
 def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:
     """Return the metered steps of a section without calls, in order; calls are represented by their own steps."""
-    found = []
+    points = []
     for stop in stops:
         meters = stop.execution.step.meters
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None
-            found.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
-    return found
+            points.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
+    return points
 
 
 def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[RoofPoint]:
@@ -150,13 +150,13 @@ def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[R
 
 def views_of(blocks: Sequence[Block]) -> Views:
     """Return, by storage, the distinct tensors inspected on a page, in order of appearance."""
-    found: Views = {}
+    views: Views = {}
     for row in rows_shown(blocks):
         for name, value in (pair for execution in row.executions for pair in execution.values):
             tensor = value.tensor
             if tensor is None or tensor.storage is None:
                 continue
-            views = found.setdefault(tensor.storage, [])
-            if not any(name == other and window(tensor) == window(seen) for other, seen in views):
-                views.append((name, tensor))
-    return found
+            of_storage = views.setdefault(tensor.storage, [])
+            if not any(name == other and window(tensor) == window(listed) for other, listed in of_storage):
+                of_storage.append((name, tensor))
+    return views

@@ -97,7 +97,7 @@ class _Page(HTMLParser):
 
 def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
     """Yield the files that the first page leads to, including itself, by name; pages with their parsed form."""
-    waiting, seen = [FIRST], {FIRST}
+    waiting, reached = [FIRST], {FIRST}
     while waiting:
         name = waiting.pop()
         content = (folder / name).read_bytes()
@@ -106,35 +106,37 @@ def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
         if page is None:
             continue
         loaded = (join(dirname(name), script) for script in (FILE, HALL))  # loaded by scripts on demand
-        found = [(there, there) for there in loaded if (folder / there).is_file()]
+        links = [(target, target) for target in loaded if (folder / target).is_file()]
         for link in page.links:
             parts = urlsplit(link)
             if not parts.scheme and not parts.netloc and parts.path:
-                found.append((link, normpath(join(dirname(name), unquote(parts.path)))))
-        for link, there in found:
-            if not INSIDE.fullmatch(there) or not (folder / there).is_file():
+                links.append((link, normpath(join(dirname(name), unquote(parts.path)))))
+        for link, target in links:
+            if not INSIDE.fullmatch(target) or not (folder / target).is_file():
                 raise UsageError(f"{folder / name}: links to {link}, which is not there")
-            if there not in seen:
-                seen.add(there)
-                waiting.append(there)
+            if target not in reached:
+                reached.add(target)
+                waiting.append(target)
 
 
 def _with_preview(text: str, page: _Page, address: str, name: str, picture: str | None) -> str:
     """Return a page with a preview for other sites in its head (Open Graph, ogp.me), and its other languages."""
     width, height = PREVIEW
-    said = {
+    properties = {
         "og:type": "article",
         "og:title": page.title,
         "og:description": page.description,
         "og:url": _url(address, name),
     }
     if picture is not None:
-        said |= {"og:image": _url(address, picture), "og:image:width": str(width), "og:image:height": str(height)}
-    lines = "".join(f'<meta property="{key}" content="{escape(value)}">\n' for key, value in said.items() if value)
-    here = [(page.language, "")] if page.alternates else []
-    for language, link in [*here, *page.alternates]:
-        there = normpath(join(dirname(name), unquote(urlsplit(link).path))) if link else name
-        lines += f'<link rel="alternate" hreflang="{escape(language)}" href="{escape(_url(address, there))}">\n'
+        properties |= {"og:image": _url(address, picture), "og:image:width": str(width), "og:image:height": str(height)}
+    lines = "".join(
+        f'<meta property="{key}" content="{escape(value)}">\n' for key, value in properties.items() if value
+    )
+    own = [(page.language, "")] if page.alternates else []
+    for language, link in [*own, *page.alternates]:
+        target = normpath(join(dirname(name), unquote(urlsplit(link).path))) if link else name
+        lines += f'<link rel="alternate" hreflang="{escape(language)}" href="{escape(_url(address, target))}">\n'
     return text.replace("<title>", f'{lines}<meta name="twitter:card" content="summary_large_image">\n<title>', 1)
 
 
@@ -169,9 +171,9 @@ def preview(title: str, description: str, lecture: str) -> bytes | None:
     wide = 0.55 if HAN.search(head) else 1.0  # a Han character is about as wide as two letters
     lines = textwrap.wrap(head, int(34 * wide))[:3]
     figure.text(0.07, 0.84, "\n".join(lines), size=46, color=INK, linespacing=1.15, **style)
-    below = 0.84 - 0.125 * len(lines) - 0.05
-    words = textwrap.wrap(description, int(66 * wide), max_lines=int((below - 0.16) / 0.068), placeholder=" …")
-    figure.text(0.07, below, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
+    top = 0.84 - 0.125 * len(lines) - 0.05
+    words = textwrap.wrap(description, int(66 * wide), max_lines=int((top - 0.16) / 0.068), placeholder=" …")
+    figure.text(0.07, top, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
     foot = " · ".join(dict.fromkeys(part for part in (lecture, of) if part and part != head))
     figure.text(0.07, 0.1, foot, size=18, color=ACCENT, **style)
     written = io.BytesIO()

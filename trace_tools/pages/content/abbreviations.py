@@ -21,14 +21,14 @@ _SMALL = frozenset(["a", "an", "and", "for", "from", "in", "of", "on", "or", "th
 
 def abbreviations(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Return (abbreviation, long form) as the texts define them, each abbreviation once, in order."""
-    found: dict[str, str] = {}
+    long_forms: dict[str, str] = {}
     for text in texts:
-        for short, long in _said(text):
-            found.setdefault(short.removesuffix("s"), long)
-    return list(found.items())
+        for short, long in _definitions(text):
+            long_forms.setdefault(short.removesuffix("s"), long)
+    return list(long_forms.items())
 
 
-def _said(text: str) -> Iterator[tuple[str, str]]:
+def _definitions(text: str) -> Iterator[tuple[str, str]]:
     for pattern, spells in ((_IN_BRACKETS, _has_letters), (_BESIDE, _has_initials)):
         for match in pattern.finditer(text):
             words = match[1].split()
@@ -46,13 +46,13 @@ def _has_letters(short: str, words: list[str]) -> bool:
     """Return whether the letters occur in the words in this order, the first one at the beginning (Schwartz &
     Hearst, 2003).
     """
-    rest = iter(" ".join(words).lower())
+    letters = iter(" ".join(words).lower())
     first = words[0].lower()
     return (
         len(words) > 1
         and first not in _SMALL
         and first[0] == short[0].lower()
-        and all(letter in rest for letter in short.lower())
+        and all(each in letters for each in short.lower())
     )
 
 

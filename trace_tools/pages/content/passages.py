@@ -45,14 +45,14 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
     other vocabularies, where helpers such as `article_link(url)` are used like the vocabulary.
     """
     steps = [step for frame in tree.frames.values() if frame.source == 0 for step in tree.steps_of(frame.frame)]
-    if not any(said.flows for step in steps for said in step.narrative or ()):
+    if not any(narrative.flows for step in steps for narrative in step.narrative or ()):
         return frozenset(), frozenset()
     helpers: set[str] = set()
 
     def tells(step: Step) -> bool:
         called = [frame.function for frame in tree.calls(step.id)]
-        seen = step.values or step.claim or step.stdout or step.raised
-        return not seen and bool(step.narrative or called) and helpers.issuperset(called)
+        observed = step.values or step.claim or step.stdout or step.raised
+        return not observed and bool(step.narrative or called) and helpers.issuperset(called)
 
     waiting = {name for name, statement in parsed.functions.items() if _takes_something(statement.node)}
     ran: dict[str, list[Step]] = {}
@@ -65,12 +65,12 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
     for step in steps:
         if step.statement in shown:
             by_statement.setdefault(shown[step.statement], []).append(step)
-    told = {
+    statements = {
         number
         for number, executed in by_statement.items()
         if is_a_line_of_calls(parsed.statements[number].node) and all(map(tells, executed))
     }
-    return frozenset(helpers), frozenset(told)
+    return frozenset(helpers), frozenset(statements)
 
 
 def _takes_something(node: ast.stmt) -> bool:
@@ -82,25 +82,27 @@ def _takes_something(node: ast.stmt) -> bool:
 
 def in_order(node: ast.stmt, own: Sequence[Narration], calls: Sequence[Call]) -> list[Narration]:
     """Return the narrative of a line and of its helpers, in the order of its code."""
-    told, helping, found = list(own), list(calls), list[Narration]()
+    narrations, helper_calls, ordered = list(own), list(calls), list[Narration]()
     for call in calls_on_a_line(node):
         name = ast.unparse(call.func).rpartition(".")[2]
-        if helping and helping[0].function.rpartition(".")[2] == name:
-            found += _narrations(helping.pop(0))
-        elif told:
-            found.append(told.pop(0))
-    return [*found, *told, *(one for call in helping for one in _narrations(call))]
+        if helper_calls and helper_calls[0].function.rpartition(".")[2] == name:
+            ordered += _narrations(helper_calls.pop(0))
+        elif narrations:
+            ordered.append(narrations.pop(0))
+    return [*ordered, *narrations, *(one for call in helper_calls for one in _narrations(call))]
 
 
 def _narrations(call: Call) -> list[Narration]:
     """Return the narrative of a call, attributed to the step that made the call."""
-    told = [block for block in call.blocks if isinstance(block, Narration)]
+    narrations = [block for block in call.blocks if isinstance(block, Narration)]
     if call.step is None:
-        return told
-    return [replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in told]
+        return narrations
+    return [
+        replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in narrations
+    ]
 
 
-def as_told(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
+def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
     """Yield blocks, given with the line that emitted them (None for code), in the order of their emission.
 
     Between two pieces of code, the lines of a loop are ordered by iteration. A line that repeats the same narrative,
@@ -110,14 +112,14 @@ def as_told(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
         if is_code:
             yield from (block for _, block in group)
             continue
-        told: list[tuple[int, int | None, int, Block]] = []  # step before it, line, number of the line's execution
+        emitted: list[tuple[int, int | None, int, Block]] = []  # step before it, line, number of the line's execution
         after = -1
-        for place, (line, block) in enumerate(group):
+        for index, (line, block) in enumerate(group):
             step = block.step if isinstance(block, (Narration, Call)) else None
             after = after if step is None else step  # new prose keeps its position
-            told.append((after, line, ~place if step is None else step, block))
-        told.sort(key=lambda it: it[0])
-        executions = groupby(told, lambda it: it[1:3])
+            emitted.append((after, line, ~index if step is None else step, block))
+        emitted.sort(key=lambda it: it[0])
+        executions = groupby(emitted, lambda it: it[1:3])
         yield from _once((line, [block for *_, block in some]) for (line, _), some in executions)
 
 
@@ -134,15 +136,15 @@ def _once(executions: Iterable[tuple[int | None, list[Block]]]) -> Iterator[Bloc
 
 def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
     """Return two executions' narrative merged, if it is the same; else None."""
-    found: list[Block] = []
+    merged: list[Block] = []
     for a, b in zip_longest(first, second):
         if not (isinstance(a, Narration) and isinstance(b, Narration)):
             return None
         if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
             return None
         further = () if b.step is None else (b.step, *b.steps)
-        found.append(replace(a, steps=(*a.steps, *further)))
-    return found
+        merged.append(replace(a, steps=(*a.steps, *further)))
+    return merged
 
 
 # --- pieces → lines → passages ---
@@ -153,7 +155,7 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
 
     `defined` are the lecture's functions and classes; links to them lead to their code.
     """
-    found: list[Block] = []
+    flowed: list[Block] = []
 
     def joins(block: Block) -> bool:
         if not isinstance(block, Narration) or not isinstance(it := block.narrative, Text | Link):
@@ -163,7 +165,7 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
     for flows, group in groupby(blocks, joins):
         some = list(group)
         if not flows:
-            found += _beside_each_other(some)
+            flowed += _beside_each_other(some)
             continue
         pieces = [block for block in some if isinstance(block, Narration)]
         passage: Narration | None = None
@@ -171,11 +173,11 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
         for line in _lines(pieces, defined):
             joined = _joined(passage, line, alone=alone) if passage is not None else None
             if passage is not None and joined is None:
-                found.append(passage)
+                flowed.append(passage)
             passage, alone = joined or line, joined is None
         if passage is not None:
-            found.append(passage)
-    return found
+            flowed.append(passage)
+    return flowed
 
 
 def _beside_each_other(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -207,14 +209,14 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
             else:
                 before = _text(line)
                 is_link = _text(piece).startswith("[")  # edtrace also separates its links
-                apart = " " if is_link and before and not _BEFORE_A_LINK.search(before) else ""
-                line = _together(line, piece, before + apart)
+                space = " " if is_link and before and not _BEFORE_A_LINK.search(before) else ""
+                line = _together(line, piece, before + space)
         if line is not None:
             yield line
 
 
-def _text(said: Narration) -> str:
-    return said.narrative.text if isinstance(said.narrative, Text) else ""
+def _text(narration: Narration) -> str:
+    return narration.narrative.text if isinstance(narration.narrative, Text) else ""
 
 
 def _begins(piece: Narration, line: Narration) -> bool:
@@ -229,8 +231,8 @@ def _emphasised(piece: Narration) -> Narration:
     if not isinstance(it, Text) or not text or it.varied or "\n" in text or re.search(r"[*`_$]", text):
         return piece
     mark = "**" if style & {"bold", "bolder", "600", "700"} else "*" if "italic" in style else ""
-    told = code_span(text) if "monospace" in style else f"{mark}{text}{mark}"
-    return replace(piece, narrative=replace(it, text=it.text.replace(text, told), style=None))
+    marked = code_span(text) if "monospace" in style else f"{mark}{text}{mark}"
+    return replace(piece, narrative=replace(it, text=it.text.replace(text, marked), style=None))
 
 
 def _as_text(piece: Narration, defined: Collection[str]) -> Narration:
@@ -263,7 +265,7 @@ def _joined(first: Narration, second: Narration, *, alone: bool) -> Narration | 
     """Merge a line into a passage; None if it begins a new one."""
     a, b = _text(first), _text(second)
     if (
-        second.apart
+        second.begins_paragraph
         or (alone and "\n" in a)  # may be indented
         or first.narrative.style
         or second.narrative.style
@@ -288,10 +290,10 @@ def _together(first: Narration, second: Narration, before: str) -> Narration:
     assert isinstance(a, Text) and isinstance(b, Text)
     moved = [replace(one, start=(one.start or 0) + by, end=(one.end or 0) + by) for one in b.varied or ()]
     style = a.style if a.style == b.style else None
-    said = replace(a, text=before + b.text, varied=[*(a.varied or ()), *moved] or None, style=style)
+    joined = replace(a, text=before + b.text, varied=[*(a.varied or ()), *moved] or None, style=style)
     further = (second.step, *second.steps) if second.step is not None else second.steps
     steps = tuple(dict.fromkeys((*first.steps, *(step for step in further if step != first.step))))
-    return replace(first, narrative=said, steps=steps, cited=(*first.cited, *second.cited))
+    return replace(first, narrative=joined, steps=steps, cited=(*first.cited, *second.cited))
 
 
 # --- known once the page is complete ---
@@ -313,13 +315,13 @@ def targets(blocks: Sequence[Block]) -> Iterator[str]:
 def with_places(blocks: Sequence[Block], places: Mapping[str, str]) -> tuple[Block, ...]:
     """Return blocks whose links to functions lead to these addresses."""
 
-    def placed(said: Narration) -> Narration:
-        it = said.narrative
-        named = [name for name in dict.fromkeys(_TARGET.findall(_text(said))) if it.flows and name in places]
+    def placed(narration: Narration) -> Narration:
+        it = narration.narrative
+        named = [name for name in dict.fromkeys(_TARGET.findall(_text(narration))) if it.flows and name in places]
         if not named or not isinstance(it, Text):
-            return said
+            return narration
         lines = "".join(f"\n[f:{name}]: <{places[name]}>" for name in named)
-        return replace(said, narrative=replace(it, text=f"{it.text}\n{lines}"))
+        return replace(narration, narrative=replace(it, text=f"{it.text}\n{lines}"))
 
     return tuple(_mapped(block, placed) for block in blocks) if set(targets(blocks)) else tuple(blocks)
 
