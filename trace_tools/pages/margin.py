@@ -114,30 +114,34 @@ def _times_run(row: CodeRow) -> int:
 def margin_notes(row: CodeRow) -> list[MarginNote]:
     """Return the notes next to a row: values and claims, its time, how often it ran, calls shown elsewhere."""
     shown = salient(row.executions)
-    several = len(row.executions) > 1
     observations = observed(row)
     time = _time(row)
     count = []
-    if several and (observations or time) and (row.omitted or not _all_shown(row, observations)):
-        text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
-        if row.omitted:
-            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
-        count = [MarginNote("count", "", text)]
-    partly = _sometimes(shown)
+    if len(row.executions) > 1 and (observations or time):
+        joined = {note.index for note in observations if note.kind == "value" and note.value is None}
+        hidden = [e for e in row.executions if e not in shown]
+        unseen = hidden and not (
+            joined and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in hidden)
+        )
+        if row.omitted or unseen:
+            text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
+            if row.omitted:
+                text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
+            count = [MarginNote("count", "", text)]
+    # a statement that did not run in every timed run: one note if that holds for all executions
+    numbers = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
+    alike = len({e.sometimes for e in shown}) == 1
+    partly = [MarginNote("runs", "", text, "" if alike else n) for text, n in reversed(numbers.items())]
     if any(execution.step.graph for execution in shown):
         partly.append(MarginNote("runs", "", "torch recorded a graph: these calls were not observed"))
+    # operators without a FLOP formula, on a line that would otherwise show FLOPs
+    counted = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
+    operators = dict.fromkeys(name for counts in counted if counts is not None for name in counts.uncounted or ())
+    missing = not_counted(Meters(uncounted=[*operators]), NAMED)
+    uncounted = [MarginNote("uncounted", "", missing)] if missing is not None else []
     elsewhere = (it for it in row.definitions if it.shown == "named")  # on another page
     named = [MarginNote("call", formats.one_line(it.name, 40), it.title, link=it.anchor) for it in elsewhere]
-    return [*observations, *time, *_uncounted(row), *_sent(row), *count, *partly, *_named(shown), *named]
-
-
-def _all_shown(row: CodeRow, observations: Sequence[MarginNote]) -> bool:
-    """Return whether these notes cover everything observed in the executions of a row."""
-    joined = {note.index for note in observations if note.kind == "value" and note.value is None}
-    hidden = [e for e in row.executions if e not in salient(row.executions)]
-    return not hidden or (
-        bool(joined) and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in hidden)
-    )
+    return [*observations, *time, *uncounted, *_sent(row), *count, *partly, *_named(shown), *named]
 
 
 def observed(row: CodeRow) -> list[MarginNote]:
@@ -229,7 +233,7 @@ def claim_text(execution: Execution) -> str:
     return f"{text} on {in_words(whose)}" if len(whose) < len(claims) else text
 
 
-def by_ranks(of_ranks: Mapping[int, Value]) -> Facts:
+def values_by_rank(of_ranks: Mapping[int, Value]) -> Facts:
     """Return a value by ranks; if their lines read the same, with details that distinguish them."""
     texts = {rank: summary(value) for rank, value in of_ranks.items()}
     if len({*texts.values()}) == 1:
@@ -267,7 +271,7 @@ def _values(
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
         details = tuple(facts(value))
         note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=details, index=index)
-        yield replace(note, text="", ranks=by_ranks(by_name[name])) if name in by_name else note
+        yield replace(note, text="", ranks=values_by_rank(by_name[name])) if name in by_name else note
 
 
 def _passed_on(execution: Execution) -> bool:
@@ -292,13 +296,6 @@ def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
         yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{link}")
 
 
-def _sometimes(shown: Sequence[Execution]) -> list[MarginNote]:
-    """Return a note that a statement did not run in every timed run; one note if that holds for all executions."""
-    partly = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
-    alike = len({e.sometimes for e in shown}) == 1
-    return [MarginNote("runs", "", text, "" if alike else number) for text, number in reversed(partly.items())]
-
-
 def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
     """Return whether the notes of a row take more lines than its code, in the narrowest margin.
 
@@ -319,17 +316,6 @@ def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
         lines += max(-(-length // MARGIN), len(note.ranks) + bool(note.ranks))
         lines += (lines == 1) * (length <= MARGIN < length + first)
     return lines > max(len(row.lines), 1)
-
-
-def _queued(row: CodeRow) -> list[MarginNote]:
-    """Return a note on the longest time that the GPU still worked for earlier lines; no step includes it."""
-    waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
-    longest = max(waits, default=0)
-    if longest < WORTH_SAYING_NS:
-        return []
-    most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
-    label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
-    return [MarginNote("more", label=label)]
 
 
 # --- time and counts ---
@@ -388,14 +374,20 @@ def _sent(row: CodeRow) -> list[MarginNote]:
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
-        rates = [rate for it in exchanges.values() if (rate := bus_bandwidth(it)) is not None]
+        rates = [rate for rate in map(bus_bandwidth, exchanges.values()) if rate is not None]
         if rates:
             text += f" · bus {formats.quantity(min(rates), 'B/s', 3)}"
         details = []
         if one.factor is not None:
             moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
             details.append(("on each link", moved))
-        timed_ranks = [(f"rank {rank}", waits) for rank, it in exchanges.items() if (waits := _waited_and_moved(it))]
+        timed_ranks = []
+        for rank, it in exchanges.items():
+            if it.waited_ns is not None or it.moved_ns is not None:
+                waits = f"waited {formats.duration(it.waited_ns or 0)}, moved {formats.duration(it.moved_ns or 0)}"
+                rate = bus_bandwidth(it)
+                rate_text = f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else ""
+                timed_ranks.append((f"rank {rank}", waits + rate_text))
         details += timed_ranks[:RANKS_SHOWN]
         if len(timed_ranks) > RANKS_SHOWN:
             details.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
@@ -420,14 +412,6 @@ def bus_bandwidth(one: Collective) -> float | None:
     return one.bytes * one.factor / one.moved_ns * 1e9
 
 
-def _waited_and_moved(one: Collective) -> str:
-    if one.waited_ns is None and one.moved_ns is None:
-        return ""
-    rate = bus_bandwidth(one)
-    text = f"waited {formats.duration(one.waited_ns or 0)}, moved {formats.duration(one.moved_ns or 0)}"
-    return text + (f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else "")
-
-
 def took(timing: Timing) -> str:
     """Format the time of a step, or of one call that it measured: 11.2 ms ± 0.4%, 18.1 ms ± 2% a call."""
     return formats.spread(timing.samples_ns) + (" a call" if timing.clock == "call" else "")
@@ -445,14 +429,6 @@ def _flops(execution: Execution) -> str | None:
     """Return the FLOPs that belong to an execution's time: "2 MFLOP", "at least 2 MFLOP"; None without FLOPs."""
     counts = _counts(execution)
     return flops_in_words(counts) if counts is not None and counts.flops else None
-
-
-def _uncounted(row: CodeRow) -> list[MarginNote]:
-    """Name the operators without a FLOP formula, on a line that would otherwise show FLOPs."""
-    counted = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
-    names = dict.fromkeys(name for counts in counted if counts is not None for name in counts.uncounted or ())
-    missing = not_counted(Meters(uncounted=[*names]), NAMED)
-    return [] if missing is None else [MarginNote("uncounted", "", missing)]
 
 
 def timed(row: CodeRow) -> Execution | None:
@@ -481,7 +457,20 @@ def _median_ns(execution: Execution) -> float:
 def measured(execution: Execution) -> list[tuple[str, str]]:
     """Return everything measured and counted in one execution, as (name, text)."""
     step, calls = execution.step, execution.step.measured or ()
-    facts = _clocked(execution.timing) if execution.timing is not None else []
+    facts: list[tuple[str, str]] = []
+    if (timing := execution.timing) is not None:
+        names = {
+            "device": _("device time"),
+            "host": _("time"),
+            "launch": _("launch time (host)"),
+            "call": _("time a call"),
+        }
+        facts.append((names[timing.clock], _each_pass(timing.samples_ns)))
+        if timing.cold_ns and timing.cold_ns != timing.samples_ns:
+            facts.append((_("first run"), formats.spread(timing.cold_ns)))
+        if timing.whole_ns:
+            whole_time = _("{time}; this is the time of the statement itself")
+            facts.append((_("all its calls"), whole_time.format(time=formats.spread(timing.whole_ns))))
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
         facts.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
     if step.queued_ns:
@@ -504,26 +493,6 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
         facts.append((_("compiled"), _("torch.compile ran during this step")))
     if step.graph:
         facts.append((_("not observed"), _("calls of which torch recorded a graph")))
-    return facts
-
-
-def _clocked(timing: Timing) -> list[tuple[str, str]]:
-    names = {
-        "device": _("device time"),
-        "host": _("time"),
-        "launch": _("launch time (host)"),
-        "call": _("time a call"),
-    }
-    facts = [(names[timing.clock], _each_pass(timing.samples_ns))]
-    if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-        facts.append((_("first run"), formats.spread(timing.cold_ns)))
-    if timing.whole_ns:
-        facts.append(
-            (
-                _("all its calls"),
-                _("{time}; this is the time of the statement itself").format(time=formats.spread(timing.whole_ns)),
-            )
-        )
     return facts
 
 
@@ -560,10 +529,10 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     facts = []
     for rate in execution.rates:
         if rate.call == call:
-            roof = formats.one_line(rate.roof or "", 120)
-            share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=roof)
-            beside = f"; {roof}" if rate.share is None else share
-            facts.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + beside))
+            bound = formats.one_line(rate.roof or "", 120)
+            share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=bound)
+            comparison = f"; {bound}" if rate.share is None else share
+            facts.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + comparison))
             facts += [(_("warning"), rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counted is not None and counted.uncounted:  # shown with its FLOPs
@@ -591,9 +560,20 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
 
 def notes_under(row: CodeRow) -> list[MarginNote]:
     """Return the blocks under a row, across the page, in order of execution."""
-    notes = _queued(row)
+    notes = []
     shown = salient(row.executions)
-    printed = _printed(row)
+    # the longest time that the GPU still worked for earlier lines; no step includes it
+    waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
+    if (longest := max(waits, default=0)) >= WORTH_SAYING_NS:
+        most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
+        label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
+        notes.append(MarginNote("more", label=label))
+    printed = None  # the output of a few executions, as one text if each printed little
+    texts = [e.step.stdout for e in row.executions if e.step.stdout]
+    short = all(len(text) <= LINE for text in texts) and not any(e.step.ranks for e in row.executions)
+    if 2 <= len(texts) <= ROUNDS and not row.omitted and short:
+        text = formats.visible("".join(texts).rstrip("\n"))
+        printed = MarginNote("stdout", text=text, label=f"{len(texts)} executions")
     for execution in shown:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
         calls = (call for call in salient(execution.calls) if call.shown != "named")
@@ -602,41 +582,22 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
     if printed is not None:
         notes.append(printed)
     elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
-        notes.append(
-            MarginNote(
-                "more",
-                label=_("{executions} printed, in the trace").format(
-                    executions=formats.plural(more_printed, "more execution")
-                ),
-            )
-        )
+        executions = formats.plural(more_printed, "more execution")
+        notes.append(MarginNote("more", label=_("{executions} printed, in the trace").format(executions=executions)))
     notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
     if hidden and any(it.kind == "call" for it in notes):
-        notes.append(
-            MarginNote("more", label=_("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call")))
-        )
-    return list(_warned_once(notes))
-
-
-def _printed(row: CodeRow) -> MarginNote | None:
-    """Return the output of a few executions as one text if each printed little; else None."""
-    texts = [e.step.stdout for e in row.executions if e.step.stdout]
-    short = all(len(text) <= LINE for text in texts) and not any(e.step.ranks for e in row.executions)
-    if not 2 <= len(texts) <= ROUNDS or row.omitted or not short:
-        return None
-    text = "".join(texts)
-    return MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=f"{len(texts)} executions")
-
-
-def _warned_once(notes: Sequence[MarginNote]) -> Iterator[MarginNote]:
-    """Yield notes; a warning of several executions is shown once, without a number."""
+        label = _("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call"))
+        notes.append(MarginNote("more", label=label))
+    # a warning of several executions is shown once, without a number
     given = Counter(it.text for it in notes if it.kind == "warning")
-    for it in notes:
-        if it.kind != "warning" or given[it.text] == 1:
-            yield it
-        elif given.pop(it.text, 0):
-            yield replace(it, label="")
+    once = []
+    for note in notes:
+        if note.kind != "warning" or given[note.text] == 1:
+            once.append(note)
+        elif given.pop(note.text, 0):
+            once.append(replace(note, label=""))
+    return once
 
 
 def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:

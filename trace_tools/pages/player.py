@@ -31,7 +31,7 @@ from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.content.storage_contents import StorageContents
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
-from trace_tools.pages.margin import by_ranks, claim_text
+from trace_tools.pages.margin import claim_text, values_by_rank
 from trace_tools.presentation.payload import deltas, packed, table
 from trace_tools.source.directives import RETURN
 from trace_tools.trace.model import Frame, Step, Value
@@ -139,7 +139,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
             if argument and name == RETURN:  # of a call that returned; not known at its first step
                 continue
             one = noted(event.frame, name, value, argument=argument)
-            yield replace(one, ranks=by_ranks(by_rank[name])) if name in by_rank else one
+            yield replace(one, ranks=values_by_rank(by_rank[name])) if name in by_rank else one
 
     def lies_at(value: Value) -> tuple[object, ...] | None:
         """Return the view of memory that a tensor is."""
