@@ -107,9 +107,14 @@ class Listed:
     @classmethod
     def of(cls, section: Section) -> Listed:
         """List a section, once for all other machines."""
-        rows = tuple(_rows(section))
+        rows: list[tuple[CodeRow, Call | None]] = []
+        for block in visible(section.blocks):
+            if isinstance(block, CodeListing):
+                rows += ((row, None) for row in block.rows)
+            elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
+                rows.append((block.header, block))
         texts = {row.anchor: {_subject(note): note.text for note in row.beside} for row, _ in rows}
-        return cls(section, rows, texts)
+        return cls(section, tuple(rows), texts)
 
 
 def _difference(a: Side, b: Side) -> Difference:
@@ -183,15 +188,6 @@ def column(here: Listed, other: Counterparts) -> Column:
     return Column(other.name, cells, other.notes)
 
 
-def _rows(section: Section) -> Iterator[tuple[CodeRow, Call | None]]:
-    """Yield every row of a page; for a `def` line also the call that provides its arguments."""
-    for block in visible(section.blocks):
-        if isinstance(block, CodeListing):
-            yield from ((row, None) for row in block.rows)
-        elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
-            yield block.header, block
-
-
 def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield one row's results on the other machine: values and claims, time, memory, and other differences."""
     pairs = {e.step.id: other.rows[e.step.id] for e in row.executions if e.step.id in other.rows}
@@ -208,14 +204,27 @@ def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts)
         caller = other.rows.get(call.step) if call is not None and call.step is not None else None
         of_steps = [(e.step.execution, pairs[step].findings) for step, e in counterparts.items()]
         yield from _result_entries(here, shown, of_steps, caller.findings if caller is not None else (), other)
-    spoken = _spoken(row, pairs)
+    effects = [
+        (abs(math.log(time.ratio)), e.step.execution, e)
+        for e in row.executions
+        if e.step.id in pairs
+        for time in pairs[e.step.id].times
+        if time.matters and time.ratio
+    ]
+    # represents the row: among those judged faster or slower, the one with the largest difference
+    spoken = max(effects)[2] if effects else timed(row)
     if spoken is not None and spoken.step.id in counterparts:
         pair, executed = pairs[spoken.step.id], counterparts[spoken.step.id]
-        time = list(_time(spoken, executed, pair.times, other))
+        times = list(_time(spoken, executed, pair.times, other))
         label = f"{spoken.step.execution}" if len(row.executions) > 1 else ""
-        yield from (replace(entry, label=label) for entry in time)
-        yield from _memory(spoken, executed.step, pair.findings, asked=bool(time))
-    yield from _other_entries(findings, other)
+        yield from (replace(entry, label=label) for entry in times)
+        yield from _memory(spoken, executed.step, pair.findings, asked=bool(times))
+    # the other differences that matter: number of runs, exceptions, FLOPs, operators
+    asked = ("flops", "steps", "output")
+    by_subject = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in asked}
+    for finding in reversed(by_subject.values()):
+        result = sides_text(finding)[1 if other.here_is_a else 0] or finding.detail or "none"
+        yield ColumnEntry("other", subject_text(finding.subject, 60), "", result, "", True)
 
 
 def _result_entries(
@@ -238,7 +247,13 @@ def _result_entries(
             about = [f for f in (*findings, *of_caller) if any((f.b if other.here_is_a else f.a) is v for v in values)]
         differs = any(f.matters for f in about)
         text = None if same else note.text
-        yield ColumnEntry(ENTRY_KINDS[note.kind], note.name, note.label, text, _note(about, text), differs)
+        comment = ""
+        if differs and same:
+            comment = "details differ"
+        elif not differs and not same:
+            noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
+            comment = noise if noise not in note.text else ""
+        yield ColumnEntry(ENTRY_KINDS[note.kind], note.name, note.label, text, comment, differs)
 
 
 def _values_of(note: MarginNote, other_row: CodeRow) -> list[Value]:
@@ -249,28 +264,6 @@ def _values_of(note: MarginNote, other_row: CodeRow) -> list[Value]:
         return [other_row.arguments[note.index][1]]
     executions = [e.values for e in other_row.executions if note.label in ("", f"{e.step.execution}")]
     return [values[note.index][1] for values in executions if note.index < len(values)]
-
-
-def _note(about: Sequence[Finding], text: str | None) -> str:
-    """Return the kind of noise that distinguishes two values, or a note that the line does not show their
-    difference.
-    """
-    if any(f.matters for f in about):
-        return "details differ" if text is None else ""
-    noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
-    return "" if text is None or noise in text else noise
-
-
-def _spoken(row: CodeRow, pairs: Mapping[int, StepPair]) -> Execution | None:
-    """Return the representative execution of a row: among those judged faster or slower, the largest difference."""
-    effects = [
-        (abs(math.log(time.ratio)), e.step.execution, e)
-        for e in row.executions
-        if e.step.id in pairs
-        for time in pairs[e.step.id].times
-        if time.matters and time.ratio
-    ]
-    return max(effects)[2] if effects else timed(row)
 
 
 def _time(
@@ -297,19 +290,15 @@ def _time(
 
 
 def _compared(time: TimeFinding | None, other: Counterparts) -> str:
-    """Return how a time there compares with the one here."""
+    """Return how a time there compares with the one here: "3.1× faster"."""
     if time is None or time.verdict == "no difference detected":
         return "" if time is None else "≈"
     if time.ratio and time.verdict in ("faster", "slower", "ratio"):
-        return _factor(time.ratio if other.here_is_a else 1 / time.ratio)
+        ratio = time.ratio if other.here_is_a else 1 / time.ratio
+        size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
+        digits = 2 if size < 100 else 3
+        return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
     return ""
-
-
-def _factor(ratio: float) -> str:
-    """Format the ratio of the time there to the time here: "3.1× faster"."""
-    size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
-    digits = 2 if size < 100 else 3
-    return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
 
 
 def _memory(here: Execution, counterpart: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[ColumnEntry]:
@@ -320,12 +309,3 @@ def _memory(here: Execution, counterpart: Step, findings: Sequence[Finding], *, 
         return
     note = f"here {formats.byte_size(peaks[0])}" if peaks[0] is not None and peaks[0] != peaks[1] else ""
     yield ColumnEntry("memory", "", "", f"peak {formats.byte_size(peaks[1])}", note, differs)
-
-
-def _other_entries(findings: Sequence[Finding], other: Counterparts) -> Iterator[ColumnEntry]:
-    """Yield the other differences that matter: number of runs, exceptions, FLOPs, operators."""
-    asked = ("flops", "steps", "output")
-    by_subject = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in asked}
-    for finding in reversed(by_subject.values()):
-        was = sides_text(finding)[1 if other.here_is_a else 0]
-        yield ColumnEntry("other", subject_text(finding.subject, 60), "", was or finding.detail or "none", "", True)

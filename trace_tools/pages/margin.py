@@ -152,7 +152,18 @@ def observed(row: CodeRow) -> list[MarginNote]:
     joined = _joined(row)
     for execution in shown:
         label = _number(row, execution) if several else ""
-        for note in _observed(execution):
+        own = [*_values(execution.values, disagreeing(execution.step, execution.ranks))]
+        if (claim := execution.step.claim) is not None:
+            sides = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
+            kind: Literal["held", "failed", "caught"] = "held" if claim.held else "failed"
+            collapsed = tells_nothing_new(claim)
+            own.append(MarginNote(kind, "", claim_text(execution), facts=sides, collapsed=collapsed))
+        failure = execution.failure
+        if failure is not None and _passed_on(execution):  # its details are at its origin
+            kind = "caught" if failure.caught else "failed"
+            text = f"{formats.one_line(failure.type, 60)} was raised in this call"
+            own.append(MarginNote(kind, "", text))
+        for note in own:
             if note.kind != "value" or note.index not in joined:
                 notes.append(replace(note, label=label) if label else note)
             elif joined[note.index] not in notes:
@@ -204,20 +215,6 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
         and all(len(text) <= SHORT for text in short_texts)
         and len(" → ".join(short_texts)) <= LINE
     }
-
-
-def _observed(execution: Execution) -> Iterator[MarginNote]:
-    """Yield the inspected values, the claim, and the exception of a call, whose details are at its origin."""
-    yield from _values(execution.values, disagreeing(execution.step, execution.ranks))
-    claim = execution.step.claim
-    if claim is not None:
-        sides = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
-        kind: Literal["held", "failed"] = "held" if claim.held else "failed"
-        yield MarginNote(kind, "", claim_text(execution), facts=sides, collapsed=tells_nothing_new(claim))
-    failure = execution.failure
-    if failure is not None and _passed_on(execution):
-        text = f"{formats.one_line(failure.type, 60)} was raised in this call"
-        yield MarginNote("caught" if failure.caught else "failed", "", text)
 
 
 def claim_text(execution: Execution) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.analysis import summaries
 from trace_tools.pages import exercises, overview
-from trace_tools.pages.columns import Column, differing_lines
+from trace_tools.pages.columns import differing_lines
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -52,8 +52,6 @@ from trace_tools.util.languages import _
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # last column where comments start
-
-
 _TO_A_SECTION = re.compile(r"\]\(([\w-]+)\.html(?:#([\w.-]*))?\)")
 
 
@@ -88,6 +86,14 @@ class MarkdownWriter:
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
         roofs = self._site.roofs(section)
+        differences: list[str] = []  # for each other machine: the lines that differ
+        for column in self._site.columns(section).columns:
+            rows = [[str(line), escape(results)] for line, results in differing_lines(column)]
+            if rows:
+                counted = _("1 line differs") if len(rows) == 1 else _("{n} lines differ").format(n=len(rows))
+                machine = formats.one_line(column.name, 60)
+                title = _("On {machine}, {lines}").format(machine=machine, lines=counted)
+                differences += folded(title, [table(["line", "there"], rows)])
         page = joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
@@ -97,7 +103,7 @@ class MarkdownWriter:
                 *self._blocks(section.blocks),
                 *self._answers(),
                 *self._drawn(_("This section in figures"), section_figures(section, self._document, roofs)),
-                *_differing(self._site.columns(section).columns),
+                *differences,
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
         )
@@ -207,7 +213,19 @@ class MarkdownWriter:
             gathered.append(row)
             if row.under or index == len(rows) - 1:
                 yield fenced("\n".join(_commented(gathered, self._shared)), "python")
-                yield from _by_rank(gathered)
+                by_rank = [  # values that differ between ranks
+                    [
+                        str(one.lines[0].number if one.lines else "") + (f", execution {it.label}" if it.label else ""),
+                        code_span(it.name),
+                        escape(ranks),
+                        escape(text),
+                    ]
+                    for one in gathered
+                    for it in one.beside
+                    for ranks, text in it.ranks
+                ]
+                if by_rank:
+                    yield table(["line", "value", "on", "is"], by_rank)
                 yield from _details(gathered)
                 gathered = []
             for it in row.under:
@@ -241,18 +259,6 @@ def _page(name: str) -> str:
     return "index.md" if name == overview.SETUP else f"{name}.md"
 
 
-def _differing(columns: Sequence[Column]) -> Iterator[str]:
-    """List for each other machine the lines that differ."""
-    for column in columns:
-        rows = [[str(line), escape(results)] for line, results in differing_lines(column)]
-        if rows:
-            counted = _("1 line differs") if len(rows) == 1 else _("{n} lines differ").format(n=len(rows))
-            yield from folded(
-                _("On {machine}, {lines}").format(machine=formats.one_line(column.name, 60), lines=counted),
-                [table(["line", "there"], rows)],
-            )
-
-
 def _linked(section: Section) -> str:
     return f"[{section.number} {inline_markdown(section.title)}]({section.slug}.md)"
 
@@ -271,7 +277,7 @@ def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
         yield f"### {inline_markdown(listed.title)}"
         rows = []
         for line in listed.claims:
-            source, sides, *_adds = overview.claim_texts(line)
+            source, sides, _adds = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
             rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), _(line.kind)])
         yield table(["", _("line"), _("claim"), _("was"), _("is")], rows)
@@ -339,23 +345,6 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
     return f"{label}{note.name} = {note.text}" if note.name else f"{label}{note.text}"
 
 
-def _by_rank(rows: Sequence[CodeRow]) -> Iterator[str]:
-    """Yield a table of the values that differ between ranks, if any in these rows do."""
-    lines = [
-        [
-            str(row.lines[0].number if row.lines else "") + (f", execution {note.label}" if note.label else ""),
-            code_span(note.name),
-            escape(ranks),
-            escape(text),
-        ]
-        for row in rows
-        for note in row.beside
-        for ranks, text in note.ranks
-    ]
-    if lines:
-        yield table(["line", "value", "on", "is"], lines)
-
-
 def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
     """Fold the details of the rows: elements, statistics, meters, notes that were cut."""
     parts: list[str] = []
@@ -363,28 +352,21 @@ def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
         for note in row.beside:
             if note.ranks:
                 continue
-            grids = _grids(note)
+            texts = []  # elements of one or more matrices, or the first rows of a frame, in aligned columns
+            for grid in summaries.tables(note.value) if note.value is not None else ():
+                columns = range(max(map(len, grid.rows)))
+                widths = [max(len(cells[at]) for cells in grid.rows if at < len(cells)) for at in columns]
+                lines = ("  ".join(map(str.rjust, cells, widths)).rstrip() for cells in grid.rows)
+                texts.append("\n".join([grid.label, *lines] if grid.label else lines))
             cut = note.kind == "value" and "…" in note.text
-            if grids or (note.facts and (note.counted or cut)):
+            if texts or (note.facts and (note.counted or cut)):
                 name = code_span(note.name) if note.name else "time"
                 line = row.lines[0].number if row.lines else ""
                 facts = (f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in note.facts)
                 parts.append(f"**Line {line}, {name}**" + (f": {'; '.join(facts)}" if note.facts else ""))
-                parts += [fenced(grid, "text") for grid in grids]
+                parts += [fenced(text, "text") for text in texts]
     if parts:
         yield from folded("More about these lines", parts)
-
-
-def _grids(note: MarginNote) -> list[str]:
-    """Return the elements of one or more matrices, or the first rows of a frame, in aligned columns."""
-    value = note.value
-    texts = []
-    for grid in summaries.tables(value) if value is not None else ():
-        rows = grid.rows
-        widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows)))]
-        lines = ("  ".join(map(str.rjust, row, widths)).rstrip() for row in rows)
-        texts.append("\n".join([grid.label, *lines] if grid.label else lines))
-    return texts
 
 
 def _under(it: MarginNote) -> str:

@@ -95,8 +95,15 @@ def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: i
     text = FORMATS[type(narration.narrative)].markdown(
         narration.narrative, Position(narration, image, drawing, number=number)
     )
-    variants = f"*{_variants_markdown(narration)}*" if narration.sometimes else ""
-    return joined([text, variants, f"*{_left_out(narration)}*" if narration.narrative.left_out else ""])
+    sometimes = ""
+    if narration.sometimes:
+        variants = "; ".join(
+            f"in {runs}: “{escaped(formats.one_line(prose.passages(variant), 300))}”"
+            for variant, runs in (narration.narrative.others or ())[:OTHERS]
+        )
+        counted = narration.sometimes.capitalize()
+        sometimes = f"*{counted}; {variants}*" if variants else f"*{counted}.*"
+    return joined([text, sometimes, f"*{_left_out(narration)}*" if narration.narrative.left_out else ""])
 
 
 def _left_out(narration: Narration) -> str:
@@ -109,10 +116,11 @@ def _left_out(narration: Narration) -> str:
 
 
 def _text_html(it: Text, at: Position) -> Markup:
-    looks = " apart" if at.narration.begins_paragraph and it.flows else ""
+    names = classes(it)
+    names += " apart" if at.narration.begins_paragraph and it.flows else ""
+    names += " takeaway" if at.narration.takeaway else ""
     html = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
-    looks += " takeaway" if at.narration.takeaway else ""
-    return html.format(classes(it) + looks, at.identity, _prose(it, at), _variants_html(at.narration))
+    return html.format(names, at.identity, _prose(it, at), _variants_html(at.narration))
 
 
 def _note_html(it: Note, at: Position) -> Markup:
@@ -293,9 +301,35 @@ def _scrolled(label: str, shown: Markup) -> Markup:
 
 
 def _table_html(it: Table, at: Position) -> Markup:
+    """Return a table; a cell that varied shows its range on hover and focus."""
     fitting, left_out = _fitting(it, ROWS_HTML)
+    right = [' class="right"' if _is_numeric(fitting, column) else "" for column in range(len(fitting.columns))]
+    head = Markup("").join(
+        Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
+        for n, column in enumerate(fitting.columns)
+    )
+    varied = {(one.row, one.column): (which, one) for which, one in enumerate(fitting.varied or ())}
+    texts = _cells(fitting)
+    for column in (column for column, is_right in enumerate(right) if is_right):
+        having = [row for row in texts if column < len(row)]
+        for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
+            row[column] = text
+    body = []  # joined at the end, because appending to a str copies it
+    for index, cells in enumerate(fitting.rows):
+        body.append("<tr>")
+        for column, cell in enumerate(cells):
+            padded = texts[index][column]
+            text = padded.rstrip(formats.FIGURE + formats.POINT)
+            shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
+            if (index, column) in varied:
+                which, one = varied[index, column]
+                shown = prose.with_range(shown, in_words(one), f"range-{at.narration.number}-{which}")
+            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
+        body.append("</tr>\n")
+    rows = Markup("".join(body))
+    html = Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
     caption = _caption(it.title) + (Markup('<p class="label">{}</p>').format(left_out) if left_out else "")
-    return _figure(it, at, _scrolled("Table", _rows_html(fitting, at.narration.number)), caption)
+    return _figure(it, at, _scrolled("Table", html), caption)
 
 
 def _table_markdown(it: Table, at: Position) -> str:
@@ -350,35 +384,6 @@ def _fitting(it: Table, most: int) -> tuple[Table, str]:
     return replace(it, columns=columns[:wide], rows=[row[:wide] for row in rows[:high]]), " ".join(left_out)
 
 
-def _rows_html(it: Table, number: int) -> Markup:
-    """Return a table; a cell that varied shows its range on hover and focus."""
-    right = [' class="right"' if _is_numeric(it, column) else "" for column in range(len(it.columns))]
-    head = Markup("").join(
-        Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
-        for n, column in enumerate(it.columns)
-    )
-    varied = {(one.row, one.column): (which, one) for which, one in enumerate(it.varied or ())}
-    texts = _cells(it)
-    for column in (column for column, is_right in enumerate(right) if is_right):
-        having = [row for row in texts if column < len(row)]
-        for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
-            row[column] = text
-    body = []  # joined at the end, because appending to a str copies it
-    for index, cells in enumerate(it.rows):
-        body.append("<tr>")
-        for column, cell in enumerate(cells):
-            padded = texts[index][column]
-            text = padded.rstrip(formats.FIGURE + formats.POINT)
-            shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
-            if (index, column) in varied:
-                which, one = varied[index, column]
-                shown = prose.with_range(shown, in_words(one), f"range-{number}-{which}")
-            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
-        body.append("</tr>\n")
-    rows = Markup("".join(body))
-    return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
-
-
 def _cells(it: Table) -> list[list[str]]:
     """Return the cells of a table as texts; numbers of a column get the same decimals if these suit all."""
 
@@ -391,10 +396,10 @@ def _cells(it: Table) -> list[list[str]]:
     for column in range(len(it.columns)):
         cells = [(at, row[column]) for at, row in enumerate(it.rows) if column < len(row)]
         real = [(at, cell) for at, cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
-        places, numbers = [at for at, _ in real], [cell for _, cell in real]
+        rows, numbers = [at for at, _ in real], [cell for _, cell in real]
         if any(number != int(number) for number in numbers if math.isfinite(number)):
             aligned = formats.aligned(numbers, digits=4, least=3) or []
-            for at, text in zip(places, aligned, strict=False):
+            for at, text in zip(rows, aligned, strict=False):
                 texts[at][column] = text
     return texts
 
@@ -412,9 +417,8 @@ def _is_numeric(it: Table, column: int) -> bool:
 def _variants_html(narration: Narration) -> Markup:
     """Return in how many runs this was emitted, the texts of the other runs, and how much the trace leaves out."""
     counted = (narration.sometimes or "").capitalize()
-    left_out = (
-        Markup('<p class="label">{}</p>').format(_left_out(narration)) if narration.narrative.left_out else Markup("")
-    )
+    label = Markup('<p class="label">{}</p>')
+    left_out = label.format(_left_out(narration)) if narration.narrative.left_out else Markup("")
     if not narration.narrative.others:
         return (Markup('<p class="label">{}.</p>').format(counted) if counted else Markup("")) + left_out
     other = Markup('<div class="label">In {}:</div><div>{}</div>')
@@ -424,15 +428,6 @@ def _variants_html(narration: Narration) -> Markup:
     )
     opened = Markup('<details class="note others"><summary>{}. Other runs:</summary>{}</details>')
     return opened.format(counted, variants) + left_out
-
-
-def _variants_markdown(narration: Narration) -> str:
-    variants = "; ".join(
-        f"in {runs}: “{escaped(formats.one_line(prose.passages(text), 300))}”"
-        for text, runs in (narration.narrative.others or ())[:OTHERS]
-    )
-    counted = (narration.sometimes or "").capitalize()
-    return f"{counted}; {variants}" if variants else f"{counted}."
 
 
 LOOKS = {  # styles of lectures → classes of the page, which also work in dark mode
@@ -471,19 +466,17 @@ def classes(it: Text) -> str:
         setting = value.strip().lower()
         looks = LOOKS.get(re.sub(r"-(\w)", lambda m: m[1].upper(), name), {})
         names += [looks[like] for like in (_LIKE.get(setting, setting),) if like in looks]
-        if name in ("fontSize", "font-size") and (size := _size(setting)) is not None:
-            names += ["large"] if size > 1.15 else ["small"] if size < 0.9 else []
+        if name in ("fontSize", "font-size"):
+            size = re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|%|pt)?", setting)
+            # relative to the font size of the text
+            scale = float(size[1]) / {"em": 1, "rem": 1, "%": 100, "pt": 12}.get(size[2] or "px", 16) if size else 1
+            if scale > 1.15 or setting in ("large", "larger", "x-large", "xx-large"):
+                names.append("large")
+            elif scale < 0.9 or setting in ("small", "smaller", "x-small"):
+                names.append("small")
         if name in ("border", "backgroundColor", "background-color", "background") and setting not in ("none", "0"):
             names.append("framed")
     return "".join(f" {one}" for one in dict.fromkeys(names))
-
-
-def _size(setting: str) -> float | None:
-    """Return a font size relative to the font size of the text."""
-    if setting in ("small", "smaller", "x-small", "large", "larger", "x-large", "xx-large"):
-        return 0.8 if setting.startswith(("s", "x-s")) else 1.3
-    size = re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|%|pt)?", setting)
-    return float(size[1]) / {"em": 1, "rem": 1, "%": 100, "pt": 12}.get(size[2] or "px", 16) if size else None
 
 
 # --- text for the search, and all kinds -----------------------------------------------------------

@@ -392,6 +392,10 @@ def run_facts(document: Document) -> Facts:
         if run.timed_runs:
             sentence = _("values and prose come from {run}, the most typical of {runs}")
         origin = sentence.format(run=run.story, runs=formats.plural(run.timed_runs or 0, "run"))
+    ranks = str(run.ranks) if run.ranks is not None else ""
+    if run.ranks is not None and run.nodes:
+        nodes = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
+        ranks += f", {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(nodes)}"
     recorded = bool(run.processes)  # unknown if another tool wrote the trace
     passes = (
         _("{n}, each in its own process, which runs the lecture once")
@@ -403,23 +407,13 @@ def run_facts(document: Document) -> Facts:
         (_("started"), run.started),
         (_("ended"), run.ended),
         (_("passes"), passes.format(n=run.passes) if recorded else ""),
-        (_("ranks"), _ranks_in_words(run)),
+        (_("ranks"), ranks),
         (_("story"), origin),
         (_("seed"), str(run.seed) if recorded else ""),
         (_("commit"), run.commit),
         *document.versions,
     ]
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
-
-
-def _ranks_in_words(run: Run) -> str:
-    """Return the number of ranks in a pass, and their nodes."""
-    if run.ranks is None:
-        return ""
-    if not run.nodes:
-        return str(run.ranks)
-    nodes = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
-    return f"{run.ranks}, {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(nodes)}"
 
 
 def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
