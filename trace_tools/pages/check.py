@@ -40,7 +40,12 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
         for inner, files in made.items()
         for name, content in {**files, MANIFEST: manifest(files)}.items()
     }
-    existing = _files(folder) - {f"{one.folder}/{TRACE}" for one in site}
+    existing = set()  # all that rendering can make: everything in its folders, and pages at the top level
+    for root, folders, names in os.walk(folder):
+        inside = Path(root).relative_to(folder)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        existing |= {str(inside / name) for name in names if inside.parts or _AT_THE_TOP.fullmatch(name)}
+    existing -= {f"{one.folder}/{TRACE}" for one in site}
     for name in sorted(existing | expected.keys()):
         if name not in existing:
             yield f"{folder / name}: missing"
@@ -48,13 +53,3 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
             yield f"{folder / name}: made from no trace"
         elif (folder / name).read_bytes() != expected[name]:
             yield f"{folder / name}: differs"
-
-
-def _files(folder: Path) -> set[str]:
-    """Return the names of all files that rendering can make: everything in its folders, and pages at the top level."""
-    existing = set()
-    for root, folders, names in os.walk(folder):
-        inner = Path(root).relative_to(folder)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        existing |= {str(inner / name) for name in names if inner.parts or _AT_THE_TOP.fullmatch(name)}
-    return existing

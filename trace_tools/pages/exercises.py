@@ -44,7 +44,7 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
     )
     hint = Markup('<details class="hint"><summary>{}</summary>{}</details>')
     solution = Markup('<details class="solution"><summary>{}</summary>{}</details>')
-    slips = [(known, str(prose.inline_html(sentence))) for known, sentence in (answer.slips or ())[:MOST]]
+    slips = [(wrong, str(prose.inline_html(sentence))) for wrong, sentence in (answer.slips or ())[:MOST]]
     right = _range(answer)
     judged = {
         "kind": "choice" if answer.choices else "text" if right is None else "number",
@@ -53,12 +53,11 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
         "unit": answer.unit,
         "slips": slips,
     }
+    data = json.dumps({name: value for name, value in judged.items() if value is not None}, separators=(",", ":"))
     return Markup('<div class="ask" id="said-{}" data-asked="{}" data-answer=\'{}\'>{}{}{}{}</div>\n').format(
         number,
         identity(own_text or it.text),
-        _quoted(
-            json.dumps({name: known for name, known in judged.items() if known is not None}, separators=(",", ":"))
-        ),
+        Markup(str(escape(data)).replace("&#34;", '"')),  # in single quotes, so JSON's double quotes need no escapes
         question,
         Markup('<ul class="choices">{}</ul>').format(choices) if choices else "",
         hint.format(_("Hint"), Markup(prose.to_html(answer.hint))) if answer.hint else "",
@@ -176,11 +175,6 @@ def _range(answer: Answer) -> tuple[float, float] | None:
         return None
     values = [answer.value, *(sample for sample in answer.samples or () if isinstance(sample, (int, float)))]
     return min(values), max(values)
-
-
-def _quoted(text: str) -> Markup:
-    """Quote text for an attribute in single quotes, so that JSON's double quotes need no escapes."""
-    return Markup(str(escape(text)).replace("&#34;", '"'))
 
 
 def _also(answer: Answer) -> str:

@@ -251,8 +251,8 @@ class HtmlWriter:
         return with_inner_links(text, {f"{position.identity}.html": position for position in parts}, {*ids(text)})
 
     def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
-        found = _environment().get_template(template)
-        return _brief(found.render(document=self._document, page=page, whole=True, **more))
+        text = _environment().get_template(template).render(document=self._document, page=page, whole=True, **more)
+        return _brief(text)
 
     def setup(self) -> str | None:
         """Return the page of the code outside sections; None without such code."""
@@ -268,15 +268,18 @@ class HtmlWriter:
         self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], file: str = "", **more: Any
     ) -> str:
         document = self._document
-        more |= _own_words(document)
-        found = _environment().get_template(template)
-        text = found.render(
-            document=document,
-            page=page,
-            assets=assets,
-            notices_shown=(*document.notices, *self._site.notices, *notices),
-            languages=self._site.languages(file) if file else (),
-            **more,
+        text = (
+            _environment()
+            .get_template(template)
+            .render(
+                document=document,
+                page=page,
+                assets=assets,
+                notices_shown=(*document.notices, *self._site.notices, *notices),
+                languages=self._site.languages(file) if file else (),
+                **_own_words(document),
+                **more,
+            )
         )
         return _brief(text)
 

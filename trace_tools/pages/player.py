@@ -203,7 +203,12 @@ _Texts = tuple[str, list[tuple[int, str]], list[tuple[str, str, str, int, str]]]
 def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
     """Return the block of a section in at most `budget` characters."""
     stops = section.stepping.stops
-    texts = [(_time(stop), list(_notes(stop)), list(map(_variable, stop.variables))) for stop in stops]
+    texts: list[_Texts] = []
+    for stop in stops:
+        timing, time = stop.execution.timing, ""
+        if timing is not None and timing.clock != "launch":
+            time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
+        texts.append((time, list(_notes(stop)), list(map(_variable, stop.variables))))
     for keep in (None, _telling, _first_and_last):
         kept = keep(stops) if keep is not None else list(range(len(stops)))
         text = packed(_columns(section, kept, texts))
@@ -314,13 +319,6 @@ def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
         CHANGES.index(variable.change) + 8 * variable.argument,
         formats.one_line(tensor.storage, 20) if tensor is not None and tensor.storage else "",
     )
-
-
-def _time(stop: Stop) -> str:
-    timing = stop.execution.timing
-    if timing is None or timing.clock == "launch":
-        return ""
-    return formats.duration(statistics.median(timing.samples_ns)) + (" a call" if timing.clock == "call" else "")
 
 
 def _memory(stop: Stop) -> str:

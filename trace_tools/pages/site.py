@@ -105,41 +105,40 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
     with in_language(next((one.words.language for one in site if one.words is not None), None)):
-        return _site_files_of(site, out, compared)
-
-
-def _site_files_of(site: Traces, out: Path, compared: Sequence[Side]) -> dict[str, dict[str, bytes]]:
-    for one in site:
-        if not _FOLDER.fullmatch(one.folder_slug):
-            raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
-        for source in one.document.sources:  # shared data is computed once, before processes are forked
-            html.highlighted_source(source)
-    sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
-    _ = [side.tree for side in sides]
-    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site]
-    pairs = [*combinations(range(len(site)), 2)]
-    columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
-    other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
-    for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
-        other_machines[a].append(in_b)
-        other_machines[b].append(in_a)
-    ranks = [
-        [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)] for one, of in zip(site, listed, strict=True)
-    ]
-    asked = [*zip(site, other_machines, ranks, strict=True)]
-    parts = 1
-    if len(asked) == 1:  # the pages of one machine are divided among processes
-        parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
-    calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
-    calls += [partial(_machine_files, *one, site, out, part, parts) for one in asked for part in range(parts)]
-    written = in_processes(calls)
-    reports = written.pop(0) if compared else {}
-    made: dict[str, dict[str, bytes]] = {}
-    for (one, _, _), files in zip((one for one in asked for _ in range(parts)), written, strict=True):
-        made.setdefault(one.folder, {}).update(files)
-    if reports:
-        made[REPORTS] = reports
-    return made | {"": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())}
+        for one in site:
+            if not _FOLDER.fullmatch(one.folder_slug):
+                raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+            for source in one.document.sources:  # shared data is computed once, before processes are forked
+                html.highlighted_source(source)
+        sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
+        _ = [side.tree for side in sides]
+        listed = [
+            [*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site
+        ]
+        pairs = [*combinations(range(len(site)), 2)]
+        columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
+        other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
+        for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
+            other_machines[a].append(in_b)
+            other_machines[b].append(in_a)
+        ranks = [
+            [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)]
+            for one, of in zip(site, listed, strict=True)
+        ]
+        asked = [*zip(site, other_machines, ranks, strict=True)]
+        parts = 1
+        if len(asked) == 1:  # the pages of one machine are divided among processes
+            parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
+        calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
+        calls += [partial(_machine_files, *one, site, out, part, parts) for one in asked for part in range(parts)]
+        written = in_processes(calls)
+        reports = written.pop(0) if compared else {}
+        made: dict[str, dict[str, bytes]] = {}
+        for (one, _, _), files in zip((one for one in asked for _ in range(parts)), written, strict=True):
+            made.setdefault(one.folder, {}).update(files)
+        if reports:
+            made[REPORTS] = reports
+        return made | {"": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())}
 
 
 def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
@@ -316,19 +315,14 @@ def _names(site: Traces) -> list[str]:
     return [f"{name} (partial)" if one.partial else name for name, one in zip(named, site, strict=True)]
 
 
-def _full_names(site: Traces) -> list[str]:
-    """Return each machine's name, with its folder's name if another machine has the same."""
-    folders: dict[str, set[str]] = {}
-    for one in site:
-        folders.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
-    names = ((one.trace.machine.name, one.folder_slug) for one in site)
-    return [f"{name} ({slug})" if len(folders[name]) > 1 else name for name, slug in names]
-
-
 def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     """Return the index of the site, which searches the pages of the first machine with a complete trace."""
     title = site[0].document.title if site else "No traces"
-    names = _full_names(site)
+    slugs: dict[str, set[str]] = {}  # of folders, by their machine's name
+    for one in site:
+        slugs.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
+    full_names = [(one.trace.machine.name, f" ({one.folder_slug})") for one in site]
+    names = [name + folder * (len(slugs[name]) > 1) for name, folder in full_names]
     machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
     pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
     titles: dict[tuple[int, str], str] = {}

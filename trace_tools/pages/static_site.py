@@ -64,7 +64,9 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
             files[picture] = drawn
         files[name] = _with_preview(files[name].decode("utf-8"), page, address, name, picture).encode("utf-8")
     files["404.html"] = not_found(address).encode("utf-8")
-    files["sitemap.xml"] = _sitemap(address, sorted(pages)).encode("utf-8")
+    urls = "".join(f"<url><loc>{escape(_url(address, page))}</loc></url>\n" for page in sorted(pages))
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    files["sitemap.xml"] = f"{head}{urls}</urlset>\n".encode()  # sitemaps.org
     files[".nojekyll"] = b""  # makes GitHub serve the pages unchanged
     return files
 
@@ -138,13 +140,6 @@ def _with_preview(text: str, page: _Page, address: str, name: str, picture: str 
         target = normpath(join(dirname(name), unquote(urlsplit(link).path))) if link else name
         lines += f'<link rel="alternate" hreflang="{escape(language)}" href="{escape(_url(address, target))}">\n'
     return text.replace("<title>", f'{lines}<meta name="twitter:card" content="summary_large_image">\n<title>', 1)
-
-
-def _sitemap(address: str, pages: list[str]) -> str:
-    """Return the map of a site (sitemaps.org)."""
-    urls = "".join(f"<url><loc>{escape(_url(address, page))}</loc></url>\n" for page in pages)
-    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
-    return f"{head}{urls}</urlset>\n"
 
 
 def _url(address: str, name: str) -> str:

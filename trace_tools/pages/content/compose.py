@@ -152,7 +152,14 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     titles = ran.titled(ran.definitions[calls[0].frame], function, function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = _with_takeaway(definitions.beside(blocks, slug, _("section {n}").format(n=number)))
+    blocks = definitions.beside(blocks, slug, _("section {n}").format(n=number))
+    # the texts after the last part are the section's summary, unless code follows that part
+    parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
+    after = blocks[parts[-1] + 1 :] if parts else ()
+    narrations = [it for it in after if isinstance(it, Narration)]
+    if len(narrations) == len(after):
+        closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in narrations)
+        blocks = (*blocks[: len(blocks) - len(after)], *closing)
     blocks = (*blocks, *page.references(blocks))
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
@@ -183,17 +190,6 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
         left_out=tuple(_left_out(ran, function)),
         failure=None if failure is None or failure.caught else failure,
     )
-
-
-def _with_takeaway(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Mark the texts after a section's last part, which are its summary; none if code follows that part."""
-    parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
-    after = blocks[parts[-1] + 1 :] if parts else ()
-    narrations = [it for it in after if isinstance(it, Narration)]
-    if len(narrations) < len(after):
-        return tuple(blocks)
-    closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in narrations)
-    return (*blocks[: len(blocks) - len(after)], *closing)
 
 
 def _around(

@@ -54,7 +54,12 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
         observed = step.values or step.claim or step.stdout or step.raised
         return not observed and bool(step.narrative or called) and helpers.issuperset(called)
 
-    waiting = {name for name, statement in parsed.functions.items() if _takes_something(statement.node)}
+    waiting = set()  # functions with parameters
+    for name, statement in parsed.functions.items():
+        if isinstance(statement.node, FUNCTIONS):
+            given = statement.node.args
+            if given.posonlyargs or given.args or given.kwonlyargs or given.vararg:
+                waiting.add(name)
     ran: dict[str, list[Step]] = {}
     for step in steps:
         ran.setdefault(tree.frames[step.frame].function, []).append(step)
@@ -71,13 +76,6 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
         if is_a_line_of_calls(parsed.statements[number].node) and all(map(tells, executed))
     }
     return frozenset(helpers), frozenset(statements)
-
-
-def _takes_something(node: ast.stmt) -> bool:
-    if not isinstance(node, FUNCTIONS):
-        return False
-    given = node.args
-    return bool(given.posonlyargs or given.args or given.kwonlyargs or given.vararg)
 
 
 def in_order(node: ast.stmt, own: Sequence[Narration], calls: Sequence[Call]) -> list[Narration]:
@@ -119,19 +117,15 @@ def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Blo
             after = after if step is None else step  # new prose keeps its position
             emitted.append((after, line, ~index if step is None else step, block))
         emitted.sort(key=lambda it: it[0])
-        executions = groupby(emitted, lambda it: it[1:3])
-        yield from _once((line, [block for *_, block in some]) for (line, _), some in executions)
-
-
-def _once(executions: Iterable[tuple[int | None, list[Block]]]) -> Iterator[Block]:
-    last_line: int | None = None
-    last: list[Block] = []
-    for line, new in executions:
-        again = _again(last, new) if line == last_line else None
-        if again is None:
-            yield from last
-        last_line, last = line, new if again is None else again
-    yield from last
+        last_line: int | None = None
+        last: list[Block] = []
+        for (line, _), execution in groupby(emitted, lambda it: it[1:3]):
+            new = [block for *_, block in execution]
+            again = _again(last, new) if line == last_line else None
+            if again is None:
+                yield from last
+            last_line, last = line, new if again is None else again
+        yield from last
 
 
 def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
@@ -203,11 +197,14 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
         for piece in (_as_text(one, defined) for one in some):
             if line is None:
                 line = piece
-            elif step is None or "\n" in _text(line) + _text(piece) or _begins(piece, line):
+                continue
+            before = _text(line)
+            # an item or heading after a finished line: a helper may emit several
+            begins = _ITEM_OR_HEADING.match(_text(piece)) and not (before or " ")[-1].isspace()
+            if step is None or "\n" in before + _text(piece) or begins:
                 yield line
                 line = piece
             else:
-                before = _text(line)
                 is_link = _text(piece).startswith("[")  # edtrace also separates its links
                 space = " " if is_link and before and not _BEFORE_A_LINK.search(before) else ""
                 line = _together(line, piece, before + space)
@@ -217,11 +214,6 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
 
 def _text(narration: Narration) -> str:
     return narration.narrative.text if isinstance(narration.narrative, Text) else ""
-
-
-def _begins(piece: Narration, line: Narration) -> bool:
-    """Return whether a piece is an item or heading after a finished line: a helper may emit several."""
-    return bool(_ITEM_OR_HEADING.match(_text(piece))) and not (_text(line) or " ")[-1].isspace()
 
 
 def _emphasised(piece: Narration) -> Narration:
@@ -246,19 +238,15 @@ def _as_text(piece: Narration, defined: Collection[str]) -> Narration:
         is_here = it.target in defined and _NAME.fullmatch(it.target)
         text = f"[{code_span(label)}][f:{it.target}]" if is_here else code_span(label)
     elif url := safe_url(it.url or ""):
-        text = f"[{escape(label)}](<{url}>{_hover(it)})"
+        title = it.title if it.title != it.label else None
+        by = ", ".join(filter(None, (it.authors, it.date)))
+        parts = [part.rstrip(".") for part in (title, by, it.notes) if part]
+        tooltip = formats.one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
+        tooltip = ' "' + re.sub(r'(["\\])', r"\\\1", tooltip) + '"' if parts else ""
+        text = f"[{escape(label)}](<{url}>{tooltip})"
     else:
         text = escape(label)
     return replace(piece, narrative=Text(text=text, flows=True, style=it.style), cited=cited)
-
-
-def _hover(it: Link) -> str:
-    """Return a link's tooltip as the title of a Markdown link."""
-    title = it.title if it.title != it.label else None
-    by = ", ".join(filter(None, (it.authors, it.date)))
-    parts = [part.rstrip(".") for part in (title, by, it.notes) if part]
-    text = formats.one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
-    return ' "' + re.sub(r'(["\\])', r"\\\1", text) + '"' if parts else ""
 
 
 def _joined(first: Narration, second: Narration, *, alone: bool) -> Narration | None:
