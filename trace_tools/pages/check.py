@@ -30,14 +30,14 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     site, compared = traces_in(folder, lecture)
     if not any(not one.partial for one in site):
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
-    made: dict[str, dict[str, bytes]] = {}
+    files_by_folder: dict[str, dict[str, bytes]] = {}
     for language, translated in in_languages(site).items():
         reports = compared if (folder / REPORTS).is_dir() else ()
         files_of = site_files(translated, folder / language, reports)
-        made |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
+        files_by_folder |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
     expected = {
         str(PurePath(inner, name)): content
-        for inner, files in made.items()
+        for inner, files in files_by_folder.items()
         for name, content in {**files, MANIFEST: manifest(files)}.items()
     }
     existing = set()  # all that rendering can make: everything in its folders, and pages at the top level

@@ -96,11 +96,11 @@ def script(figures: Mapping[str, Explore]) -> str:
 
 def _is_decimal(exploration: Exploration) -> bool:
     """Return whether bytes are written with SI prefixes: if the lecture's numbers of bytes are."""
-    given = [one.value for one in exploration.inputs if one.unit in formats.BYTE_UNITS]
+    byte_counts = [one.value for one in exploration.inputs if one.unit in formats.BYTE_UNITS]
     for menu in exploration.menus:
         for number, column in enumerate(menu.columns):
-            given += [row[number] for _, row in menu.rows if column.unit in formats.BYTE_UNITS]
-    return formats.is_decimal(given)
+            byte_counts += [row[number] for _, row in menu.rows if column.unit in formats.BYTE_UNITS]
+    return formats.is_decimal(byte_counts)
 
 
 def _given(exploration: Exploration) -> list[tuple[str, str]]:

@@ -22,8 +22,8 @@ def timed_lines(section: Section) -> dict[str, list[Step]]:
     """Return the executions of each timed line, by its anchor."""
     steps: dict[str, list[Step]] = {}
     for row in rows_shown(section.blocks):
-        spoken = timed(row)
-        if spoken is not None and worth_saying(spoken):
+        typical = timed(row)
+        if typical is not None and worth_saying(typical):
             steps[row.anchor] = [execution.step for execution in row.executions]
     return steps
 

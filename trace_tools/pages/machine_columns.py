@@ -25,7 +25,7 @@ from trace_tools.pages.document import Call, CodeListing, CodeRow, Execution, Ma
 from trace_tools.pages.margin import observed, timed, took, worth_saying
 from trace_tools.pages.section_charts import section_points
 from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of
-from trace_tools.trace.model import Frame, Machine, Step, Trace, Value
+from trace_tools.trace.model import Frame, Machine, Trace, Value
 from trace_tools.trace.ranks import of_rank
 from trace_tools.util import formats
 
@@ -212,16 +212,24 @@ def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts)
         if time.matters and time.ratio
     ]
     # represents the row: among those judged faster or slower, the one with the largest difference
-    spoken = max(effects)[2] if effects else timed(row)
-    if spoken is not None and spoken.step.id in counterparts:
-        pair, executed = pairs[spoken.step.id], counterparts[spoken.step.id]
-        times = list(_time(spoken, executed, pair.times, other))
-        label = f"{spoken.step.execution}" if len(row.executions) > 1 else ""
+    typical = max(effects)[2] if effects else timed(row)
+    if typical is not None and typical.step.id in counterparts:
+        pair, executed = pairs[typical.step.id], counterparts[typical.step.id]
+        times = list(_time(typical, executed, pair.times, other))
+        label = f"{typical.step.execution}" if len(row.executions) > 1 else ""
         yield from (replace(entry, label=label) for entry in times)
-        yield from _memory(spoken, executed.step, pair.findings, asked=bool(times))
+        # the maximum of live tensor bytes, if a reader asked about the line or it differs
+        here_meters, there_meters = typical.step.meters, executed.step.meters
+        peak_here = here_meters.peak_bytes if here_meters is not None else None
+        peak_there = there_meters.peak_bytes if there_meters is not None else None
+        differs = any(f.aspect == "memory" and f.matters for f in pair.findings)
+        worth_showing = times and max(peak_here or 0, peak_there or 0) >= WORTH_SHOWING_BYTES
+        if peak_there is not None and (differs or worth_showing):
+            note = f"here {formats.byte_size(peak_here)}" if peak_here is not None and peak_here != peak_there else ""
+            yield ColumnEntry("memory", "", "", f"peak {formats.byte_size(peak_there)}", note, differs)
     # the other differences that matter: number of runs, exceptions, FLOPs, operators
-    asked = ("flops", "steps", "output")
-    by_subject = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in asked}
+    aspects = ("flops", "steps", "output")
+    by_subject = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in aspects}
     for finding in reversed(by_subject.values()):
         result = sides_text(finding)[1 if other.here_is_a else 0] or finding.detail or "none"
         yield ColumnEntry("other", subject_text(finding.subject, 60), "", result, "", True)
@@ -299,13 +307,3 @@ def _compared(time: TimeFinding | None, other: Counterparts) -> str:
         digits = 2 if size < 100 else 3
         return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
     return ""
-
-
-def _memory(here: Execution, counterpart: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[ColumnEntry]:
-    """Yield the maximum of live tensor bytes, if a reader asked about the line or it differs."""
-    peaks = [meters.peak_bytes if meters is not None else None for meters in (here.step.meters, counterpart.meters)]
-    differs = any(f.aspect == "memory" and f.matters for f in findings)
-    if peaks[1] is None or not (differs or (asked and max(p or 0 for p in peaks) >= WORTH_SHOWING_BYTES)):
-        return
-    note = f"here {formats.byte_size(peaks[0])}" if peaks[0] is not None and peaks[0] != peaks[1] else ""
-    yield ColumnEntry("memory", "", "", f"peak {formats.byte_size(peaks[1])}", note, differs)

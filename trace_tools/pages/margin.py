@@ -226,8 +226,10 @@ def claim_text(execution: Execution) -> str:
     if not text or all(one.claim is None for one in step.ranks or ()):
         return text
     claims = {rank: one.claim for rank, one in by_rank(step, execution.ranks).items() if one.claim is not None}
-    whose = [rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text]
-    return f"{text} on {in_words(whose)}" if len(whose) < len(claims) else text
+    agreeing = [
+        rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text
+    ]
+    return f"{text} on {in_words(agreeing)}" if len(agreeing) < len(claims) else text
 
 
 def values_by_rank(of_ranks: Mapping[int, Value]) -> Facts:
@@ -283,13 +285,13 @@ def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
         for call in execution.calls:
             if call.name in named:
                 calls.setdefault(call.name, []).append(call)
-    for function, of in calls.items():
-        numbers, text = sorted(call.number for call in of), ""
-        if any(call.observed for call in of) and len(numbers) == 1:
-            text = f"call {numbers[0]} of {of[0].total}"
-        elif any(call.observed for call in of):
-            text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of[0].total}"
-        link = next(call.anchor for call in of if call.shown == "named")
+    for function, of_function in calls.items():
+        numbers, text = sorted(call.number for call in of_function), ""
+        if any(call.observed for call in of_function) and len(numbers) == 1:
+            text = f"call {numbers[0]} of {of_function[0].total}"
+        elif any(call.observed for call in of_function):
+            text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of_function[0].total}"
+        link = next(call.anchor for call in of_function if call.shown == "named")
         yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{link}")
 
 
@@ -320,33 +322,33 @@ def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
 
 def _time(row: CodeRow) -> list[MarginNote]:
     """Return a note on the time of a statement if it is worth one, from the execution nearest to the median."""
-    spoken = timed(row)
-    if spoken is None or spoken.timing is None or not worth_saying(spoken):
+    typical = timed(row)
+    if typical is None or typical.timing is None or not worth_saying(typical):
         return []
-    all_of_it = [e for e in row.executions if _has_time(e)]
-    text = took(spoken.timing) + (_(" each") if len(all_of_it) > 1 and spoken.timing.clock != "call" else "")
-    ordered = sorted(map(_median_ns, [*all_of_it, spoken]))
+    with_time = [e for e in row.executions if _has_time(e)]
+    text = took(typical.timing) + (_(" each") if len(with_time) > 1 and typical.timing.clock != "call" else "")
+    ordered = sorted(map(_median_ns, [*with_time, typical]))
     least, most = ordered[0], ordered[-1]
     if most > UNLIKE * least:  # no execution is representative
-        form = _("{least} to {most} a call") if spoken.timing.clock == "call" else _("{least} to {most} each")
-        text = form.format(least=formats.duration(least), most=formats.duration(most))
-    flops = _flops(spoken) if spoken.step.annotated and len({_flops(e) for e in all_of_it}) == 1 else None
+        template = _("{least} to {most} a call") if typical.timing.clock == "call" else _("{least} to {most} each")
+        text = template.format(least=formats.duration(least), most=formats.duration(most))
+    flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in with_time}) == 1 else None
     if flops:
         text += f" · {flops}"
-    if spoken.step.compiled:
+    if typical.step.compiled:
         text += _(" · with compilation")
-    if spoken.step.harness and spoken.timing.clock != "call":
+    if typical.step.harness and typical.timing.clock != "call":
         text += _(" · with measuring")
-    ranks = times(spoken.step, spoken.ranks) if spoken.ranks > 1 and not spoken.step.measured else {}
+    ranks = times(typical.step, typical.ranks) if typical.ranks > 1 and not typical.step.measured else {}
     slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
     which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
     of_ranks = tuple((f"{which} {rank}", formats.duration(ranks[rank])) for rank in slowest)
-    details = (*measured(spoken), *of_ranks)
-    samples = spoken.timing.samples_ns
-    short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
+    details = (*measured(typical), *of_ranks)
+    samples = typical.timing.samples_ns
+    short = statistics.median(samples) < TEACHES_NS and not typical.step.measured
     collapsed = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
     notes = [
-        MarginNote("time", "", text, facts=details, timing=spoken.timing, counted=bool(flops), collapsed=collapsed)
+        MarginNote("time", "", text, facts=details, timing=typical.timing, counted=bool(flops), collapsed=collapsed)
     ]
     if ranks and not collapsed and TEACHES_NS <= max(ranks.values()) > RANKS_APART * min(ranks.values()):
         range_of_ranks = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
@@ -361,8 +363,8 @@ def _sent(row: CodeRow) -> list[MarginNote]:
     executions = [e for e in row.executions if e.step.meters is not None and e.step.meters.collectives]
     if not executions or executions[0].calls:  # shown at the lines that it calls
         return []
-    spoken = executions[len(executions) // 2]
-    of_ranks = {rank: exchanged(step) for rank, step in by_rank(spoken.step, spoken.ranks).items()}
+    typical = executions[len(executions) // 2]
+    of_ranks = {rank: exchanged(step) for rank, step in by_rank(typical.step, typical.ranks).items()}
     notes = []
     for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
         exchanges = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
@@ -439,8 +441,8 @@ def worth_saying(execution: Execution) -> bool:
     step = execution.step
     if step.measured or (step.annotated and _flops(execution)):
         return True
-    asked = step.annotated and step.claim is None
-    return _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if asked else WORTH_SAYING_NS)
+    annotated = step.annotated and step.claim is None
+    return _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if annotated else WORTH_SAYING_NS)
 
 
 def _has_time(execution: Execution) -> bool:
@@ -454,7 +456,7 @@ def _median_ns(execution: Execution) -> float:
 def measured(execution: Execution) -> list[tuple[str, str]]:
     """Return everything measured and counted in one execution, as (name, text)."""
     step, calls = execution.step, execution.step.measured or ()
-    facts: list[tuple[str, str]] = []
+    measurements: list[tuple[str, str]] = []
     if (timing := execution.timing) is not None:
         names = {
             "device": _("device time"),
@@ -462,35 +464,35 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
             "launch": _("launch time (host)"),
             "call": _("time a call"),
         }
-        facts.append((names[timing.clock], _each_pass(timing.samples_ns)))
+        measurements.append((names[timing.clock], _each_pass(timing.samples_ns)))
         if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-            facts.append((_("first run"), formats.spread(timing.cold_ns)))
+            measurements.append((_("first run"), formats.spread(timing.cold_ns)))
         if timing.whole_ns:
             whole_time = _("{time}; this is the time of the statement itself")
-            facts.append((_("all its calls"), whole_time.format(time=formats.spread(timing.whole_ns))))
+            measurements.append((_("all its calls"), whole_time.format(time=formats.spread(timing.whole_ns))))
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
-        facts.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
+        measurements.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
     if step.queued_ns:
-        facts.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
+        measurements.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
     for number, call in enumerate(calls, start=1):
         lines = [*_counted(call), *_achieved(execution, number)]
         if len(calls) > 1:
             samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
             lines = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *lines)]
-        facts += lines
+        measurements += lines
     if step.meters is not None:
         if not calls:  # else they include every call and the warm-up
             counted = _counted(step.meters)
-            facts += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
-            facts += _achieved(execution, None) if counted else []
-        facts += _metered(step.meters)
+            measurements += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
+            measurements += _achieved(execution, None) if counted else []
+        measurements += _metered(step.meters)
     if step.allocated_bytes is not None:
-        facts.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
+        measurements.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
     if step.compiled:
-        facts.append((_("compiled"), _("torch.compile ran during this step")))
+        measurements.append((_("compiled"), _("torch.compile ran during this step")))
     if step.graph:
-        facts.append((_("not observed"), _("calls of which torch recorded a graph")))
-    return facts
+        measurements.append((_("not observed"), _("calls of which torch recorded a graph")))
+    return measurements
 
 
 def _each_pass(samples_ns: Sequence[int]) -> str:
@@ -499,57 +501,57 @@ def _each_pass(samples_ns: Sequence[int]) -> str:
 
 
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
-    facts: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     flops = flops_in_words(counted)
     if flops is not None:
         exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
-        facts.append(("FLOPs", flops + exactly))
+        texts.append(("FLOPs", flops + exactly))
     if counted.meta_flops:
-        facts.append(
+        texts.append(
             (
                 _("not computed"),
                 _("{flops}, on tensors without memory").format(flops=formats.quantity(counted.meta_flops, "FLOP")),
             )
         )
     if missing := uncounted_names(counted):
-        facts.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
-    moved = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
-    facts += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
+        texts.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
+    traffic = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
+    texts += [(name, formats.byte_size(count)) for name, count in traffic if count is not None]
     intensity = intensity_of(counted)
     if intensity is not None:
-        facts.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
-    return facts
+        texts.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
+    return texts
 
 
 def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     """Return the rates of an execution, or of a call that it measured; without rates, the reason."""
-    facts = []
+    rates = []
     for rate in execution.rates:
         if rate.call == call:
             bound = formats.one_line(rate.roof or "", 120)
             share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=bound)
             comparison = f"; {bound}" if rate.share is None else share
-            facts.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + comparison))
-            facts += [(_("warning"), rate.above)] if rate.above else []
+            rates.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + comparison))
+            rates += [(_("warning"), rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counted is not None and counted.uncounted:  # shown with its FLOPs
-        return facts
+        return rates
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return facts or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
+    return rates or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
-    facts: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     if meters.peak_bytes is not None:
-        facts.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
+        texts.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
     if meters.live_bytes is not None:
-        facts.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
+        texts.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
     if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
-        facts.append((_("operators"), ", ".join(operators)))
+        texts.append((_("operators"), ", ".join(operators)))
     if meters.why:
         name = _("not counted") if meters.why == NOT_METERED else _("not measured")
-        facts.append((name, formats.one_line(meters.why, 200)))
-    return facts
+        texts.append((name, formats.one_line(meters.why, 200)))
+    return texts
 
 
 # --- under a row ---
@@ -587,12 +589,12 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         label = _("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call"))
         notes.append(MarginNote("more", label=label))
     # a warning of several executions is shown once, without a number
-    given = Counter(it.text for it in notes if it.kind == "warning")
+    occurrences = Counter(it.text for it in notes if it.kind == "warning")
     once = []
     for note in notes:
-        if note.kind != "warning" or given[note.text] == 1:
+        if note.kind != "warning" or occurrences[note.text] == 1:
             once.append(note)
-        elif given.pop(note.text, 0):
+        elif occurrences.pop(note.text, 0):
             once.append(replace(note, label=""))
     return once
 
@@ -637,10 +639,10 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
-        where = _("caught by the lecture") if failure.caught else f"not caught: the {failure.ended} ended here"
+        outcome = _("caught by the lecture") if failure.caught else f"not caught: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
-        waited = failure.waited_line
-        launched = f"launched after the synchronisation at line {waited}" if waited is not None else ""
+        sync_line = failure.waited_line
+        launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""
         raised = [rank for rank, of_rank in own.items() if of_rank.raised is not None]
         on = f"on {in_words(raised)}" if raised and len(raised) < len(own) else ""
-        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, where))
+        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, outcome))

@@ -202,8 +202,8 @@ class MarkdownWriter:
             minutes = reading_minutes(call.blocks, deeper=None)
             yield from folded(_("Deeper, {n} min").format(n=minutes), inner) if call.deeper else inner
         elif call.shown != "named":
-            which = _(", call {n} of {total}").format(n=call.number, total=call.total) if call.total > 1 else ""
-            title = f"`{formats.one_line(call.name, 60)}`{which}"
+            position = _(", call {n} of {total}").format(n=call.number, total=call.total) if call.total > 1 else ""
+            title = f"`{formats.one_line(call.name, 60)}`{position}"
             yield from folded(title, self._blocks(call.with_header()))
 
     def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:

@@ -49,7 +49,7 @@ NOTES = ("held", "failed", "raised", "caught", "printed", "warning")
 def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     """Return the stops of all calls of a section's function; `anchors` are the positions of its page."""
     tree = lecture.tree
-    frames = [frame for frame, of in tree.section_of.items() if of == function and tree.steps_of(frame)]
+    frames = [frame for frame, section in tree.section_of.items() if section == function and tree.steps_of(frame)]
     steps = [step for frame in frames for step in tree.steps_of(frame) if _stops_at(lecture, step)]
     steps.sort(key=lambda step: step.id)
     inside, variables = _observed(lecture, steps)
@@ -68,8 +68,8 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
             position = position or lines.get((lecture.source(at), lecture.lines[at.id]))
             if position is not None:
                 return position, at is step
-            of = tree.frames[at.frame].of
-            at = tree.by_id.get(of) if of is not None else None
+            caller = tree.frames[at.frame].of
+            at = tree.by_id.get(caller) if caller is not None else None
         return "", False
 
     stops = []
@@ -94,13 +94,16 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stack = []
     for frame in frames:
         called = tree.frames[frame]
-        name, of = ".".join(filter(None, (lecture.module(called), called.function))), called.of
+        name = ".".join(filter(None, (lecture.module(called), called.function)))
+        caller = index_of.get(called.of) if called.of is not None else None
         calls = tree.call_number[frame], tree.call_total[function, called.source, called.function]
-        stack.append(StackFrame(name, index_of.get(of) if of is not None else None, *calls))
+        stack.append(StackFrame(name, caller, *calls))
     return Stepping(
         frames=tuple(stack),
         stops=tuple(stops),
-        narrations=tuple((narration, index_of[step]) for narration, step in anchors.narrations if step in index_of),
+        narrations=tuple(
+            (number_on_page, index_of[step]) for number_on_page, step in anchors.narrations if step in index_of
+        ),
     )
 
 
@@ -250,8 +253,8 @@ def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> 
         at: int | None = stop.frame
         while at is not None and at not in used:
             used.add(at)
-            of = stepping.frames[at].of
-            at = stepping.stops[of].frame if of is not None else None
+            caller_stop = stepping.frames[at].of
+            at = stepping.stops[caller_stop].frame if caller_stop is not None else None
     frames = [stepping.frames[frame] for frame in sorted(used)]
     number = {frame: index for index, frame in enumerate(sorted(used))}
 
@@ -297,7 +300,7 @@ def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> 
             "shared": [formats.one_line(label, 20) for label in section.shared],
         },
         "notes": [[at, *note] for at, (_, notes, _) in enumerate(written) for note in notes],
-        "said": [[narration, new_index[of]] for narration, of in stepping.narrations if of in new_index],
+        "said": [[number, new_index[stop]] for number, stop in stepping.narrations if stop in new_index],
     }
 
 

@@ -45,21 +45,21 @@ class PageFigure:
 
 def section_figures(section: Section, document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the rooflines of the other machines with this section's steps."""
-    where = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
-    wide = (
+    tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
+    time_caption = (
         _("The width of a statement is its time in the only run (cold); its calls are below it.")
         if document.ran_once
         else _("The width of a statement is its time in a second run (warm); its calls are below it.")
     )
-    alive = _(
+    memory_caption = _(
         "Bytes of tensors, counted in a separate process. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    under = _("Statements whose FLOPs and bytes were counted.")
+    roof_caption = _("Statements whose FLOPs and bytes were counted.")
     return _figures(
-        (TIME, wide + _(HOST) * (document.machine.device != "cpu"), _where_time_went(where)),
-        (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
-        _under_the_roof(document, section_points(section), other_roofs, under),
+        (TIME, time_caption + _(HOST) * (document.machine.device != "cpu"), _where_time_went(tree)),
+        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
+        _under_the_roof(document, section_points(section), other_roofs, roof_caption),
     )
 
 
@@ -69,21 +69,21 @@ def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[
     for s in document.sections:
         name, ns = f"{s.number} {prose.readable_text(s.title)}", sum(time.ns for time in s.times)
         sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
-    where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
+    tree = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     sections_caption = _("The whole lecture, section by section, and its slowest lines.")
-    under = _("All statements of the lecture whose FLOPs and bytes were counted.")
-    far = _(
+    roof_caption = _("All statements of the lecture whose FLOPs and bytes were counted.")
+    distance_caption = _(
         "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
         "Only statements that call no function of the lecture count. A box covers the middle half of them, its line "
         "eight in ten. Short ones are far from any roof, because starting an operator takes longer than running it. "
         "A fill writes zeros or draws random numbers."
     )
-    far = f"{far} {verdict(document.distances)}"
+    distance_caption = f"{distance_caption} {verdict(document.distances)}"
     return _figures(
-        (TIME, sections_caption, _where_time_went(where, rows=5)),
-        _under_the_roof(document, points, other_roofs, under),
-        (FAR, far, distance(document.distances, "distance", _(FAR))),
+        (TIME, sections_caption, _where_time_went(tree, rows=5)),
+        _under_the_roof(document, points, other_roofs, roof_caption),
+        (FAR, distance_caption, distance(document.distances, "distance", _(FAR))),
     )
 
 
@@ -103,9 +103,10 @@ def _under_the_roof(
 ) -> tuple[str, str, str | None]:
     roofs = [roof_of(_("here"), document.machine, points), *other_roofs]
     # points far below a roofline do not justify a figure
-    near = any(not roof.is_far(point) for roof in roofs for point in roof.points)
+    worth_drawing = any(not roof.is_far(point) for roof in roofs for point in roof.points)
     any_roof = any(roof.peaks or roof.bytes_per_second for roof in roofs)
-    return ROOF, caption + _(UNDER if any_roof else NO_ROOF), roofline(roofs, "roofline", _(ROOF)) if near else None
+    drawn = roofline(roofs, "roofline", _(ROOF)) if worth_drawing else None
+    return ROOF, caption + _(UNDER if any_roof else NO_ROOF), drawn
 
 
 def section_points(
@@ -116,8 +117,8 @@ def section_points(
     """
     for row in rows_shown(section.blocks):
         code = brief_code(row.lines[0].text) if row.lines else ""
-        asked = any(e.step.annotated or e.step.measured for e in row.executions)
-        for here in salient(row.executions) if asked else ():
+        annotated = any(e.step.annotated or e.step.measured for e in row.executions)
+        for here in salient(row.executions) if annotated else ():
             execution = counterpart(here)
             if execution is not None:
                 yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
@@ -144,8 +145,8 @@ def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[R
     if step.annotated or step.measured:
         for rate in execution.rates:
             if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
-                which = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
-                yield RoofPoint(rate.intensity, rate.per_second, name + which, link, rate.peak)
+                number = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
+                yield RoofPoint(rate.intensity, rate.per_second, name + number, link, rate.peak)
 
 
 def views_of(blocks: Sequence[Block]) -> Views:

@@ -122,23 +122,25 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
             other_machines[a].append(in_b)
             other_machines[b].append(in_a)
         ranks = [
-            [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)]
-            for one, of in zip(site, listed, strict=True)
+            [Beside.of(rank, sections_listed) for rank in counterparts_of_ranks(one.trace)]
+            for one, sections_listed in zip(site, listed, strict=True)
         ]
-        asked = [*zip(site, other_machines, ranks, strict=True)]
+        machines = [*zip(site, other_machines, ranks, strict=True)]
         parts = 1
-        if len(asked) == 1:  # the pages of one machine are divided among processes
+        if len(machines) == 1:  # the pages of one machine are divided among processes
             parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
         calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
-        calls += [partial(_machine_files, *one, site, out, part, parts) for one in asked for part in range(parts)]
+        calls += [partial(_machine_files, *one, site, out, part, parts) for one in machines for part in range(parts)]
         written = in_processes(calls)
         reports = written.pop(0) if compared else {}
-        made: dict[str, dict[str, bytes]] = {}
-        for (one, _, _), files in zip((one for one in asked for _ in range(parts)), written, strict=True):
-            made.setdefault(one.folder, {}).update(files)
+        files_by_folder: dict[str, dict[str, bytes]] = {}
+        for (one, _, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
+            files_by_folder.setdefault(one.folder, {}).update(files)
         if reports:
-            made[REPORTS] = reports
-        return made | {"": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())}
+            files_by_folder[REPORTS] = reports
+        return files_by_folder | {
+            "": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())
+        }
 
 
 def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
@@ -268,8 +270,8 @@ def _machine_files(
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
     notices: list[Notice] = []
-    given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
-    if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
+    has_partial = any(other.partial and other.folder_slug == one.folder_slug for other in site)
+    if not one.partial and (has_partial or (out / one.folder / PARTIAL / "trace.yaml").exists()):
         sentence = _("A later run on this machine did not finish; its steps are on separate pages.")
         notices.append(Notice("info", sentence, f"{PARTIAL}/index.html"))
 
@@ -277,8 +279,8 @@ def _machine_files(
         """Link to the same section on every machine that has it, else to that machine's index."""
         links = []
         for name, other in zip(_names(site), site, strict=True):
-            has = section is not None and any(s.slug == section.slug for s in other.document.sections)
-            page = f"{section.slug}.html" if has and section is not None else "index.html"
+            has_section = section is not None and any(s.slug == section.slug for s in other.document.sections)
+            page = f"{section.slug}.html" if has_section and section is not None else "index.html"
             links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is one))
         return links
 

@@ -82,14 +82,14 @@ class _Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.inside = tag
-        if tag == "meta" and given.get("name") == "description":
-            self.description = given.get("content") or ""
+        if tag == "meta" and attributes.get("name") == "description":
+            self.description = attributes.get("content") or ""
         if tag == "html":
-            self.language = given.get("lang") or "en"
-        if tag == "a" and given.get("hreflang"):
-            self.alternates.append((given["hreflang"] or "", given.get("href") or ""))
+            self.language = attributes.get("lang") or "en"
+        if tag == "a" and attributes.get("hreflang"):
+            self.alternates.append((attributes["hreflang"] or "", attributes.get("href") or ""))
         self.links += [value for name, value in attrs if name in ("href", "src", "srcset") and value]
 
     def handle_data(self, data: str) -> None:
@@ -156,7 +156,7 @@ def preview(title: str, description: str, lecture: str) -> bytes | None:
 
     width, height = PREVIEW
     figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor=PAPER)
-    head, _, of = title.partition(" · ")
+    head, _, site_title = title.partition(" · ")
     installed = {font.name for font in fontManager.ttflist}
     han = [name for name in HAN_FONTS if name in installed]
     if HAN.search(title + description + lecture) and not han:
@@ -169,7 +169,7 @@ def preview(title: str, description: str, lecture: str) -> bytes | None:
     top = 0.84 - 0.125 * len(lines) - 0.05
     words = textwrap.wrap(description, int(66 * wide), max_lines=int((top - 0.16) / 0.068), placeholder=" …")
     figure.text(0.07, top, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
-    foot = " · ".join(dict.fromkeys(part for part in (lecture, of) if part and part != head))
+    foot = " · ".join(dict.fromkeys(part for part in (lecture, site_title) if part and part != head))
     figure.text(0.07, 0.1, foot, size=18, color=ACCENT, **style)
     written = io.BytesIO()
     figure.savefig(written, format="png", metadata={"Software": None})  # so that equal texts give equal bytes

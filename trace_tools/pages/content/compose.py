@@ -99,7 +99,7 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
     opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)}, pages)
     addresses = _addresses(ran, pages, definitions, (opening, setup))
     pages = [replace(page, blocks=with_margins(with_places(page.blocks, addresses))) for page in pages]
-    its_main = ran.tree.main
+    main_frame = ran.tree.main
     opening, setup = with_margins(with_places(opening, addresses)), with_margins(setup)
     return Document(
         title=ran.trace.title,
@@ -119,7 +119,7 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
         sharing=sharing_a_device(trace),
-        promise=ran.titled(ran.definitions[its_main.frame], main, None).summary if its_main is not None else None,
+        promise=ran.titled(ran.definitions[main_frame.frame], main, None).summary if main_frame is not None else None,
         distances=tuple(distances(trace)),
         live_bytes=most_live_bytes(trace),
         why_no_floors=why_no_floors(trace),
@@ -232,7 +232,7 @@ def _left_out(ran: Lecture, function: str) -> Iterator[str]:
     section.
     """
     tree = ran.tree
-    frames = [frame for frame, of in tree.section_of.items() if of == function]
+    frames = [frame for frame, section in tree.section_of.items() if section == function]
     counts = left_out(step for frame in frames for step in tree.steps_of(frame))
     called = {tree.frames[frame].function for frame in frames}
     nodes = [definition.node for frame in frames if (definition := ran.definitions[frame]) is not None]
@@ -407,10 +407,10 @@ class _Composer:
         omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
         executions = []
         for step in steps:
-            made = self._ran.executions[step.id]
+            execution = self._ran.executions[step.id]
             frames = [called for called in tree.calls(step.id) if called.function != tree.main_name or called.source]
             calls = tuple(self.call(called, depth) for called in frames) if depth < DEEPEST else ()
-            executions.append(replace(made, calls=calls) if calls else made)
+            executions.append(replace(execution, calls=calls) if calls else execution)
         return CodeRow(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
@@ -582,8 +582,8 @@ def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
 def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimLine, ...]:
     """Return the section's asserts in order of their lines, each with its representative execution."""
     judged: dict[tuple[int, int], list[Step]] = {}  # by source and statement
-    for frame, of in ran.tree.section_of.items():
-        for step in ran.tree.steps_of(frame) if of == section else ():
+    for frame, its_section in ran.tree.section_of.items():
+        for step in ran.tree.steps_of(frame) if its_section == section else ():
             if step.claim is not None:
                 judged.setdefault((ran.source(step), step.statement), []).append(step)
     lines = []

@@ -57,8 +57,8 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
     waiting = set()  # functions with parameters
     for name, statement in parsed.functions.items():
         if isinstance(statement.node, FUNCTIONS):
-            given = statement.node.args
-            if given.posonlyargs or given.args or given.kwonlyargs or given.vararg:
+            parameters = statement.node.args
+            if parameters.posonlyargs or parameters.args or parameters.kwonlyargs or parameters.vararg:
                 waiting.add(name)
     ran: dict[str, list[Step]] = {}
     for step in steps:
@@ -274,9 +274,9 @@ def _open(text: str) -> bool:
 
 def _together(first: Narration, second: Narration, before: str) -> Narration:
     """Return two narrations as one; the text of the second follows `before`."""
-    a, b, by = first.narrative, second.narrative, len(before)
+    a, b, shift = first.narrative, second.narrative, len(before)
     assert isinstance(a, Text) and isinstance(b, Text)
-    moved = [replace(one, start=(one.start or 0) + by, end=(one.end or 0) + by) for one in b.varied or ()]
+    moved = [replace(one, start=(one.start or 0) + shift, end=(one.end or 0) + shift) for one in b.varied or ()]
     style = a.style if a.style == b.style else None
     joined = replace(a, text=before + b.text, varied=[*(a.varied or ()), *moved] or None, style=style)
     further = (second.step, *second.steps) if second.step is not None else second.steps
