@@ -14,7 +14,7 @@ from tests.pages.hostile import hostile_trace
 from tests.pages.played import training
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import LECTURE, lecture, number
-from tests.pages.test_html import Page, html, place
+from tests.pages.test_html import Page, html, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Section, Stepping, Stop
 from trace_tools.pages.html import HtmlWriter
@@ -111,7 +111,7 @@ def test_every_stop_stands_at_an_element_of_the_page() -> None:
     for made in (played(), lecture()):
         document = make_document(made.trace())
         for section in document.sections:
-            ids = Page(HtmlWriter(document, place()).section(section)).ids()
+            ids = Page(HtmlWriter(document, site_context()).section(section)).ids()
             assert {stop.anchor for stop in section.stepping.stops} <= set(ids)
             assert {f"said-{number}" for number, _ in section.stepping.narrations} <= set(ids)
 

@@ -15,7 +15,7 @@ from tests.pages.explored import explored_lecture
 from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import failing, lecture
-from tests.pages.test_html import Page, place
+from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
 from trace_tools.pages.search import SearchEntry, SearchIndex, entries
@@ -51,7 +51,7 @@ def found(trace: Trace) -> list[SearchEntry]:
 )
 def test_every_place_leads_to_an_element_of_a_page(trace: Trace) -> None:
     document = make_document(trace)
-    writer = HtmlWriter(document, place())
+    writer = HtmlWriter(document, site_context())
     pages = {f"{s.slug}.html": Page(writer.section(s)).ids() for s in document.sections}
     pages |= {"index.html": Page(writer.index()).ids(), "setup.html": Page(writer.setup() or "").ids()}
     links = [link for link, _, _ in rows(SearchIndex(document).packed_in(10**6))]

@@ -1,6 +1,6 @@
 """Write a document as HTML pages that work alone, and the files that their scripts load.
 
-    writer = HtmlWriter(document, place)
+    writer = HtmlWriter(document, site)
     writer.section(document.sections[0]), writer.index()        two pages as text
     writer.section_data(document.sections[0])                   the data that the first page's script loads
     writer.single_page()                                        the whole lecture as one self-contained page
@@ -80,7 +80,7 @@ class MachineLink:
 
 @dataclass(frozen=True, slots=True)
 class SiteContext:
-    """The surroundings of a document's pages in the site."""
+    """What a document's pages need to know of their site."""
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
@@ -146,11 +146,9 @@ class HtmlWriter:
         return self._section(section)[1]
 
     def _section(self, section: Section) -> tuple[str, str]:
-        if section.slug not in self._sections:
-            self._sections[section.slug] = self._made(section)
-        return self._sections[section.slug]
-
-    def _made(self, section: Section) -> tuple[str, str]:
+        """Return the page of a section and its data, which are made together and once."""
+        if section.slug in self._sections:
+            return self._sections[section.slug]
         sections, site = self._document.sections, self._site
         at = sections.index(section)
         block = step_block(section)
@@ -186,7 +184,8 @@ class HtmlWriter:
         data = {"steps": block.text, "columns": beside.text, "folded": packed(folds), "floors": floored}
         data["figures"] = packed([embedded(figure.svg) for figure in drawn])
         script = explorations.script(explored)
-        return page, f"const sectionData = {json.dumps(data)};\n{script}"
+        self._sections[section.slug] = page, f"const sectionData = {json.dumps(data)};\n{script}"
+        return self._sections[section.slug]
 
     def index(self) -> str:
         """Return the machine's own index."""

@@ -1,6 +1,6 @@
 """Write a document as Markdown pages for a code host.
 
-    pages = MarkdownWriter(document, place)
+    pages = MarkdownWriter(document, site)
     pages.section(document.sections[0]), pages.index()      two pages as text
     pages.files                                             {"figures/00-overview-fig1.svg": b"…"}
 
