@@ -91,8 +91,8 @@ def test_anchors_say_where_each_step_stands() -> None:
         assert step in [one.step.id for one in rows[anchor].executions]
     for (_, line), anchor in anchors.lines.items():
         assert line in [shown.number for shown in rows[anchor].lines]
-    assert {anchors.others[step] for _, step in anchors.narrations} >= {"said-1", "said-2"}
-    assert set(anchors.said.values()) == {f"said-{n}" for n, _ in anchors.narrations}
+    assert {anchors.fallbacks[step] for _, step in anchors.narrations} >= {"said-1", "said-2"}
+    assert set(anchors.narration_only.values()) == {f"said-{n}" for n, _ in anchors.narrations}
 
 
 def test_the_first_trouble_is_where_it_began() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.pages.browsing import NARROW, WIDE, ask, forget, press, show
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Block, Call, Document, Section, Stop, rows_shown, visible
-from trace_tools.pages.html import HtmlWriter, Surroundings
+from trace_tools.pages.html import HtmlWriter, SiteContext
 from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
 from trace_tools.trace.trace_file import load
@@ -37,7 +37,7 @@ def document() -> Document:
 def pages(document: Document, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Four sections of the lecture, and the hall beside them."""
     folder = tmp_path_factory.mktemp("hall")
-    writer = HtmlWriter(document, Surroundings(machines=lambda section: [], picture=lambda address: None))
+    writer = HtmlWriter(document, SiteContext(machines=lambda section: [], picture=lambda address: None))
     for name in (HALL, SECTION):
         (folder / name).write_text(shared_script(name), encoding="utf-8")
     written = {}

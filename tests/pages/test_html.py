@@ -15,7 +15,7 @@ from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import LECTURE, failing, lecture
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Call, Notice
-from trace_tools.pages.html import HtmlWriter, MachineLink, Surroundings
+from trace_tools.pages.html import HtmlWriter, MachineLink, SiteContext
 from trace_tools.pages.markdown import MarkdownWriter
 from trace_tools.trace.model import (
     Claim,
@@ -72,20 +72,20 @@ class Page(HTMLParser):
         return [known["id"] or "" for _, known in self.tags if "id" in known]
 
 
-def place(*notices: Notice) -> Surroundings:
+def site_context(*notices: Notice) -> SiteContext:
     links = [MachineLink("CPU", "index.html", current=True), MachineLink("H200", "../h200/index.html")]
-    return Surroundings(machines=lambda section: links, picture=lambda address: None, notices=notices)
+    return SiteContext(machines=lambda section: links, picture=lambda address: None, notices=notices)
 
 
 def html(trace: Trace, number: int = 0) -> str:
     document = make_document(trace)
-    return HtmlWriter(document, place()).section(document.sections[number])
+    return HtmlWriter(document, site_context()).section(document.sections[number])
 
 
 def whole(trace: Trace) -> str:
     """Return the page of the first section and, behind it, what its script unfolds beside the lines."""
     document = make_document(trace)
-    writer = HtmlWriter(document, place())
+    writer = HtmlWriter(document, site_context())
     page, script = writer.section(document.sections[0]), writer.section_data(document.sections[0])
     data = json.loads(script.removeprefix("const sectionData = ").removesuffix(";\n"))
     folded = json.loads(zlib.decompress(base64.b64decode(data["folded"])))
@@ -101,7 +101,7 @@ def one_line(code: str, **step: object) -> str:
 
 def pages(trace: Trace) -> list[str]:
     document = make_document(trace)
-    writer = HtmlWriter(document, place())
+    writer = HtmlWriter(document, site_context())
     return [*map(writer.section, document.sections), writer.index()]
 
 
@@ -195,7 +195,8 @@ def test_what_differs_by_rank_is_a_table_beside_its_line() -> None:
     assert '<table class="facts ranks"><tr><th>rank 0</th><td>70</td></tr><tr><th>rank 1</th><td>71</td></tr>' in text
     assert text.count('class="facts ranks"') == 1
     assert "ran on rank 1 only" in text
-    page = MarkdownWriter(make_document(of_two_ranks()), place()).section(make_document(of_two_ranks()).sections[0])
+    document = make_document(of_two_ranks())
+    page = MarkdownWriter(document, site_context()).section(document.sections[0])
     assert "# x by rank: rank 0: 70; rank 1: 71 · n = 2" in page
     assert "| 5 | `x` | rank 1 | 71 |" in page
 
@@ -282,7 +283,7 @@ def test_columns_of_numbers_stand_to_the_right_those_with_dashes_too(cells: list
 
 def test_pages_link_to_their_neighbours_and_to_other_machines() -> None:
     document = make_document(failing().trace())
-    writer = HtmlWriter(document, place(Notice("info", "Look there.", "partial/index.html")))
+    writer = HtmlWriter(document, site_context(Notice("info", "Look there.", "partial/index.html")))
     first, second = map(writer.section, document.sections)
     assert '<a class="next" href="01-second.html" rel="next">' in first and 'rel="prev"' not in first
     assert '<a href="00-first.html" rel="prev">' in second
@@ -308,8 +309,8 @@ def test_a_deeper_part_is_folded_on_both_pages_under_its_heading() -> None:
     document = make_document(made.trace())
     [_, part] = document.sections[0].blocks
     assert isinstance(part, Call) and part.shown == "part" and part.deeper
-    html = HtmlWriter(document, place()).section(document.sections[0])
-    text = MarkdownWriter(document, place()).section(document.sections[0])
+    html = HtmlWriter(document, site_context()).section(document.sections[0])
+    text = MarkdownWriter(document, site_context()).section(document.sections[0])
     for page, heading in ((html, ">More of it<"), (text, "# More of it")):
         main = page.partition("<main")[2] or page
         assert main.index(heading) < main.lower().index("deeper, 1 min</summary>") < main.index("Deeper.")

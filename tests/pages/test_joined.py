@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from tests.cases_in_one import each
-from trace_tools.pages.joined import Place, apart, ids, led
+from trace_tools.pages.joined import PagePart, ids, with_inner_links, with_prefixes
 
-PAGES = {"02-x.html": Place("02-x", "2"), "index.html": Place("index", "index")}
+PAGES = {"02-x.html": PagePart("02-x", "2"), "index.html": PagePart("index", "index")}
 
 
 @each(
@@ -11,7 +11,7 @@ PAGES = {"02-x.html": Place("02-x", "2"), "index.html": Place("index", "index")}
     [
         ('<h2 id="main">a <b>b</b></h2>', '<h2 id="3--main">a <b>b</b></h2>'),
         ('<a class="permalink" href="#main">#</a>', '<a class="permalink" href="#3--main">#</a>'),
-        ('<a href="02-x.html#main">', '<a href="02-x.html#main">'),  # of another page: `led`
+        ('<a href="02-x.html#main">', '<a href="02-x.html#main">'),  # of another page: `with_inner_links`
         (
             '<svg aria-labelledby="t d"><title id="t">T</title>',
             '<svg aria-labelledby="3--t 3--d"><title id="3--t">T</title>',
@@ -31,7 +31,7 @@ PAGES = {"02-x.html": Place("02-x", "2"), "index.html": Place("index", "index")}
     ],
 )
 def test_ids_and_what_refers_to_them_are_the_parts_own(given: str, made: str) -> None:
-    assert apart(given, "3") == made.replace('id="a"', 'id="3--a"')
+    assert with_prefixes(given, "3") == made.replace('id="a"', 'id="3--a"')
 
 
 def test_ids_are_those_of_tags() -> None:
@@ -59,9 +59,9 @@ def test_ids_are_those_of_tags() -> None:
 def test_links_lead_into_the_file_or_to_the_web_or_are_none(href: str, leads: str | None) -> None:
     known = {"02-x", "2--L5", "index", "index--claims-02-x"}
     expected = f'<p><a rel="next" href="{leads}">x</a>' if leads else '<p><a rel="next">x</a>'
-    assert led(f'<p><a rel="next" href="{href}">x</a>', PAGES, known) == expected
+    assert with_inner_links(f'<p><a rel="next" href="{href}">x</a>', PAGES, known) == expected
 
 
 def test_only_links_are_turned() -> None:
     told = '<use href="#gone"/> <link rel="icon" href="icon.svg"> if (a <b && href="#x") {}'
-    assert led(told, PAGES, set()) == told
+    assert with_inner_links(told, PAGES, set()) == told

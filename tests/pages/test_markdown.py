@@ -11,20 +11,20 @@ from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import failing, lecture
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.html import Surroundings
+from trace_tools.pages.html import SiteContext
 from trace_tools.pages.markdown import MarkdownWriter
 from trace_tools.trace.model import Claim, Link, Machine, Plot, Run, Series, Table, Trace, Value
 
 HTML = re.compile(r"</?(details|summary|code)>")
 
 
-def place() -> Surroundings:
-    return Surroundings(machines=lambda section: (), picture=lambda address: None)
+def site_context() -> SiteContext:
+    return SiteContext(machines=lambda section: (), picture=lambda address: None)
 
 
 def page(trace: Trace, number: int = 0) -> str:
     document = make_document(trace)
-    return MarkdownWriter(document, place()).section(document.sections[number])
+    return MarkdownWriter(document, site_context()).section(document.sections[number])
 
 
 def parsed(text: str) -> list[Token]:
@@ -118,7 +118,7 @@ def test_plots_are_files_and_tables_are_tables() -> None:
     ]
     made.step(f, "g()", narrative=said)
     document = make_document(made.trace())
-    writer = MarkdownWriter(document, place())
+    writer = MarkdownWriter(document, site_context())
     text = writer.section(document.sections[0])
     assert list(writer.files) == ["figures/00-f-fig1.svg"] and b"<svg" in writer.files["figures/00-f-fig1.svg"]
     tokens = parsed(text)
@@ -130,7 +130,7 @@ def test_plots_are_files_and_tables_are_tables() -> None:
 
 def test_nothing_from_a_trace_gets_out() -> None:
     document = make_document(hostile_trace())
-    writer = MarkdownWriter(document, place())
+    writer = MarkdownWriter(document, site_context())
     for text in (*map(writer.section, document.sections), writer.index()):
         for token in parsed(text):
             if token.type.startswith("html"):
@@ -150,7 +150,7 @@ def _no_tags(found: re.Match[str]) -> str:
 
 def test_the_index_lists_sections_machine_and_claims() -> None:
     document = make_document(lecture().trace())
-    text = MarkdownWriter(document, place()).index()
+    text = MarkdownWriter(document, site_context()).index()
     assert "| 0 | [The first part](00-first.md) | 1 min | 1 ✓ |" in text
     assert "| ✓ | [" in text and "`x.sum() == 6` | 6 == 6 |" in text
     assert "<details><summary>Module code that runs before <code>main</code></summary>" in text

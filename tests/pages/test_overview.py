@@ -10,7 +10,7 @@ import pytest
 
 from tests.pages.recording import Recording
 from tests.pages.test_compose import LECTURE, failing, lecture
-from tests.pages.test_html import Page, place
+from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
 from trace_tools.pages.overview import MachineRow, claim_lists, claim_texts, key_figures, opening_words
@@ -42,7 +42,7 @@ def traced(claims: int = 3, held: bool = True) -> Trace:
 
 
 def index(trace: Trace) -> str:
-    return HtmlWriter(make_document(trace), place()).index()
+    return HtmlWriter(make_document(trace), site_context()).index()
 
 
 def test_the_index_says_first_what_a_reader_asks_first() -> None:
@@ -96,7 +96,7 @@ def test_two_thousand_claims_fit_into_an_index() -> None:
 
 
 def test_the_code_around_the_sections_has_a_page_of_its_own() -> None:
-    writer = HtmlWriter(make_document(lecture().trace()), place())
+    writer = HtmlWriter(make_document(lecture().trace()), site_context())
     setup = writer.setup() or ""
     assert "WIDTH" in setup and 'aria-current="page"><span class="no"></span><span>Code outside' in setup
     assert "WIDTH" not in Page(writer.index()).text("main") and 'href="setup.html"' in writer.index()
@@ -104,7 +104,7 @@ def test_the_code_around_the_sections_has_a_page_of_its_own() -> None:
     main = spoken.frame("main")
     spoken.step(spoken.call(main, "f()", "f"), "g()")
     spoken.step(main, "f()", narrative=[Text(text="Welcome.")])
-    writer = HtmlWriter(make_document(spoken.trace()), place())
+    writer = HtmlWriter(make_document(spoken.trace()), site_context())
     assert writer.setup() is None and "Welcome." in Page(writer.index()).text("main")
     assert "setup.html" not in writer.index()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trace_tools.pages.content.passages import as_told, cited, flowing, in_order, targets, with_places
+from trace_tools.pages.content.passages import cited, flowing, in_emitted_order, in_order, targets, with_places
 from trace_tools.pages.document import Block, Call, CodeListing, Narration, References
 from trace_tools.pages.narration import as_html, as_markdown, classes
 from trace_tools.pages.reading_time import reading_minutes
@@ -60,7 +60,7 @@ def test_an_item_or_a_heading_begins_a_line_of_its_own_though_one_line_of_the_le
 
 def test_what_a_loop_tells_again_is_told_once_and_stands_for_each_iteration() -> None:
     def once(told: list[Narration]) -> list[Narration]:
-        return [it for it in as_told([(1, it) for it in told]) if isinstance(it, Narration)]
+        return [it for it in in_emitted_order([(1, it) for it in told]) if isinstance(it, Narration)]
 
     told = once(said(["Find ", ADAM], ["Find ", ADAM], ["Find"], ["Merge"], ["Find"]))
     assert [it.narrative.text or it.narrative.label for it in told] == ["Find ", "It works.", "Find", "Merge", "Find"]
@@ -81,14 +81,17 @@ def test_between_pieces_of_code_a_loop_is_told_iteration_by_iteration() -> None:
         *((3, replace(it, step=step)) for it, step in zip(body, (2, 4), strict=True)),
         (4, replace(newer[0], step=None)),
     ]
-    texts = [it.narrative.text if isinstance(it, Narration) else None for it in as_told(told)]
+    texts = [it.narrative.text if isinstance(it, Narration) else None for it in in_emitted_order(told)]
     assert texts == ["A", "a", "B", "b", "new"]
     apart = [
-        it.narrative.text if isinstance(it, Narration) else None for it in as_told([*told[:2], (None, code), *told[2:]])
+        it.narrative.text if isinstance(it, Narration) else None
+        for it in in_emitted_order([*told[:2], (None, code), *told[2:]])
     ]
     assert apart == ["A", "B", None, "a", "b", "new"]
     alike = [(line, replace(heading[0], step=step)) for line, step in ((2, 1), (2, 3), (3, 4))]
-    assert [it.steps for it in as_told(alike) if isinstance(it, Narration)] == [(3,), ()], "another line says it, too"
+    assert [it.steps for it in in_emitted_order(alike) if isinstance(it, Narration)] == [(3,), ()], (
+        "another line says it, too"
+    )
 
 
 def test_pieces_stand_as_they_are_given_and_links_apart() -> None:

@@ -14,7 +14,7 @@ from tests.pages.hostile import hostile_trace
 from tests.pages.played import training
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import LECTURE, lecture, number
-from tests.pages.test_html import Page, html, place
+from tests.pages.test_html import Page, html, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Section, Stepping, Stop
 from trace_tools.pages.html import HtmlWriter
@@ -111,9 +111,9 @@ def test_every_stop_stands_at_an_element_of_the_page() -> None:
     for made in (played(), lecture()):
         document = make_document(made.trace())
         for section in document.sections:
-            ids = Page(HtmlWriter(document, place()).section(section)).ids()
+            ids = Page(HtmlWriter(document, site_context()).section(section)).ids()
             assert {stop.anchor for stop in section.stepping.stops} <= set(ids)
-            assert {f"said-{number}" for number, _ in section.stepping.said} <= set(ids)
+            assert {f"said-{number}" for number, _ in section.stepping.narrations} <= set(ids)
 
 
 def test_a_call_that_is_only_named_borrows_the_rows_where_its_code_stands() -> None:
@@ -185,7 +185,7 @@ def test_clear_takes_expressions_of_the_name_with_it_and_no_longer_names() -> No
 def test_only_animated_lines_reveal_their_outputs_one_at_a_time() -> None:
     stepping = stepping_of(played())
     assert [stop.outputs for stop in stepping.stops if stop.outputs] == [2]
-    assert stepping.said == ((1, 10), (2, 10), (3, 11), (4, 12))
+    assert stepping.narrations == ((1, 10), (2, 10), (3, 11), (4, 12))
 
 
 def test_lines_follow_the_text_that_is_shown() -> None:
@@ -201,7 +201,7 @@ def test_reworded_prose_leaves_the_steps_numbers_as_they_are(new: str) -> None:
     assert [(stop.number, stop.execution.step.statement, stop.execution.step.id) for stop in after.stops] == [
         (stop.number, stop.execution.step.statement, stop.execution.step.id) for stop in before.stops
     ]
-    assert [step for _, step in after.said] == [step for _, step in before.said]
+    assert [step for _, step in after.narrations] == [step for _, step in before.narrations]
     assert after.stops[0].anchor.startswith("said-")
 
 

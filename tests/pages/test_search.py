@@ -15,7 +15,7 @@ from tests.pages.explored import explored_lecture
 from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import failing, lecture
-from tests.pages.test_html import Page, place
+from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
 from trace_tools.pages.search import SearchEntry, SearchIndex, entries
@@ -51,10 +51,10 @@ def found(trace: Trace) -> list[SearchEntry]:
 )
 def test_every_place_leads_to_an_element_of_a_page(trace: Trace) -> None:
     document = make_document(trace)
-    writer = HtmlWriter(document, place())
+    writer = HtmlWriter(document, site_context())
     pages = {f"{s.slug}.html": Page(writer.section(s)).ids() for s in document.sections}
     pages |= {"index.html": Page(writer.index()).ids(), "setup.html": Page(writer.setup() or "").ids()}
-    links = [link for link, _, _ in rows(SearchIndex(document).within(10**6))]
+    links = [link for link, _, _ in rows(SearchIndex(document).packed_in(10**6))]
     assert links
     for link in links:
         page, _, anchor = link.partition("#")
@@ -117,20 +117,20 @@ def test_the_index_is_cut_to_the_room_it_has_and_says_so() -> None:
     for n in range(1, 150):
         made.step(f, f'text("""{"word " * n}"""', narrative=[Text(text=f"{n * n} odd words " * n)])
     index = SearchIndex(make_document(made.trace()))
-    whole = index.within(10**6)
+    whole = index.packed_in(10**6)
     assert unpacked(whole)["reach"] == ""
     places = len(rows(whole))
-    shorter = index.within(len(whole) - 1)
+    shorter = index.packed_in(len(whole) - 1)
     assert len(shorter) < len(whole) and len(rows(shorter)) == places
     assert unpacked(shorter)["reach"].endswith(" of long passages are searched.")
-    least = index.within(900)
+    least = index.packed_in(900)
     assert len(least) <= 900 and 0 < len(rows(least)) < places
     assert "titles first" in unpacked(least)["reach"] and rows(least)[0][1] == "section"
-    assert index.within(0)
+    assert index.packed_in(0)
 
 
 def test_the_same_document_gives_the_same_index() -> None:
-    first, second = (SearchIndex(make_document(lecture().trace())).within(10**6) for _ in range(2))
+    first, second = (SearchIndex(make_document(lecture().trace())).packed_in(10**6) for _ in range(2))
     assert first == second
 
 
@@ -142,7 +142,7 @@ def test_the_index_does_not_grow_with_steps() -> None:
         for turn in range(turns):
             made.step(f, "for i")
             made.step(f, "x = i", values=[("x", Value("int", turn))])
-        sizes.append(len(SearchIndex(make_document(made.trace())).within(10**6)))
+        sizes.append(len(SearchIndex(make_document(made.trace())).packed_in(10**6)))
     assert sizes[0] == sizes[1]
 
 
@@ -152,7 +152,7 @@ def test_an_anchor_survives_its_packing(anchor: str) -> None:
     made.step(made.call(made.frame("main"), "f()", "f"), "g()")
     index = SearchIndex(make_document(made.trace()))
     index._entries = [SearchEntry("text", 0, anchor, "here")]
-    assert rows(index.within(10**6)) == [("00-f.html" + (f"#{anchor}" if anchor else ""), "text", "here")]
+    assert rows(index.packed_in(10**6)) == [("00-f.html" + (f"#{anchor}" if anchor else ""), "text", "here")]
 
 
 def test_a_figure_that_answers_back_is_found_by_what_it_says() -> None:

@@ -81,7 +81,7 @@ def test_only_what_was_asked_about_has_a_place_and_other_machines_stand_beside_i
     [point] = section_points(section)
     assert (point.name, point.link) == ("y = x @ x", "#L7")
     assert (point.intensity, point.flops_per_second) == (2_000_000 / 12_000, 2e9)
-    assert list(section_points(section, there=lambda here: None)) == []
+    assert list(section_points(section, counterpart=lambda here: None)) == []
     quiet = replace(section, blocks=())
     assert "roofline" not in [figure.name for figure in section_figures(quiet, made)]
     other = Roof("other", (("float32", 1e12),), 1e11, (RoofPoint(1, 1e9, "y"),))

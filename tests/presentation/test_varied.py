@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.cases_in_one import each
 from tests.messages import says
 from tests.pages.recording import Recording
-from tests.pages.test_html import Page, place, whole
+from tests.pages.test_html import Page, site_context, whole
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
 from trace_tools.pages.markdown import MarkdownWriter
@@ -41,12 +41,12 @@ def one_step(*narrative: Narrative, code: str = "text(f'{x}')", **step: object) 
 
 def html(trace: Trace) -> str:
     document = make_document(trace)
-    return HtmlWriter(document, place()).section(document.sections[0])
+    return HtmlWriter(document, site_context()).section(document.sections[0])
 
 
 def markdown(trace: Trace) -> str:
     document = make_document(trace)
-    return MarkdownWriter(document, place()).section(document.sections[0])
+    return MarkdownWriter(document, site_context()).section(document.sections[0])
 
 
 def test_a_number_has_its_range_for_pointer_keyboard_and_screen_reader() -> None:
@@ -144,7 +144,7 @@ def test_a_text_that_was_edited_since_has_no_ranges() -> None:
     trace = one_step(Text(text="It takes 9 ms.", varied=[Varied(["9", "8"], start=9, end=10)]), code=code)
     assert "tooltip" in html(trace).partition("<main")[2]
     document = make_document(trace, trace.sources[0].text.replace("9 ms", "about 9 ms"))
-    assert "tooltip" not in HtmlWriter(document, place()).section(document.sections[0]).partition("<main")[2]
+    assert "tooltip" not in HtmlWriter(document, site_context()).section(document.sections[0]).partition("<main")[2]
 
 
 def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trace_tools.errors import UsageError
-from trace_tools.pages.html import HtmlWriter, Surroundings
+from trace_tools.pages.html import HtmlWriter, SiteContext
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.site import SiteTrace
 from trace_tools.util.interpreter import collector_paused
@@ -29,14 +29,14 @@ from trace_tools.util.interpreter import collector_paused
 @collector_paused()
 def one_file(one: SiteTrace) -> str:
     """Return the page. Raises LectureError if a stored source is not valid Python."""
-    site = Surroundings(
+    site = SiteContext(
         machines=lambda section: (),
         picture=lambda address: read_picture(one.lecture_folder, address),
         home="#text",
         has_trace=False,
         alone=True,
     )
-    return HtmlWriter(one.document, site).whole()
+    return HtmlWriter(one.document, site).single_page()
 
 
 # --- PDF ------------------------------------------------------------------------------------------

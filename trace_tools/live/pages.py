@@ -27,7 +27,7 @@ from pathlib import Path
 
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document, Section
-from trace_tools.pages.html import HtmlWriter, MachineLink, Surroundings
+from trace_tools.pages.html import HtmlWriter, MachineLink, SiteContext
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.search import FILE
 from trace_tools.presentation.page_shell import HALL, SECTION, shared_script, source_hash
@@ -124,7 +124,7 @@ class Site:
             return [MachineLink(document.machine.name, f"{section.slug}.html" if section else "index.html", True)]
 
         before = set(self._makers)
-        writer = HtmlWriter(document, Surroundings(machines=machines, picture=picture))
+        writer = HtmlWriter(document, SiteContext(machines=machines, picture=picture))
         if only is None:
             self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
             self._makers |= {f"{folder}/{FILE}": writer.search_index}

@@ -30,31 +30,26 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     site, compared = traces_in(folder, lecture)
     if not any(not one.partial for one in site):
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
-    made: dict[str, dict[str, bytes]] = {}
+    files_by_folder: dict[str, dict[str, bytes]] = {}
     for language, translated in in_languages(site).items():
         reports = compared if (folder / REPORTS).is_dir() else ()
         files_of = site_files(translated, folder / language, reports)
-        made |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
+        files_by_folder |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
     expected = {
         str(PurePath(inner, name)): content
-        for inner, files in made.items()
+        for inner, files in files_by_folder.items()
         for name, content in {**files, MANIFEST: manifest(files)}.items()
     }
-    there = _files(folder) - {f"{one.folder}/{TRACE}" for one in site}
-    for name in sorted(there | expected.keys()):
-        if name not in there:
+    existing = set()  # all that rendering can make: everything in its folders, and pages at the top level
+    for root, folders, names in os.walk(folder):
+        inside = Path(root).relative_to(folder)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        existing |= {str(inside / name) for name in names if inside.parts or _AT_THE_TOP.fullmatch(name)}
+    existing -= {f"{one.folder}/{TRACE}" for one in site}
+    for name in sorted(existing | expected.keys()):
+        if name not in existing:
             yield f"{folder / name}: missing"
         elif name not in expected:
             yield f"{folder / name}: made from no trace"
         elif (folder / name).read_bytes() != expected[name]:
             yield f"{folder / name}: differs"
-
-
-def _files(folder: Path) -> set[str]:
-    """Return the names of all files that rendering can make: everything in its folders, and pages at the top level."""
-    found = set()
-    for root, folders, names in os.walk(folder):
-        inner = Path(root).relative_to(folder)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found |= {str(inner / name) for name in names if inner.parts or _AT_THE_TOP.fullmatch(name)}
-    return found

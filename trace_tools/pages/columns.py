@@ -1,7 +1,7 @@
 """Pack other machines' results for the lines of a section into one block of text for its page.
 
-    there = ColumnCell((ColumnEntry("time", "", "", "0.4 ms", "28× faster"),))
-    block = columns_block([Column("NVIDIA H200", {"L216": there})])
+    cell = ColumnCell((ColumnEntry("time", "", "", "0.4 ms", "28× faster"),))
+    block = columns_block([Column("NVIDIA H200", {"L216": cell})])
     block.text                  "eNq1W…", for `machines.js`
     block.complete              False: it contains only lines that differ, because of the budget
 
@@ -95,13 +95,13 @@ def columns_block(columns: Sequence[Column], budget: int = BUDGET) -> ColumnsBlo
 def differing_lines(column: Column) -> Iterator[tuple[int, str]]:
     """Yield the lines that differ: their number and the other machine's result."""
     for cell in column.cells.values():
-        told = []
+        results = []
         for entry in cell.entries:
             label, note = f"{entry.label}:" if entry.label else "", f"({entry.note})" if entry.note else ""
             if entry.differs:
-                told.append(" ".join(part for part in (label, entry.name, entry.text, note) if part))
-        if told:
-            yield cell.line, " · ".join(told)
+                results.append(" ".join(part for part in (label, entry.name, entry.text, note) if part))
+        if results:
+            yield cell.line, " · ".join(results)
 
 
 def _packed(columns: Sequence[Column]) -> str:

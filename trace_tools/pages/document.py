@@ -23,12 +23,12 @@ from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKi
 from trace_tools.trace.ranks import in_words
 
 
-def in_runs(what: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
+def in_runs(verb: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
     """Return in how many runs something happened, if not in all: "said in 4 of 6 runs, depending on a clock"."""
     if runs is None and not clock:
         return None
     of = f" in {runs} of {timed_runs or 'the timed'} runs" if runs is not None else ""
-    return f"{what}{of}{', ' * bool(of) or ' '}depending on a clock" if clock else f"{what}{of}"
+    return f"{verb}{of}{', ' * bool(of) or ' '}depending on a clock" if clock else f"{verb}{of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ def execution(
 ) -> Execution:
     """Return the execution of one step, for a trace with so many timed runs; the caller adds its calls."""
     timing = timing_of(step, machine)
-    told = [in_runs("ran", step.runs, timed_runs, clock=step.clock)]
-    told += [f"ran on {in_words(step.on)} only"] if step.on is not None else []
+    conditions = [in_runs("ran", step.runs, timed_runs, clock=step.clock)]
+    conditions += [f"ran on {in_words(step.on)} only"] if step.on is not None else []
     rates = rates_of(step, timing, machine)
-    sometimes = "; ".join(filter(None, told)) or None
+    sometimes = "; ".join(filter(None, conditions)) or None
     return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure, ranks=ranks or 1)
 
 
@@ -194,7 +194,7 @@ class Narration:
     cover: bool = False  # also shown on the first page
     takeaway: bool = False  # a text after a section's last part: its summary
     beside: bool = False  # of an image: placed next to others of its line
-    apart: bool = False  # follows a blank line of the source, so it begins a new paragraph
+    begins_paragraph: bool = False  # follows a blank line of the source, so it begins a new paragraph
     steps: tuple[int, ...] = ()  # of a passage: the other steps that contributed to it
     cited: tuple[Link, ...] = ()  # of a passage: its references with more than an address
     own_text: str | None = None  # of a translated question: as the lecture has it
@@ -202,18 +202,18 @@ class Narration:
 
 def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
     """Return in how many of the timed runs a step emitted this narrative, if not in all."""
-    others = sum(count for _, count in narrative.others or ())
+    differing = sum(count for _, count in narrative.others or ())
     ran = step.runs if step.runs is not None else timed_runs
-    if others and ran is not None:
-        told: str | None = f"{ran - others} of {timed_runs} runs say this"
+    if differing and ran is not None:
+        text: str | None = f"{ran - differing} of {timed_runs} runs say this"
     else:
-        told = "most runs say this" if others else in_runs("said", step.runs, timed_runs, clock=step.clock)
+        text = "most runs say this" if differing else in_runs("said", step.runs, timed_runs, clock=step.clock)
     ranks = []
     if step.on is not None:
         ranks.append(f"said on {in_words(step.on)} only")
     if otherwise := [one.rank for one in step.ranks or () if one.narrative is not None]:
         ranks.append(f"{in_words(otherwise)} said it otherwise")
-    return "; ".join(filter(None, [told, *ranks])) or None
+    return "; ".join(filter(None, [text, *ranks])) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +261,9 @@ class Call:
         """Return the blocks with the `def` line at the start of the first listing."""
         if self.header is None or not (self.header.lines or self.header.arguments):
             return self.blocks
-        first, rest = self.blocks[:1], self.blocks[1:]
+        first, following = self.blocks[:1], self.blocks[1:]
         if first and isinstance(first[0], CodeListing):
-            return (CodeListing((self.header, *first[0].rows)), *rest)
+            return (CodeListing((self.header, *first[0].rows)), *following)
         return (CodeListing((self.header,)), *self.blocks)
 
 
@@ -344,7 +344,7 @@ class Stepping:
 
     frames: tuple[StackFrame, ...] = ()
     stops: tuple[Stop, ...] = ()
-    said: tuple[tuple[int, int], ...] = ()  # number of a narration on the page, and the stop that emitted it
+    narrations: tuple[tuple[int, int], ...] = ()  # number of a narration on the page, and the stop that emitted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,10 +446,10 @@ def salient(items: Sequence[_T]) -> tuple[_T, ...]:
     """
     if len(items) < 3:
         return tuple(items)
-    troubled = [place for place, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
-    last = next((place for place in reversed(range(1, len(items))) if items[place].observed), len(items) - 1)
-    places = sorted({0, last, *troubled})
-    return tuple(items[place] for place in places)
+    troubled = [index for index, item in enumerate(items) if item.troubled][:TROUBLED_SHOWN]
+    last = next((index for index in reversed(range(1, len(items))) if items[index].observed), len(items) - 1)
+    indices = sorted({0, last, *troubled})
+    return tuple(items[index] for index in indices)
 
 
 def visible(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -491,7 +491,7 @@ def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
     def is_code(line: CodeLine) -> bool:
         return bool(line.text.strip()) and not line.text.lstrip().startswith("#")
 
-    found: list[tuple[bool, list[CodeRow]]] = []
+    groups: list[tuple[bool, list[CodeRow]]] = []
     last = -1  # last row that did not run
     for at, row in enumerate(rows):
         if at <= last:
@@ -503,13 +503,13 @@ def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
             while rows[end - 1].ran:
                 end -= 1
             if sum(not one.ran for one in rows[at:end]) >= UNRUN:
-                found.append((True, list(rows[at:end])))
+                groups.append((True, list(rows[at:end])))
                 last = end - 1
                 continue
-        if not found or found[-1][0]:
-            found.append((False, []))
-        found[-1][1].append(row)
-    return found
+        if not groups or groups[-1][0]:
+            groups.append((False, []))
+        groups[-1][1].append(row)
+    return groups
 
 
 def brief_code(line: str) -> str:
@@ -523,8 +523,8 @@ class Anchors:
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self.rows: dict[int, str] = {}  # of steps: their row
-        self.others: dict[int, str] = {}  # of steps: the part they called, or their first narration
-        self.said: dict[int, str] = {}  # of steps without a row: their narration
+        self.fallbacks: dict[int, str] = {}  # of steps: the part they called, or their first narration
+        self.narration_only: dict[int, str] = {}  # of steps without a row: their narration
         self.lines: dict[tuple[int, int], str] = {}  # by source and line: the first row with it
         self.narrations: list[tuple[int, int]] = []  # number on the page, step
         for block in visible(blocks):
@@ -535,12 +535,12 @@ class Anchors:
                     for line in row.lines:
                         self.lines.setdefault((line.source, line.number), row.anchor)
             elif isinstance(block, Call) and block.shown == "part" and block.step is not None:
-                self.others.setdefault(block.step, block.anchor)
+                self.fallbacks.setdefault(block.step, block.anchor)
             elif isinstance(block, Narration) and block.step is not None:
                 anchor = f"said-{block.number}"
                 for step in (block.step, *block.steps):
-                    if self.others.setdefault(step, anchor) == anchor and step not in self.rows:
-                        self.said[step] = anchor
+                    if self.fallbacks.setdefault(step, anchor) == anchor and step not in self.rows:
+                        self.narration_only[step] = anchor
                 self.narrations.append((block.number, block.step))
 
 

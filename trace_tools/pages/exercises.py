@@ -37,47 +37,46 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
     """Return the question with fields for an answer, a hint and the solution; without JavaScript the last two
     unfold. `number` is its narration's on the page, `own_text` the question as the lecture has it if it is translated.
     """
-    told = it.answer
+    answer = it.answer
     choices = Markup("").join(
         Markup('<li data-choice="{}">{}</li>').format(choice, Markup(prose.inline_html(choice)))
-        for choice in (told.choices or ())[:MOST]
+        for choice in (answer.choices or ())[:MOST]
     )
     hint = Markup('<details class="hint"><summary>{}</summary>{}</details>')
     solution = Markup('<details class="solution"><summary>{}</summary>{}</details>')
-    slips = [(known, str(prose.inline_html(sentence))) for known, sentence in (told.slips or ())[:MOST]]
-    right = _range(told)
+    slips = [(wrong, str(prose.inline_html(sentence))) for wrong, sentence in (answer.slips or ())[:MOST]]
+    right = _range(answer)
     judged = {
-        "kind": "choice" if told.choices else "text" if right is None else "number",
-        "right": told.value if right is None else right,
-        "within": told.within,
-        "unit": told.unit,
+        "kind": "choice" if answer.choices else "text" if right is None else "number",
+        "right": answer.value if right is None else right,
+        "within": answer.within,
+        "unit": answer.unit,
         "slips": slips,
     }
+    data = json.dumps({name: value for name, value in judged.items() if value is not None}, separators=(",", ":"))
     return Markup('<div class="ask" id="said-{}" data-asked="{}" data-answer=\'{}\'>{}{}{}{}</div>\n').format(
         number,
         identity(own_text or it.text),
-        _quoted(
-            json.dumps({name: known for name, known in judged.items() if known is not None}, separators=(",", ":"))
-        ),
+        Markup(str(escape(data)).replace("&#34;", '"')),  # in single quotes, so JSON's double quotes need no escapes
         question,
         Markup('<ul class="choices">{}</ul>').format(choices) if choices else "",
-        hint.format(_("Hint"), Markup(prose.to_html(told.hint))) if told.hint else "",
-        solution.format(_("Answer"), _solution_html(told)),
+        hint.format(_("Hint"), Markup(prose.to_html(answer.hint))) if answer.hint else "",
+        solution.format(_("Answer"), _solution_html(answer)),
     )
 
 
 def answer_html(it: Ask) -> Markup:
     """Return the answer, why, and the hint, for the end of a printed section."""
-    told = it.answer
+    answer = it.answer
     hint = _("Hint.")
-    return _solution_html(told) + Markup(prose.to_html(f"*{hint}* {told.hint}") if told.hint else "")
+    return _solution_html(answer) + Markup(prose.to_html(f"*{hint}* {answer.hint}") if answer.hint else "")
 
 
-def _solution_html(told: Answer) -> Markup:
+def _solution_html(answer: Answer) -> Markup:
     return Markup("<p><strong>{}</strong>{}</p>{}").format(
-        Markup(prose.inline_html(told.value)) if isinstance(told.value, str) else written(told, told.value),
-        _also(told),
-        Markup(prose.to_html(told.why)) if told.why else "",
+        Markup(prose.inline_html(answer.value)) if isinstance(answer.value, str) else written(answer, answer.value),
+        _also(answer),
+        Markup(prose.to_html(answer.why)) if answer.why else "",
     )
 
 
@@ -107,13 +106,13 @@ def answer_markdown(it: Ask, number: int) -> str:
     return joined([f"**{answer}** {first}", *why, hint])
 
 
-def _solution_markdown(told: Answer) -> list[str]:
-    value = inline_markdown(told.value) if isinstance(told.value, str) else written(told, told.value)
+def _solution_markdown(answer: Answer) -> list[str]:
+    value = inline_markdown(answer.value) if isinstance(answer.value, str) else written(answer, answer.value)
     slips = [
-        f"- {inline_markdown(known) if isinstance(known, str) else written(told, known)}: {inline_markdown(sentence)}"
-        for known, sentence in (told.slips or ())[:MOST]
+        f"- {inline_markdown(wrong) if isinstance(wrong, str) else written(answer, wrong)}: {inline_markdown(sentence)}"
+        for wrong, sentence in (answer.slips or ())[:MOST]
     ]
-    parts = [f"**{value}**{_also(told)}", to_markdown(told.why) if told.why else "", "\n".join(slips)]
+    parts = [f"**{value}**{_also(answer)}", to_markdown(answer.why) if answer.why else "", "\n".join(slips)]
     return [part for part in parts if part]
 
 
@@ -126,20 +125,20 @@ def divided(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
     """Divide blocks into (words, blocks): what follows a question, up to the next question or heading, with words for
     what it contains; other blocks with no words.
     """
-    found: list[tuple[str, list[Block]]] = [("", [])]
+    groups: list[tuple[str, list[Block]]] = [("", [])]
     follows = False
     for block in blocks:
-        said = block.narrative if isinstance(block, Narration) else None
-        ends = isinstance(said, Ask | References) or (isinstance(block, Narration) and block.headings)
+        narrative = block.narrative if isinstance(block, Narration) else None
+        ends = isinstance(narrative, Ask | References) or (isinstance(block, Narration) and block.headings)
         if ends or (isinstance(block, Call) and block.shown == "part"):
-            if follows and found[-1][1]:
-                found.append(("", []))
+            if follows and groups[-1][1]:
+                groups.append(("", []))
             follows = False
-        elif follows and not found[-1][0]:
-            found.append(("waits", []))
-        found[-1][1].append(block)
-        follows = follows or isinstance(said, Ask)
-    return [(words and _contents(inner), inner) for words, inner in found if inner]
+        elif follows and not groups[-1][0]:
+            groups.append(("waits", []))
+        groups[-1][1].append(block)
+        follows = follows or isinstance(narrative, Ask)
+    return [(words and _contents(inner), inner) for words, inner in groups if inner]
 
 
 def _contents(blocks: Sequence[Block]) -> str:
@@ -163,38 +162,35 @@ def identity(question: str) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
-def written(told: Answer, value: float) -> str:
+def written(answer: Answer, value: float) -> str:
     """Format a numeric answer with its unit; seconds also as a duration."""
-    if told.unit == "s" and not (text := formats.duration(value * 1e9)).endswith(" s"):
+    if answer.unit == "s" and not (text := formats.duration(value * 1e9)).endswith(" s"):
         return f"{formats.number(value).removesuffix('.0')} s ({text})"
-    return formats.quantity(value, told.unit) if told.unit else formats.number(value, 4).removesuffix(".0")
+    return formats.quantity(value, answer.unit) if answer.unit else formats.number(value, 4).removesuffix(".0")
 
 
-def _range(told: Answer) -> tuple[float, float] | None:
+def _range(answer: Answer) -> tuple[float, float] | None:
     """Return the interval of correct answers; None for a text."""
-    if isinstance(told.value, str):
+    if isinstance(answer.value, str):
         return None
-    found = [told.value, *(sample for sample in told.samples or () if isinstance(sample, (int, float)))]
-    return min(found), max(found)
+    values = [answer.value, *(sample for sample in answer.samples or () if isinstance(sample, (int, float)))]
+    return min(values), max(values)
 
 
-def _quoted(text: str) -> Markup:
-    """Quote text for an attribute in single quotes, so that JSON's double quotes need no escapes."""
-    return Markup(str(escape(text)).replace("&#34;", '"'))
-
-
-def _also(told: Answer) -> str:
+def _also(answer: Answer) -> str:
     """Return the note on other accepted answers."""
     parts = []
-    if (found := _range(told)) is not None and found[0] != found[1]:
+    if (interval := _range(answer)) is not None and interval[0] != interval[1]:
         parts.append(
             _("{low} to {high} in {n} runs").format(
-                low=written(told, found[0]), high=written(told, found[1]), n=len(told.samples or ())
+                low=written(answer, interval[0]), high=written(answer, interval[1]), n=len(answer.samples or ())
             )
         )
-    elif told.samples:
-        same = sum(sample == told.value for sample in told.samples)
-        parts.append(_("in {n} of {all} runs").format(n=same, all=len(told.samples)))
-    if told.within:
-        parts.append(_("right within {percent}%").format(percent=formats.number(100 * told.within).removesuffix(".0")))
+    elif answer.samples:
+        same = sum(sample == answer.value for sample in answer.samples)
+        parts.append(_("in {n} of {all} runs").format(n=same, all=len(answer.samples)))
+    if answer.within:
+        parts.append(
+            _("right within {percent}%").format(percent=formats.number(100 * answer.within).removesuffix(".0"))
+        )
     return f" ({'; '.join(parts)})" if parts else ""

@@ -29,44 +29,47 @@ OWN = "custom"  # a row of a menu
 
 def as_html(it: Explore, number: int) -> Markup:
     """Return the figure with the lecture's numbers; `number` is its narration's on the page."""
-    told = it.exploration
+    exploration = it.exploration
     caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title))) if it.title else ""
     row = Markup('<tr><th scope="row">{}</th><td class="right">{}</td></tr>')
     group = Markup('<tbody class="{}"><tr><th scope="colgroup" colspan="2">{}</th></tr>{}</tbody>')
     rows = [
-        group.format(name, title, Markup("").join(row.format(*cells) for cells in found))
-        for name, title, found in (("given", _("Given"), _given(told)), ("found", _("Results"), _found(told)))
+        group.format(name, title, Markup("").join(row.format(*cells) for cells in lines))
+        for name, title, lines in (
+            ("given", _("Given"), _given(exploration)),
+            ("found", _("Results"), _results(exploration)),
+        )
     ]
     parts = Markup('<figure class="explore" id="said-{}">{}<p class="answer">{}</p>{}</figure>\n')
     box = Markup('<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{}</table></div>')
-    answer = Markup(sentence(told, it.text, lambda text: str(escape(formats.visible(text))), "<b>{}</b>"))
+    answer = Markup(sentence(exploration, it.text, lambda text: str(escape(formats.visible(text))), "<b>{}</b>"))
     return parts.format(number, caption, answer, box.format(Markup("").join(rows)))
 
 
 def as_markdown(it: Explore) -> str:
     """Return its sentence, and its table folded."""
-    told = it.exploration
-    rows = [[escaped(label), escaped(value)] for label, value in (*_given(told), *_found(told))]
+    exploration = it.exploration
+    rows = [[escaped(label), escaped(value)] for label, value in (*_given(exploration), *_results(exploration))]
     title = f"**{inline_markdown(it.title)}**" if it.title else ""
     numbers = joined(folded(_("Given and results"), [table(["", ""], rows)]))
-    return joined([title, sentence(told, it.text, escaped, "**{}**"), numbers])
+    return joined([title, sentence(exploration, it.text, escaped, "**{}**"), numbers])
 
 
-def sentence(told: Exploration, says: str, plain: Callable[[str], str] = str, place: str = "{}") -> str:
+def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = str, form: str = "{}") -> str:
     """Return the sentence with the lecture's numbers; `plain` escapes text, `place` wraps each inserted value."""
-    decimal = _is_decimal(told)
-    values: dict[str, str] = {menu.label: menu.rows[0][0] for menu in told.menus}
-    columns = [column for menu in told.menus for column in menu.columns]
-    numbers: list[Input | Result] = [*told.inputs, *columns, *told.results]
+    decimal = _is_decimal(exploration)
+    values: dict[str, str] = {menu.label: menu.rows[0][0] for menu in exploration.menus}
+    columns = [column for menu in exploration.menus for column in menu.columns]
+    numbers: list[Input | Result] = [*exploration.inputs, *columns, *exploration.results]
     values |= {one.name: shown(one, decimal) for one in numbers}
-    truths = {one.name: one.value is True for one in told.results}
+    truths = {one.name: one.value is True for one in exploration.results}
 
     def read(parts: Places) -> Iterator[str]:
         for part in parts:
             if isinstance(part, str):
                 yield plain(part)
             elif len(part) == 1:
-                yield place.format(plain(values[part[0]]))
+                yield form.format(plain(values[part[0]]))
             else:
                 yield from read(part[1] if truths[part[0]] else part[2])
 
@@ -91,65 +94,65 @@ def script(figures: Mapping[str, Explore]) -> str:
     return f"const explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
 
 
-def _is_decimal(told: Exploration) -> bool:
+def _is_decimal(exploration: Exploration) -> bool:
     """Return whether bytes are written with SI prefixes: if the lecture's numbers of bytes are."""
-    given = [one.value for one in told.inputs if one.unit in formats.BYTE_UNITS]
-    for menu in told.menus:
+    byte_counts = [one.value for one in exploration.inputs if one.unit in formats.BYTE_UNITS]
+    for menu in exploration.menus:
         for number, column in enumerate(menu.columns):
-            given += [row[number] for _, row in menu.rows if column.unit in formats.BYTE_UNITS]
-    return formats.is_decimal(given)
+            byte_counts += [row[number] for _, row in menu.rows if column.unit in formats.BYTE_UNITS]
+    return formats.is_decimal(byte_counts)
 
 
-def _given(told: Exploration) -> list[tuple[str, str]]:
-    decimal = _is_decimal(told)
-    rows = [(menu.label, menu.rows[0][0]) for menu in told.menus]
-    rows += [(one.label, shown(one, decimal)) for one in told.inputs]
-    rows += [(one.label, shown(one, decimal)) for menu in told.menus if menu.own for one in menu.columns]
+def _given(exploration: Exploration) -> list[tuple[str, str]]:
+    decimal = _is_decimal(exploration)
+    rows = [(menu.label, menu.rows[0][0]) for menu in exploration.menus]
+    rows += [(one.label, shown(one, decimal)) for one in exploration.inputs]
+    rows += [(one.label, shown(one, decimal)) for menu in exploration.menus if menu.own for one in menu.columns]
     return [(formats.one_line(label, 200), formats.one_line(value, 200)) for label, value in rows]
 
 
-def _found(told: Exploration) -> list[tuple[str, str]]:
-    decimal = _is_decimal(told)
-    plain = [Result(one.name, one.label, one.value) if one.unit == one.label else one for one in told.results]
+def _results(exploration: Exploration) -> list[tuple[str, str]]:
+    decimal = _is_decimal(exploration)
+    plain = [Result(one.name, one.label, one.value) if one.unit == one.label else one for one in exploration.results]
     return [(formats.one_line(one.label, 200), formats.one_line(shown(one, decimal), 200)) for one in plain]
 
 
-def _data(told: Exploration, says: str) -> dict[str, Any]:
+def _data(exploration: Exploration, says: str) -> dict[str, Any]:
     """Return the figure as data for the script."""
-    decimal = _is_decimal(told)
+    decimal = _is_decimal(exploration)
 
     def about(one: Input | Result) -> dict[str, Any]:
-        known: dict[str, Any] = {
+        data: dict[str, Any] = {
             "name": one.name,
             "label": one.label,
             "unit": one.unit or "",
             **_ladder(one.unit, decimal),
         }
         if isinstance(one, Input):
-            known |= {
+            data |= {
                 "value": one.value,
                 "low": one.low,
                 "high": one.high,
                 "log": one.scale == "log",
                 "whole": one.whole,
             }
-        return known
+        return data
 
     menus = [
         {"label": menu.label, "columns": [*map(about, menu.columns)], "rows": menu.rows, "own": OWN if menu.own else ""}
-        for menu in told.menus
+        for menu in exploration.menus
     ]
     return {
-        "name": told.name,
+        "name": exploration.name,
         "says": places(says),
-        "parameters": told.parameters,
-        "inputs": [*map(about, told.inputs)],
+        "parameters": exploration.parameters,
+        "inputs": [*map(about, exploration.inputs)],
         "menus": menus,
-        "results": [*map(about, told.results)],
-        "stack": told.stack,
-        "limit": told.limit,
-        "curve": told.curve,
-        "across": told.across,
+        "results": [*map(about, exploration.results)],
+        "stack": exploration.stack,
+        "limit": exploration.limit,
+        "curve": exploration.curve,
+        "across": exploration.across,
     }
 
 

@@ -22,24 +22,24 @@ def timed_lines(section: Section) -> dict[str, list[Step]]:
     """Return the executions of each timed line, by its anchor."""
     steps: dict[str, list[Step]] = {}
     for row in rows_shown(section.blocks):
-        spoken = timed(row)
-        if spoken is not None and worth_saying(spoken):
+        typical = timed(row)
+        if typical is not None and worth_saying(typical):
             steps[row.anchor] = [execution.step for execution in row.executions]
     return steps
 
 
 def floors_block(lines: Mapping[str, Sequence[Step]], document: Document, machines: Sequence[Ceiling]) -> str:
     """Return for each machine its name, its datasheet, and the lower bounds of the lines of a page."""
-    told = []
+    bounds = []
     for ceiling in machines:
         texts = [_text([floor_of(step, ceiling) for step in executions]) for executions in lines.values()]
         rate = formats.quantity(ceiling.bytes_per_second, "B/s", 4)
         fit = fit_in_words(document.live_bytes, ceiling)
         about = f"Lower bounds from the datasheet ({rate}), not measured. Would the lecture fit? {fit}."
-        told.append([ceiling.name.removeprefix("NVIDIA "), about, texts])
-    if not any(text for _, _, texts in told for text in texts):
+        bounds.append([ceiling.name.removeprefix("NVIDIA "), about, texts])
+    if not any(text for _, _, texts in bounds for text in texts):
         return ""
-    return packed({"anchors": list(lines), "machines": told})
+    return packed({"anchors": list(lines), "machines": bounds})
 
 
 def _text(floors: Sequence[Floor]) -> str | None:
@@ -47,10 +47,10 @@ def _text(floors: Sequence[Floor]) -> str | None:
 
     Without a bound, the reason is given if another machine has one: this one has no peak of that dtype.
     """
-    known = sorted((floor for floor in floors if floor.seconds is not None), key=lambda floor: floor.seconds or 0.0)
-    if not known:
+    bounded = sorted((floor for floor in floors if floor.seconds is not None), key=lambda floor: floor.seconds or 0.0)
+    if not bounded:
         return next((floor.why for floor in floors if floor.unknown_peak), None)
-    least, most = known[0], known[-1]
+    least, most = bounded[0], bounded[-1]
     if (most.seconds or 0.0) > UNLIKE * (least.seconds or 0.0):
         return f"{floor_in_words(least)}, to {floor_in_words(most, '')}"
-    return floor_in_words(known[len(known) // 2])
+    return floor_in_words(bounded[len(bounded) // 2])

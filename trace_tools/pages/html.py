@@ -1,9 +1,9 @@
 """Write a document as HTML pages that work alone, and the files that their scripts load.
 
-    writer = HtmlWriter(document, place)
+    writer = HtmlWriter(document, site)
     writer.section(document.sections[0]), writer.index()        two pages as text
     writer.section_data(document.sections[0])                   the data that the first page's script loads
-    writer.whole()                                              the whole lecture as one self-contained page
+    writer.single_page()                                        the whole lecture as one self-contained page
 
 Each page contains its text, style and figures, and a content security policy that allows only these, by hash, and
 scripts next to the page: the player and its steps, other machines' columns, folded details, figures of measurements.
@@ -47,7 +47,7 @@ from trace_tools.pages.document import (
     visible,
 )
 from trace_tools.pages.floored import floors_block, timed_lines
-from trace_tools.pages.joined import Place, apart, ids, led, within
+from trace_tools.pages.joined import PagePart, ids, prefixed, with_inner_links, with_prefixes
 from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture
@@ -79,8 +79,8 @@ class MachineLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The surroundings of a document's pages in the site."""
+class SiteContext:
+    """What a document's pages need to know of their site."""
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
@@ -94,7 +94,7 @@ class Surroundings:
     notices: tuple[Notice, ...] = ()
 
 
-ALONE = Surroundings(machines=lambda section: (), picture=lambda address: None)  # of the site's first page
+ALONE = SiteContext(machines=lambda section: (), picture=lambda address: None)  # of the site's first page
 
 
 @lru_cache(maxsize=1)
@@ -102,19 +102,19 @@ def _environment() -> Environment:
     def shown(text: str) -> Markup:
         return Markup(prose.to_html(text))
 
-    found = environment(HERE / "templates")
-    found.globals["overview"] = overview
-    found.filters |= {"prose": shown, "counted_once": counted_once, "spaced": _spaced, "stretches": stretches}
-    found.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
-    found.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
-    found.tests |= {
+    templates = environment(HERE / "templates")
+    templates.globals["overview"] = overview
+    templates.filters |= {"prose": shown, "counted_once": counted_once, "spaced": _spaced, "stretches": stretches}
+    templates.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
+    templates.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
+    templates.tests |= {
         "tall": is_tall,
         "timed": lambda beside: any(note.kind == "time" and not note.collapsed for note in beside),
         "listing": lambda block: isinstance(block, CodeListing),
         "call": lambda block: isinstance(block, Call),
         "failing": lambda row: any(e.troubled for e in row.executions),
     }
-    return found
+    return templates
 
 
 def load_templates() -> None:
@@ -132,9 +132,9 @@ def highlighted_source(source: SourceText) -> tuple[str, ...]:
 class HtmlWriter:
     """Writes the pages of one document."""
 
-    def __init__(self, document: Document, place: Surroundings) -> None:
+    def __init__(self, document: Document, site: SiteContext) -> None:
         self._document = document
-        self._place = place
+        self._site = site
         self._sections: dict[str, tuple[str, str]] = {}  # page and data, by slug
 
     def section(self, section: Section) -> str:
@@ -146,32 +146,30 @@ class HtmlWriter:
         return self._section(section)[1]
 
     def _section(self, section: Section) -> tuple[str, str]:
-        if section.slug not in self._sections:
-            self._sections[section.slug] = self._made(section)
-        return self._sections[section.slug]
-
-    def _made(self, section: Section) -> tuple[str, str]:
-        sections, place = self._document.sections, self._place
+        """Return the page of a section and its data, which are made together and once."""
+        if section.slug in self._sections:
+            return self._sections[section.slug]
+        sections, site = self._document.sections, self._site
         at = sections.index(section)
         block = step_block(section)
         notices = [*overview.section_notices(section)]
         if block.kept < block.total:
-            told = "the first and last executions of each line, and those that changed something"
-            link = "trace.yaml" if place.has_trace else None
-            notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {told}.", link))
-        beside = place.columns(section)
+            kept = "the first and last executions of each line, and those that changed something"
+            link = "trace.yaml" if site.has_trace else None
+            notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {kept}.", link))
+        beside = site.columns(section)
         floored = floors_block(timed_lines(section), self._document, ceilings())
-        drawn = section_figures(section, self._document, place.roofs(section))
+        drawn = section_figures(section, self._document, site.roofs(section))
         explored = _explored(section)
         more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
         folds: list[str] = []
         page = self._page(
             "section.html.j2",
-            _HtmlPage(self._document, place, section, section.blocks, section.shared, folds),
+            _HtmlPage(self._document, site, section, section.blocks, section.shared, folds),
             _allowing(
                 assets("page", "search", "figures", "exercises", *more),
                 section.blocks,
-                self._place.picture,
+                self._site.picture,
             ),
             notices,
             f"{section.slug}.html",
@@ -186,7 +184,8 @@ class HtmlWriter:
         data = {"steps": block.text, "columns": beside.text, "folded": packed(folds), "floors": floored}
         data["figures"] = packed([embedded(figure.svg) for figure in drawn])
         script = explorations.script(explored)
-        return page, f"const sectionData = {json.dumps(data)};\n{script}"
+        self._sections[section.slug] = page, f"const sectionData = {json.dumps(data)};\n{script}"
+        return self._sections[section.slug]
 
     def index(self) -> str:
         """Return the machine's own index."""
@@ -195,48 +194,48 @@ class HtmlWriter:
         more = ["passages"] if _is_borrowed(around) else []
         return self._page(
             "index.html.j2",
-            _HtmlPage(document, self._place, None, around, shared_storages(document.opening)),
-            _allowing(assets("page", "overview", "search", "figures", *more), around, self._place.picture),
+            _HtmlPage(document, self._site, None, around, shared_storages(document.opening)),
+            _allowing(assets("page", "overview", "search", "figures", *more), around, self._site.picture),
             overview.document_notices(document),
             "index.html",
-            drawn=index_figures(document, self._place.roofs(None)),
+            drawn=index_figures(document, self._site.roofs(None)),
         )
 
-    def whole(self) -> str:
+    def single_page(self) -> str:
         """Return the lecture as one page: its introduction, all sections, the code around them, the run."""
         document, around = self._document, overview.around(self._document)
         outside = (*document.opening, *document.setup)
-        run = _HtmlPage(document, self._place, None, outside, shared_storages(document.opening))
-        setup = _HtmlPage(document, self._place, None, outside, shared_storages(around))
-        parts: dict[Place, str] = {}
+        run = _HtmlPage(document, self._site, None, outside, shared_storages(document.opening))
+        setup = _HtmlPage(document, self._site, None, outside, shared_storages(around))
+        parts: dict[PagePart, str] = {}
         explored: dict[str, Explore] = {}
         lines: dict[str, list[Step]] = {}
         for section in document.sections:
-            place = Place(section.slug, f"{section.number}")
-            parts[place] = self._part(
+            position = PagePart(section.slug, f"{section.number}")
+            parts[position] = self._part(
                 "lesson.html.j2",
-                _HtmlPage(document, self._place, section, section.blocks, section.shared),
+                _HtmlPage(document, self._site, section, section.blocks, section.shared),
                 section=section,
                 notices_shown=[*overview.section_notices(section)],
                 drawn=section_figures(section, document),
                 beside=columns.NOTHING,
                 floored=False,
             )
-            explored |= {within(place.name, identity): it for identity, it in _explored(section).items()}
-            lines |= {within(place.name, anchor): steps for anchor, steps in timed_lines(section).items()}
+            explored |= {prefixed(position.name, identity): it for identity, it in _explored(section).items()}
+            lines |= {prefixed(position.name, anchor): steps for anchor, steps in timed_lines(section).items()}
         if around:
             title = "<h1>Code outside the sections</h1>"
-            parts[Place(overview.SETUP, overview.SETUP)] = title + self._part("around.html.j2", setup)
-        told = self._part("glance.html.j2", run) + self._part("run.html.j2", run, drawn=index_figures(document))
-        parts[index := Place("index", "index")] = f"<h1>The machine and the run</h1>{told}"
+            parts[PagePart(overview.SETUP, overview.SETUP)] = title + self._part("around.html.j2", setup)
+        machine_html = self._part("glance.html.j2", run) + self._part("run.html.j2", run, drawn=index_figures(document))
+        parts[index := PagePart("index", "index")] = f"<h1>The machine and the run</h1>{machine_html}"
         first = ""
         if document.sections:
             row = overview.MachineRow(document.machine.name, ".", document)
             cover = overview.cover(document)
             explored |= cover.explored  # last, so that links to values lead to the figure in its section
-            first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._place))
+            first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._site))
         if overview.speaks(document):
-            first += apart(self._part("opening.html.j2", run), index.name)
+            first += with_prefixes(self._part("opening.html.j2", run), index.name)
         borrowed = any(_is_borrowed(blocks) for blocks in (outside, *(section.blocks for section in document.sections)))
         floored = floors_block(lines, document, ceilings())
         text = self._page(
@@ -245,14 +244,14 @@ class HtmlWriter:
             _alone(explored, floored, *(["passages"] if borrowed else [])),
             overview.document_notices(document),
             floored=bool(floored),
-            whole=[(place.identity, Markup(apart(part, place.name))) for place, part in parts.items()],
+            whole=[(position.identity, Markup(with_prefixes(part, position.name))) for position, part in parts.items()],
             first=Markup(first),
         )
-        return led(text, {f"{place.identity}.html": place for place in parts}, {*ids(text)})
+        return with_inner_links(text, {f"{position.identity}.html": position for position in parts}, {*ids(text)})
 
     def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
-        found = _environment().get_template(template)
-        return _brief(found.render(document=self._document, page=page, whole=True, **more))
+        text = _environment().get_template(template).render(document=self._document, page=page, whole=True, **more)
+        return _brief(text)
 
     def setup(self) -> str | None:
         """Return the page of the code outside sections; None without such code."""
@@ -261,22 +260,25 @@ class HtmlWriter:
             return None
         blocks = (*document.opening, *document.setup)
         # most of its lines are definitions of functions, and a page has at most 200 kB
-        page = _HtmlPage(document, self._place, None, blocks, shared_storages(around), drawing=False)
+        page = _HtmlPage(document, self._site, None, blocks, shared_storages(around), drawing=False)
         return self._page("setup.html.j2", page, assets("page", "search"), (), "setup.html", is_setup=True)
 
     def _page(
         self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], file: str = "", **more: Any
     ) -> str:
         document = self._document
-        more |= _own_words(document)
-        found = _environment().get_template(template)
-        text = found.render(
-            document=document,
-            page=page,
-            assets=assets,
-            notices_shown=(*document.notices, *self._place.notices, *notices),
-            languages=self._place.languages(file) if file else (),
-            **more,
+        text = (
+            _environment()
+            .get_template(template)
+            .render(
+                document=document,
+                page=page,
+                assets=assets,
+                notices_shown=(*document.notices, *self._site.notices, *notices),
+                languages=self._site.languages(file) if file else (),
+                **_own_words(document),
+                **more,
+            )
         )
         return _brief(text)
 
@@ -302,8 +304,8 @@ def _spaced(rows: Iterable[CodeRow]) -> Iterator[CodeRow]:
 
 def _explored(section: Section) -> dict[str, Explore]:
     """Return the figures with inputs of a section, by their ids."""
-    said = (it for it in visible(section.blocks) if isinstance(it, Narration))
-    return {f"said-{it.number}": it.narrative for it in said if isinstance(it.narrative, Explore)}
+    narrations = (it for it in visible(section.blocks) if isinstance(it, Narration))
+    return {f"said-{it.number}": it.narrative for it in narrations if isinstance(it.narrative, Explore)}
 
 
 def _is_borrowed(blocks: Sequence[Block]) -> bool:
@@ -311,7 +313,7 @@ def _is_borrowed(blocks: Sequence[Block]) -> bool:
     return any(it.flows or it.style or isinstance(it, Video | References) for it in narratives(blocks))
 
 
-def _allowing(found: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
+def _allowing(page_assets: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
     """Allow the hosts of a page's images and videos on the web, and video files next to it."""
     shown = [it for it in narratives(blocks) if isinstance(it, Image)]  # and videos
     hosts: dict[str, set[str]] = {"image": set(), "video": set()}
@@ -319,12 +321,12 @@ def _allowing(found: Assets, blocks: Sequence[Block], picture: Callable[[str], P
         if on_the_web(it.url) and picture(it.url) is None:
             parts = urlsplit(it.url)
             hosts[it.kind].add(f"{parts.scheme}://{parts.netloc}")
-    policy = found.policy
+    policy = page_assets.policy
     if hosts["image"]:
         policy = policy.replace("img-src 'self' data:", " ".join(["img-src 'self' data:", *sorted(hosts["image"])]))
     if any(isinstance(it, Video) for it in shown):
         policy += "; " + " ".join(["media-src 'self' data:", *sorted(hosts["video"])])
-    return replace(found, policy=policy)
+    return replace(page_assets, policy=policy)
 
 
 def _alone(explored: Mapping[str, Explore], floored: str, *more: str) -> Assets:
@@ -334,10 +336,10 @@ def _alone(explored: Mapping[str, Explore], floored: str, *more: str) -> Assets:
     answers = ["explore", "exploring"] if explored else []
     answering = assets("hanging", "linked", "numbers", "answering", *floors, *answers)
     beside = f"const sectionData = {json.dumps({'floors': floored})};\n" if floored else ""
-    found = allowed(
+    files = allowed(
         shown.css + answering.css, f"{shown.js}{beside}{_inline(explorations.script(explored))}{answering.js}"
     )
-    return replace(found, policy=found.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
+    return replace(files, policy=files.policy.replace("img-src 'self' data:", "img-src data:; media-src data:"))
 
 
 def _inline(script: str) -> str:
@@ -345,12 +347,12 @@ def _inline(script: str) -> str:
     return re.sub(r"<(?=[/!a-zA-Z])", r"\\u003c", script)  # only in strings: comparisons have blanks
 
 
-def _covered(cover: overview.Cover, document: Document, place: Surroundings) -> dict[str, Any]:
+def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> dict[str, Any]:
     """Return what is marked `@cover` for a template, with what writes it."""
     section = cover.code[0] if cover.code is not None else None
     blocks, shared = (section.blocks, section.shared) if section is not None else ((), ())
-    writer = _HtmlPage(document, place, section, blocks, shared)
-    return {"cover": cover, "said": writer.said, "code_page": writer}
+    writer = _HtmlPage(document, site, section, blocks, shared)
+    return {"cover": cover, "narration": writer.narration, "code_page": writer}
 
 
 def site_index(
@@ -414,7 +416,7 @@ class _HtmlPage:
     """The data of one page for the templates, with its blocks and the storages that several expressions share."""
 
     document: Document
-    place: Surroundings
+    site: SiteContext
     section: Section | None
     blocks: Sequence[Block]
     shared: Sequence[str]
@@ -423,7 +425,7 @@ class _HtmlPage:
 
     @property
     def home(self) -> str:
-        return self.place.home
+        return self.site.home
 
     @property
     def machine(self) -> str:
@@ -433,7 +435,7 @@ class _HtmlPage:
     def meta(self, section: Section | None = None) -> Markup:
         """Return the line under a page's title."""
         parts = [escape(part) for part in overview.meta(self.document, section)]
-        if self.place.has_trace:
+        if self.site.has_trace:
             parts.append(Markup('<a href="trace.yaml">trace.yaml</a>'))
         return Markup(" · ").join(parts)
 
@@ -452,14 +454,14 @@ class _HtmlPage:
         minutes = own_minutes(blocks)
         return Markup(f' data-minutes="{minutes:g}"') if minutes else Markup()
 
-    def said(self, said: Narration) -> Markup:
-        return as_html(said, self.image, web=not self.place.alone)
+    def narration(self, narration: Narration) -> Markup:
+        return as_html(narration, self.image, web=not self.site.alone)
 
     def image(self, address: str) -> str | None:
-        picture = self.place.picture(address)
+        picture = self.site.picture(address)
         if picture is None:
             return None
-        return picture.address if self.place.alone else picture.inline or f"figures/{picture.name}"
+        return picture.address if self.site.alone else picture.inline or f"figures/{picture.name}"
 
     def dot(self, value: Value | None) -> Markup:
         """Return the coloured dot of a storage that several expressions share."""

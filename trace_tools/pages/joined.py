@@ -1,7 +1,9 @@
 """Join pages in one file: make ids unique, and turn links between pages into links within the file.
 
-    part = apart('<h2 id="main">…</h2><a href="02-x.html#L5">', "1")    '<h2 id="1--main">…</h2><a href="02-x.html#L5">'
-    led(part, {"02-x.html": Place("02-x", "2")}, ids)                    '<h2 id="1--main">…</h2><a href="#2--L5">'
+    part = with_prefixes('<h2 id="main">…</h2><a href="02-x.html#L5">', "1")
+    # <h2 id="1--main">…</h2><a href="02-x.html#L5">
+    with_inner_links(part, {"02-x.html": PagePart("02-x", "2")}, ids)
+    # <h2 id="1--main">…</h2><a href="#2--L5">
 
 The input was written by our templates and `svg`, so < and > in tags are always escaped.
 """
@@ -21,26 +23,26 @@ _IDS = ("id", "for", "headers", "list", "aria-labelledby", "aria-describedby", "
 _URL = re.compile(r"url\(#")
 
 
-class Place(NamedTuple):
+class PagePart(NamedTuple):
     """The position of a page in the file: the id of its part, and the prefix of its ids."""
 
     identity: str
     name: str
 
 
-def within(name: str, identity: str) -> str:
+def prefixed(name: str, identity: str) -> str:
     """Return an id with the prefix of its part."""
     return f"{name}--{identity}"
 
 
-def apart(part: str, name: str) -> str:
+def with_prefixes(part: str, name: str) -> str:
     """Return a page's HTML with a prefix on its ids and on all references to them."""
 
     def renamed(tag: str, attribute: str, value: str) -> str | None:
         if attribute in _IDS:
-            return " ".join(within(name, identity) for identity in value.split())
+            return " ".join(prefixed(name, identity) for identity in value.split())
         if attribute == "href" and value.startswith("#"):
-            return f"#{within(name, value[1:])}"
+            return f"#{prefixed(name, value[1:])}"
         return _URL.sub(f"url(#{name}--", value)
 
     return _rewritten(part, renamed)
@@ -54,7 +56,7 @@ def ids(part: str) -> Iterator[str]:
                 yield html.unescape(value[1:-1])
 
 
-def led(part: str, pages: Mapping[str, Place], known: Set[str]) -> str:
+def with_inner_links(part: str, pages: Mapping[str, PagePart], all_ids: Set[str]) -> str:
     """Return HTML with links to the positions of the pages in the file; links without a target are removed.
 
     `pages` maps former addresses to positions, `known` are the ids of the whole file. Links to the web are unchanged.
@@ -68,11 +70,11 @@ def led(part: str, pages: Mapping[str, Place], known: Set[str]) -> str:
             return value
         anchor, page = unquote(parts.fragment), pages.get(parts.path.removeprefix("./"))
         if page is not None:
-            anchor = within(page.name, anchor) if anchor else page.identity
-            anchor = anchor if anchor in known else page.identity
+            anchor = prefixed(page.name, anchor) if anchor else page.identity
+            anchor = anchor if anchor in all_ids else page.identity
         elif parts.path:
             return None
-        return f"#{html.escape(anchor)}" if anchor in known else None
+        return f"#{html.escape(anchor)}" if anchor in all_ids else None
 
     return _rewritten(part, turned)
 
@@ -80,9 +82,9 @@ def led(part: str, pages: Mapping[str, Place], known: Set[str]) -> str:
 def _rewritten(part: str, change: Callable[[str, str, str], str | None]) -> str:
     """Return HTML with attributes changed by (tag, attribute, value); None removes an attribute."""
 
-    def attribute(tag: str, found: re.Match[str]) -> str:
-        name, quote, value = found[1], found[2][0], found[2][1:-1]
+    def attribute(tag: str, match: re.Match[str]) -> str:
+        name, quote, value = match[1], match[2][0], match[2][1:-1]
         new = change(tag, name, value)
         return "" if new is None else f" {name}={quote}{new}{quote}"
 
-    return _TAG.sub(lambda tag: _ATTRIBUTE.sub(lambda found: attribute(tag[1], found), tag[0]), part)
+    return _TAG.sub(lambda tag: _ATTRIBUTE.sub(lambda match: attribute(tag[1], match), tag[0]), part)

@@ -25,14 +25,20 @@ from trace_tools.pages.document import Call, CodeListing, CodeRow, Execution, Ma
 from trace_tools.pages.margin import observed, timed, took, worth_saying
 from trace_tools.pages.section_charts import section_points
 from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of
-from trace_tools.trace.model import Frame, Machine, Step, Trace, Value
+from trace_tools.trace.model import Frame, Machine, Trace, Value
 from trace_tools.trace.ranks import of_rank
 from trace_tools.util import formats
 
 MOST_RANKS = 8  # that have columns
 ALIKE = 1.05  # ratio of times below which no factor is worth a word
 WORTH_SHOWING_BYTES = 1024
-SAID: dict[str, Kind] = {"value": "value", "error": "failed", "held": "held", "failed": "failed", "caught": "failed"}
+ENTRY_KINDS: dict[str, Kind] = {
+    "value": "value",
+    "error": "failed",
+    "held": "held",
+    "failed": "failed",
+    "caught": "failed",
+}
 NOISE = {"varies": "varies", "random": "device-random", "rounding": "rounding", "sign of zero": "0.0 and -0.0"}
 
 
@@ -50,12 +56,12 @@ class Counterparts:
     @classmethod
     def of(cls, difference: Difference, name: str, *, here_is_a: bool) -> Counterparts:
         """Read a diff from the given side."""
-        here, there = ("a", "b") if here_is_a else ("b", "a")
-        rows = {step.id: row for row in difference.rows if (step := getattr(row, here)) is not None}
-        pairs = [(getattr(pair, here), getattr(pair, there)) for pair in difference.frames]
+        this_side, other_side = ("a", "b") if here_is_a else ("b", "a")
+        rows = {step.id: row for row in difference.rows if (step := getattr(row, this_side)) is not None}
+        pairs = [(getattr(pair, this_side), getattr(pair, other_side)) for pair in difference.frames]
         frames = {one.frame: other for one, other in pairs if one is not None and other is not None}
-        side: Side = getattr(difference, there)
-        missing = sum(getattr(row, there) is None for row in rows.values())
+        side: Side = getattr(difference, other_side)
+        missing = sum(getattr(row, other_side) is None for row in rows.values())
         notes = []
         if not difference.same_source:
             gone = f"; {formats.plural(missing, 'step')} of this lecture did not run there" if missing else ""
@@ -66,7 +72,7 @@ class Counterparts:
             notes.append("Times on two machines are compared as ratios and are not counted as differences.")
         return cls(name, side.trace.machine, here_is_a, rows, frames, tuple(notes))
 
-    def there(self, here: Execution) -> Execution | None:
+    def counterpart(self, here: Execution) -> Execution | None:
         """Return the counterpart of an execution on the other machine."""
         row = self.rows.get(here.step.id)
         step = None if row is None else row.b if self.here_is_a else row.a
@@ -86,7 +92,7 @@ class Beside:
     def of(cls, other: Counterparts, listed: Sequence[Listed]) -> Beside:
         """Collect the counterparts for all sections of one machine."""
         columns = {one.section.slug: column(one, other) for one in listed}
-        points = {one.section.slug: tuple(section_points(one.section, "", other.there)) for one in listed}
+        points = {one.section.slug: tuple(section_points(one.section, "", other.counterpart)) for one in listed}
         return cls(other.name, other.machine, columns, points)
 
 
@@ -101,9 +107,14 @@ class Listed:
     @classmethod
     def of(cls, section: Section) -> Listed:
         """List a section, once for all other machines."""
-        rows = tuple(_rows(section))
+        rows: list[tuple[CodeRow, Call | None]] = []
+        for block in visible(section.blocks):
+            if isinstance(block, CodeListing):
+                rows += ((row, None) for row in block.rows)
+            elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
+                rows.append((block.header, block))
         texts = {row.anchor: {_subject(note): note.text for note in row.beside} for row, _ in rows}
-        return cls(section, rows, texts)
+        return cls(section, tuple(rows), texts)
 
 
 def _difference(a: Side, b: Side) -> Difference:
@@ -127,7 +138,7 @@ def beside(a: Side, b: Side, of_a: Sequence[Listed], of_b: Sequence[Listed]) -> 
 
 def counterparts_of_ranks(trace: Trace) -> list[Counterparts]:
     """Return, for a trace of several ranks, the steps of each of the first few ranks."""
-    found = []
+    counterparts = []
     together = Side("all ranks", trace)
     for rank in range(trace.run.ranks or 0)[:MOST_RANKS]:
         name = f"rank {rank}"
@@ -135,8 +146,8 @@ def counterparts_of_ranks(trace: Trace) -> list[Counterparts]:
             difference = _difference(together, Side(name, of_rank(trace, rank)))
         except UsageError:  # the rank has no records
             continue
-        found.append(replace(Counterparts.of(difference, name, here_is_a=True), notes=()))
-    return found
+        counterparts.append(replace(Counterparts.of(difference, name, here_is_a=True), notes=()))
+    return counterparts
 
 
 def ranks_note(trace: Trace) -> str:
@@ -146,15 +157,15 @@ def ranks_note(trace: Trace) -> str:
     return f"The first {MOST_RANKS} of {trace.run.ranks} ranks have a column; the trace has all."
 
 
-def other_roofs(sections: Sequence[Section], others: Sequence[Beside], *, index: bool = False) -> list[Roof]:
+def other_roofs(sections: Sequence[Section], other_machines: Sequence[Beside], *, index: bool = False) -> list[Roof]:
     """Return the roofline of each other machine with the statements of some sections; on an index, linked to pages."""
-    found = []
-    for other in others:
+    roofs = []
+    for other in other_machines:
         pages = [(f"{section.slug}.html" if index else "", other.points[section.slug]) for section in sections]
         points = [replace(point, link=f"{page}{point.link}") for page, some in pages for point in some]
         if points:
-            found.append(roof_of(other.name, other.machine, points))
-    return found
+            roofs.append(roof_of(other.name, other.machine, points))
+    return roofs
 
 
 _Texts = Mapping[tuple[str, int | None, str], str]  # a row's notes on this machine, by subject
@@ -166,8 +177,8 @@ def _subject(note: MarginNote) -> tuple[str, int | None, str]:
 
 def column(here: Listed, other: Counterparts) -> Column:
     """Return one machine's column for a section; empty, with the reason, if nothing matches."""
-    known = [e for row, _ in here.rows for e in row.executions if e.step.id in other.rows]
-    if known and not any(map(other.there, known)):
+    matched = [e for row, _ in here.rows for e in row.executions if e.step.id in other.rows]
+    if matched and not any(map(other.counterpart, matched)):
         return Column(other.name, {}, (*other.notes, "No line of this page ran there."))
     cells = {
         row.anchor: ColumnCell(entries, row.line)
@@ -177,149 +188,122 @@ def column(here: Listed, other: Counterparts) -> Column:
     return Column(other.name, cells, other.notes)
 
 
-def _rows(section: Section) -> Iterator[tuple[CodeRow, Call | None]]:
-    """Yield every row of a page; for a `def` line also the call that provides its arguments."""
-    for block in visible(section.blocks):
-        if isinstance(block, CodeListing):
-            yield from ((row, None) for row in block.rows)
-        elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
-            yield block.header, block
-
-
 def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts) -> Iterator[ColumnEntry]:
     """Yield one row's results on the other machine: values and claims, time, memory, and other differences."""
-    known = {e.step.id: other.rows[e.step.id] for e in row.executions if e.step.id in other.rows}
-    met = {e.step.id: there for e in row.executions if (there := other.there(e)) is not None}
-    findings = [finding for pair in known.values() for finding in pair.findings]
-    if known and not met:
+    pairs = {e.step.id: other.rows[e.step.id] for e in row.executions if e.step.id in other.rows}
+    counterparts = {e.step.id: counterpart for e in row.executions if (counterpart := other.counterpart(e)) is not None}
+    findings = [finding for pair in pairs.values() for finding in pair.findings]
+    if pairs and not counterparts:
         why = next((f.detail for f in findings if f.aspect == "steps" and f.detail), None) or "did not run there"
         yield ColumnEntry("absent", "", "", why, differs=any(f.matters for f in findings))
         return
     frame = other.frames.get(call.frame) if call is not None else None
     arguments = tuple(frame.arguments or ()) if frame is not None else ()
-    if arguments or any(e.step.values or e.step.claim for e in met.values()):
-        shown = replace(row, executions=tuple(met.values()), arguments=arguments, disagreeing=(), omitted=0)
+    if arguments or any(e.step.values or e.step.claim for e in counterparts.values()):
+        shown = replace(row, executions=tuple(counterparts.values()), arguments=arguments, disagreeing=(), omitted=0)
         caller = other.rows.get(call.step) if call is not None and call.step is not None else None
-        of_steps = [(e.step.execution, known[step].findings) for step, e in met.items()]
-        yield from _said(here, shown, of_steps, caller.findings if caller is not None else (), other)
-    spoken = _spoken(row, known)
-    if spoken is not None and spoken.step.id in met:
-        pair, executed = known[spoken.step.id], met[spoken.step.id]
-        time = list(_time(spoken, executed, pair.times, other))
-        label = f"{spoken.step.execution}" if len(row.executions) > 1 else ""
-        yield from (replace(entry, label=label) for entry in time)
-        yield from _memory(spoken, executed.step, pair.findings, asked=bool(time))
-    yield from _others(findings, other)
+        of_steps = [(e.step.execution, pairs[step].findings) for step, e in counterparts.items()]
+        yield from _result_entries(here, shown, of_steps, caller.findings if caller is not None else (), other)
+    effects = [
+        (abs(math.log(time.ratio)), e.step.execution, e)
+        for e in row.executions
+        if e.step.id in pairs
+        for time in pairs[e.step.id].times
+        if time.matters and time.ratio
+    ]
+    # represents the row: among those judged faster or slower, the one with the largest difference
+    typical = max(effects)[2] if effects else timed(row)
+    if typical is not None and typical.step.id in counterparts:
+        pair, executed = pairs[typical.step.id], counterparts[typical.step.id]
+        times = list(_time(typical, executed, pair.times, other))
+        label = f"{typical.step.execution}" if len(row.executions) > 1 else ""
+        yield from (replace(entry, label=label) for entry in times)
+        # the maximum of live tensor bytes, if a reader asked about the line or it differs
+        here_meters, there_meters = typical.step.meters, executed.step.meters
+        peak_here = here_meters.peak_bytes if here_meters is not None else None
+        peak_there = there_meters.peak_bytes if there_meters is not None else None
+        differs = any(f.aspect == "memory" and f.matters for f in pair.findings)
+        worth_showing = times and max(peak_here or 0, peak_there or 0) >= WORTH_SHOWING_BYTES
+        if peak_there is not None and (differs or worth_showing):
+            note = f"here {formats.byte_size(peak_here)}" if peak_here is not None and peak_here != peak_there else ""
+            yield ColumnEntry("memory", "", "", f"peak {formats.byte_size(peak_there)}", note, differs)
+    # the other differences that matter: number of runs, exceptions, FLOPs, operators
+    aspects = ("flops", "steps", "output")
+    by_subject = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in aspects}
+    for finding in reversed(by_subject.values()):
+        result = sides_text(finding)[1 if other.here_is_a else 0] or finding.detail or "none"
+        yield ColumnEntry("other", subject_text(finding.subject, 60), "", result, "", True)
 
 
-def _said(
+def _result_entries(
     here: _Texts,
-    there: CodeRow,
+    other_row: CodeRow,
     of_steps: Sequence[tuple[int, Sequence[Finding]]],
     of_caller: Sequence[Finding],
     other: Counterparts,
 ) -> Iterator[ColumnEntry]:
     """Yield values and claims; results that read the same on both machines have no text."""
-    for note in observed(there):
-        if note.kind not in SAID:
+    for note in observed(other_row):
+        if note.kind not in ENTRY_KINDS:
             continue
         same = here.get(_subject(note)) == note.text
-        told = [f for number, found in of_steps for f in found if note.label in ("", f"{number}")]
+        findings = [f for number, of_step in of_steps for f in of_step if note.label in ("", f"{number}")]
         if note.kind in ("held", "failed", "caught"):
-            about = [f for f in told if f.aspect == "claims"]
+            about = [f for f in findings if f.aspect == "claims"]
         else:
-            values = _values_of(note, there)
-            about = [f for f in (*told, *of_caller) if any((f.b if other.here_is_a else f.a) is v for v in values)]
+            values = _values_of(note, other_row)
+            about = [f for f in (*findings, *of_caller) if any((f.b if other.here_is_a else f.a) is v for v in values)]
         differs = any(f.matters for f in about)
         text = None if same else note.text
-        yield ColumnEntry(SAID[note.kind], note.name, note.label, text, _note(about, text), differs)
+        comment = ""
+        if differs and same:
+            comment = "details differ"
+        elif not differs and not same:
+            noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
+            comment = noise if noise not in note.text else ""
+        yield ColumnEntry(ENTRY_KINDS[note.kind], note.name, note.label, text, comment, differs)
 
 
-def _values_of(note: MarginNote, there: CodeRow) -> list[Value]:
+def _values_of(note: MarginNote, other_row: CodeRow) -> list[Value]:
     """Return the values of a note: of one execution, or of all executions that share the note."""
     if note.index is None:
         return []
-    if any(note.value is value for _, value in there.arguments):
-        return [there.arguments[note.index][1]]
-    executions = [e.values for e in there.executions if note.label in ("", f"{e.step.execution}")]
+    if any(note.value is value for _, value in other_row.arguments):
+        return [other_row.arguments[note.index][1]]
+    executions = [e.values for e in other_row.executions if note.label in ("", f"{e.step.execution}")]
     return [values[note.index][1] for values in executions if note.index < len(values)]
 
 
-def _note(about: Sequence[Finding], text: str | None) -> str:
-    """Return the kind of noise that distinguishes two values, or a note that the line does not show their
-    difference.
-    """
-    if any(f.matters for f in about):
-        return "details differ" if text is None else ""
-    noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
-    return "" if text is None or noise in text else noise
-
-
-def _spoken(row: CodeRow, known: Mapping[int, StepPair]) -> Execution | None:
-    """Return the representative execution of a row: among those judged faster or slower, the largest difference."""
-    effects = [
-        (abs(math.log(time.ratio)), e.step.execution, e)
-        for e in row.executions
-        if e.step.id in known
-        for time in known[e.step.id].times
-        if time.matters and time.ratio
-    ]
-    return max(effects)[2] if effects else timed(row)
-
-
 def _time(
-    here: Execution, there: Execution, found: Sequence[TimeFinding], other: Counterparts
+    here: Execution, counterpart: Execution, findings: Sequence[TimeFinding], other: Counterparts
 ) -> Iterator[ColumnEntry]:
     """Yield the time on the other machine and its comparison: judged on one machine, a ratio on two.
 
     If a step measured several things, these are the times of one call of each.
     """
-    if there.timing is None or there.timing.clock == "launch" or here.timing is None:
+    if counterpart.timing is None or counterpart.timing.clock == "launch" or here.timing is None:
         return
-    if not (worth_saying(here) or worth_saying(there)):
+    if not (worth_saying(here) or worth_saying(counterpart)):
         return
-    if len(found) > 1:
-        for time in found:
+    if len(findings) > 1:
+        for time in findings:
             there_ns = time.b_ns if other.here_is_a else time.a_ns
             name = f"measurement {time.subject.index + 1}"
             yield ColumnEntry("time", name, "", formats.duration(there_ns), _compared(time, other), time.matters)
         return
-    judged = found[0] if found else None
+    judged = findings[0] if findings else None
     yield ColumnEntry(
-        "time", "", "", took(there.timing), _compared(judged, other), judged is not None and judged.matters
+        "time", "", "", took(counterpart.timing), _compared(judged, other), judged is not None and judged.matters
     )
 
 
 def _compared(time: TimeFinding | None, other: Counterparts) -> str:
-    """Return how a time there compares with the one here."""
+    """Return how a time there compares with the one here: "3.1× faster"."""
     if time is None or time.verdict == "no difference detected":
         return "" if time is None else "≈"
     if time.ratio and time.verdict in ("faster", "slower", "ratio"):
-        return _factor(time.ratio if other.here_is_a else 1 / time.ratio)
+        ratio = time.ratio if other.here_is_a else 1 / time.ratio
+        size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
+        digits = 2 if size < 100 else 3
+        return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
     return ""
-
-
-def _factor(ratio: float) -> str:
-    """Format the ratio of the time there to the time here: "3.1× faster"."""
-    size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
-    digits = 2 if size < 100 else 3
-    return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
-
-
-def _memory(here: Execution, there: Step, findings: Sequence[Finding], *, asked: bool) -> Iterator[ColumnEntry]:
-    """Yield the maximum of live tensor bytes, if a reader asked about the line or it differs."""
-    peaks = [meters.peak_bytes if meters is not None else None for meters in (here.step.meters, there.meters)]
-    differs = any(f.aspect == "memory" and f.matters for f in findings)
-    if peaks[1] is None or not (differs or (asked and max(p or 0 for p in peaks) >= WORTH_SHOWING_BYTES)):
-        return
-    note = f"here {formats.byte_size(peaks[0])}" if peaks[0] is not None and peaks[0] != peaks[1] else ""
-    yield ColumnEntry("memory", "", "", f"peak {formats.byte_size(peaks[1])}", note, differs)
-
-
-def _others(findings: Sequence[Finding], other: Counterparts) -> Iterator[ColumnEntry]:
-    """Yield the other differences that matter: number of runs, exceptions, FLOPs, operators."""
-    asked = ("flops", "steps", "output")
-    told = {f.subject: f for f in reversed(findings) if f.matters and f.aspect in asked}
-    for finding in reversed(told.values()):
-        was = sides_text(finding)[1 if other.here_is_a else 0]
-        yield ColumnEntry("other", subject_text(finding.subject, 60), "", was or finding.detail or "none", "", True)

@@ -114,50 +114,67 @@ def _times_run(row: CodeRow) -> int:
 def margin_notes(row: CodeRow) -> list[MarginNote]:
     """Return the notes next to a row: values and claims, its time, how often it ran, calls shown elsewhere."""
     shown = salient(row.executions)
-    several = len(row.executions) > 1
-    found = observed(row)
+    observations = observed(row)
     time = _time(row)
     count = []
-    if several and (found or time) and (row.omitted or not _all_shown(row, found)):
-        text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
-        if row.omitted:
-            text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
-        count = [MarginNote("count", "", text)]
-    partly = _sometimes(shown)
+    if len(row.executions) > 1 and (observations or time):
+        joined = {note.index for note in observations if note.kind == "value" and note.value is None}
+        hidden = [e for e in row.executions if e not in shown]
+        unseen = hidden and not (
+            joined and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in hidden)
+        )
+        if row.omitted or unseen:
+            text = formats.plural(_times_run(row), "execution" if row.rounds is None else "round")
+            if row.omitted:
+                text += f", {row.omitted:,} of them only counted: {formats.duration(row.omitted_ns)} in total"
+            count = [MarginNote("count", "", text)]
+    # a statement that did not run in every timed run: one note if that holds for all executions
+    numbers = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
+    alike = len({e.sometimes for e in shown}) == 1
+    partly = [MarginNote("runs", "", text, "" if alike else n) for text, n in reversed(numbers.items())]
     if any(execution.step.graph for execution in shown):
         partly.append(MarginNote("runs", "", "torch recorded a graph: these calls were not observed"))
+    # operators without a FLOP formula, on a line that would otherwise show FLOPs
+    counted = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
+    operators = dict.fromkeys(name for counts in counted if counts is not None for name in counts.uncounted or ())
+    missing = not_counted(Meters(uncounted=[*operators]), NAMED)
+    uncounted = [MarginNote("uncounted", "", missing)] if missing is not None else []
     elsewhere = (it for it in row.definitions if it.shown == "named")  # on another page
     named = [MarginNote("call", formats.one_line(it.name, 40), it.title, link=it.anchor) for it in elsewhere]
-    return [*found, *time, *_uncounted(row), *_sent(row), *count, *partly, *_named(shown), *named]
-
-
-def _all_shown(row: CodeRow, found: Sequence[MarginNote]) -> bool:
-    """Return whether these notes cover everything observed in the executions of a row."""
-    joined = {note.index for note in found if note.kind == "value" and note.value is None}
-    rest = [e for e in row.executions if e not in salient(row.executions)]
-    return not rest or (bool(joined) and all(e.step.claim is None and joined >= {*range(len(e.values))} for e in rest))
+    return [*observations, *time, *uncounted, *_sent(row), *count, *partly, *_named(shown), *named]
 
 
 def observed(row: CodeRow) -> list[MarginNote]:
     """Return the notes on a row's arguments, values, claims and exceptions."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
-    found = list(_values(row.arguments, row.disagreeing))
+    notes = list(_values(row.arguments, row.disagreeing))
     joined = _joined(row)
     for execution in shown:
         label = _number(row, execution) if several else ""
-        for note in _observed(execution):
+        own = [*_values(execution.values, disagreeing(execution.step, execution.ranks))]
+        if (claim := execution.step.claim) is not None:
+            sides = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
+            kind: Literal["held", "failed", "caught"] = "held" if claim.held else "failed"
+            collapsed = tells_nothing_new(claim)
+            own.append(MarginNote(kind, "", claim_text(execution), facts=sides, collapsed=collapsed))
+        failure = execution.failure
+        if failure is not None and _passed_on(execution):  # its details are at its origin
+            kind = "caught" if failure.caught else "failed"
+            text = f"{formats.one_line(failure.type, 60)} was raised in this call"
+            own.append(MarginNote(kind, "", text))
+        for note in own:
             if note.kind != "value" or note.index not in joined:
-                found.append(replace(note, label=label) if label else note)
-            elif joined[note.index] not in found:
-                found.append(joined[note.index])
+                notes.append(replace(note, label=label) if label else note)
+            elif joined[note.index] not in notes:
+                notes.append(joined[note.index])
     if several:  # notes that are equal in every shown execution are merged
         texts: dict[tuple[str, int | None, str, Facts], list[MarginNote]] = {}
-        for note in found:
+        for note in notes:
             collapsed = note.kind == "held" and note.collapsed
             texts.setdefault((note.kind, note.index, "" if collapsed else note.text, note.ranks), []).append(note)
-        found = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
-    return found
+        notes = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
+    return notes
 
 
 def _number(row: CodeRow, execution: Execution) -> str:
@@ -192,27 +209,15 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
             same = names.setdefault(index, name) == name and not execution.step.ranks
             texts.setdefault(index, []).append(text if plain and same else " " * (SHORT + 1))
     return {
-        index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(told), index=index)
-        for index, told in texts.items()
-        if len({*told}) > 1 and all(len(text) <= SHORT for text in told) and len(" → ".join(told)) <= LINE
+        index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(short_texts), index=index)
+        for index, short_texts in texts.items()
+        if len({*short_texts}) > 1
+        and all(len(text) <= SHORT for text in short_texts)
+        and len(" → ".join(short_texts)) <= LINE
     }
 
 
-def _observed(execution: Execution) -> Iterator[MarginNote]:
-    """Yield the inspected values, the claim, and the exception of a call, whose details are at its origin."""
-    yield from _values(execution.values, disagreeing(execution.step, execution.ranks))
-    claim = execution.step.claim
-    if claim is not None:
-        known = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
-        kind: Literal["held", "failed"] = "held" if claim.held else "failed"
-        yield MarginNote(kind, "", claim_told(execution), facts=known, collapsed=tells_nothing_new(claim))
-    failure = execution.failure
-    if failure is not None and _passed_on(execution):
-        text = f"{formats.one_line(failure.type, 60)} was raised in this call"
-        yield MarginNote("caught" if failure.caught else "failed", "", text)
-
-
-def claim_told(execution: Execution) -> str:
+def claim_text(execution: Execution) -> str:
     """Return a claim's result; if it differs between ranks, with the ranks of these sides."""
     step = execution.step
     if step.claim is None:
@@ -221,47 +226,51 @@ def claim_told(execution: Execution) -> str:
     if not text or all(one.claim is None for one in step.ranks or ()):
         return text
     claims = {rank: one.claim for rank, one in by_rank(step, execution.ranks).items() if one.claim is not None}
-    whose = [rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text]
-    return f"{text} on {in_words(whose)}" if len(whose) < len(claims) else text
+    agreeing = [
+        rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text
+    ]
+    return f"{text} on {in_words(agreeing)}" if len(agreeing) < len(claims) else text
 
 
-def told_apart(of_ranks: Mapping[int, Value]) -> Facts:
+def values_by_rank(of_ranks: Mapping[int, Value]) -> Facts:
     """Return a value by ranks; if their lines read the same, with details that distinguish them."""
     texts = {rank: summary(value) for rank, value in of_ranks.items()}
     if len({*texts.values()}) == 1:
-        closer = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
-        names = dict.fromkeys(name for known in closer.values() for name in known)
-        apart = [name for name in names if len({known.get(name) for known in closer.values()}) > 1]
-        for rank, known in closer.items():
-            more = [f"{name} {known[name]}" for name in apart[:CLOSER] if name in known] or ["details differ"]
+        of_rank = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
+        names = dict.fromkeys(name for details in of_rank.values() for name in details)
+        differing = [name for name in names if len({details.get(name) for details in of_rank.values()}) > 1]
+        for rank, details in of_rank.items():
+            more = [f"{name} {details[name]}" for name in differing[:CLOSER] if name in details] or ["details differ"]
             texts[rank] = formats.one_line(" · ".join([texts[rank], *more]), 200)
     alike: dict[str, list[int]] = {}
     for rank, text in texts.items():
         alike.setdefault(text, []).append(rank)
-    told = [(in_words(ranks), text) for text, ranks in alike.items()]
-    rest = [*alike.values()][RANKS_SHOWN:]
-    if len(rest) > 1:  # the trace has the others
-        told[RANKS_SHOWN:] = [(in_words(rank for ranks in rest for rank in ranks), f"{len(rest):,} other values")]
-    return tuple(told)
+    lines = [(in_words(ranks), text) for text, ranks in alike.items()]
+    further = [*alike.values()][RANKS_SHOWN:]
+    if len(further) > 1:  # the trace has the others
+        lines[RANKS_SHOWN:] = [
+            (in_words(rank for ranks in further for rank in ranks), f"{len(further):,} other values")
+        ]
+    return tuple(lines)
 
 
 def _elements(value: Value) -> list[tuple[str, str]]:
     """Return the first elements of a tensor's first matrix."""
     for label, rows in grids(value.tensor)[:1] if value.tensor is not None else ():
-        told = [cell for row in rows for cell in row]
-        return [(label or "elements", ", ".join(told[:FIRST]) + ", …" * (len(told) > FIRST))]
+        cells = [cell for row in rows for cell in row]
+        return [(label or "elements", ", ".join(cells[:FIRST]) + ", …" * (len(cells) > FIRST))]
     return []
 
 
 def _values(
     values: Sequence[tuple[str, Value]], disagreeing: Sequence[tuple[str, Mapping[int, Value]]]
 ) -> Iterator[MarginNote]:
-    apart = dict(disagreeing)
+    by_name = dict(disagreeing)
     for index, (name, value) in enumerate(values):
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
-        known = tuple(facts(value))
-        note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=known, index=index)
-        yield replace(note, text="", ranks=told_apart(apart[name])) if name in apart else note
+        details = tuple(facts(value))
+        note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=details, index=index)
+        yield replace(note, text="", ranks=values_by_rank(by_name[name])) if name in by_name else note
 
 
 def _passed_on(execution: Execution) -> bool:
@@ -276,21 +285,14 @@ def _named(shown: Sequence[Execution]) -> Iterator[MarginNote]:
         for call in execution.calls:
             if call.name in named:
                 calls.setdefault(call.name, []).append(call)
-    for function, of in calls.items():
-        numbers, text = sorted(call.number for call in of), ""
-        if any(call.observed for call in of) and len(numbers) == 1:
-            text = f"call {numbers[0]} of {of[0].total}"
-        elif any(call.observed for call in of):
-            text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of[0].total}"
-        link = next(call.anchor for call in of if call.shown == "named")
+    for function, of_function in calls.items():
+        numbers, text = sorted(call.number for call in of_function), ""
+        if any(call.observed for call in of_function) and len(numbers) == 1:
+            text = f"call {numbers[0]} of {of_function[0].total}"
+        elif any(call.observed for call in of_function):
+            text = f"calls {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]} of {of_function[0].total}"
+        link = next(call.anchor for call in of_function if call.shown == "named")
         yield MarginNote("call", formats.one_line(function, 40), text, link=f"#{link}")
-
-
-def _sometimes(shown: Sequence[Execution]) -> list[MarginNote]:
-    """Return a note that a statement did not run in every timed run; one note if that holds for all executions."""
-    partly = {e.sometimes: f"{e.step.execution}" for e in reversed(shown) if e.sometimes}
-    alike = len({e.sometimes for e in shown}) == 1
-    return [MarginNote("runs", "", text, "" if alike else number) for text, number in reversed(partly.items())]
 
 
 def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
@@ -315,52 +317,43 @@ def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
     return lines > max(len(row.lines), 1)
 
 
-def _queued(row: CodeRow) -> list[MarginNote]:
-    """Return a note on the longest time that the GPU still worked for earlier lines; no step includes it."""
-    waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
-    longest = max(waits, default=0)
-    if longest < WORTH_SAYING_NS:
-        return []
-    most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
-    label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
-    return [MarginNote("more", label=label)]
-
-
 # --- time and counts ---
 
 
 def _time(row: CodeRow) -> list[MarginNote]:
     """Return a note on the time of a statement if it is worth one, from the execution nearest to the median."""
-    spoken = timed(row)
-    if spoken is None or spoken.timing is None or not worth_saying(spoken):
+    typical = timed(row)
+    if typical is None or typical.timing is None or not worth_saying(typical):
         return []
-    all_of_it = [e for e in row.executions if _has_time(e)]
-    text = took(spoken.timing) + (_(" each") if len(all_of_it) > 1 and spoken.timing.clock != "call" else "")
-    ordered = sorted(map(_median_ns, [*all_of_it, spoken]))
+    with_time = [e for e in row.executions if _has_time(e)]
+    text = took(typical.timing) + (_(" each") if len(with_time) > 1 and typical.timing.clock != "call" else "")
+    ordered = sorted(map(_median_ns, [*with_time, typical]))
     least, most = ordered[0], ordered[-1]
     if most > UNLIKE * least:  # no execution is representative
-        form = _("{least} to {most} a call") if spoken.timing.clock == "call" else _("{least} to {most} each")
-        text = form.format(least=formats.duration(least), most=formats.duration(most))
-    flops = _flops(spoken) if spoken.step.annotated and len({_flops(e) for e in all_of_it}) == 1 else None
+        template = _("{least} to {most} a call") if typical.timing.clock == "call" else _("{least} to {most} each")
+        text = template.format(least=formats.duration(least), most=formats.duration(most))
+    flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in with_time}) == 1 else None
     if flops:
         text += f" · {flops}"
-    if spoken.step.compiled:
+    if typical.step.compiled:
         text += _(" · with compilation")
-    if spoken.step.harness and spoken.timing.clock != "call":
+    if typical.step.harness and typical.timing.clock != "call":
         text += _(" · with measuring")
-    ranks = times(spoken.step, spoken.ranks) if spoken.ranks > 1 and not spoken.step.measured else {}
+    ranks = times(typical.step, typical.ranks) if typical.ranks > 1 and not typical.step.measured else {}
     slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
     which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
     of_ranks = tuple((f"{which} {rank}", formats.duration(ranks[rank])) for rank in slowest)
-    known = (*measured(spoken), *of_ranks)
-    samples = spoken.timing.samples_ns
-    short = statistics.median(samples) < TEACHES_NS and not spoken.step.measured
+    details = (*measured(typical), *of_ranks)
+    samples = typical.timing.samples_ns
+    short = statistics.median(samples) < TEACHES_NS and not typical.step.measured
     collapsed = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
-    found = [MarginNote("time", "", text, facts=known, timing=spoken.timing, counted=bool(flops), collapsed=collapsed)]
+    notes = [
+        MarginNote("time", "", text, facts=details, timing=typical.timing, counted=bool(flops), collapsed=collapsed)
+    ]
     if ranks and not collapsed and TEACHES_NS <= max(ranks.values()) > RANKS_APART * min(ranks.values()):
-        apart = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
-        found.append(MarginNote("sent", "", apart, facts=of_ranks))
-    return found
+        range_of_ranks = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
+        notes.append(MarginNote("sent", "", range_of_ranks, facts=of_ranks))
+    return notes
 
 
 def _sent(row: CodeRow) -> list[MarginNote]:
@@ -370,39 +363,45 @@ def _sent(row: CodeRow) -> list[MarginNote]:
     executions = [e for e in row.executions if e.step.meters is not None and e.step.meters.collectives]
     if not executions or executions[0].calls:  # shown at the lines that it calls
         return []
-    spoken = executions[len(executions) // 2]
-    of_ranks = {rank: exchanged(step) for rank, step in by_rank(spoken.step, spoken.ranks).items()}
-    found = []
+    typical = executions[len(executions) // 2]
+    of_ranks = {rank: exchanged(step) for rank, step in by_rank(typical.step, typical.ranks).items()}
+    notes = []
     for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
-        there = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
-        one = next(iter(there.values()))
+        exchanges = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
+        one = next(iter(exchanges.values()))
         text = formats.one_line(one.operation.replace("_", "-"), 40) + (f" × {one.calls:,}" if one.calls > 1 else "")
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
-        rates = [rate for it in there.values() if (rate := bus_bandwidth(it)) is not None]
+        rates = [rate for rate in map(bus_bandwidth, exchanges.values()) if rate is not None]
         if rates:
             text += f" · bus {formats.quantity(min(rates), 'B/s', 3)}"
-        known = []
+        details = []
         if one.factor is not None:
             moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
-            known.append(("on each link", moved))
-        timed_ranks = [(f"rank {rank}", told) for rank, it in there.items() if (told := _waited_and_moved(it))]
-        known += timed_ranks[:RANKS_SHOWN]
+            details.append(("on each link", moved))
+        timed_ranks = []
+        for rank, it in exchanges.items():
+            if it.waited_ns is not None or it.moved_ns is not None:
+                waits = f"waited {formats.duration(it.waited_ns or 0)}, moved {formats.duration(it.moved_ns or 0)}"
+                rate = bus_bandwidth(it)
+                rate_text = f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else ""
+                timed_ranks.append((f"rank {rank}", waits + rate_text))
+        details += timed_ranks[:RANKS_SHOWN]
         if len(timed_ranks) > RANKS_SHOWN:
-            known.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
+            details.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
         if rates:
-            known.append(
+            details.append(
                 ("how", "in the metering run, after a barrier: waiting is the time of the barrier, moving the rest")
             )
-        found.append(MarginNote("sent", "", text, facts=tuple(known)))
-    return found
+        notes.append(MarginNote("sent", "", text, facts=tuple(details)))
+    return notes
 
 
 def exchanged(step: Step) -> dict[tuple[str, int], Collective]:
     """Return the traffic between ranks in a step, by operation and size of the group."""
-    found = step.meters.collectives if step.meters is not None else None
-    return {(one.operation, one.ranks): one for one in found or ()}
+    collectives = step.meters.collectives if step.meters is not None else None
+    return {(one.operation, one.ranks): one for one in collectives or ()}
 
 
 def bus_bandwidth(one: Collective) -> float | None:
@@ -410,14 +409,6 @@ def bus_bandwidth(one: Collective) -> float | None:
     if not one.moved_ns or not one.bytes or one.factor is None:
         return None
     return one.bytes * one.factor / one.moved_ns * 1e9
-
-
-def _waited_and_moved(one: Collective) -> str:
-    if one.waited_ns is None and one.moved_ns is None:
-        return ""
-    rate = bus_bandwidth(one)
-    told = f"waited {formats.duration(one.waited_ns or 0)}, moved {formats.duration(one.moved_ns or 0)}"
-    return told + (f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else "")
 
 
 def took(timing: Timing) -> str:
@@ -439,18 +430,10 @@ def _flops(execution: Execution) -> str | None:
     return flops_in_words(counts) if counts is not None and counts.flops else None
 
 
-def _uncounted(row: CodeRow) -> list[MarginNote]:
-    """Name the operators without a FLOP formula, on a line that would otherwise show FLOPs."""
-    told = (_counts(it) for it in row.executions if it.step.annotated or it.step.measured)
-    names = dict.fromkeys(name for counts in told if counts is not None for name in counts.uncounted or ())
-    missing = not_counted(Meters(uncounted=[*names]), NAMED)
-    return [] if missing is None else [MarginNote("uncounted", "", missing)]
-
-
 def timed(row: CodeRow) -> Execution | None:
     """Return the execution with the median time, which represents a row."""
-    known = [e for e in row.executions if _has_time(e)]
-    return sorted(known, key=_median_ns)[len(known) // 2] if known else None
+    executions = [e for e in row.executions if _has_time(e)]
+    return sorted(executions, key=_median_ns)[len(executions) // 2] if executions else None
 
 
 def worth_saying(execution: Execution) -> bool:
@@ -458,8 +441,8 @@ def worth_saying(execution: Execution) -> bool:
     step = execution.step
     if step.measured or (step.annotated and _flops(execution)):
         return True
-    asked = step.annotated and step.claim is None
-    return _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if asked else WORTH_SAYING_NS)
+    annotated = step.annotated and step.claim is None
+    return _median_ns(execution) >= (WORTH_SAYING_ANNOTATED_NS if annotated else WORTH_SAYING_NS)
 
 
 def _has_time(execution: Execution) -> bool:
@@ -473,50 +456,43 @@ def _median_ns(execution: Execution) -> float:
 def measured(execution: Execution) -> list[tuple[str, str]]:
     """Return everything measured and counted in one execution, as (name, text)."""
     step, calls = execution.step, execution.step.measured or ()
-    found = _clocked(execution.timing) if execution.timing is not None else []
+    measurements: list[tuple[str, str]] = []
+    if (timing := execution.timing) is not None:
+        names = {
+            "device": _("device time"),
+            "host": _("time"),
+            "launch": _("launch time (host)"),
+            "call": _("time a call"),
+        }
+        measurements.append((names[timing.clock], _each_pass(timing.samples_ns)))
+        if timing.cold_ns and timing.cold_ns != timing.samples_ns:
+            measurements.append((_("first run"), formats.spread(timing.cold_ns)))
+        if timing.whole_ns:
+            whole_time = _("{time}; this is the time of the statement itself")
+            measurements.append((_("all its calls"), whole_time.format(time=formats.spread(timing.whole_ns))))
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
-        found.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
+        measurements.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
     if step.queued_ns:
-        found.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
+        measurements.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
     for number, call in enumerate(calls, start=1):
-        told = [*_counted(call), *_achieved(execution, number)]
+        lines = [*_counted(call), *_achieved(execution, number)]
         if len(calls) > 1:
             samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
-            told = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *told)]
-        found += told
+            lines = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *lines)]
+        measurements += lines
     if step.meters is not None:
         if not calls:  # else they include every call and the warm-up
             counted = _counted(step.meters)
-            found += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
-            found += _achieved(execution, None) if counted else []
-        found += _metered(step.meters)
+            measurements += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
+            measurements += _achieved(execution, None) if counted else []
+        measurements += _metered(step.meters)
     if step.allocated_bytes is not None:
-        found.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
+        measurements.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
     if step.compiled:
-        found.append((_("compiled"), _("torch.compile ran during this step")))
+        measurements.append((_("compiled"), _("torch.compile ran during this step")))
     if step.graph:
-        found.append((_("not observed"), _("calls of which torch recorded a graph")))
-    return found
-
-
-def _clocked(timing: Timing) -> list[tuple[str, str]]:
-    names = {
-        "device": _("device time"),
-        "host": _("time"),
-        "launch": _("launch time (host)"),
-        "call": _("time a call"),
-    }
-    found = [(names[timing.clock], _each_pass(timing.samples_ns))]
-    if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-        found.append((_("first run"), formats.spread(timing.cold_ns)))
-    if timing.whole_ns:
-        found.append(
-            (
-                _("all its calls"),
-                _("{time}; this is the time of the statement itself").format(time=formats.spread(timing.whole_ns)),
-            )
-        )
-    return found
+        measurements.append((_("not observed"), _("calls of which torch recorded a graph")))
+    return measurements
 
 
 def _each_pass(samples_ns: Sequence[int]) -> str:
@@ -525,57 +501,57 @@ def _each_pass(samples_ns: Sequence[int]) -> str:
 
 
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     flops = flops_in_words(counted)
     if flops is not None:
         exactly = f" ({counted.flops:,})" if (counted.flops or 0) >= 10_000 else ""
-        found.append(("FLOPs", flops + exactly))
+        texts.append(("FLOPs", flops + exactly))
     if counted.meta_flops:
-        found.append(
+        texts.append(
             (
                 _("not computed"),
                 _("{flops}, on tensors without memory").format(flops=formats.quantity(counted.meta_flops, "FLOP")),
             )
         )
     if missing := uncounted_names(counted):
-        found.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
-    moved = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
-    found += [(name, formats.byte_size(count)) for name, count in moved if count is not None]
+        texts.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
+    traffic = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
+    texts += [(name, formats.byte_size(count)) for name, count in traffic if count is not None]
     intensity = intensity_of(counted)
     if intensity is not None:
-        found.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
-    return found
+        texts.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
+    return texts
 
 
 def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     """Return the rates of an execution, or of a call that it measured; without rates, the reason."""
-    found = []
+    rates = []
     for rate in execution.rates:
         if rate.call == call:
-            roof = formats.one_line(rate.roof or "", 120)
-            share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=roof)
-            beside = f"; {roof}" if rate.share is None else share
-            found.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + beside))
-            found += [(_("warning"), rate.above)] if rate.above else []
+            bound = formats.one_line(rate.roof or "", 120)
+            share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=bound)
+            comparison = f"; {bound}" if rate.share is None else share
+            rates.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + comparison))
+            rates += [(_("warning"), rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counted is not None and counted.uncounted:  # shown with its FLOPs
-        return found
+        return rates
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return found or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
+    return rates or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     if meters.peak_bytes is not None:
-        found.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
+        texts.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
     if meters.live_bytes is not None:
-        found.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
+        texts.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
     if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
-        found.append((_("operators"), ", ".join(operators)))
+        texts.append((_("operators"), ", ".join(operators)))
     if meters.why:
         name = _("not counted") if meters.why == NOT_METERED else _("not measured")
-        found.append((name, formats.one_line(meters.why, 200)))
-    return found
+        texts.append((name, formats.one_line(meters.why, 200)))
+    return texts
 
 
 # --- under a row ---
@@ -583,52 +559,44 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
 
 def notes_under(row: CodeRow) -> list[MarginNote]:
     """Return the blocks under a row, across the page, in order of execution."""
-    found = _queued(row)
+    notes = []
     shown = salient(row.executions)
-    printed = _printed(row)
+    # the longest time that the GPU still worked for earlier lines; no step includes it
+    waits = [round(statistics.median(e.step.queued_ns)) for e in row.executions if e.step.queued_ns]
+    if (longest := max(waits, default=0)) >= WORTH_SAYING_NS:
+        most = f" (the longest of {len(row.executions):,} waits)" if len(row.executions) > 1 else ""
+        label = f"queued work before this line: {formats.duration(longest)}{most}, not in any step"
+        notes.append(MarginNote("more", label=label))
+    printed = None  # the output of a few executions, as one text if each printed little
+    texts = [e.step.stdout for e in row.executions if e.step.stdout]
+    short = all(len(text) <= LINE for text in texts) and not any(e.step.ranks for e in row.executions)
+    if 2 <= len(texts) <= ROUNDS and not row.omitted and short:
+        text = formats.visible("".join(texts).rstrip("\n"))
+        printed = MarginNote("stdout", text=text, label=f"{len(texts)} executions")
     for execution in shown:
         label = f"execution {execution.step.execution}" if len(row.executions) > 1 else ""
         calls = (call for call in salient(execution.calls) if call.shown != "named")
         happened = (it for it in _happened(execution, label) if it.kind != "stdout" or printed is None)
-        found += [*(MarginNote("call", call=call) for call in calls), *happened]
+        notes += [*(MarginNote("call", call=call) for call in calls), *happened]
     if printed is not None:
-        found.append(printed)
-    elif others := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
-        found.append(
-            MarginNote(
-                "more",
-                label=_("{executions} printed, in the trace").format(
-                    executions=formats.plural(others, "more execution")
-                ),
-            )
-        )
-    found += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
+        notes.append(printed)
+    elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
+        executions = formats.plural(more_printed, "more execution")
+        notes.append(MarginNote("more", label=_("{executions} printed, in the trace").format(executions=executions)))
+    notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
-    if hidden and any(it.kind == "call" for it in found):
-        found.append(
-            MarginNote("more", label=_("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call")))
-        )
-    return list(_warned_once(found))
-
-
-def _printed(row: CodeRow) -> MarginNote | None:
-    """Return the output of a few executions as one text if each printed little; else None."""
-    texts = [e.step.stdout for e in row.executions if e.step.stdout]
-    short = all(len(text) <= LINE for text in texts) and not any(e.step.ranks for e in row.executions)
-    if not 2 <= len(texts) <= ROUNDS or row.omitted or not short:
-        return None
-    text = "".join(texts)
-    return MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=f"{len(texts)} executions")
-
-
-def _warned_once(found: Sequence[MarginNote]) -> Iterator[MarginNote]:
-    """Yield notes; a warning of several executions is shown once, without a number."""
-    given = Counter(it.text for it in found if it.kind == "warning")
-    for it in found:
-        if it.kind != "warning" or given[it.text] == 1:
-            yield it
-        elif given.pop(it.text, 0):
-            yield replace(it, label="")
+    if hidden and any(it.kind == "call" for it in notes):
+        label = _("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call"))
+        notes.append(MarginNote("more", label=label))
+    # a warning of several executions is shown once, without a number
+    occurrences = Counter(it.text for it in notes if it.kind == "warning")
+    once = []
+    for note in notes:
+        if note.kind != "warning" or occurrences[note.text] == 1:
+            once.append(note)
+        elif occurrences.pop(note.text, 0):
+            once.append(replace(note, label=""))
+    return once
 
 
 def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
@@ -659,8 +627,8 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         yield MarginNote("stdout", text=formats.visible(text.rstrip("\n")), label=labelled(cut))
     for warning in (step.warnings or ())[:WARNED]:
         yield MarginNote("warning", text=formats.visible(formats.shorten(warning, 1_000)), label=label)
-    for what, gone in left_out.items():
-        yield MarginNote("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(what, 'more')}, only counted")
+    for part, gone in left_out.items():
+        yield MarginNote("more", label=f"… {gone.count:,} {LEFT_OUT_IN_WORDS.get(part, 'more')}, only counted")
     if claim is not None and not claim.held:
         lines = [formats.visible(formats.shorten(claim.source, 1_000))]
         lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]
@@ -671,10 +639,10 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
-        where = _("caught by the lecture") if failure.caught else f"not caught: the {failure.ended} ended here"
+        outcome = _("caught by the lecture") if failure.caught else f"not caught: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
-        waited = failure.waited_line
-        launched = f"launched after the synchronisation at line {waited}" if waited is not None else ""
+        sync_line = failure.waited_line
+        launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""
         raised = [rank for rank, of_rank in own.items() if of_rank.raised is not None]
         on = f"on {in_words(raised)}" if raised and len(raised) < len(own) else ""
-        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, where))
+        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, outcome))

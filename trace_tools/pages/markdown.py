@@ -1,6 +1,6 @@
 """Write a document as Markdown pages for a code host.
 
-    pages = MarkdownWriter(document, place)
+    pages = MarkdownWriter(document, site)
     pages.section(document.sections[0]), pages.index()      two pages as text
     pages.files                                             {"figures/00-overview-fig1.svg": b"…"}
 
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.analysis import summaries
 from trace_tools.pages import exercises, overview
-from trace_tools.pages.columns import Column, differing_lines
+from trace_tools.pages.columns import differing_lines
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -29,7 +29,7 @@ from trace_tools.pages.document import (
     Section,
     shared_storages,
 )
-from trace_tools.pages.html import Surroundings
+from trace_tools.pages.html import SiteContext
 from trace_tools.pages.margin import counted_once
 from trace_tools.pages.narration import as_markdown
 from trace_tools.pages.reading_time import reading_minutes
@@ -52,29 +52,27 @@ from trace_tools.util.languages import _
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # last column where comments start
-
-
 _TO_A_SECTION = re.compile(r"\]\(([\w-]+)\.html(?:#([\w.-]*))?\)")
 
 
 def _anchors(section: Section) -> dict[str, str]:
     """Map our anchors of a section to GitHub's, which derive from headings."""
-    found: dict[str, str] = {}
+    anchors: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for heading in (Heading(1, f"{section.number} {section.title}", ""), *section.headings):
         text = prose.plain_text(heading.text).lower()
         anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-        found[heading.anchor] = f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor
+        anchors[heading.anchor] = f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor
         counts[anchor] += 1
-    return found
+    return anchors
 
 
 class MarkdownWriter:
     """Writes the pages of one document; `files` are their figures."""
 
-    def __init__(self, document: Document, place: Surroundings) -> None:
+    def __init__(self, document: Document, site: SiteContext) -> None:
         self._document = document
-        self._place = place
+        self._site = site
         self._page = "index"
         self._shared: Sequence[str] = ()  # storages of the page shared by several expressions
         self._asked: list[Ask] = []  # questions of the page whose answers are not yet written
@@ -87,7 +85,15 @@ class MarkdownWriter:
         at = sections.index(section)
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
-        roofs = self._place.roofs(section)
+        roofs = self._site.roofs(section)
+        differences: list[str] = []  # for each other machine: the lines that differ
+        for column in self._site.columns(section).columns:
+            rows = [[str(line), escape(results)] for line, results in differing_lines(column)]
+            if rows:
+                counted = _("1 line differs") if len(rows) == 1 else _("{n} lines differ").format(n=len(rows))
+                machine = formats.one_line(column.name, 60)
+                title = _("On {machine}, {lines}").format(machine=machine, lines=counted)
+                differences += folded(title, [table(["line", "there"], rows)])
         page = joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
@@ -97,7 +103,7 @@ class MarkdownWriter:
                 *self._blocks(section.blocks),
                 *self._answers(),
                 *self._drawn(_("This section in figures"), section_figures(section, self._document, roofs)),
-                *_differing(self._place.columns(section).columns),
+                *differences,
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
         )
@@ -117,7 +123,7 @@ class MarkdownWriter:
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
                 "## " + _("Sections"),
                 table(["", _("section"), _("reading"), _("claims"), _("time")], list(map(_entry, document.sections))),
-                *self._drawn(_("The run in figures"), index_figures(document, self._place.roofs(None))),
+                *self._drawn(_("The run in figures"), index_figures(document, self._site.roofs(None))),
                 "## " + _("The machine"),
                 table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
                 table([_("peak"), _("rate"), _("source")], _escaped(map(overview.peak_texts, document.machine.peaks))),
@@ -134,10 +140,10 @@ class MarkdownWriter:
 
     def _meta(self, section: Section | None) -> str:
         parts = [escape(part) for part in overview.meta(self._document, section)]
-        if self._place.has_trace:
+        if self._site.has_trace:
             parts.append("[trace.yaml](trace.yaml)")
         if section is None:
-            home = self._place.home.removesuffix(".html")
+            home = self._site.home.removesuffix(".html")
             return " · ".join([*parts, "[" + _("all machines") + f"]({home}.md)"])
         return " · ".join([*parts, "[" + _("contents") + "](index.md)"])
 
@@ -145,12 +151,12 @@ class MarkdownWriter:
         """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
         pages = {section.slug: section for section in self._document.sections}
 
-        def there(found: re.Match[str]) -> str:
-            section, anchor = pages.get(found[1]), found[2] or ""
+        def to_markdown_page(match: re.Match[str]) -> str:
+            section, anchor = pages.get(match[1]), match[2] or ""
             if section is None:
-                return found[0]
-            known = _anchors(section).get(anchor) if anchor else None
-            return f"]({section.slug}.md{f'#{known}' if known else ''})"
+                return match[0]
+            heading = _anchors(section).get(anchor) if anchor else None
+            return f"]({section.slug}.md{f'#{heading}' if heading else ''})"
 
         fence = ""  # the open fence; links inside it are not changed
         lines = page.split("\n")
@@ -159,11 +165,11 @@ class MarkdownWriter:
             if marks and (not fence or line.strip(" >") == fence):
                 fence = "" if fence else marks[0]
             elif not fence:
-                lines[at] = _TO_A_SECTION.sub(there, line)
+                lines[at] = _TO_A_SECTION.sub(to_markdown_page, line)
         return "\n".join(lines)
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
-        for notice in (*self._document.notices, *self._place.notices, *more):
+        for notice in (*self._document.notices, *self._site.notices, *more):
             mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
             link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
             yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Show it]({link})." if link else "")
@@ -196,18 +202,30 @@ class MarkdownWriter:
             minutes = reading_minutes(call.blocks, deeper=None)
             yield from folded(_("Deeper, {n} min").format(n=minutes), inner) if call.deeper else inner
         elif call.shown != "named":
-            which = _(", call {n} of {total}").format(n=call.number, total=call.total) if call.total > 1 else ""
-            title = f"`{formats.one_line(call.name, 60)}`{which}"
+            position = _(", call {n} of {total}").format(n=call.number, total=call.total) if call.total > 1 else ""
+            title = f"`{formats.one_line(call.name, 60)}`{position}"
             yield from folded(title, self._blocks(call.with_header()))
 
     def _listing(self, rows: Sequence[CodeRow]) -> Iterator[str]:
         """Write rows as fences, interrupted by the blocks under a row."""
         gathered: list[CodeRow] = []
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             gathered.append(row)
-            if row.under or place == len(rows) - 1:
+            if row.under or index == len(rows) - 1:
                 yield fenced("\n".join(_commented(gathered, self._shared)), "python")
-                yield from _by_rank(gathered)
+                by_rank = [  # values that differ between ranks
+                    [
+                        str(one.lines[0].number if one.lines else "") + (f", execution {it.label}" if it.label else ""),
+                        code_span(it.name),
+                        escape(ranks),
+                        escape(text),
+                    ]
+                    for one in gathered
+                    for it in one.beside
+                    for ranks, text in it.ranks
+                ]
+                if by_rank:
+                    yield table(["line", "value", "on", "is"], by_rank)
                 yield from _details(gathered)
                 gathered = []
             for it in row.under:
@@ -229,7 +247,7 @@ class MarkdownWriter:
         return path
 
     def _image(self, address: str) -> str | None:
-        picture = self._place.picture(address)
+        picture = self._site.picture(address)
         if picture is None:
             return None
         self.files[f"figures/{picture.name}"] = picture.content
@@ -239,18 +257,6 @@ class MarkdownWriter:
 def _page(name: str) -> str:
     """Return the file of a page; the code outside sections is on the index."""
     return "index.md" if name == overview.SETUP else f"{name}.md"
-
-
-def _differing(columns: Sequence[Column]) -> Iterator[str]:
-    """List for each other machine the lines that differ."""
-    for column in columns:
-        rows = [[str(line), escape(there)] for line, there in differing_lines(column)]
-        if rows:
-            counted = _("1 line differs") if len(rows) == 1 else _("{n} lines differ").format(n=len(rows))
-            yield from folded(
-                _("On {machine}, {lines}").format(machine=formats.one_line(column.name, 60), lines=counted),
-                [table(["line", "there"], rows)],
-            )
 
 
 def _linked(section: Section) -> str:
@@ -271,7 +277,7 @@ def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
         yield f"### {inline_markdown(listed.title)}"
         rows = []
         for line in listed.claims:
-            source, sides, *_rest = overview.claim_texts(line)
+            source, sides, _adds = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
             rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), _(line.kind)])
         yield table(["", _("line"), _("claim"), _("was"), _("is")], rows)
@@ -289,8 +295,8 @@ def _commented(rows: Sequence[CodeRow], shared: Sequence[str]) -> Iterator[str]:
     """Write code with its notes as comments: after the line if they fit, else on their own lines."""
     written = []
     for row, beside in counted_once(rows):
-        said = [note for note in beside if note.kind != "time" or not note.collapsed]  # else shown in the details
-        written.append(([formats.visible(x.text) for x in row.lines], [_comment(note, shared) for note in said]))
+        notes = [note for note in beside if note.kind != "time" or not note.collapsed]  # else shown in the details
+        written.append(([formats.visible(x.text) for x in row.lines], [_comment(note, shared) for note in notes]))
     fitting = [len(code[0]) for code, comments in written if comments and _fits(code, comments)]
     column = max((width for width in fitting if width <= COLUMN), default=0) + 2
     for code, comments in written:
@@ -330,30 +336,13 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
     if note.kind == "call":
         return label + _("calls {name}").format(name=note.name) + (f", {note.text}" if note.text else "")
     if note.ranks:
-        told = "; ".join(f"{ranks}: {text}" for ranks, text in note.ranks)
-        return f"{label}{note.name} by rank" + (f": {told}" if len(told) <= WIDEST // 2 else ", below")
+        values = "; ".join(f"{ranks}: {text}" for ranks, text in note.ranks)
+        return f"{label}{note.name} by rank" + (f": {values}" if len(values) <= WIDEST // 2 else ", below")
     tensor = note.value.tensor if note.value is not None else None
     if tensor is not None:
         storage = f" · storage {formats.one_line(tensor.storage or '', 20)}" if tensor.storage in shared else ""
         return f"{label}{note.name}: {note.text}{storage}"
     return f"{label}{note.name} = {note.text}" if note.name else f"{label}{note.text}"
-
-
-def _by_rank(rows: Sequence[CodeRow]) -> Iterator[str]:
-    """Yield a table of the values that differ between ranks, if any in these rows do."""
-    told = [
-        [
-            str(row.lines[0].number if row.lines else "") + (f", execution {note.label}" if note.label else ""),
-            code_span(note.name),
-            escape(ranks),
-            escape(text),
-        ]
-        for row in rows
-        for note in row.beside
-        for ranks, text in note.ranks
-    ]
-    if told:
-        yield table(["line", "value", "on", "is"], told)
 
 
 def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
@@ -363,28 +352,21 @@ def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
         for note in row.beside:
             if note.ranks:
                 continue
-            grids = _grids(note)
+            texts = []  # elements of one or more matrices, or the first rows of a frame, in aligned columns
+            for grid in summaries.tables(note.value) if note.value is not None else ():
+                columns = range(max(map(len, grid.rows)))
+                widths = [max(len(cells[at]) for cells in grid.rows if at < len(cells)) for at in columns]
+                lines = ("  ".join(map(str.rjust, cells, widths)).rstrip() for cells in grid.rows)
+                texts.append("\n".join([grid.label, *lines] if grid.label else lines))
             cut = note.kind == "value" and "…" in note.text
-            if grids or (note.facts and (note.counted or cut)):
+            if texts or (note.facts and (note.counted or cut)):
                 name = code_span(note.name) if note.name else "time"
                 line = row.lines[0].number if row.lines else ""
-                known = (f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in note.facts)
-                parts.append(f"**Line {line}, {name}**" + (f": {'; '.join(known)}" if note.facts else ""))
-                parts += [fenced(grid, "text") for grid in grids]
+                facts = (f"{escape(name)} {escape(formats.one_line(text, 600))}" for name, text in note.facts)
+                parts.append(f"**Line {line}, {name}**" + (f": {'; '.join(facts)}" if note.facts else ""))
+                parts += [fenced(text, "text") for text in texts]
     if parts:
         yield from folded("More about these lines", parts)
-
-
-def _grids(note: MarginNote) -> list[str]:
-    """Return the elements of one or more matrices, or the first rows of a frame, in aligned columns."""
-    value = note.value
-    found = []
-    for grid in summaries.tables(value) if value is not None else ():
-        rows = grid.rows
-        widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(max(map(len, rows)))]
-        lines = ("  ".join(map(str.rjust, row, widths)).rstrip() for row in rows)
-        found.append("\n".join([grid.label, *lines] if grid.label else lines))
-    return found
 
 
 def _under(it: MarginNote) -> str:

@@ -57,7 +57,7 @@ K = TypeVar("K", bound=NarrativeKind)
 class Position:
     """A narration on a page, and the page's addresses of images and drawings."""
 
-    said: Narration
+    narration: Narration
     image: Images
     drawing: Drawing = lambda name, svg: ""
     web: bool = True  # the page may load images and videos from the web
@@ -65,7 +65,7 @@ class Position:
 
     @property
     def identity(self) -> str:
-        return f"said-{self.said.number}"
+        return f"said-{self.narration.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,55 +79,65 @@ class Format(Generic[K]):
     left_out: str = "characters"  # what the trace leaves out of a long one
 
 
-def as_html(said: Narration, image: Images, *, web: bool = True) -> Markup:
+def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
     """Return a narration as HTML, with the texts of other runs that differ.
 
     A page that loads nothing (not `web`) shows names and addresses of images and videos on the web.
     """
-    return FORMATS[type(said.narrative)].html(said.narrative, Position(said, image, web=web))
+    return FORMATS[type(narration.narrative)].html(narration.narrative, Position(narration, image, web=web))
 
 
-def as_markdown(said: Narration, image: Images, drawing: Drawing, number: int | None = None) -> str:
+def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: int | None = None) -> str:
     """Return the same as Markdown; a short line mentions other runs that differ.
 
     `number` is that of a question whose answer is at the end of the page; otherwise the answer is below it, folded.
     """
-    text = FORMATS[type(said.narrative)].markdown(said.narrative, Position(said, image, drawing, number=number))
-    others = f"*{_others_markdown(said)}*" if said.sometimes else ""
-    return joined([text, others, f"*{_left_out(said)}*" if said.narrative.left_out else ""])
+    text = FORMATS[type(narration.narrative)].markdown(
+        narration.narrative, Position(narration, image, drawing, number=number)
+    )
+    sometimes = ""
+    if narration.sometimes:
+        variants = "; ".join(
+            f"in {runs}: “{escaped(formats.one_line(prose.passages(variant), 300))}”"
+            for variant, runs in (narration.narrative.others or ())[:OTHERS]
+        )
+        counted = narration.sometimes.capitalize()
+        sometimes = f"*{counted}; {variants}*" if variants else f"*{counted}.*"
+    return joined([text, sometimes, f"*{_left_out(narration)}*" if narration.narrative.left_out else ""])
 
 
-def _left_out(said: Narration) -> str:
+def _left_out(narration: Narration) -> str:
     """Return how much of the narrative is not in the trace."""
-    what = FORMATS[type(said.narrative)].left_out
-    return _("… {n} more {what} are not in the trace").format(n=f"{said.narrative.left_out or 0:,}", what=_(what))
+    unit = FORMATS[type(narration.narrative)].left_out
+    return _("… {n} more {what} are not in the trace").format(n=f"{narration.narrative.left_out or 0:,}", what=_(unit))
 
 
 # --- prose ----------------------------------------------------------------------------------------
 
 
 def _text_html(it: Text, at: Position) -> Markup:
-    apart = " apart" if at.said.apart and it.flows else ""
-    whole = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
-    apart += " takeaway" if at.said.takeaway else ""
-    return whole.format(classes(it) + apart, at.identity, _prose(it, at), _others_html(at.said))
+    names = classes(it)
+    names += " apart" if at.narration.begins_paragraph and it.flows else ""
+    names += " takeaway" if at.narration.takeaway else ""
+    html = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
+    return html.format(names, at.identity, _prose(it, at), _variants_html(at.narration))
 
 
 def _note_html(it: Note, at: Position) -> Markup:
-    whole = '<details class="note" id="{}"><summary>{}</summary><div class="prose">{}</div>{}'
-    return Markup(f"{whole}</details>\n").format(
-        at.identity, _("Note for the presenter"), _prose(it, at), _others_html(at.said)
+    html = '<details class="note" id="{}"><summary>{}</summary><div class="prose">{}</div>{}'
+    return Markup(f"{html}</details>\n").format(
+        at.identity, _("Note for the presenter"), _prose(it, at), _variants_html(at.narration)
     )
 
 
 def _ask_html(it: Ask, at: Position) -> Markup:
-    question = Markup('<div class="prose">{}{}</div>').format(_prose(it, at), _others_html(at.said))
-    return exercises.as_html(it, at.said.number, question, at.said.own_text)
+    question = Markup('<div class="prose">{}{}</div>').format(_prose(it, at), _variants_html(at.narration))
+    return exercises.as_html(it, at.narration.number, question, at.narration.own_text)
 
 
 def _prose(it: Text | Note | Ask, at: Position) -> Markup:
-    anchors = [heading.anchor for heading in at.said.headings]
-    return Markup(prose.to_html(it.text, anchors, at.image, it.varied or (), f"range-{at.said.number}"))
+    anchors = [heading.anchor for heading in at.narration.headings]
+    return Markup(prose.to_html(it.text, anchors, at.image, it.varied or (), f"range-{at.narration.number}"))
 
 
 def _text_markdown(it: Text | Note | Ask, at: Position) -> str:
@@ -151,7 +161,7 @@ def _note_markdown(it: Note, at: Position) -> str:
 def _link_html(it: Link, at: Position) -> Markup:
     shown = _cited_html(it, 200)
     shown += Markup("<br>") + Markup(prose.inline_html(it.text)) if it.text else Markup("")
-    return Markup('<p class="reference" id="{}">{}</p>{}\n').format(at.identity, shown, _others_html(at.said))
+    return Markup('<p class="reference" id="{}">{}</p>{}\n').format(at.identity, shown, _variants_html(at.narration))
 
 
 def _link_markdown(it: Link, at: Position) -> str:
@@ -171,8 +181,8 @@ def _references_html(it: References, at: Position) -> Markup:
             shown += Markup(abstract).format(formats.one_line(one.text, 3_000))
         listed += Markup("<li>{}</li>").format(shown)
     counted = formats.plural(len(it.cited), "reference")
-    whole = '<details class="references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
-    return Markup(whole).format(at.identity, counted, listed)
+    html = '<details class="references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
+    return Markup(html).format(at.identity, counted, listed)
 
 
 def _references_markdown(it: References, at: Position) -> str:
@@ -254,18 +264,18 @@ def on_the_web(url: str) -> bool:
 
 
 def _plot_html(it: Plot, at: Position) -> Markup:
-    drawn = plot.figure(it, f"fig{at.said.number}")
+    drawn = plot.figure(it, f"fig{at.narration.number}")
     if drawn is None:
         return _figure(it, at, Markup('<p class="label">A plot without numbers to draw.</p>'), _caption(it.title))
     if it.svg and not it.narrow:  # of a width that can't be changed
         return _figure(it, at, _scrolled("Figure", Markup(drawn)), _caption(it.title))
-    narrow = plot.figure(it, f"fig{at.said.number}n", plot.NARROW) or ""
+    narrow = plot.figure(it, f"fig{at.narration.number}n", plot.NARROW) or ""
     both = Markup('<div class="wide">{}</div><div class="narrow">{}</div>')
     return _figure(it, at, both.format(_scrolled("Figure", Markup(drawn)), Markup(narrow)), _caption(it.title))
 
 
 def _plot_markdown(it: Plot, at: Position) -> str:
-    name = f"fig{at.said.number}"
+    name = f"fig{at.narration.number}"
     drawn = plot.figure(it, name)
     if drawn is None:
         return "*A plot without numbers to draw.*"
@@ -274,9 +284,9 @@ def _plot_markdown(it: Plot, at: Position) -> str:
 
 
 def _figure(it: Image | Plot | Table, at: Position, shown: Markup, caption: Markup) -> Markup:
-    look = Markup(' class="piece{}"').format(" beside" if at.said.beside else "") if it.flows else Markup("")
-    whole = Markup('<figure id="{}"{}>{}{}{}</figure>\n')
-    return whole.format(at.identity, look, shown, caption, _others_html(at.said))
+    look = Markup(' class="piece{}"').format(" beside" if at.narration.beside else "") if it.flows else Markup("")
+    html = Markup('<figure id="{}"{}>{}{}{}</figure>\n')
+    return html.format(at.identity, look, shown, caption, _variants_html(at.narration))
 
 
 def _caption(title: str | None) -> Markup:
@@ -291,37 +301,63 @@ def _scrolled(label: str, shown: Markup) -> Markup:
 
 
 def _table_html(it: Table, at: Position) -> Markup:
-    within, left_out = _within(it, ROWS_HTML)
+    """Return a table; a cell that varied shows its range on hover and focus."""
+    fitting, left_out = _fitting(it, ROWS_HTML)
+    right = [' class="right"' if _is_numeric(fitting, column) else "" for column in range(len(fitting.columns))]
+    head = Markup("").join(
+        Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
+        for n, column in enumerate(fitting.columns)
+    )
+    varied = {(one.row, one.column): (which, one) for which, one in enumerate(fitting.varied or ())}
+    texts = _cells(fitting)
+    for column in (column for column, is_right in enumerate(right) if is_right):
+        having = [row for row in texts if column < len(row)]
+        for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
+            row[column] = text
+    body = []  # joined at the end, because appending to a str copies it
+    for index, cells in enumerate(fitting.rows):
+        body.append("<tr>")
+        for column, cell in enumerate(cells):
+            padded = texts[index][column]
+            text = padded.rstrip(formats.FIGURE + formats.POINT)
+            shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
+            if (index, column) in varied:
+                which, one = varied[index, column]
+                shown = prose.with_range(shown, in_words(one), f"range-{at.narration.number}-{which}")
+            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
+        body.append("</tr>\n")
+    rows = Markup("".join(body))
+    html = Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
     caption = _caption(it.title) + (Markup('<p class="label">{}</p>').format(left_out) if left_out else "")
-    return _figure(it, at, _scrolled("Table", _rows_html(within, at.said.number)), caption)
+    return _figure(it, at, _scrolled("Table", html), caption)
 
 
 def _table_markdown(it: Table, at: Position) -> str:
-    within, left_out = _within(it, ROWS_MARKDOWN)
-    varied = {(one.row, one.column): one for one in within.varied or ()}
+    fitting, left_out = _fitting(it, ROWS_MARKDOWN)
+    varied = {(one.row, one.column): one for one in fitting.varied or ()}
     rows = []
-    for row, cells in enumerate(_cells(within)):
+    for row, cells in enumerate(_cells(fitting)):
         texts = [(inline_markdown(cell), varied.get((row, column))) for column, cell in enumerate(cells)]
         rows.append([text if one is None else with_range(text, one) for text, one in texts])
     caption = f"\n\n*{inline_markdown(it.title)}*" if it.title else ""
     more = f"\n\n*{left_out}*" if left_out else ""
-    return table([inline_markdown(column) for column in within.columns], rows) + caption + more
+    return table([inline_markdown(column) for column in fitting.columns], rows) + caption + more
 
 
 def _in_one_prefix(it: Table) -> Table:
     """Return a table whose columns of rates, seconds or FLOP have one prefix each: "rate, FLOP/s" becomes GFLOP/s."""
     columns, factors = list(it.columns), dict[int, float]()
-    for place, label in enumerate(columns):
-        cells = [row[place] for row in it.rows if place < len(row) and row[place] not in NO_NUMBER]
+    for column, label in enumerate(columns):
+        cells = [row[column] for row in it.rows if column < len(row) and row[column] not in NO_NUMBER]
         numbers = [cell for cell in cells if isinstance(cell, (int, float)) and not isinstance(cell, bool)]
         if len(numbers) == len(cells):
-            columns[place], factors[place] = formats.column_unit(label, numbers)
+            columns[column], factors[column] = formats.column_unit(label, numbers)
 
-    def scaled(cell: Scalar, place: int | None) -> Scalar:
-        factor = factors.get(place, 1) if place is not None else 1
+    def scaled(cell: Scalar, column: int | None) -> Scalar:
+        factor = factors.get(column, 1) if column is not None else 1
         return cell if factor == 1 or isinstance(cell, str) or not cell else cell / factor
 
-    rows = [[scaled(cell, place) for place, cell in enumerate(row)] for row in it.rows]
+    rows = [[scaled(cell, column) for column, cell in enumerate(row)] for row in it.rows]
     varied = [
         replace(
             one,
@@ -333,7 +369,7 @@ def _in_one_prefix(it: Table) -> Table:
     return replace(it, columns=columns, rows=rows, varied=varied or it.varied)
 
 
-def _within(it: Table, most: int) -> tuple[Table, str]:
+def _fitting(it: Table, most: int) -> tuple[Table, str]:
     """Return as much of a table as fits on a page, and a note on the rest, or ""."""
     it = _in_one_prefix(it)
     columns, rows = it.columns, it.rows
@@ -342,37 +378,10 @@ def _within(it: Table, most: int) -> tuple[Table, str]:
     if (wide, high) == (len(columns), len(rows)):
         return it, ""
     counted = ((len(rows), high, "rows"), (len(columns), wide, "columns"))
-    left_out = [f"{there} {name} in the trace, {here} of them here." for there, here, name in counted if there > here]
+    left_out = [
+        f"{total} {name} in the trace, {shown} of them here." for total, shown, name in counted if total > shown
+    ]
     return replace(it, columns=columns[:wide], rows=[row[:wide] for row in rows[:high]]), " ".join(left_out)
-
-
-def _rows_html(it: Table, number: int) -> Markup:
-    """Return a table; a cell that varied shows its range on hover and focus."""
-    right = [' class="right"' if _is_numeric(it, column) else "" for column in range(len(it.columns))]
-    head = Markup("").join(
-        Markup(f'<th scope="col"{right[n]}>{prose.inline_html(column)}</th>' if column.strip() else "<td></td>")
-        for n, column in enumerate(it.columns)
-    )
-    varied = {(one.row, one.column): (which, one) for which, one in enumerate(it.varied or ())}
-    texts = _cells(it)
-    for column in (column for column, there in enumerate(right) if there):
-        having = [row for row in texts if column < len(row)]
-        for row, text in zip(having, formats.column([row[column] for row in having]), strict=True):
-            row[column] = text
-    body = []  # joined at the end, because appending to a str copies it
-    for place, cells in enumerate(it.rows):
-        body.append("<tr>")
-        for column, cell in enumerate(cells):
-            padded = texts[place][column]
-            text = padded.rstrip(formats.FIGURE + formats.POINT)
-            shown = str(prose.inline_html(text) if isinstance(cell, str) else escape(text))
-            if (place, column) in varied:
-                which, one = varied[place, column]
-                shown = prose.with_range(shown, in_words(one), f"range-{number}-{which}")
-            body.append(f"<td{right[column]}>{shown}{padded[len(text) :]}</td>")
-        body.append("</tr>\n")
-    rows = Markup("".join(body))
-    return Markup("<table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table>").format(head, rows)
 
 
 def _cells(it: Table) -> list[list[str]]:
@@ -387,10 +396,10 @@ def _cells(it: Table) -> list[list[str]]:
     for column in range(len(it.columns)):
         cells = [(at, row[column]) for at, row in enumerate(it.rows) if column < len(row)]
         real = [(at, cell) for at, cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
-        places, numbers = [at for at, _ in real], [cell for _, cell in real]
+        rows, numbers = [at for at, _ in real], [cell for _, cell in real]
         if any(number != int(number) for number in numbers if math.isfinite(number)):
             aligned = formats.aligned(numbers, digits=4, least=3) or []
-            for at, text in zip(places, aligned, strict=False):
+            for at, text in zip(rows, aligned, strict=False):
                 texts[at][column] = text
     return texts
 
@@ -398,35 +407,27 @@ def _cells(it: Table) -> list[list[str]]:
 def _is_numeric(it: Table, column: int) -> bool:
     """Return whether a column holds numbers, which are right-aligned; a dash counts as a missing number."""
     cells = [row[column] for row in it.rows if column < len(row)]
-    told = [cell for cell in cells if cell not in NO_NUMBER]
-    return bool(told) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in told)
+    present = [cell for cell in cells if cell not in NO_NUMBER]
+    return bool(present) and all(isinstance(cell, (int, float)) or NUMBER.fullmatch(str(cell)) for cell in present)
 
 
 # --- other runs, and the styles of other vocabularies ---------------------------------------------
 
 
-def _others_html(said: Narration) -> Markup:
+def _variants_html(narration: Narration) -> Markup:
     """Return in how many runs this was emitted, the texts of the other runs, and how much the trace leaves out."""
-    counted = (said.sometimes or "").capitalize()
-    left_out = Markup('<p class="label">{}</p>').format(_left_out(said)) if said.narrative.left_out else Markup("")
-    if not said.narrative.others:
+    counted = (narration.sometimes or "").capitalize()
+    label = Markup('<p class="label">{}</p>')
+    left_out = label.format(_left_out(narration)) if narration.narrative.left_out else Markup("")
+    if not narration.narrative.others:
         return (Markup('<p class="label">{}.</p>').format(counted) if counted else Markup("")) + left_out
     other = Markup('<div class="label">In {}:</div><div>{}</div>')
-    others = Markup("").join(
+    variants = Markup("").join(
         other.format(formats.plural(runs, "run"), Markup(prose.to_html(text)))
-        for text, runs in said.narrative.others[:OTHERS]
+        for text, runs in narration.narrative.others[:OTHERS]
     )
     opened = Markup('<details class="note others"><summary>{}. Other runs:</summary>{}</details>')
-    return opened.format(counted, others) + left_out
-
-
-def _others_markdown(said: Narration) -> str:
-    others = "; ".join(
-        f"in {runs}: “{escaped(formats.one_line(prose.passages(text), 300))}”"
-        for text, runs in (said.narrative.others or ())[:OTHERS]
-    )
-    counted = (said.sometimes or "").capitalize()
-    return f"{counted}; {others}" if others else f"{counted}."
+    return opened.format(counted, variants) + left_out
 
 
 LOOKS = {  # styles of lectures → classes of the page, which also work in dark mode
@@ -460,24 +461,22 @@ _LIKE = {
 
 def classes(it: Text) -> str:
     """Return the classes for the style of narrative in another vocabulary, as far as pages support it."""
-    found = ["lines"] if it.flows else []
+    names = ["lines"] if it.flows else []
     for name, value in it.style or ():
-        said = value.strip().lower()
-        known = LOOKS.get(re.sub(r"-(\w)", lambda m: m[1].upper(), name), {})
-        found += [known[like] for like in (_LIKE.get(said, said),) if like in known]
-        if name in ("fontSize", "font-size") and (size := _size(said)) is not None:
-            found += ["large"] if size > 1.15 else ["small"] if size < 0.9 else []
-        if name in ("border", "backgroundColor", "background-color", "background") and said not in ("none", "0"):
-            found.append("framed")
-    return "".join(f" {one}" for one in dict.fromkeys(found))
-
-
-def _size(said: str) -> float | None:
-    """Return a font size relative to the font size of the text."""
-    if said in ("small", "smaller", "x-small", "large", "larger", "x-large", "xx-large"):
-        return 0.8 if said.startswith(("s", "x-s")) else 1.3
-    size = re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|%|pt)?", said)
-    return float(size[1]) / {"em": 1, "rem": 1, "%": 100, "pt": 12}.get(size[2] or "px", 16) if size else None
+        setting = value.strip().lower()
+        looks = LOOKS.get(re.sub(r"-(\w)", lambda m: m[1].upper(), name), {})
+        names += [looks[like] for like in (_LIKE.get(setting, setting),) if like in looks]
+        if name in ("fontSize", "font-size"):
+            size = re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|%|pt)?", setting)
+            # relative to the font size of the text
+            scale = float(size[1]) / {"em": 1, "rem": 1, "%": 100, "pt": 12}.get(size[2] or "px", 16) if size else 1
+            if scale > 1.15 or setting in ("large", "larger", "x-large", "xx-large"):
+                names.append("large")
+            elif scale < 0.9 or setting in ("small", "smaller", "x-small"):
+                names.append("small")
+        if name in ("border", "backgroundColor", "background-color", "background") and setting not in ("none", "0"):
+            names.append("framed")
+    return "".join(f" {one}" for one in dict.fromkeys(names))
 
 
 # --- text for the search, and all kinds -----------------------------------------------------------
@@ -512,7 +511,7 @@ FORMATS: Mapping[type[NarrativeKind], Format[Any]] = {
     Plot: Format(_plot_html, _plot_markdown, _searched_plot, "figure", "points"),
     Ask: Format(_ask_html, _ask_markdown, lambda it: prose.passages(it.text), "exercise"),
     Explore: Format(
-        lambda it, at: explorations.as_html(it, at.said.number),
+        lambda it, at: explorations.as_html(it, at.narration.number),
         lambda it, at: explorations.as_markdown(it),
         lambda it: _searched(it.title, explorations.sentence(it.exploration, it.text)),
         "figure",

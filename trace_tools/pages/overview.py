@@ -129,7 +129,7 @@ def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[s
 
     A short label in bold before it, like "The question.", is left out, and then all is returned up to a question.
     """
-    told = [it.text for it in narratives(section.blocks) if isinstance(it, Text)] or [section.summary or ""]
+    texts = [it.text for it in narratives(section.blocks) if isinstance(it, Text)] or [section.summary or ""]
     formulas: list[str] = []
     labelled: list[str] = []
 
@@ -143,7 +143,7 @@ def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[s
         formulas.extend(child.content for child in children if child.type.startswith("math"))
         return prose.plain(replace(token, children=[_FORMULA if it.type.startswith("math") else it for it in children]))
 
-    paragraph = next(filter(None, (_first_paragraph(text, words) for text in told)), "")
+    paragraph = next(filter(None, (_first_paragraph(text, words) for text in texts)), "")
     is_question = labelled and any(mark in paragraph for mark in "?？")
     ends, wide = ("?", "？") if is_question else (".?!", "。？！")  # in Chinese no space follows
     sentence = _in_words(re.split(rf"(?<=[{ends}])\s|(?<=[{wide}])", paragraph.lstrip(": "), maxsplit=1)[0])
@@ -151,28 +151,28 @@ def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[s
     return pieces[0] + "".join(write(formula) + piece for formula, piece in zip(formulas, pieces[1:], strict=False))
 
 
-def first_words(told: str) -> str:
+def first_words(text: str) -> str:
     """Return the first paragraph of a Markdown text as plain text, cut to the length of a page's description."""
-    return _in_words(_first_paragraph(told))
+    return _in_words(_first_paragraph(text))
 
 
-def _first_paragraph(told: str, words: Callable[[Token], str] = prose.plain) -> str:
+def _first_paragraph(text: str, words: Callable[[Token], str] = prose.plain) -> str:
     """Return the first paragraph or list item; "" for a text with only headings, tables or code."""
-    tokens = pairwise(prose.parse(told))
+    tokens = pairwise(prose.parse(text))
     return next((words(token) for opening, token in tokens if opening.type == "paragraph_open"), "")
 
 
 def _in_words(text: str, limit: int = 280) -> str:
     """Return a text on one line, cut between two words if it is longer than `limit`."""
-    whole, cut = formats.one_line(text, len(text) + limit), formats.one_line(text, limit)
-    return whole if len(whole) <= limit else f"{cut[:-1].rpartition(' ')[0] or cut[:-1]} …"
+    line, cut = formats.one_line(text, len(text) + limit), formats.one_line(text, limit)
+    return line if len(line) <= limit else f"{cut[:-1].rpartition(' ')[0] or cut[:-1]} …"
 
 
 def closing_words(section: Section) -> str | None:
     """Return the takeaway of a section, Markdown, without a heading in bold; None if it has none."""
     closing = (it.narrative for it in section.blocks if isinstance(it, Narration) and it.takeaway)
-    told = "\n\n".join(it.text for it in closing if isinstance(it, Text) and it.text)
-    return re.sub(r"\A\s*\*\*[^*\n]+\*\*\s*\n\n", "", told) or None
+    text = "\n\n".join(it.text for it in closing if isinstance(it, Text) and it.text)
+    return re.sub(r"\A\s*\*\*[^*\n]+\*\*\s*\n\n", "", text) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +326,12 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
         if peak is not None:
             name, rate, source = peak_texts(peak)
             yield KeyFigure(rate, _("%(format)s, peak") % {"format": name}, source)
-    meet = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
-    if leading is not None and meet is not None:
+    ridge_point = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
+    if leading is not None and ridge_point is not None:
         yield KeyFigure(
-            formats.quantity(meet, "FLOP/B", 3), _("ridge point"), _("{format} over memory").format(format=leading.name)
+            formats.quantity(ridge_point, "FLOP/B", 3),
+            _("ridge point"),
+            _("{format} over memory").format(format=leading.name),
         )
 
 
@@ -384,13 +386,17 @@ def machine_facts(machine: Machine) -> Facts:
 def run_facts(document: Document) -> Facts:
     """Return how the trace was made, and the versions of the software."""
     run = document.run
-    story = ""
+    origin = ""
     if run.story is not None:
-        told = _("values and prose come from {run}")
+        sentence = _("values and prose come from {run}")
         if run.timed_runs:
-            told = _("values and prose come from {run}, the most typical of {runs}")
-        story = told.format(run=run.story, runs=formats.plural(run.timed_runs or 0, "run"))
-    known = bool(run.processes)  # unknown if another tool wrote the trace
+            sentence = _("values and prose come from {run}, the most typical of {runs}")
+        origin = sentence.format(run=run.story, runs=formats.plural(run.timed_runs or 0, "run"))
+    ranks = str(run.ranks) if run.ranks is not None else ""
+    if run.ranks is not None and run.nodes:
+        nodes = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
+        ranks += f", {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(nodes)}"
+    recorded = bool(run.processes)  # unknown if another tool wrote the trace
     passes = (
         _("{n}, each in its own process, which runs the lecture once")
         if document.ran_once
@@ -400,24 +406,14 @@ def run_facts(document: Document) -> Facts:
         (_("lecture"), run.lecture),
         (_("started"), run.started),
         (_("ended"), run.ended),
-        (_("passes"), passes.format(n=run.passes) if known else ""),
-        (_("ranks"), _ranks_in_words(run)),
-        (_("story"), story),
-        (_("seed"), str(run.seed) if known else ""),
+        (_("passes"), passes.format(n=run.passes) if recorded else ""),
+        (_("ranks"), ranks),
+        (_("story"), origin),
+        (_("seed"), str(run.seed) if recorded else ""),
         (_("commit"), run.commit),
         *document.versions,
     ]
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
-
-
-def _ranks_in_words(run: Run) -> str:
-    """Return the number of ranks in a pass, and their nodes."""
-    if run.ranks is None:
-        return ""
-    if not run.nodes:
-        return str(run.ranks)
-    there = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
-    return f"{run.ranks}, {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(there)}"
 
 
 def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
@@ -426,18 +422,18 @@ def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     if process.other_cores is not None and (load := load_text(process)):
         notes.append(load)
     if process.floor_ns is not None:
-        told = _("an empty step takes {time} on the device's clock")
-        notes.append(told.format(time=formats.duration(process.floor_ns)))
+        sentence = _("an empty step takes {time} on the device's clock")
+        notes.append(sentence.format(time=formats.duration(process.floor_ns)))
     if process.restored:
         notes.append(_("restored between its runs: ") + ", ".join(process.restored))
     cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
     held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, _(" on the device"))]
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
-    remarks = formats.one_line("; ".join(notes), 300)
+    all_notes = formats.one_line("; ".join(notes), 300)
     name = process.name
     if process.rank is not None:
         name = _("{process}, rank {n}").format(process=name, n=process.rank)
-    return formats.one_line(name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", remarks
+    return formats.one_line(name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", all_notes
 
 
 # --- the site's index ---

@@ -70,9 +70,9 @@ def read_picture(folder: Path | None, address: str) -> Picture | None:
         return None
     if address.startswith(("http://", "https://")):
         copies = (path for kind in ("image", "video") for path in paths_in_cache(address, kind))
-        found = next((copy for path in copies if (copy := _read(folder, path))), None)
+        copied = next((copy for path in copies if (copy := _read(folder, path))), None)
         name = re.split("[?#]", unquote(address))[0].rstrip("/").rpartition("/")[2].partition(".")[0]
-        return found and replace(found, name=f"{slug(name)}-{found.name.rpartition('-')[2]}")
+        return copied and replace(copied, name=f"{slug(name)}-{copied.name.rpartition('-')[2]}")
     if re.match(r"[a-zA-Z][\w+.-]*:|/", address):
         return None
     return _read(folder, unquote(address))
@@ -82,13 +82,13 @@ def _read(folder: Path, path: str) -> Picture | None:
     if ".." in path.replace("\\", "/").split("/") or "\0" in path:
         return None
     try:
-        place = (folder / path).resolve()
-        if not place.is_relative_to(folder.resolve()) or not place.is_file() or place.stat().st_size > LARGEST_VIDEO:
+        file = (folder / path).resolve()
+        if not file.is_relative_to(folder.resolve()) or not file.is_file() or file.stat().st_size > LARGEST_VIDEO:
             return None
-        content = place.read_bytes()
+        content = file.read_bytes()
     except (OSError, ValueError):  # a ValueError: no file can have such a name
         return None
-    return _recognised(place.stem, content)
+    return _recognised(file.stem, content)
 
 
 def _recognised(name: str, content: bytes) -> Picture | None:

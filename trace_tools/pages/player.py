@@ -31,7 +31,7 @@ from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.content.storage_contents import StorageContents
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
-from trace_tools.pages.margin import claim_told, told_apart
+from trace_tools.pages.margin import claim_text, values_by_rank
 from trace_tools.presentation.payload import deltas, packed, table
 from trace_tools.source.directives import RETURN
 from trace_tools.trace.model import Frame, Step, Value
@@ -49,27 +49,27 @@ NOTES = ("held", "failed", "raised", "caught", "printed", "warning")
 def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     """Return the stops of all calls of a section's function; `anchors` are the positions of its page."""
     tree = lecture.tree
-    frames = [frame for frame, of in tree.section_of.items() if of == function and tree.steps_of(frame)]
+    frames = [frame for frame, section in tree.section_of.items() if section == function and tree.steps_of(frame)]
     steps = [step for frame in frames for step in tree.steps_of(frame) if _stops_at(lecture, step)]
     steps.sort(key=lambda step: step.id)
     inside, variables = _observed(lecture, steps)
-    place = {step.id: index for index, step in enumerate(steps)}
+    index_of = {step.id: index for index, step in enumerate(steps)}
     number = {frame: index for index, frame in enumerate(frames)}
     lines = dict(anchors.lines)
     for step in steps:  # a line of narrative may be shown in another call only
-        if step.id in anchors.said:
-            lines.setdefault((lecture.source(step), lecture.lines[step.id]), anchors.said[step.id])
+        if step.id in anchors.narration_only:
+            lines.setdefault((lecture.source(step), lecture.lines[step.id]), anchors.narration_only[step.id])
 
     def anchor(step: Step) -> tuple[str, bool]:
         """Return the anchor of a step, and whether it is its own line; else it belongs to its nearest caller."""
         at: Step | None = step
         while at is not None and at.frame in tree.frames:
-            known = anchors.rows.get(at.id) or anchors.others.get(at.id)
-            known = known or lines.get((lecture.source(at), lecture.lines[at.id]))
-            if known is not None:
-                return known, at is step
-            of = tree.frames[at.frame].of
-            at = tree.by_id.get(of) if of is not None else None
+            position = anchors.rows.get(at.id) or anchors.fallbacks.get(at.id)
+            position = position or lines.get((lecture.source(at), lecture.lines[at.id]))
+            if position is not None:
+                return position, at is step
+            caller = tree.frames[at.frame].of
+            at = tree.by_id.get(caller) if caller is not None else None
         return "", False
 
     stops = []
@@ -94,13 +94,16 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stack = []
     for frame in frames:
         called = tree.frames[frame]
-        name, of = ".".join(filter(None, (lecture.module(called), called.function))), called.of
+        name = ".".join(filter(None, (lecture.module(called), called.function)))
+        caller = index_of.get(called.of) if called.of is not None else None
         calls = tree.call_number[frame], tree.call_total[function, called.source, called.function]
-        stack.append(StackFrame(name, place.get(of) if of is not None else None, *calls))
+        stack.append(StackFrame(name, caller, *calls))
     return Stepping(
         frames=tuple(stack),
         stops=tuple(stops),
-        said=tuple((said, place[step]) for said, step in anchors.narrations if step in place),
+        narrations=tuple(
+            (number_on_page, index_of[step]) for number_on_page, step in anchors.narrations if step in index_of
+        ),
     )
 
 
@@ -128,18 +131,18 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     tree = lecture.tree
     inside = [0] * len(steps)
     variables: list[list[Variable]] = [[] for _ in steps]
-    known: defaultdict[int, dict[str, Value]] = defaultdict(dict)  # by frame
+    values: defaultdict[int, dict[str, Value]] = defaultdict(dict)  # by frame
     contents = StorageContents()
 
     def all_noted(event: Step | Frame) -> Iterator[Variable]:
         """Record the values observed by a step, or the arguments of a call."""
         argument = isinstance(event, Frame)
-        apart = dict(disagreeing(event, lecture.trace.run.ranks or 1))
+        by_rank = dict(disagreeing(event, lecture.trace.run.ranks or 1))
         for name, value in (event.arguments if isinstance(event, Frame) else event.values) or ():
             if argument and name == RETURN:  # of a call that returned; not known at its first step
                 continue
             one = noted(event.frame, name, value, argument=argument)
-            yield replace(one, ranks=told_apart(apart[name])) if name in apart else one
+            yield replace(one, ranks=values_by_rank(by_rank[name])) if name in by_rank else one
 
     def lies_at(value: Value) -> tuple[object, ...] | None:
         """Return the view of memory that a tensor is."""
@@ -147,8 +150,8 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
         return None if t is None or t.storage is None else (t.storage, t.shape, t.strides, t.offset, t.dtype)
 
     def noted(frame: int, name: str, value: Value, *, argument: bool) -> Variable:
-        before = known[frame].get(name)
-        known[frame][name] = value
+        before = values[frame].get(name)
+        values[frame][name] = value
         contradicts = contents.note(value)  # for every value, because `contents` remembers them
         if contradicts or (before is not None and before != value and lies_at(before) == lies_at(value) is not None):
             return Variable(name, value, "written", argument)
@@ -157,7 +160,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     def done(index: int, following: int) -> None:
         step = steps[index]
         inside[index] = following - index - 1
-        edition, of_frame = lecture.edition(step), known[step.frame]
+        edition, of_frame = lecture.edition(step), values[step.frame]
         for directive in edition.directives.get(edition.shown[step.statement], ()):
             # and expressions that begin with the name
             for name in directive.names if directive.name == "clear" else ():
@@ -203,7 +206,12 @@ _Texts = tuple[str, list[tuple[int, str]], list[tuple[str, str, str, int, str]]]
 def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
     """Return the block of a section in at most `budget` characters."""
     stops = section.stepping.stops
-    texts = [(_time(stop), list(_notes(stop)), list(map(_variable, stop.variables))) for stop in stops]
+    texts: list[_Texts] = []
+    for stop in stops:
+        timing, time = stop.execution.timing, ""
+        if timing is not None and timing.clock != "launch":
+            time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
+        texts.append((time, list(_notes(stop)), list(map(_variable, stop.variables))))
     for keep in (None, _telling, _first_and_last):
         kept = keep(stops) if keep is not None else list(range(len(stops)))
         text = packed(_columns(section, kept, texts))
@@ -232,34 +240,34 @@ def _first_and_last(stops: Sequence[Stop]) -> list[int]:
     executed: dict[tuple[int, int, int], list[int]] = {}
     for index, stop in enumerate(stops):
         executed.setdefault((stop.frame, stop.source, stop.execution.step.statement), []).append(index)
-    return sorted({place for places in executed.values() for place in (places[0], places[-1])})
+    return sorted({index for indices in executed.values() for index in (indices[0], indices[-1])})
 
 
 def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> dict[str, Any]:
     """Return the kept stops, column by column; names and addresses are indices in tables."""
     stepping = section.stepping
     stops = [stepping.stops[index] for index in kept]
-    place = {index: number for number, index in enumerate(kept)}
+    new_index = {index: number for number, index in enumerate(kept)}
     used: set[int] = set()  # frames with a stop, and their callers
     for stop in stops:
         at: int | None = stop.frame
         while at is not None and at not in used:
             used.add(at)
-            of = stepping.frames[at].of
-            at = stepping.stops[of].frame if of is not None else None
+            caller_stop = stepping.frames[at].of
+            at = stepping.stops[caller_stop].frame if caller_stop is not None else None
     frames = [stepping.frames[frame] for frame in sorted(used)]
     number = {frame: index for index, frame in enumerate(sorted(used))}
 
     def caller(frame: StackFrame) -> int:
         """Return the index of the stop that called a frame, or of another stop of its statement; -1 without one."""
-        if frame.of is None or frame.of in place:
-            return -1 if frame.of is None else place[frame.of]
+        if frame.of is None or frame.of in new_index:
+            return -1 if frame.of is None else new_index[frame.of]
         left_out = stepping.stops[frame.of]
         statement = left_out.frame, left_out.execution.step.statement
         return next((p for p, s in enumerate(stops) if (s.frame, s.execution.step.statement) == statement), -1)
 
     written = [texts[index] for index in kept]
-    variables = [(at, *variable) for at, (_, _, known) in enumerate(written) for variable in known]
+    variables = [(at, *variable) for at, (_, _, shown_variables) in enumerate(written) for variable in shown_variables]
     places, names, shown, grids, changes, storages = zip(*variables, strict=True) if variables else ((),) * 6
     return {
         "total": len(stepping.stops),
@@ -292,7 +300,7 @@ def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> 
             "shared": [formats.one_line(label, 20) for label in section.shared],
         },
         "notes": [[at, *note] for at, (_, notes, _) in enumerate(written) for note in notes],
-        "said": [[said, place[of]] for said, of in stepping.said if of in place],
+        "said": [[number, new_index[stop]] for number, stop in stepping.narrations if stop in new_index],
     }
 
 
@@ -300,27 +308,20 @@ def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
     value = variable.value
     tensor = value.tensor if value is not None else None
     text = summaries.summary(value) if value is not None else ""
-    told = "; ".join(f"{ranks}: {there}" for ranks, there in variable.ranks)
-    if len(told) > APART:  # the lowest rank's; the others are shown next to the line
-        text, told = f"{text} on {variable.ranks[0][0]}", ""
+    ranked_text = "; ".join(f"{ranks}: {ranked}" for ranks, ranked in variable.ranks)
+    if len(ranked_text) > APART:  # the lowest rank's; the others are shown next to the line
+        text, ranked_text = f"{text} on {variable.ranks[0][0]}", ""
     grid = ""  # a small matrix or a frame, as lines of cells separated by tabs
-    if not told and value is not None and summaries.is_small(value):
-        [there] = summaries.tables(value)
-        grid = "\n".join("\t".join(row) for row in there.rows)
+    if not ranked_text and value is not None and summaries.is_small(value):
+        [ranked] = summaries.tables(value)
+        grid = "\n".join("\t".join(row) for row in ranked.rows)
     return (
         formats.one_line(variable.name, 60),
-        told or text,
+        ranked_text or text,
         grid,
         CHANGES.index(variable.change) + 8 * variable.argument,
         formats.one_line(tensor.storage, 20) if tensor is not None and tensor.storage else "",
     )
-
-
-def _time(stop: Stop) -> str:
-    timing = stop.execution.timing
-    if timing is None or timing.clock == "launch":
-        return ""
-    return formats.duration(statistics.median(timing.samples_ns)) + (" a call" if timing.clock == "call" else "")
 
 
 def _memory(stop: Stop) -> str:
@@ -335,13 +336,13 @@ def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
     """Yield the notes of a stop: its claim's result, its exception, output and warnings."""
     step, failure = stop.execution.step, stop.execution.failure
     if step.claim is not None:
-        yield NOTES.index("held" if step.claim.held else "failed"), claim_told(stop.execution)
+        yield NOTES.index("held" if step.claim.held else "failed"), claim_text(stop.execution)
     if failure is not None:
         text = formats.one_line(f"{failure.type}: {failure.message}", 200)
         yield NOTES.index("caught" if failure.caught else "raised"), text
     if step.stdout:
-        apart = any(one.stdout is not None or "stdout" in (one.lacks or ()) for one in step.ranks or ())
-        whose = f"{in_words([step.on[0] if step.on else 0])}:\n" if apart else ""
+        differs = any(one.stdout is not None or "stdout" in (one.lacks or ()) for one in step.ranks or ())
+        whose = f"{in_words([step.on[0] if step.on else 0])}:\n" if differs else ""
         yield NOTES.index("printed"), whose + formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
     for warning in (step.warnings or ())[:3]:
         yield NOTES.index("warning"), formats.one_line(warning, 200)

@@ -30,7 +30,7 @@ def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> 
     The result is in minutes, rounded. What a page folds (answers, called functions, lines that did not run), links and
     observations beside code are left out.
     """
-    minutes = sum(_minutes(block) for block, below in _parts(blocks) if deeper is None or below is deeper)
+    minutes = sum(_minutes(block) for block, in_deeper in _parts(blocks) if deeper is None or in_deeper is deeper)
     return max(round(minutes), 1) if minutes else 0
 
 
@@ -39,14 +39,14 @@ def own_minutes(blocks: Sequence[Block]) -> float:
     return round(sum(_minutes(block) for block in blocks), 1)
 
 
-def _parts(blocks: Sequence[Block], below: bool = False) -> Iterator[tuple[Block, bool]]:
+def _parts(blocks: Sequence[Block], in_deeper: bool = False) -> Iterator[tuple[Block, bool]]:
     """Yield the open blocks of a page, each with whether it is in a deeper part."""
     for block in blocks:
         if isinstance(block, Call) and block.shown == "part":
-            yield Narration(Text(text=block.title), 0), below
-            yield from _parts(block.blocks, below or block.deeper)
+            yield Narration(Text(text=block.title), 0), in_deeper
+            yield from _parts(block.blocks, in_deeper or block.deeper)
         else:
-            yield block, below
+            yield block, in_deeper
 
 
 def _minutes(block: Block) -> float:

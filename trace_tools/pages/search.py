@@ -1,7 +1,7 @@
 """Build the search index of a document, a script that pages load on the first search; no server is needed.
 
     index = SearchIndex(document)
-    index.within(100_000)       "eNqtW…", at most so many characters, for `search.js`
+    index.packed_in(100_000)    "eNqtW…", at most so many characters, for `search.js`
     index.script()              'searchIndex = "eNqtW…";', the file `search-index.js`
 
 An entry is a link target (a title, a paragraph, a row of code) with its text and the heading above it. The index covers
@@ -70,18 +70,18 @@ class SearchIndex:
         sections = [(s.slug, f"{s.number} {prose.readable_text(s.title)}") for s in document.sections]
         pages = [*sections, ("index", "Index"), (overview.SETUP, "Code outside the sections")]
         self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
-        found = list(entries(document))
-        self._entries = sorted(found, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
-        texts = [entry.text for entry in found if entry.kind not in CODE]
+        listed = list(entries(document))
+        self._entries = sorted(listed, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        texts = [entry.text for entry in listed if entry.kind not in CODE]
         asked = [(typed, _(word)) for typed, word in ASKED]
         self._same = [*abbreviations(texts), *(pair for pair in asked if any(pair[1] in text for text in texts))]
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
 
     def script(self) -> str:
         """Return the index as a file that pages can load from any address, including `file://`."""
-        return f'searchIndex = "{self.within(LARGEST)}";\n'
+        return f'searchIndex = "{self.packed_in(LARGEST)}";\n'
 
-    def within(self, budget: int) -> str:
+    def packed_in(self, budget: int) -> str:
         """Return the index in at most `budget` characters; it states its omissions."""
         for limit in LIMITS:
             if limit not in self._packed:
@@ -146,16 +146,24 @@ def entries(document: Document) -> Iterator[SearchEntry]:
 def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
     """Yield the link targets of a page; code that is on several pages is listed for the first one."""
     under = ""
-    for entry in _places(blocks, page, lines):
+    for entry in _targets(blocks, page, lines):
         yield replace(entry, under=under)
         under = entry.text if entry.kind == "heading" else under
 
 
-def _places(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
+    kind: Kind
     for block in visible(blocks):
         rows: Sequence[CodeRow] = ()
         if isinstance(block, Narration):
-            yield from _said(block, page)
+            it, terms = block.narrative, ""
+            if isinstance(it, Text | Note | Ask):
+                for heading in block.headings:
+                    yield SearchEntry("heading", page, heading.anchor, _line(heading.text))
+                terms = ", ".join(dict.fromkeys(prose.terms(it.text)))
+            if text := _line(FORMATS[type(it)].search(it)):
+                kind = FORMATS[type(it)].entry
+                yield SearchEntry(kind, page, f"said-{block.number}", text, formats.shorten(terms, 300))
         elif isinstance(block, CodeListing):
             rows = block.rows
         elif block.shown == "part":
@@ -164,29 +172,15 @@ def _places(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> 
         elif block.header is not None and block.shown != "named":
             rows = (block.header,)
         for row in rows:
-            place = (row.lines[0].source, row.lines[0].number) if row.lines else None
-            if place is not None and place not in lines and any(line.text.strip() for line in row.lines):
-                lines.add(place)
-                yield _code(row, page)
-
-
-def _said(said: Narration, page: int) -> Iterator[SearchEntry]:
-    it, terms = said.narrative, ""
-    anchor, shown = f"said-{said.number}", FORMATS[type(it)]
-    if isinstance(it, Text | Note | Ask):
-        yield from (SearchEntry("heading", page, heading.anchor, _line(heading.text)) for heading in said.headings)
-        terms = ", ".join(dict.fromkeys(prose.terms(it.text)))
-    if text := _line(shown.search(it)):
-        yield SearchEntry(shown.entry, page, anchor, text, formats.shorten(terms, 300))
-
-
-def _code(row: CodeRow, page: int) -> SearchEntry:
-    text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
-    claims = [e.step.claim for e in row.executions if e.step.claim is not None]
-    kind: Kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
-    observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
-    also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)
-    return SearchEntry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
+            position = (row.lines[0].source, row.lines[0].number) if row.lines else None
+            if position is not None and position not in lines and any(line.text.strip() for line in row.lines):
+                lines.add(position)
+                text = formats.visible("\n".join(line.text.rstrip() for line in row.lines))
+                claims = [e.step.claim for e in row.executions if e.step.claim is not None]
+                kind = "code" if not claims else "claim" if all(claim.held for claim in claims) else "failed"
+                observed = dict.fromkeys(name for e in row.executions for name, _ in e.values)
+                also = ", ".join(formats.one_line(name, 60) for name in observed if name not in text)
+                yield SearchEntry(kind, page, row.anchor, text.strip(), formats.shorten(also, 300))
 
 
 def _line(text: str) -> str:

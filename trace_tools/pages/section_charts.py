@@ -43,47 +43,47 @@ class PageFigure:
     svg: str
 
 
-def section_figures(section: Section, document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+def section_figures(section: Section, document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return a section's figures; `others` are the rooflines of the other machines with this section's steps."""
-    where = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
-    wide = (
+    tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
+    time_caption = (
         _("The width of a statement is its time in the only run (cold); its calls are below it.")
         if document.ran_once
         else _("The width of a statement is its time in a second run (warm); its calls are below it.")
     )
-    alive = _(
+    memory_caption = _(
         "Bytes of tensors, counted in a separate process. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    under = _("Statements whose FLOPs and bytes were counted.")
+    roof_caption = _("Statements whose FLOPs and bytes were counted.")
     return _figures(
-        (TIME, wide + _(HOST) * (document.machine.device != "cpu"), _where_time_went(where)),
-        (MEMORY, alive, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
-        _under_the_roof(document, section_points(section), others, under),
+        (TIME, time_caption + _(HOST) * (document.machine.device != "cpu"), _where_time_went(tree)),
+        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
+        _under_the_roof(document, section_points(section), other_roofs, roof_caption),
     )
 
 
-def index_figures(document: Document, others: Sequence[Roof] = ()) -> list[PageFigure]:
+def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
     """Return the figures of a machine's index: the time of all sections, and all points under the roofline."""
     sections = []
     for s in document.sections:
         name, ns = f"{s.number} {prose.readable_text(s.title)}", sum(time.ns for time in s.times)
         sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
-    where = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
+    tree = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
-    whole = _("The whole lecture, section by section, and its slowest lines.")
-    under = _("All statements of the lecture whose FLOPs and bytes were counted.")
-    far = _(
+    sections_caption = _("The whole lecture, section by section, and its slowest lines.")
+    roof_caption = _("All statements of the lecture whose FLOPs and bytes were counted.")
+    distance_caption = _(
         "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
         "Only statements that call no function of the lecture count. A box covers the middle half of them, its line "
         "eight in ten. Short ones are far from any roof, because starting an operator takes longer than running it. "
         "A fill writes zeros or draws random numbers."
     )
-    far = f"{far} {verdict(document.distances)}"
+    distance_caption = f"{distance_caption} {verdict(document.distances)}"
     return _figures(
-        (TIME, whole, _where_time_went(where, rows=5)),
-        _under_the_roof(document, points, others, under),
-        (FAR, far, distance(document.distances, "distance", _(FAR))),
+        (TIME, sections_caption, _where_time_went(tree, rows=5)),
+        _under_the_roof(document, points, other_roofs, roof_caption),
+        (FAR, distance_caption, distance(document.distances, "distance", _(FAR))),
     )
 
 
@@ -99,40 +99,41 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
 
 
 def _under_the_roof(
-    document: Document, points: Iterable[RoofPoint], others: Sequence[Roof], caption: str
+    document: Document, points: Iterable[RoofPoint], other_roofs: Sequence[Roof], caption: str
 ) -> tuple[str, str, str | None]:
-    roofs = [roof_of(_("here"), document.machine, points), *others]
+    roofs = [roof_of(_("here"), document.machine, points), *other_roofs]
     # points far below a roofline do not justify a figure
-    near = any(not roof.is_far(point) for roof in roofs for point in roof.points)
-    known = any(roof.peaks or roof.bytes_per_second for roof in roofs)
-    return ROOF, caption + _(UNDER if known else NO_ROOF), roofline(roofs, "roofline", _(ROOF)) if near else None
+    worth_drawing = any(not roof.is_far(point) for roof in roofs for point in roof.points)
+    any_roof = any(roof.peaks or roof.bytes_per_second for roof in roofs)
+    drawn = roofline(roofs, "roofline", _(ROOF)) if worth_drawing else None
+    return ROOF, caption + _(UNDER if any_roof else NO_ROOF), drawn
 
 
 def section_points(
-    section: Section, page: str = "", there: Callable[[Execution], Execution | None] = lambda here: here
+    section: Section, page: str = "", counterpart: Callable[[Execution], Execution | None] = lambda here: here
 ) -> Iterator[RoofPoint]:
     """Yield the points of inspected or measured statements that were timed and counted; `there` maps to another
     machine.
     """
     for row in rows_shown(section.blocks):
         code = brief_code(row.lines[0].text) if row.lines else ""
-        asked = any(e.step.annotated or e.step.measured for e in row.executions)
-        for here in salient(row.executions) if asked else ():
-            execution = there(here)
+        annotated = any(e.step.annotated or e.step.measured for e in row.executions)
+        for here in salient(row.executions) if annotated else ():
+            execution = counterpart(here)
             if execution is not None:
                 yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
 
 
 def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:
     """Return the metered steps of a section without calls, in order; calls are represented by their own steps."""
-    found = []
+    points = []
     for stop in stops:
         meters = stop.execution.step.meters
         if meters is not None and meters.live_bytes is not None and not stop.inside:
             peak = max(meters.peak_bytes or 0, meters.live_bytes)
             link = f"#{stop.anchor}" if stop.anchor else None
-            found.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
-    return found
+            points.append(MemoryPoint(stop.number, meters.live_bytes, peak, f"line {stop.line}", link))
+    return points
 
 
 def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[RoofPoint]:
@@ -144,19 +145,19 @@ def roof_points(execution: Execution, name: str, link: str | None) -> Iterator[R
     if step.annotated or step.measured:
         for rate in execution.rates:
             if rate.name == "FLOP/s" and rate.intensity and rate.per_second:
-                which = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
-                yield RoofPoint(rate.intensity, rate.per_second, name + which, link, rate.peak)
+                number = f" ({rate.call})" if len(step.measured or ()) > 1 else ""
+                yield RoofPoint(rate.intensity, rate.per_second, name + number, link, rate.peak)
 
 
 def views_of(blocks: Sequence[Block]) -> Views:
     """Return, by storage, the distinct tensors inspected on a page, in order of appearance."""
-    found: Views = {}
+    views: Views = {}
     for row in rows_shown(blocks):
         for name, value in (pair for execution in row.executions for pair in execution.values):
             tensor = value.tensor
             if tensor is None or tensor.storage is None:
                 continue
-            views = found.setdefault(tensor.storage, [])
-            if not any(name == other and window(tensor) == window(seen) for other, seen in views):
-                views.append((name, tensor))
-    return found
+            of_storage = views.setdefault(tensor.storage, [])
+            if not any(name == other and window(tensor) == window(listed) for other, listed in of_storage):
+                of_storage.append((name, tensor))
+    return views

@@ -27,7 +27,7 @@ from trace_tools.pages import html, markdown, overview
 from trace_tools.pages.columns import columns_block
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document, Notice, Section, SourceText
-from trace_tools.pages.html import MachineLink, Surroundings
+from trace_tools.pages.html import MachineLink, SiteContext
 from trace_tools.pages.machine_columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs, ranks_note
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
@@ -105,41 +105,42 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
     with in_language(next((one.words.language for one in site if one.words is not None), None)):
-        return _site_files_of(site, out, compared)
-
-
-def _site_files_of(site: Traces, out: Path, compared: Sequence[Side]) -> dict[str, dict[str, bytes]]:
-    for one in site:
-        if not _FOLDER.fullmatch(one.folder_slug):
-            raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
-        for source in one.document.sources:  # shared data is computed once, before processes are forked
-            html.highlighted_source(source)
-    sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
-    _ = [side.tree for side in sides]
-    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site]
-    pairs = [*combinations(range(len(site)), 2)]
-    columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
-    others: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
-    for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
-        others[a].append(in_b)
-        others[b].append(in_a)
-    ranks = [
-        [Beside.of(rank, of) for rank in counterparts_of_ranks(one.trace)] for one, of in zip(site, listed, strict=True)
-    ]
-    asked = [*zip(site, others, ranks, strict=True)]
-    parts = 1
-    if len(asked) == 1:  # the pages of one machine are divided among processes
-        parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
-    calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
-    calls += [partial(_machine_files, *one, site, out, part, parts) for one in asked for part in range(parts)]
-    written = in_processes(calls)
-    reports = written.pop(0) if compared else {}
-    made: dict[str, dict[str, bytes]] = {}
-    for (one, _, _), files in zip((one for one in asked for _ in range(parts)), written, strict=True):
-        made.setdefault(one.folder, {}).update(files)
-    if reports:
-        made[REPORTS] = reports
-    return made | {"": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())}
+        for one in site:
+            if not _FOLDER.fullmatch(one.folder_slug):
+                raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+            for source in one.document.sources:  # shared data is computed once, before processes are forked
+                html.highlighted_source(source)
+        sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
+        _ = [side.tree for side in sides]
+        listed = [
+            [*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site
+        ]
+        pairs = [*combinations(range(len(site)), 2)]
+        columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
+        other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
+        for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
+            other_machines[a].append(in_b)
+            other_machines[b].append(in_a)
+        ranks = [
+            [Beside.of(rank, sections_listed) for rank in counterparts_of_ranks(one.trace)]
+            for one, sections_listed in zip(site, listed, strict=True)
+        ]
+        machines = [*zip(site, other_machines, ranks, strict=True)]
+        parts = 1
+        if len(machines) == 1:  # the pages of one machine are divided among processes
+            parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
+        calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
+        calls += [partial(_machine_files, *one, site, out, part, parts) for one in machines for part in range(parts)]
+        written = in_processes(calls)
+        reports = written.pop(0) if compared else {}
+        files_by_folder: dict[str, dict[str, bytes]] = {}
+        for (one, _, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
+            files_by_folder.setdefault(one.folder, {}).update(files)
+        if reports:
+            files_by_folder[REPORTS] = reports
+        return files_by_folder | {
+            "": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())
+        }
 
 
 def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
@@ -174,21 +175,21 @@ def in_languages(site: Traces) -> dict[str, list[SiteTrace]]:
     Raises UsageError, with path and line, for a catalogue that is not valid.
     """
     languages = sorted({language for one in site for language in one.catalogues})
-    found = {"": [*site]}
+    sites = {"": [*site]}
     for language in languages:
         read = cache(Words.read)
-        found[language] = [
+        sites[language] = [
             replace(one, words=read(one.catalogues[language])) if language in one.catalogues else one for one in site
         ]
-    return found
+    return sites
 
 
 def traces_in(out: Path, lecture: Path | None = None) -> tuple[list[SiteTrace], list[Side]]:
     """Return the traces of a site's folder, and those that reports compare: each machine's whole trace."""
     paths = sorted([*out.glob("*/trace.yaml"), *out.glob(f"*/{PARTIAL}/trace.yaml")])
     site = [placed(load(path), path, path.parent, lecture) for path in paths]
-    whole = [Side(str(path), one.trace) for path, one in zip(paths, site, strict=True) if not one.partial]
-    return site, whole if len(whole) > 1 else []
+    complete = [Side(str(path), one.trace) for path, one in zip(paths, site, strict=True) if not one.partial]
+    return site, complete if len(complete) > 1 else []
 
 
 def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None = None) -> Iterator[str]:
@@ -224,16 +225,16 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
     trace = loaded.trace
     beside = Path(os.path.abspath(site_of(path))).parent
     named = Path(trace.run.lecture)  # a module of a package: with the package's folders
-    found = lecture if lecture is not None and lecture.name == named.name else beside / named
+    lecture_file = lecture if lecture is not None and lecture.name == named.name else beside / named
     try:
-        text = found.read_text(encoding="utf-8") if found.is_file() else None
+        text = lecture_file.read_text(encoding="utf-8") if lecture_file.is_file() else None
     except (OSError, UnicodeDecodeError):
         text = None  # use the stored text
     is_partial = not trace.run.complete if folder is None else folder.name == PARTIAL
     slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
-    parents = Path(os.path.abspath(found)).parents
+    parents = Path(os.path.abspath(lecture_file)).parents
     its_folder = parents[min(len(named.parts), len(parents)) - 1]  # of its file, or of its package
-    return SiteTrace(trace, slug, text, its_folder, is_partial, catalogues(found))
+    return SiteTrace(trace, slug, text, its_folder, is_partial, catalogues(lecture_file))
 
 
 def language_links(site: Traces, page: str) -> list[LanguageLink]:
@@ -254,7 +255,13 @@ def language_links(site: Traces, page: str) -> list[LanguageLink]:
 
 
 def _machine_files(
-    one: SiteTrace, others: Sequence[Beside], ranks: Sequence[Beside], site: Traces, out: Path, part: int, parts: int
+    one: SiteTrace,
+    other_machines: Sequence[Beside],
+    ranks: Sequence[Beside],
+    site: Traces,
+    out: Path,
+    part: int,
+    parts: int,
 ) -> dict[str, bytes]:
     """Return the files of one machine by their names in its folder.
 
@@ -263,32 +270,34 @@ def _machine_files(
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
     notices: list[Notice] = []
-    given = any(other.partial and other.folder_slug == one.folder_slug for other in site)
-    if not one.partial and (given or (out / one.folder / PARTIAL / "trace.yaml").exists()):
-        told = _("A later run on this machine did not finish; its steps are on separate pages.")
-        notices.append(Notice("info", told, f"{PARTIAL}/index.html"))
+    has_partial = any(other.partial and other.folder_slug == one.folder_slug for other in site)
+    if not one.partial and (has_partial or (out / one.folder / PARTIAL / "trace.yaml").exists()):
+        sentence = _("A later run on this machine did not finish; its steps are on separate pages.")
+        notices.append(Notice("info", sentence, f"{PARTIAL}/index.html"))
 
     def machines(section: Section | None) -> list[MachineLink]:
         """Link to the same section on every machine that has it, else to that machine's index."""
         links = []
         for name, other in zip(_names(site), site, strict=True):
-            has = section is not None and any(s.slug == section.slug for s in other.document.sections)
-            page = f"{section.slug}.html" if has and section is not None else "index.html"
+            has_section = section is not None and any(s.slug == section.slug for s in other.document.sections)
+            page = f"{section.slug}.html" if has_section and section is not None else "index.html"
             links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is one))
         return links
 
-    place = Surroundings(
+    context = SiteContext(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
         languages=lambda page: language_links(site, f"{one.folder}/{page}"),
-        columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *others)]),
-        roofs=lambda section: other_roofs([section] if section else document.sections, others, index=section is None),
+        columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *other_machines)]),
+        roofs=lambda section: other_roofs(
+            [section] if section else document.sections, other_machines, index=section is None
+        ),
         ranks_note=ranks_note(one.trace),
         home=f"{up}index.html",
         has_trace=(out / one.folder / "trace.yaml").exists(),
         notices=tuple(notices),
     )
-    pages, texts = html.HtmlWriter(document, place), markdown.MarkdownWriter(document, place)
+    pages, texts = html.HtmlWriter(document, context), markdown.MarkdownWriter(document, context)
     files: dict[str, str | None] = {}
     if part == 0:
         files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
@@ -308,19 +317,14 @@ def _names(site: Traces) -> list[str]:
     return [f"{name} (partial)" if one.partial else name for name, one in zip(named, site, strict=True)]
 
 
-def _full_names(site: Traces) -> list[str]:
-    """Return each machine's name, with its folder's name if another machine has the same."""
-    folders: dict[str, set[str]] = {}
-    for one in site:
-        folders.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
-    names = ((one.trace.machine.name, one.folder_slug) for one in site)
-    return [f"{name} ({slug})" if len(folders[name]) > 1 else name for name, slug in names]
-
-
 def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     """Return the index of the site, which searches the pages of the first machine with a complete trace."""
     title = site[0].document.title if site else "No traces"
-    names = _full_names(site)
+    slugs: dict[str, set[str]] = {}  # of folders, by their machine's name
+    for one in site:
+        slugs.setdefault(one.trace.machine.name, set()).add(one.folder_slug)
+    full_names = [(one.trace.machine.name, f" ({one.folder_slug})") for one in site]
+    names = [name + folder * (len(slugs[name]) > 1) for name, folder in full_names]
     machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
     pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
     titles: dict[tuple[int, str], str] = {}

@@ -64,7 +64,9 @@ def static_site(folder: Path, address: str) -> dict[str, bytes]:
             files[picture] = drawn
         files[name] = _with_preview(files[name].decode("utf-8"), page, address, name, picture).encode("utf-8")
     files["404.html"] = not_found(address).encode("utf-8")
-    files["sitemap.xml"] = _sitemap(address, sorted(pages)).encode("utf-8")
+    urls = "".join(f"<url><loc>{escape(_url(address, page))}</loc></url>\n" for page in sorted(pages))
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    files["sitemap.xml"] = f"{head}{urls}</urlset>\n".encode()  # sitemaps.org
     files[".nojekyll"] = b""  # makes GitHub serve the pages unchanged
     return files
 
@@ -80,14 +82,14 @@ class _Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.inside = tag
-        if tag == "meta" and given.get("name") == "description":
-            self.description = given.get("content") or ""
+        if tag == "meta" and attributes.get("name") == "description":
+            self.description = attributes.get("content") or ""
         if tag == "html":
-            self.language = given.get("lang") or "en"
-        if tag == "a" and given.get("hreflang"):
-            self.alternates.append((given["hreflang"] or "", given.get("href") or ""))
+            self.language = attributes.get("lang") or "en"
+        if tag == "a" and attributes.get("hreflang"):
+            self.alternates.append((attributes["hreflang"] or "", attributes.get("href") or ""))
         self.links += [value for name, value in attrs if name in ("href", "src", "srcset") and value]
 
     def handle_data(self, data: str) -> None:
@@ -97,7 +99,7 @@ class _Page(HTMLParser):
 
 def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
     """Yield the files that the first page leads to, including itself, by name; pages with their parsed form."""
-    waiting, seen = [FIRST], {FIRST}
+    waiting, reached = [FIRST], {FIRST}
     while waiting:
         name = waiting.pop()
         content = (folder / name).read_bytes()
@@ -106,43 +108,38 @@ def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
         if page is None:
             continue
         loaded = (join(dirname(name), script) for script in (FILE, HALL))  # loaded by scripts on demand
-        found = [(there, there) for there in loaded if (folder / there).is_file()]
+        links = [(target, target) for target in loaded if (folder / target).is_file()]
         for link in page.links:
             parts = urlsplit(link)
             if not parts.scheme and not parts.netloc and parts.path:
-                found.append((link, normpath(join(dirname(name), unquote(parts.path)))))
-        for link, there in found:
-            if not INSIDE.fullmatch(there) or not (folder / there).is_file():
+                links.append((link, normpath(join(dirname(name), unquote(parts.path)))))
+        for link, target in links:
+            if not INSIDE.fullmatch(target) or not (folder / target).is_file():
                 raise UsageError(f"{folder / name}: links to {link}, which is not there")
-            if there not in seen:
-                seen.add(there)
-                waiting.append(there)
+            if target not in reached:
+                reached.add(target)
+                waiting.append(target)
 
 
 def _with_preview(text: str, page: _Page, address: str, name: str, picture: str | None) -> str:
     """Return a page with a preview for other sites in its head (Open Graph, ogp.me), and its other languages."""
     width, height = PREVIEW
-    said = {
+    properties = {
         "og:type": "article",
         "og:title": page.title,
         "og:description": page.description,
         "og:url": _url(address, name),
     }
     if picture is not None:
-        said |= {"og:image": _url(address, picture), "og:image:width": str(width), "og:image:height": str(height)}
-    lines = "".join(f'<meta property="{key}" content="{escape(value)}">\n' for key, value in said.items() if value)
-    here = [(page.language, "")] if page.alternates else []
-    for language, link in [*here, *page.alternates]:
-        there = normpath(join(dirname(name), unquote(urlsplit(link).path))) if link else name
-        lines += f'<link rel="alternate" hreflang="{escape(language)}" href="{escape(_url(address, there))}">\n'
+        properties |= {"og:image": _url(address, picture), "og:image:width": str(width), "og:image:height": str(height)}
+    lines = "".join(
+        f'<meta property="{key}" content="{escape(value)}">\n' for key, value in properties.items() if value
+    )
+    own = [(page.language, "")] if page.alternates else []
+    for language, link in [*own, *page.alternates]:
+        target = normpath(join(dirname(name), unquote(urlsplit(link).path))) if link else name
+        lines += f'<link rel="alternate" hreflang="{escape(language)}" href="{escape(_url(address, target))}">\n'
     return text.replace("<title>", f'{lines}<meta name="twitter:card" content="summary_large_image">\n<title>', 1)
-
-
-def _sitemap(address: str, pages: list[str]) -> str:
-    """Return the map of a site (sitemaps.org)."""
-    urls = "".join(f"<url><loc>{escape(_url(address, page))}</loc></url>\n" for page in pages)
-    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
-    return f"{head}{urls}</urlset>\n"
 
 
 def _url(address: str, name: str) -> str:
@@ -159,7 +156,7 @@ def preview(title: str, description: str, lecture: str) -> bytes | None:
 
     width, height = PREVIEW
     figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor=PAPER)
-    head, _, of = title.partition(" · ")
+    head, _, site_title = title.partition(" · ")
     installed = {font.name for font in fontManager.ttflist}
     han = [name for name in HAN_FONTS if name in installed]
     if HAN.search(title + description + lecture) and not han:
@@ -169,10 +166,10 @@ def preview(title: str, description: str, lecture: str) -> bytes | None:
     wide = 0.55 if HAN.search(head) else 1.0  # a Han character is about as wide as two letters
     lines = textwrap.wrap(head, int(34 * wide))[:3]
     figure.text(0.07, 0.84, "\n".join(lines), size=46, color=INK, linespacing=1.15, **style)
-    below = 0.84 - 0.125 * len(lines) - 0.05
-    words = textwrap.wrap(description, int(66 * wide), max_lines=int((below - 0.16) / 0.068), placeholder=" …")
-    figure.text(0.07, below, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
-    foot = " · ".join(dict.fromkeys(part for part in (lecture, of) if part and part != head))
+    top = 0.84 - 0.125 * len(lines) - 0.05
+    words = textwrap.wrap(description, int(66 * wide), max_lines=int((top - 0.16) / 0.068), placeholder=" …")
+    figure.text(0.07, top, "\n".join(words), size=22, color=SOFT, linespacing=1.3, **style)
+    foot = " · ".join(dict.fromkeys(part for part in (lecture, site_title) if part and part != head))
     figure.text(0.07, 0.1, foot, size=18, color=ACCENT, **style)
     written = io.BytesIO()
     figure.savefig(written, format="png", metadata={"Software": None})  # so that equal texts give equal bytes

@@ -30,7 +30,7 @@ from trace_tools.analysis.rates import statement_times
 from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, left_out
 from trace_tools.pages.content.definitions import Definitions
 from trace_tools.pages.content.lecture import Lecture, lecture_of
-from trace_tools.pages.content.passages import as_told, cited, flowing, in_order, targets, with_places
+from trace_tools.pages.content.passages import cited, flowing, in_emitted_order, in_order, targets, with_places
 from trace_tools.pages.document import (
     Anchors,
     Block,
@@ -97,10 +97,10 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
     opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)}, pages)
-    places = _places(ran, pages, definitions, (opening, setup))
-    pages = [replace(page, blocks=with_margins(with_places(page.blocks, places))) for page in pages]
-    its_main = ran.tree.main
-    opening, setup = with_margins(with_places(opening, places)), with_margins(setup)
+    addresses = _addresses(ran, pages, definitions, (opening, setup))
+    pages = [replace(page, blocks=with_margins(with_places(page.blocks, addresses))) for page in pages]
+    main_frame = ran.tree.main
+    opening, setup = with_margins(with_places(opening, addresses)), with_margins(setup)
     return Document(
         title=ran.trace.title,
         own_title=trace.title,
@@ -119,14 +119,14 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
         sharing=sharing_a_device(trace),
-        promise=ran.titled(ran.definitions[its_main.frame], main, None).rest if its_main is not None else None,
+        promise=ran.titled(ran.definitions[main_frame.frame], main, None).summary if main_frame is not None else None,
         distances=tuple(distances(trace)),
         live_bytes=most_live_bytes(trace),
         why_no_floors=why_no_floors(trace),
     )
 
 
-def _places(
+def _addresses(
     ran: Lecture, pages: Sequence[Section], definitions: Definitions, around: tuple[Sequence[Block], Sequence[Block]]
 ) -> dict[str, str]:
     """Return the address of each function and class that a page links to: its section, its code, or the module's
@@ -137,13 +137,13 @@ def _places(
     if not wanted:
         return {}
     setup = Anchors(around[1])
-    found = {name: f"{page}.html#{anchor}" for (_, name), (page, _, anchor) in reversed(definitions.places.items())}
-    found |= {page.function: f"{page.slug}.html" for page in pages}
-    for name in wanted - found.keys():
+    addresses = {name: f"{page}.html#{anchor}" for (_, name), (page, _, anchor) in reversed(definitions.places.items())}
+    addresses |= {page.function: f"{page.slug}.html" for page in pages}
+    for name in wanted - addresses.keys():
         outer = name.partition(".")[0]
         anchor = setup.lines.get((0, ran.defined[name]))
-        found[name] = found.get(outer) or (f"setup.html#{anchor}" if anchor else "index.html")
-    return found
+        addresses[name] = addresses.get(outer) or (f"setup.html#{anchor}" if anchor else "index.html")
+    return addresses
 
 
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
@@ -152,7 +152,14 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     titles = ran.titled(ran.definitions[calls[0].frame], function, function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = _with_takeaway(definitions.beside(blocks, slug, _("section {n}").format(n=number)))
+    blocks = definitions.beside(blocks, slug, _("section {n}").format(n=number))
+    # the texts after the last part are the section's summary, unless code follows that part
+    parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
+    after = blocks[parts[-1] + 1 :] if parts else ()
+    narrations = [it for it in after if isinstance(it, Narration)]
+    if len(narrations) == len(after):
+        closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in narrations)
+        blocks = (*blocks[: len(blocks) - len(after)], *closing)
     blocks = (*blocks, *page.references(blocks))
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
@@ -172,7 +179,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
         slug=slug,
         function=function,
         title=titles.shown,
-        summary=titles.rest,
+        summary=titles.summary,
         blocks=blocks,
         headings=_contents(blocks, claims),
         claims=claims,
@@ -185,27 +192,20 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     )
 
 
-def _with_takeaway(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Mark the texts after a section's last part, which are its summary; none if code follows that part."""
-    parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
-    after = blocks[parts[-1] + 1 :] if parts else ()
-    told = [it for it in after if isinstance(it, Narration)]
-    if len(told) < len(after):
-        return tuple(blocks)
-    closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in told)
-    return (*blocks[: len(blocks) - len(after)], *closing)
-
-
-def _around(ran: Lecture, known: set[str], pages: Sequence[Section]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+def _around(
+    ran: Lecture, shown_elsewhere: set[str], pages: Sequence[Section]
+) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Return the narrative and code of `main` itself, and the module's own code.
 
     The module's `def` statements of called functions and of sections are left out, because their code is shown where it
     ran.
     """
     page, tree = _Composer(ran), ran.tree
-    known = known | {frame.function for frame in tree.frames.values()}
+    shown_elsewhere = shown_elsewhere | {frame.function for frame in tree.frames.values()}
     statements = ran.editions[0].source.parsed.statements
-    called = frozenset(s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in known)
+    called = frozenset(
+        s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in shown_elsewhere
+    )
     opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
     if any(isinstance(block, Narration) and block.narrative.flows for block in opening):
         opening = flowing(page.linked(opening, pages))
@@ -232,7 +232,7 @@ def _left_out(ran: Lecture, function: str) -> Iterator[str]:
     section.
     """
     tree = ran.tree
-    frames = [frame for frame, of in tree.section_of.items() if of == function]
+    frames = [frame for frame, section in tree.section_of.items() if section == function]
     counts = left_out(step for frame in frames for step in tree.steps_of(frame))
     called = {tree.frames[frame].function for frame in frames}
     nodes = [definition.node for frame in frames if (definition := ran.definitions[frame]) is not None]
@@ -271,8 +271,8 @@ class _Composer:
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
             lines = self._lines(frame.source, numbers, definition.node.col_offset)
             line, arguments = definition.line, tuple(frame.arguments or ())
-            apart = tuple(disagreeing(frame, self._ran.trace.run.ranks or 1))
-            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=apart)
+            disagreement = tuple(disagreeing(frame, self._ran.trace.run.ranks or 1))
+            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=disagreement)
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
         titles = self._ran.titled(definition, frame.function, tree.section_of[frame.frame])
@@ -328,8 +328,8 @@ class _Composer:
             if "deeper" in row.marks:
                 parts = [replace(call, deeper=True) for call in parts]
             if parts or helping:  # they follow the row in the text
-                rest = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
-                row = replace(row, executions=tuple(rest))
+                executions = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
+                row = replace(row, executions=tuple(executions))
             unsaid = segment.hidden or segment.narrative  # shown only if something went wrong in it
             warned = any(e.troubled or e.values or (e.step.warnings and not segment.hidden) for e in row.executions)
             shown = row.lines and (not unsaid or warned)
@@ -338,29 +338,32 @@ class _Composer:
             if shown and not blank_again and not (parts and _is_only_a_call(nodes, row)):
                 rows.append(row)
                 executable = executable or bool(segment.statements)
-            told = [replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment)]
+            narrations = [replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment)]
             if helping:
-                told = self._with_helpers(told, helping, nodes[0])
-            if _follows_blank_line(source.lines, segment.first):
-                told = [replace(it, apart=not n or it.step != told[n - 1].step) for n, it in enumerate(told)]
-            said: list[Block] = [*parts, *told]
+                narrations = self._with_helpers(narrations, helping, nodes[0])
+            if _begins_paragraph(source.lines, segment.first):
+                narrations = [
+                    replace(it, begins_paragraph=not n or it.step != narrations[n - 1].step)
+                    for n, it in enumerate(narrations)
+                ]
+            narrative: list[Block] = [*parts, *narrations]
             if "animate" in row.marks:  # its parts appear one at a time
-                said = [
+                narrative = [
                     replace(it, narrative=replace(it.narrative, flows=False))
                     if isinstance(it, Narration) and isinstance(it.narrative, Text)
                     else it
-                    for it in said
+                    for it in narrative
                 ]
-            if said:
+            if narrative:
                 close()
-                blocks += [(segment.first, it) for it in said]
+                blocks += [(segment.first, it) for it in narrative]
         close()
-        return flowing(as_told(blocks), self._ran.defined)
+        return flowing(in_emitted_order(blocks), self._ran.defined)
 
     def references(self, blocks: Sequence[Block]) -> list[Narration]:
         """Return the list of references at the end of a page that has any."""
-        found = cited(blocks)
-        return [Narration(References(cited=found), next(self._numbers))] if found else []
+        references = cited(blocks)
+        return [Narration(References(cited=references), next(self._numbers))] if references else []
 
     def linked(self, blocks: Sequence[Block], pages: Sequence[Section]) -> Iterator[Block]:
         """Yield the blocks of `main`; lines that only call sections become links with the sections' titles."""
@@ -368,32 +371,34 @@ class _Composer:
         for block in blocks:
             rows = block.rows if isinstance(block, CodeListing) else ()
             called = [_SECTION.fullmatch(line.text.strip()) for row in rows for line in row.lines if line.text.strip()]
-            found = [(by_name.get(call[1]), call[2]) for call in called if call is not None]
-            quiet = not any(e.troubled or e.step.stdout or e.step.warnings for row in rows for e in row.executions)
-            if not (called and len(found) == len(called) and quiet and all(page for page, _ in found)):
+            calls = [(by_name.get(call[1]), call[2]) for call in called if call is not None]
+            uneventful = not any(e.troubled or e.step.stdout or e.step.warnings for row in rows for e in row.executions)
+            if not (called and len(calls) == len(called) and uneventful and all(page for page, _ in calls)):
                 yield block
                 continue
             first = next(line for row in rows for line in row.lines if line.text.strip())
-            apart = _follows_blank_line(self._ran.editions[first.source].source.lines, first.number)
-            for page, remark in found:
+            begins_paragraph = _begins_paragraph(self._ran.editions[first.source].source.lines, first.number)
+            for page, remark in calls:
                 assert page is not None
                 link = f"[{page.number} {inline_markdown(page.title)}](<{page.slug}.html>)"
-                told = f"{link}: {escape(remark)}" if remark else link
-                yield Narration(Text(text=told, flows=True), next(self._numbers), apart=apart)
-                apart = False
+                text = f"{link}: {escape(remark)}" if remark else link
+                yield Narration(Text(text=text, flows=True), next(self._numbers), begins_paragraph=begins_paragraph)
+                begins_paragraph = False
 
     def _only_tells(self, call: Call) -> bool:
         """Return whether a call is of a helper; a helper's narrative belongs to the caller."""
-        known = call.function in self._ran.helpers and not (call.observed or call.troubled)
-        return known and all(isinstance(block, Narration) for block in call.blocks)
+        is_helper = call.function in self._ran.helpers and not (call.observed or call.troubled)
+        return is_helper and all(isinstance(block, Narration) for block in call.blocks)
 
-    def _with_helpers(self, told: Sequence[Narration], helping: Sequence[Call], node: ast.stmt) -> list[Narration]:
+    def _with_helpers(
+        self, narrations: Sequence[Narration], helping: Sequence[Call], node: ast.stmt
+    ) -> list[Narration]:
         """Return the narrative of a line, execution by execution, including that of its helpers."""
-        found: list[Narration] = []
-        for step in sorted({*(it.step or 0 for it in told), *(call.step or 0 for call in helping)}):
-            own, calls = ([one for one in some if (one.step or 0) == step] for some in (told, helping))
-            found += in_order(node, own, calls)  # type: ignore[arg-type]
-        return found
+        ordered: list[Narration] = []
+        for step in sorted({*(it.step or 0 for it in narrations), *(call.step or 0 for call in helping)}):
+            own, calls = ([one for one in some if (one.step or 0) == step] for some in (narrations, helping))
+            ordered += in_order(node, own, calls)  # type: ignore[arg-type]
+        return ordered
 
     def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
         edition, tree = self._ran.editions[frame.source], self._ran.tree
@@ -402,10 +407,10 @@ class _Composer:
         omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
         executions = []
         for step in steps:
-            made = self._ran.executions[step.id]
+            execution = self._ran.executions[step.id]
             frames = [called for called in tree.calls(step.id) if called.function != tree.main_name or called.source]
             calls = tuple(self.call(called, depth) for called in frames) if depth < DEEPEST else ()
-            executions.append(replace(made, calls=calls) if calls else made)
+            executions.append(replace(execution, calls=calls) if calls else execution)
         return CodeRow(
             lines=self._lines(frame.source, range(segment.first, segment.last + 1), indent),
             anchor=f"{prefix}L{segment.first}",
@@ -457,23 +462,23 @@ class _Composer:
         edition, tree = self._ran.editions[frame.source], self._ran.tree
         for number in segment.statements:
             new = edition.prose.get(number)
-            said: list[tuple[Narrative, Step | None]] = []  # with the step that emitted it; new prose has none
+            emitted: list[tuple[Narrative, Step | None]] = []  # with the step that emitted it; new prose has none
             if new is not None and new.beside is None:
-                said = [(new.narrative, None)]
+                emitted = [(new.narrative, None)]
             elif new is not None and new.beside is not None:
                 steps = tree.steps(frame.frame, new.beside)
-                said = [(new.narrative, step if new.reworded else None) for step in steps if step.raised is None]
+                emitted = [(new.narrative, step if new.reworded else None) for step in steps if step.raised is None]
             elif number in edition.recorded:
                 steps = tree.steps(frame.frame, edition.recorded[number])
-                said = [(narrative, step) for step in steps for narrative in step.narrative or ()]
-            for narrative, step in said:
+                emitted = [(narrative, step) for step in steps for narrative in step.narrative or ()]
+            for narrative, step in emitted:
                 sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs) if step is not None else None
                 own = self._ran.own_questions.get(narrative.text) if isinstance(narrative, Ask) else None
-                told_by = step.id if step is not None else None
-                yield Narration(narrative, next(self._numbers), told_by, sometimes, own_text=own)
+                emitting_step = step.id if step is not None else None
+                yield Narration(narrative, next(self._numbers), emitting_step, sometimes, own_text=own)
 
 
-def _follows_blank_line(lines: Sequence[str | None], number: int) -> bool:
+def _begins_paragraph(lines: Sequence[str | None], number: int) -> bool:
     """Return whether a blank line, or one before comments, precedes a line; `lines` as in `CutSource`."""
     above = (line.strip() for line in reversed(lines[: number - 1]) if line is not None)
     return next((not text for text in above if not text.startswith("#")), False)
@@ -482,8 +487,8 @@ def _follows_blank_line(lines: Sequence[str | None], number: int) -> bool:
 def _is_only_a_call(nodes: Sequence[ast.stmt], row: CodeRow) -> bool:
     """Return whether a row only calls the part below it: `part()`, once, without observations."""
     bare = len(nodes) == 1 and isinstance(nodes[0], ast.Expr) and isinstance(nodes[0].value, ast.Call)
-    quiet = (not (e.values or e.step.stdout or e.step.warnings or e.failure or e.calls) for e in row.executions)
-    return bare and len(row.executions) == 1 and all(quiet)
+    uneventful = (not (e.values or e.step.stdout or e.step.warnings or e.failure or e.calls) for e in row.executions)
+    return bare and len(row.executions) == 1 and all(uneventful)
 
 
 def _blank(row: CodeRow) -> bool:
@@ -519,8 +524,8 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
             return CodeListing(tuple(map(folded_row, block.rows)))
         if not isinstance(block.narrative, Text):
             return block
-        found = prose.headings(block.narrative.text)
-        return replace(block, headings=tuple(Heading(level, text, anchor(text)) for level, text in found))
+        headings = prose.headings(block.narrative.text)
+        return replace(block, headings=tuple(Heading(level, text, anchor(text)) for level, text in headings))
 
     def folded_row(row: CodeRow) -> CodeRow:
         shown = {call.frame: folded_call(call) for call in calls_shown(row)}
@@ -577,8 +582,8 @@ def _at_the_margin(blocks: Sequence[Block]) -> tuple[Block, ...]:
 def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimLine, ...]:
     """Return the section's asserts in order of their lines, each with its representative execution."""
     judged: dict[tuple[int, int], list[Step]] = {}  # by source and statement
-    for frame, of in ran.tree.section_of.items():
-        for step in ran.tree.steps_of(frame) if of == section else ():
+    for frame, its_section in ran.tree.section_of.items():
+        for step in ran.tree.steps_of(frame) if its_section == section else ():
             if step.claim is not None:
                 judged.setdefault((ran.source(step), step.statement), []).append(step)
     lines = []
@@ -595,8 +600,8 @@ def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimL
 
 def _contents(blocks: Sequence[Block], claims: Sequence[ClaimLine]) -> tuple[Heading, ...]:
     """Return the headings of a page's prose and parts, in order, with the claims under each."""
-    found = list(_headings(blocks))
-    listed = {heading.anchor for heading in found if heading.level <= LISTED}
+    headings = list(_headings(blocks))
+    listed = {heading.anchor for heading in headings if heading.level <= LISTED}
     under: dict[str, str] = {}  # by a row's anchor: the anchor of its heading
     last = ""
     for block in visible(blocks):
@@ -608,7 +613,9 @@ def _contents(blocks: Sequence[Block], claims: Sequence[ClaimLine]) -> tuple[Hea
             under |= {row.anchor: last for row in block.rows}
     held = Counter(under.get(line.anchor) for line in claims if line.claim.held)
     failed = Counter(under.get(line.anchor) for line in claims if not line.claim.held)
-    return tuple(replace(h, held=held[h.anchor], failed=failed[h.anchor]) if h.anchor in listed else h for h in found)
+    return tuple(
+        replace(h, held=held[h.anchor], failed=failed[h.anchor]) if h.anchor in listed else h for h in headings
+    )
 
 
 def _headings(blocks: Sequence[Block]) -> Iterator[Heading]:

@@ -27,29 +27,29 @@ class Definitions:
 
     ran: Lecture
     places: dict[_Name, tuple[str, str, str]] = field(default_factory=dict)
-    _there: dict[_Name, Statement] = field(init=False)
+    _statements: dict[_Name, Statement] = field(init=False)
     # by source and line: the statements that begin there
     _at: dict[tuple[int, int], list[Statement]] = field(init=False)
     # by source and function: its local names
     _bound: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._there, self._at = {}, {}
-        for place, edition in enumerate(self.ran.editions):
+        self._statements, self._at = {}, {}
+        for index, edition in enumerate(self.ran.editions):
             source = edition.source
             main = self.ran.tree.main_name
             left_out = {main, *sections(source.parsed, main)}
             for statement in source.parsed.statements:
-                self._at.setdefault((place, statement.first_line), []).append(statement)
+                self._at.setdefault((index, statement.first_line), []).append(statement)
                 node = statement.node
                 if statement.parent is not None or not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                     continue
                 if node.name not in left_out and statement.number not in source.hidden:
-                    self._there[place, node.name] = statement
+                    self._statements[index, node.name] = statement
 
     def beside(self, blocks: Sequence[Block], page: str, called: str) -> tuple[Block, ...]:
         """Return the blocks of a page with the code of the definitions that its lines name, or links to it."""
-        seen: set[_Name] = set()
+        shown_names: set[_Name] = set()
         ahead: dict[_Name, Call] = {}
         for call in (block for block in visible(blocks) if isinstance(block, Call) and block.shown != "named"):
             name = self._of(call), call.function
@@ -58,35 +58,39 @@ class Definitions:
 
         def row_with(row: CodeRow) -> CodeRow:
             here = {(self._of(call), call.function) for call in calls_shown(row) if call.frame >= 0}
-            seen.update(here)
+            shown_names.update(here)
             executions = tuple(
                 replace(e, calls=tuple(call_with(call) for call in e.calls)) if e.calls else e for e in row.executions
             )
             source = row.lines[0].source if row.lines else 0
             statements = self._at.get((source, row.line), ())
-            found = tuple(shown(name for statement in statements for name in self._names(source, statement)))
-            return replace(row, executions=executions, definitions=found) if found or row.executions else row
+            definitions = tuple(shown(name for statement in statements for name in self._names(source, statement)))
+            return (
+                replace(row, executions=executions, definitions=definitions) if definitions or row.executions else row
+            )
 
         def shown(named: Iterable[_Name]) -> Iterator[Call]:
             for name in named:
-                if name in seen:
+                if name in shown_names:
                     continue
-                seen.add(name)
+                shown_names.add(name)
                 if name in ahead:
                     yield self._call(name, f"#{ahead[name].anchor}", title="", elsewhere=True)
                     continue
                 if name in self.places:
-                    there, what, anchor = self.places[name]
-                    yield self._call(name, f"{there}.html#{anchor}", title=what, elsewhere=True)
+                    slug, title, anchor = self.places[name]
+                    yield self._call(name, f"{slug}.html#{anchor}", title=title, elsewhere=True)
                     continue
                 anchor = f"def-{name[1]}"
                 self.places[name] = page, called, anchor
-                yield self._call(name, anchor, inner=shown(self._names(name[0], self._there[name], whole=True)))
+                yield self._call(
+                    name, anchor, inner=shown(self._names(name[0], self._statements[name], with_body=True))
+                )
 
         def call_with(call: Call) -> Call:
             if call.shown == "named":
                 return call
-            seen.add((self._of(call), call.function))
+            shown_names.add((self._of(call), call.function))
             return replace(call, blocks=tuple(map(block_with, call.blocks)))
 
         def block_with(block: Block) -> Block:
@@ -105,7 +109,7 @@ class Definitions:
     ) -> Call:
         """Return a definition as a call without observations."""
         source, function = name
-        statement = self._there[name]
+        statement = self._statements[name]
         header, body = (
             CodeRow(tuple(self._lines(source, range(first, last + 1))), f"{anchor}-L{first}", first)
             for first, last in (
@@ -133,13 +137,13 @@ class Definitions:
             if (text := texts[number - 1]) is not None:
                 yield CodeLine(source, number, text)
 
-    def _names(self, source: int, statement: Statement, *, whole: bool = False) -> Iterator[_Name]:
-        """Yield the definitions that a statement's header names, or (`whole`) the statement; local names are
+    def _names(self, source: int, statement: Statement, *, with_body: bool = False) -> Iterator[_Name]:
+        """Yield the definitions that a statement's header names, or (`with_body`) the statement; local names are
         skipped.
         """
         own = self._locals(source, statement)
-        for node in ast.walk(statement.node) if whole else _header(statement.node):
-            if isinstance(node, ast.Name) and node.id not in own and (source, node.id) in self._there:
+        for node in ast.walk(statement.node) if with_body else _header(statement.node):
+            if isinstance(node, ast.Name) and node.id not in own and (source, node.id) in self._statements:
                 yield source, node.id
 
     def _locals(self, source: int, statement: Statement) -> frozenset[str]:

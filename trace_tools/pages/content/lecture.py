@@ -38,7 +38,7 @@ class Titles:
 
     own: str
     shown: str
-    rest: str | None
+    summary: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,10 @@ class Lecture:
         """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""
         node = definition.node if definition is not None else None
         doc = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
-        title, rest = title_and_rest(doc) if doc else (formats.readable(function.rpartition(".")[2]), "")
-        shown = [self.words.translation(section, it) or it for it in (title, rest)] if self.words else [title, rest]
+        title, summary = title_and_rest(doc) if doc else (formats.readable(function.rpartition(".")[2]), "")
+        shown = (
+            [self.words.translation(section, it) or it for it in (title, summary)] if self.words else [title, summary]
+        )
         return Titles(title, shown[0], shown[1] or None)
 
     def source(self, step: Step) -> int:
@@ -92,7 +94,7 @@ def lecture_of(trace: Trace, text: str | None = None, words: Words | None = None
     """
     questions: dict[str, str] = {}
     stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # a run that never began has none
-    editions = tuple(shown_source(source, None if place else text) for place, source in enumerate(stored))
+    editions = tuple(shown_source(source, None if index else text) for index, source in enumerate(stored))
     try:
         trace = _reworded(trace, editions[0])
     except KeyError:
@@ -138,11 +140,11 @@ def lecture_of(trace: Trace, text: str | None = None, words: Words | None = None
         e.source.parsed if e.source.parsed.text == kept.text else parse_source(kept.text, kept.path)
         for e, kept in zip(editions, stored, strict=True)
     ]
-    helpers, told = telling(tree, editions[0].source.parsed, editions[0].shown)
-    if told:
+    helpers, emitting = telling(tree, editions[0].source.parsed, editions[0].shown)
+    if emitting:
         own = editions[0]
-        editions = (replace(own, source=with_narrative(own.source, told)), *editions[1:])
-    statements = editions[0].source.parsed.statements if told else ()
+        editions = (replace(own, source=with_narrative(own.source, emitting)), *editions[1:])
+    statements = editions[0].source.parsed.statements if emitting else ()
     defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
     narrators = narrating(tree, texts)
     return Lecture(trace, tree, editions, executions, lines, definitions, helpers, narrators, defined, words, questions)
@@ -154,7 +156,7 @@ def _reworded(trace: Trace, edition: ShownSource) -> Trace:
         return trace
     sources = {frame.frame: frame.source for frame in trace.steps if isinstance(frame, Frame)}
 
-    def told(narrative: Narrative, statement: int) -> Narrative:
+    def in_new_words(narrative: Narrative, statement: int) -> Narrative:
         filled = dict(narrative.filled or ())
         changes = []
         for one in edition.reworded[statement]:
@@ -168,32 +170,32 @@ def _reworded(trace: Trace, edition: ShownSource) -> Trace:
     def step_of(one: Step) -> Step:
         if sources.get(one.frame) or one.statement not in edition.reworded or not one.narrative:
             return one
-        return replace(one, narrative=[told(narrative, one.statement) for narrative in one.narrative])
+        return replace(one, narrative=[in_new_words(narrative, one.statement) for narrative in one.narrative])
 
     return replace(trace, steps=[step_of(one) if isinstance(one, Step) else one for one in trace.steps])
 
 
 def _questions(trace: Trace) -> list[Ask]:
     steps = (step for step in trace.steps if isinstance(step, Step))
-    return [told for step in steps for told in step.narrative or () if isinstance(told, Ask)]
+    return [narrative for step in steps for narrative in step.narrative or () if isinstance(narrative, Ask)]
 
 
 def _translated(trace: Trace, edition: ShownSource, words: Words) -> tuple[Trace, ShownSource]:
     """Return a trace and the edition of its text in translation; text without a translation is unchanged."""
     tree, source = Tree(trace), edition.source.parsed
-    whole = cache(words.of_shown_text)
+    whole_text = cache(words.of_shown_text)
     shown = {traced: number for number, traced in edition.recorded.items()}
 
     @cache
     def translated(section: str | None, number: int) -> list[tuple[int, Message, Message]]:
         """Return the translated messages of a statement: position among its strings, message, translation."""
-        found = []
+        translations = []
         for index, string in enumerate(strings_in(source.statements[number].node)):
             if has_words(string):
                 message = message_of(string, source.text)
                 if (wording := words.translation(section, message.text)) is not None:
-                    found.append((index, message, message.worded(wording)))
-        return found
+                    translations.append((index, message, message.worded(wording)))
+        return translations
 
     def step_of(one: Step) -> Step:
         if not one.narrative:
@@ -204,15 +206,15 @@ def _translated(trace: Trace, edition: ShownSource, words: Words) -> tuple[Trace
         for narrative in one.narrative:
             filled = dict(narrative.filled or ())
             changes = [
-                Change.of(message, wording, filled_slots(message, filled.get(index, ())), whole)
+                Change.of(message, wording, filled_slots(message, filled.get(index, ())), whole_text)
                 for index, message, wording in messages
                 if len(filled.get(index, ())) >= len(message.slots)
             ]
-            narratives.append(in_other_words(narrative, changes, whole))
+            narratives.append(in_other_words(narrative, changes, whole_text))
         return replace(one, narrative=narratives)
 
     prose = {
-        number: replace(one, narrative=cast("Text | Note", in_other_words(one.narrative, [], whole)))
+        number: replace(one, narrative=cast("Text | Note", in_other_words(one.narrative, [], whole_text)))
         for number, one in edition.prose.items()
     }
     steps = [step_of(one) if isinstance(one, Step) else one for one in trace.steps]

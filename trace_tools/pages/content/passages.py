@@ -45,16 +45,21 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
     other vocabularies, where helpers such as `article_link(url)` are used like the vocabulary.
     """
     steps = [step for frame in tree.frames.values() if frame.source == 0 for step in tree.steps_of(frame.frame)]
-    if not any(said.flows for step in steps for said in step.narrative or ()):
+    if not any(narrative.flows for step in steps for narrative in step.narrative or ()):
         return frozenset(), frozenset()
     helpers: set[str] = set()
 
     def tells(step: Step) -> bool:
         called = [frame.function for frame in tree.calls(step.id)]
-        seen = step.values or step.claim or step.stdout or step.raised
-        return not seen and bool(step.narrative or called) and helpers.issuperset(called)
+        observed = step.values or step.claim or step.stdout or step.raised
+        return not observed and bool(step.narrative or called) and helpers.issuperset(called)
 
-    waiting = {name for name, statement in parsed.functions.items() if _takes_something(statement.node)}
+    waiting = set()  # functions with parameters
+    for name, statement in parsed.functions.items():
+        if isinstance(statement.node, FUNCTIONS):
+            parameters = statement.node.args
+            if parameters.posonlyargs or parameters.args or parameters.kwonlyargs or parameters.vararg:
+                waiting.add(name)
     ran: dict[str, list[Step]] = {}
     for step in steps:
         ran.setdefault(tree.frames[step.frame].function, []).append(step)
@@ -65,42 +70,37 @@ def telling(tree: Tree, parsed: ParsedSource, shown: Mapping[int, int]) -> tuple
     for step in steps:
         if step.statement in shown:
             by_statement.setdefault(shown[step.statement], []).append(step)
-    told = {
+    statements = {
         number
         for number, executed in by_statement.items()
         if is_a_line_of_calls(parsed.statements[number].node) and all(map(tells, executed))
     }
-    return frozenset(helpers), frozenset(told)
-
-
-def _takes_something(node: ast.stmt) -> bool:
-    if not isinstance(node, FUNCTIONS):
-        return False
-    given = node.args
-    return bool(given.posonlyargs or given.args or given.kwonlyargs or given.vararg)
+    return frozenset(helpers), frozenset(statements)
 
 
 def in_order(node: ast.stmt, own: Sequence[Narration], calls: Sequence[Call]) -> list[Narration]:
     """Return the narrative of a line and of its helpers, in the order of its code."""
-    told, helping, found = list(own), list(calls), list[Narration]()
+    narrations, helper_calls, ordered = list(own), list(calls), list[Narration]()
     for call in calls_on_a_line(node):
         name = ast.unparse(call.func).rpartition(".")[2]
-        if helping and helping[0].function.rpartition(".")[2] == name:
-            found += _narrations(helping.pop(0))
-        elif told:
-            found.append(told.pop(0))
-    return [*found, *told, *(one for call in helping for one in _narrations(call))]
+        if helper_calls and helper_calls[0].function.rpartition(".")[2] == name:
+            ordered += _narrations(helper_calls.pop(0))
+        elif narrations:
+            ordered.append(narrations.pop(0))
+    return [*ordered, *narrations, *(one for call in helper_calls for one in _narrations(call))]
 
 
 def _narrations(call: Call) -> list[Narration]:
     """Return the narrative of a call, attributed to the step that made the call."""
-    told = [block for block in call.blocks if isinstance(block, Narration)]
+    narrations = [block for block in call.blocks if isinstance(block, Narration)]
     if call.step is None:
-        return told
-    return [replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in told]
+        return narrations
+    return [
+        replace(it, step=call.step, steps=(*it.steps, *([it.step] if it.step is not None else []))) for it in narrations
+    ]
 
 
-def as_told(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
+def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
     """Yield blocks, given with the line that emitted them (None for code), in the order of their emission.
 
     Between two pieces of code, the lines of a loop are ordered by iteration. A line that repeats the same narrative,
@@ -110,39 +110,35 @@ def as_told(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
         if is_code:
             yield from (block for _, block in group)
             continue
-        told: list[tuple[int, int | None, int, Block]] = []  # step before it, line, number of the line's execution
+        emitted: list[tuple[int, int | None, int, Block]] = []  # step before it, line, number of the line's execution
         after = -1
-        for place, (line, block) in enumerate(group):
+        for index, (line, block) in enumerate(group):
             step = block.step if isinstance(block, (Narration, Call)) else None
             after = after if step is None else step  # new prose keeps its position
-            told.append((after, line, ~place if step is None else step, block))
-        told.sort(key=lambda it: it[0])
-        executions = groupby(told, lambda it: it[1:3])
-        yield from _once((line, [block for *_, block in some]) for (line, _), some in executions)
-
-
-def _once(executions: Iterable[tuple[int | None, list[Block]]]) -> Iterator[Block]:
-    last_line: int | None = None
-    last: list[Block] = []
-    for line, new in executions:
-        again = _again(last, new) if line == last_line else None
-        if again is None:
-            yield from last
-        last_line, last = line, new if again is None else again
-    yield from last
+            emitted.append((after, line, ~index if step is None else step, block))
+        emitted.sort(key=lambda it: it[0])
+        last_line: int | None = None
+        last: list[Block] = []
+        for (line, _), execution in groupby(emitted, lambda it: it[1:3]):
+            new = [block for *_, block in execution]
+            again = _again(last, new) if line == last_line else None
+            if again is None:
+                yield from last
+            last_line, last = line, new if again is None else again
+        yield from last
 
 
 def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
     """Return two executions' narrative merged, if it is the same; else None."""
-    found: list[Block] = []
+    merged: list[Block] = []
     for a, b in zip_longest(first, second):
         if not (isinstance(a, Narration) and isinstance(b, Narration)):
             return None
         if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
             return None
         further = () if b.step is None else (b.step, *b.steps)
-        found.append(replace(a, steps=(*a.steps, *further)))
-    return found
+        merged.append(replace(a, steps=(*a.steps, *further)))
+    return merged
 
 
 # --- pieces → lines → passages ---
@@ -153,7 +149,7 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
 
     `defined` are the lecture's functions and classes; links to them lead to their code.
     """
-    found: list[Block] = []
+    flowed: list[Block] = []
 
     def joins(block: Block) -> bool:
         if not isinstance(block, Narration) or not isinstance(it := block.narrative, Text | Link):
@@ -163,7 +159,7 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
     for flows, group in groupby(blocks, joins):
         some = list(group)
         if not flows:
-            found += _beside_each_other(some)
+            flowed += _beside_each_other(some)
             continue
         pieces = [block for block in some if isinstance(block, Narration)]
         passage: Narration | None = None
@@ -171,11 +167,11 @@ def flowing(blocks: Iterable[Block], defined: Collection[str] = ()) -> list[Bloc
         for line in _lines(pieces, defined):
             joined = _joined(passage, line, alone=alone) if passage is not None else None
             if passage is not None and joined is None:
-                found.append(passage)
+                flowed.append(passage)
             passage, alone = joined or line, joined is None
         if passage is not None:
-            found.append(passage)
-    return found
+            flowed.append(passage)
+    return flowed
 
 
 def _beside_each_other(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -201,25 +197,23 @@ def _lines(pieces: Sequence[Narration], defined: Collection[str]) -> Iterator[Na
         for piece in (_as_text(one, defined) for one in some):
             if line is None:
                 line = piece
-            elif step is None or "\n" in _text(line) + _text(piece) or _begins(piece, line):
+                continue
+            before = _text(line)
+            # an item or heading after a finished line: a helper may emit several
+            begins = _ITEM_OR_HEADING.match(_text(piece)) and not (before or " ")[-1].isspace()
+            if step is None or "\n" in before + _text(piece) or begins:
                 yield line
                 line = piece
             else:
-                before = _text(line)
                 is_link = _text(piece).startswith("[")  # edtrace also separates its links
-                apart = " " if is_link and before and not _BEFORE_A_LINK.search(before) else ""
-                line = _together(line, piece, before + apart)
+                space = " " if is_link and before and not _BEFORE_A_LINK.search(before) else ""
+                line = _together(line, piece, before + space)
         if line is not None:
             yield line
 
 
-def _text(said: Narration) -> str:
-    return said.narrative.text if isinstance(said.narrative, Text) else ""
-
-
-def _begins(piece: Narration, line: Narration) -> bool:
-    """Return whether a piece is an item or heading after a finished line: a helper may emit several."""
-    return bool(_ITEM_OR_HEADING.match(_text(piece))) and not (_text(line) or " ")[-1].isspace()
+def _text(narration: Narration) -> str:
+    return narration.narrative.text if isinstance(narration.narrative, Text) else ""
 
 
 def _emphasised(piece: Narration) -> Narration:
@@ -229,8 +223,8 @@ def _emphasised(piece: Narration) -> Narration:
     if not isinstance(it, Text) or not text or it.varied or "\n" in text or re.search(r"[*`_$]", text):
         return piece
     mark = "**" if style & {"bold", "bolder", "600", "700"} else "*" if "italic" in style else ""
-    told = code_span(text) if "monospace" in style else f"{mark}{text}{mark}"
-    return replace(piece, narrative=replace(it, text=it.text.replace(text, told), style=None))
+    marked = code_span(text) if "monospace" in style else f"{mark}{text}{mark}"
+    return replace(piece, narrative=replace(it, text=it.text.replace(text, marked), style=None))
 
 
 def _as_text(piece: Narration, defined: Collection[str]) -> Narration:
@@ -244,26 +238,22 @@ def _as_text(piece: Narration, defined: Collection[str]) -> Narration:
         is_here = it.target in defined and _NAME.fullmatch(it.target)
         text = f"[{code_span(label)}][f:{it.target}]" if is_here else code_span(label)
     elif url := safe_url(it.url or ""):
-        text = f"[{escape(label)}](<{url}>{_hover(it)})"
+        title = it.title if it.title != it.label else None
+        by = ", ".join(filter(None, (it.authors, it.date)))
+        parts = [part.rstrip(".") for part in (title, by, it.notes) if part]
+        tooltip = formats.one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
+        tooltip = ' "' + re.sub(r'(["\\])', r"\\\1", tooltip) + '"' if parts else ""
+        text = f"[{escape(label)}](<{url}>{tooltip})"
     else:
         text = escape(label)
     return replace(piece, narrative=Text(text=text, flows=True, style=it.style), cited=cited)
-
-
-def _hover(it: Link) -> str:
-    """Return a link's tooltip as the title of a Markdown link."""
-    title = it.title if it.title != it.label else None
-    by = ", ".join(filter(None, (it.authors, it.date)))
-    parts = [part.rstrip(".") for part in (title, by, it.notes) if part]
-    text = formats.one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
-    return ' "' + re.sub(r'(["\\])', r"\\\1", text) + '"' if parts else ""
 
 
 def _joined(first: Narration, second: Narration, *, alone: bool) -> Narration | None:
     """Merge a line into a passage; None if it begins a new one."""
     a, b = _text(first), _text(second)
     if (
-        second.apart
+        second.begins_paragraph
         or (alone and "\n" in a)  # may be indented
         or first.narrative.style
         or second.narrative.style
@@ -284,14 +274,14 @@ def _open(text: str) -> bool:
 
 def _together(first: Narration, second: Narration, before: str) -> Narration:
     """Return two narrations as one; the text of the second follows `before`."""
-    a, b, by = first.narrative, second.narrative, len(before)
+    a, b, shift = first.narrative, second.narrative, len(before)
     assert isinstance(a, Text) and isinstance(b, Text)
-    moved = [replace(one, start=(one.start or 0) + by, end=(one.end or 0) + by) for one in b.varied or ()]
+    moved = [replace(one, start=(one.start or 0) + shift, end=(one.end or 0) + shift) for one in b.varied or ()]
     style = a.style if a.style == b.style else None
-    said = replace(a, text=before + b.text, varied=[*(a.varied or ()), *moved] or None, style=style)
+    joined = replace(a, text=before + b.text, varied=[*(a.varied or ()), *moved] or None, style=style)
     further = (second.step, *second.steps) if second.step is not None else second.steps
     steps = tuple(dict.fromkeys((*first.steps, *(step for step in further if step != first.step))))
-    return replace(first, narrative=said, steps=steps, cited=(*first.cited, *second.cited))
+    return replace(first, narrative=joined, steps=steps, cited=(*first.cited, *second.cited))
 
 
 # --- known once the page is complete ---
@@ -313,13 +303,13 @@ def targets(blocks: Sequence[Block]) -> Iterator[str]:
 def with_places(blocks: Sequence[Block], places: Mapping[str, str]) -> tuple[Block, ...]:
     """Return blocks whose links to functions lead to these addresses."""
 
-    def placed(said: Narration) -> Narration:
-        it = said.narrative
-        named = [name for name in dict.fromkeys(_TARGET.findall(_text(said))) if it.flows and name in places]
+    def placed(narration: Narration) -> Narration:
+        it = narration.narrative
+        named = [name for name in dict.fromkeys(_TARGET.findall(_text(narration))) if it.flows and name in places]
         if not named or not isinstance(it, Text):
-            return said
+            return narration
         lines = "".join(f"\n[f:{name}]: <{places[name]}>" for name in named)
-        return replace(said, narrative=replace(it, text=f"{it.text}\n{lines}"))
+        return replace(narration, narrative=replace(it, text=f"{it.text}\n{lines}"))
 
     return tuple(_mapped(block, placed) for block in blocks) if set(targets(blocks)) else tuple(blocks)
 

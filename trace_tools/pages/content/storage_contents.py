@@ -24,13 +24,13 @@ class StorageContents:
         tensor = value.tensor
         if tensor is None or tensor.storage is None or not tensor.elements:
             return False
-        where = shapes.places(tensor, len(tensor.elements))
-        if len(where) != len(tensor.elements):
+        positions = shapes.places(tensor, len(tensor.elements))
+        if len(positions) != len(tensor.elements):
             return False
         held = self._held.setdefault((tensor.storage, tensor.dtype), {})
         changed = any(  # two nan do not indicate a write
-            place in held and held[place] != element and (element == element or held[place] == held[place])
-            for place, element in zip(where, tensor.elements, strict=True)
+            position in held and held[position] != element and (element == element or held[position] == held[position])
+            for position, element in zip(positions, tensor.elements, strict=True)
         )
-        held.update(zip(where, tensor.elements, strict=True))
+        held.update(zip(positions, tensor.elements, strict=True))
         return changed
