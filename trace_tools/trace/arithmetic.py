@@ -276,13 +276,13 @@ class _Translation:
             raise NotArithmetic(of.node, "not every path through it ends with a return")
         if any(other[0] != returned[0][0] or len(other[1]) != len(returned[0][1]) for other in returned):
             raise NotArithmetic(of.node, "each return needs the same results in the same order")
-        for each in zip(*(found for _, found in returned), strict=True):
+        for each in zip(*(kinds_of_return for _, kinds_of_return in returned), strict=True):
             if len({kind == "bool" for kind in each}) > 1:
                 raise NotArithmetic(of.node, "a result is a number in one return and true or false in another")
         name = next(self._names)
         given = ", ".join(of.own[one] for one in of.parameters)
-        others = [made for one, made in of.own.items() if one not in of.parameters]
-        let = f"let {', '.join(others)};" if others else ""
+        local_names = [made for one, made in of.own.items() if one not in of.parameters]
+        let = f"let {', '.join(local_names)};" if local_names else ""
         self.code.append(f"const {name} = ({given}) => {{{let}{code}}};\n")
         return returned, name
 

@@ -232,15 +232,14 @@ def _check_exploration(narrative: Exploration, says: str) -> None:
     """Check that its formula is arithmetic, and that whatever is named is there: pages make a script of it."""
     menus = [column for menu in narrative.menus for column in menu.columns]
     try:
-        taken, returned = arithmetic.shape_of(narrative.formula)
+        parameter_count, result_count = arithmetic.shape_of(narrative.formula)
     except arithmetic.NotArithmetic as error:
         raise Mismatch(f"found no formula: {error}", ".formula") from None
-    if not sorted(narrative.parameters) == sorted(one.name for one in (*narrative.inputs, *menus)) or taken != len(
-        narrative.parameters
-    ):
+    names = sorted(one.name for one in (*narrative.inputs, *menus))
+    if sorted(narrative.parameters) != names or parameter_count != len(narrative.parameters):
         raise Mismatch(f"found {len(narrative.parameters)}; expected the names of inputs and columns", ".parameters")
-    if returned != len(narrative.results):
-        raise Mismatch(f"found {len(narrative.results)}; expected {returned}, as the formula returns", ".results")
+    if result_count != len(narrative.results):
+        raise Mismatch(f"found {len(narrative.results)}; expected {result_count}, as the formula returns", ".results")
     _each(narrative.inputs, ".inputs", _check_input)
     _each(narrative.menus, ".menus", _check_menu)
     numbers = [one.value for one in narrative.results] + [
@@ -309,8 +308,8 @@ def _check_tensor(tensor: Tensor) -> None:
         raise Mismatch("found only corner or only corner_shape; expected both or neither")
     if tensor.corner_shape is not None:
         _has_length(tensor.corner_shape, rank, ".corner_shape")
-        for number, (size, whole) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
-            _check_range(size, 0, whole, f".corner_shape[{number}]")
+        for number, (size, full_size) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
+            _check_range(size, 0, full_size, f".corner_shape[{number}]")
         _has_length(tensor.corner, shapes.count(tensor.corner_shape, LARGEST_COUNT), ".corner")
 
 

@@ -171,7 +171,7 @@ def saying_it_is_traced(root: str, recorder: Recorder) -> Iterator[None]:
         path, line = caller.f_code.co_filename, caller.f_lineno
         if found is not None or not path.startswith(root):
             return found
-        with recorder.clock.apart():
+        with recorder.clock.excluded():
             if path not in deciding:
                 deciding[path] = decides_by_trace(path)
             owner = recorder.ownership.recorded_owner(caller)

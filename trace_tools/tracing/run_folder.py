@@ -191,7 +191,7 @@ def _merged(folder: Path, source: ParsedSource, *, dead: bool) -> Trace:
     except Exception:
         if not dead:
             raise
-        return _checked(merge(folder, source, wary=True))
+        return _checked(merge(folder, source, strict=True))
 
 
 def _checked(trace: Trace) -> Trace:

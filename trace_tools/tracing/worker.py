@@ -424,7 +424,7 @@ class _Process:
     def _write(self, recorder: Recorder) -> None:
         """Write the journal during the lecture, outside its measured time; do nothing in a forked child."""
         if not self.forked:
-            with recorder.clock.apart():
+            with recorder.clock.excluded():
                 recorder.writer.flush(wait_s=WRITING_S)
 
     def _module(self, recorder: Recorder) -> types.ModuleType:
@@ -658,7 +658,7 @@ def _listening(recorder: Recorder, redact: Callable[[str], str], real: Path | No
     try:
         with (
             printing(lambda text: recorder.printed(_ends_redacted(text, redact))),
-            vocabulary.listening(hear, recorder.clock.apart),
+            vocabulary.listening(hear, recorder.clock.excluded),
         ):
             yield
     finally:

@@ -79,7 +79,12 @@ def update_folder(folder: Path, files: Mapping[str, bytes], made_here: re.Patter
     try:
         for name, content in files.items():
             changed += _write_changed(folder / name, content)
-        for name in _made_before(folder, made_here) - set(files):
+        try:
+            listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
+        except (FileNotFoundError, UnicodeDecodeError):
+            listed = []
+        earlier = {name for name in listed if made_here.fullmatch(name) and not (folder / name).is_symlink()}
+        for name in earlier - set(files):
             (folder / name).unlink(missing_ok=True)
             changed.append(folder / name)
         _write_changed(folder / MANIFEST, manifest(files))
@@ -101,14 +106,6 @@ def _write_changed(path: Path, content: bytes) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, content)
     return [path]
-
-
-def _made_before(folder: Path, made_here: re.Pattern[str]) -> set[str]:
-    try:
-        listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return set()
-    return {name for name in listed if made_here.fullmatch(name) and not (folder / name).is_symlink()}
 
 
 def paths_in_cache(url: str, prefix: str) -> tuple[str, str]:

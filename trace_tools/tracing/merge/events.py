@@ -203,8 +203,8 @@ class _Events:
             return None, []
 
         def sides(runs: Iterable[RunRecord], index: int) -> list[Any]:
-            others = steps_at(step.position, runs)
-            return [_nth(other.claim[2], index) if other.claim else None for other in others]
+            steps = steps_at(step.position, runs)
+            return [_nth(other.claim[2], index) if other.claim else None for other in steps]
 
         statement, how, own_sides = step.claim
         test, expressions = self.program.claims[statement]

@@ -157,18 +157,20 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
         raise TraceFileError(path.name, None, f"is damaged: {error}") from None
 
 
-def read_process(path: Path, source: ParsedSource, *, wary: bool = False, said: Said | None = None) -> ProcessRecord:
+def read_process(
+    path: Path, source: ParsedSource, *, strict: bool = False, interned: Said | None = None
+) -> ProcessRecord:
     """Read the journal of the process that its file is named after, and its tail if the process was killed.
 
     An impossible record is left out and counted, because its line is damaged or names a statement that does not exist.
-    `wary` also validates observations as strictly as the trace, for a journal that otherwise makes no valid trace.
-    With `said`, equal observations of several runs share one object, see `read_journal`.
+    `strict` also validates observations as strictly as the trace, for a journal that otherwise makes no valid trace.
+    With `interned`, equal observations of several runs share one object, see `read_journal`.
     """
     process = ProcessRecord(ProcessId.parse(path.stem), [], [], [])
     unreadable: list[int] = []
-    possible = partial(_is_possible, source=source, timed=process.id.kind != METERING, wary=wary)
+    possible = partial(_is_possible, source=source, timed=process.id.kind != METERING, strict=strict)
     reading: _Reading | None = None  # between a run's start and its end
-    for record in read_journal(path, unreadable, said):
+    for record in read_journal(path, unreadable, interned):
         match record:
             case RunStart(run):
                 if reading:  # the record of its end was damaged
@@ -189,7 +191,7 @@ def read_process(path: Path, source: ParsedSource, *, wary: bool = False, said: 
             case _:
                 unreadable.append(0)
     if reading:
-        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable, said) if possible(record)]
+        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable, interned) if possible(record)]
         for record in _tail(tail, reading):
             reading.add(record)
         reading.finish(source)
@@ -259,7 +261,7 @@ class _Reading:
                 self.run.steps[max(candidates)[1]].raised = error.raised
 
 
-def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: bool) -> bool:
+def _is_possible(record: Record, source: ParsedSource, *, timed: bool, strict: bool) -> bool:
     """Return whether a record may belong to this lecture: the statements, functions and fields that it names exist."""
 
     def is_statement(number: int) -> bool:
@@ -275,7 +277,7 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: boo
         case Omission(_, statement, omitted, ns):
             return is_statement(statement) and omitted > 0 and ns >= 0
         case LastExecutions(_, statement, executions):
-            inner = partial(_is_possible, source=source, timed=timed, wary=wary)
+            inner = partial(_is_possible, source=source, timed=timed, strict=strict)
             return is_statement(statement) and all(inner(one) for _, records in executions for one in records)
         case ProcessNote("peak_ram_bytes" | "peak_device_bytes" | "floor_ns" | "device_index", content):
             return isinstance(content, int) and content >= 0
@@ -293,11 +295,11 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: boo
         case Observation(_, "left_out", content):
             return isinstance(content, list) and [*map(type, content)] == [str, int, int]
         case Observation(_, field, content):
-            return field in OBSERVED and (not wary or _is_sound(source, timed, field, content))
+            return field in OBSERVED and (not strict or _is_sound(source, timed, field, content))
         case Argument(_, name, _, value):
-            return not wary or _is_sound(source, timed, "values", [name, None, value])
+            return not strict or _is_sound(source, timed, "values", [name, None, value])
         case StepError(raised=raised):
-            return not wary or _is_sound(source, timed, "raised", raised)
+            return not strict or _is_sound(source, timed, "raised", raised)
     return True
 
 
@@ -376,17 +378,6 @@ def _tail(tail: Iterable[Record], certain: _Reading) -> Iterator[Record]:
             yield from (Observation(step, *observation) for observation in last.observations)
 
 
-def _added_by_group(*parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the communication between ranks in a step's parts, by operation and size of the group."""
-    both: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in (one for part in parts for one in part):
-        sums = both.setdefault((one["operation"], one["ranks"]), {})
-        for name, figure in one.items():
-            counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in sums
-            sums[name] = sums[name] + figure if counted else figure
-    return [both[key] for key in sorted(both)]
-
-
 def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Add the meters of a step's two parts (entering and leaving a `with`)."""
     for part in (first, second):
@@ -402,7 +393,13 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     for operator, count in second.get("operators") or []:
         counts[operator] = counts.get(operator, 0) + count
     both["operators"] = sorted([name, count] for name, count in counts.items())
-    both["collectives"] = _added_by_group(first.get("collectives") or [], second.get("collectives") or [])
+    groups: dict[tuple[str, int], dict[str, Any]] = {}  # of ranks that communicate, by operation and number of ranks
+    for collective in (*(first.get("collectives") or ()), *(second.get("collectives") or ())):
+        sums = groups.setdefault((collective["operation"], collective["ranks"]), {})
+        for name, figure in collective.items():
+            counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in sums
+            sums[name] = sums[name] + figure if counted else figure
+    both["collectives"] = [groups[group] for group in sorted(groups)]
     work: dict[tuple[str, str | None], list[int]] = {}
     for operator, dtype, flops, moved in (*(first.get("work") or ()), *(second.get("work") or ())):
         done = work.setdefault((operator, dtype), [0, 0])
