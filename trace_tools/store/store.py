@@ -83,11 +83,11 @@ class Store:
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            strange = [path.name for path in folder.iterdir()] if not (folder / INDEX).is_file() else []
+            names = [path.name for path in folder.iterdir()] if not (folder / INDEX).is_file() else []
         except OSError as error:
             raise UsageError(f"{folder}: no store can be created there: {error.strerror or error}") from None
-        if strange and not any(_files(folder)):
-            raise UsageError(f"{folder}: not a store, because it contains {sorted(strange)[0]}; choose another folder")
+        if names and not any(_files(folder)):
+            raise UsageError(f"{folder}: not a store, because it contains {min(names)}; choose another folder")
         if not (folder / INDEX).exists():
             with _in_words(folder):
                 _opened(folder / INDEX).close()
@@ -112,22 +112,22 @@ class Store:
         self.troubles += [f"{path}: {note}" for note in loaded.notes]
         text = dump(trace)
         as_ever = text.replace(f"\n{EVENTS}: {len(trace.steps)}\n", "\n", 1)  # older stores have no such line
-        kept = place_of(trace, hashlib.sha256(as_ever.encode()).hexdigest())
-        there = self.folder / kept
+        name = path_in_store(trace, hashlib.sha256(as_ever.encode()).hexdigest())
+        path_of_copy = self.folder / name
         with _in_words(self.folder):
             self._keep_up()
-            if self._knows(kept) and there.is_file():
-                return kept, False
+            if self._knows(name) and path_of_copy.is_file():
+                return name, False
         try:
-            there.parent.mkdir(parents=True, exist_ok=True)
+            path_of_copy.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{there.parent}: can't be made: {error.strerror or error}") from None
-        sweep(there.parent)
+            raise UsageError(f"{path_of_copy.parent}: can't be made: {error.strerror or error}") from None
+        sweep(path_of_copy.parent)
         packed = gzip.compress(text.encode(), 6, mtime=0)
-        replace(there, packed, durable=True)
+        replace(path_of_copy, packed, durable=True)
         with _in_words(self.folder), self._writing():
-            self._record(kept, len(packed), trace)
-        return kept, True
+            self._record(name, len(packed), trace)
+        return name, True
 
     def runs(self, *, lecture: str = "", commit: str = "", machine: str = "") -> list[KeptRun]:
         """Return runs in order of time: of a lecture, a commit, or machines whose name contains a text."""
@@ -184,12 +184,12 @@ class Store:
 
     def _update(self) -> None:
         """Update the index to the existing files."""
-        there = set(_files(self.folder))  # with their sizes: a file that was cut short later is read again
-        if self._known() - there:
+        files = set(_files(self.folder))  # with their sizes: a file that was cut short later is read again
+        if self._indexed() - files:
             with self._writing():  # with the lock
-                gone = self._known() - set(_files(self.folder))
+                gone = self._indexed() - set(_files(self.folder))
                 tables.forget(self.index, {gone_path for gone_path, _ in gone}, self._readable)
-        new = there - self._known()
+        new = files - self._indexed()
         for path, size in sorted(new, key=_when):  # any order works; this one matches the fewest versions again
             if not path.isprintable():
                 self.troubles.append(f"{self.folder}/{ascii(path)[1:-1]}: expected a name that can be printed")
@@ -201,7 +201,7 @@ class Store:
                 with self._writing():
                     self._record(path, size, trace)
 
-    def _known(self) -> set[tuple[str, int]]:
+    def _indexed(self) -> set[tuple[str, int]]:
         return set(self.index.execute("SELECT path, size FROM runs"))
 
     def _knows(self, path: str) -> bool:
@@ -231,7 +231,7 @@ class Store:
         self.index.commit()
 
 
-def place_of(trace: Trace, digest: str) -> str:
+def path_in_store(trace: Trace, digest: str) -> str:
     """Return the path of a trace in a store; `digest` is that of its text."""
     started = _plain(trace.run.started.partition("+")[0].replace(":", ""), "no-time")
     parts = (
@@ -289,10 +289,10 @@ def _version(index: sqlite3.Connection) -> int:
 def _which(path: Path) -> tuple[int, int] | None:
     """Return the identity of the file at a path, or None."""
     try:
-        there = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return there.st_dev, there.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager
