@@ -56,13 +56,13 @@ def _import_cells(path: Path, out: Path | None) -> None:
     from trace_tools.source.lint import why_no_name
 
     lecture = lecture_of_cells(path)
-    named = "".join(c if c.isalnum() else "_" for c in path.stem)
+    stem = "".join(c if c.isalnum() else "_" for c in path.stem)
     # A file next to the lecture must not shadow a module that the lecture imports.
     nodes = [*ast.walk(ast.parse(lecture.text))]
     imported = {alias.name.partition(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module.partition(".")[0] for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    is_taken = path.suffix == ".py" or named in imported or why_no_name(Path(named)) is not None
-    written = out or path.with_name(f"{named}_lecture.py" if is_taken else f"{named}.py")
+    is_taken = path.suffix == ".py" or stem in imported or why_no_name(Path(stem)) is not None
+    written = out or path.with_name(f"{stem}_lecture.py" if is_taken else f"{stem}.py")
     files = {written.parent / name: content for name, content in lecture.files.items()}
     for file_path, content in files.items():
         if file_path.exists() and file_path.read_bytes() != content:

@@ -48,9 +48,9 @@ def path_of(name: str | Path) -> Path:
         return path / TRACE
     if path.exists() or path.is_symlink() or path.suffix in SUFFIXES:
         return path
-    named = _rendered() / path / TRACE
-    if named.is_file():
-        return named
+    in_rendered = _rendered() / path / TRACE
+    if in_rendered.is_file():
+        return in_rendered
     raise UsageError(f"{name}: no such trace; expected a file, a folder or a name: {what_is_there()}")
 
 

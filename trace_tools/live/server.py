@@ -46,16 +46,16 @@ def listening(port: int) -> socket.socket:
     """Return a socket that listens on a port of this machine, 0 for any free one. Raises UsageError if the port is
     taken.
     """
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
-        made.listen()
+        listener.bind((HOST, port))
+        listener.listen()
     except (OSError, OverflowError) as error:
-        made.close()
+        listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"port {port} of {HOST}: {reason.lower()}; choose another with --port") from None
-    return made
+    return listener
 
 
 class Server:

@@ -111,8 +111,8 @@ class Session:
         """
 
         def folders() -> frozenset[Path]:
-            used = {path.parent for path in self.files}
-            return frozenset(folder for folder in (*used, *LOOKS) if folder.is_dir())
+            in_use = {path.parent for path in self.files}
+            return frozenset(folder for folder in (*in_use, *LOOKS) if folder.is_dir())
 
         while True:
             watched = folders()
@@ -244,15 +244,15 @@ class Session:
                 self._statuses.post(problems=(str(outcome),), link="", doing="")
                 return
             modules = self._traced_version.modules
-            fresh = serve_trace(outcome.trace, outcome.path, self._version.text, modules, self._words)
-            self._failed_trace = None if outcome.trace.run.complete else fresh
+            served = serve_trace(outcome.trace, outcome.path, self._version.text, modules, self._words)
+            self._failed_trace = None if outcome.trace.run.complete else served
             if tracer.plan.options.only and outcome.trace.run.complete:
-                self._section_trace = fresh
+                self._section_trace = served
                 self._show()
                 self._trace(None)
                 return
             if outcome.trace.run.complete:
-                self._lecture_trace, self._section_trace = fresh, None
+                self._lecture_trace, self._section_trace = served, None
             self._show()
 
     def _earlier_traces(self) -> Iterator[tuple[Trace, Path]]:

@@ -37,11 +37,11 @@ class StatusBoard:
     def post(self, **changes: Any) -> None:
         """Change some fields of the status."""
         with self._lock:
-            fresh = replace(self.latest, **changes)
-            if fresh == self.latest:
+            changed = replace(self.latest, **changes)
+            if changed == self.latest:
                 return
-            self.latest = fresh
-            self._listener(fresh)
+            self.latest = changed
+            self._listener(changed)
 
     def new_edition(self, **changes: Any) -> None:
         """Announce that pages may have changed."""

@@ -94,8 +94,8 @@ def read(path: Path) -> Inventory:
         raise UsageError(str(error)) from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply for an inventory") from None
-    for where, wrong in _mistakes(inventory):
-        raise UsageError(f"{path}: {where}: {wrong}")
+    for where, mistake in _mistakes(inventory):
+        raise UsageError(f"{path}: {where}: {mistake}")
     return inventory
 
 
@@ -108,7 +108,7 @@ def _mistakes(inventory: Inventory) -> Iterator[tuple[str, str]]:
     folders: dict[str, str] = {}
     for number, entry in enumerate(inventory.machines):
         where = f"machines[{number}]"
-        yield from ((f"{where}.{name}", wrong) for name, wrong in _entry_mistakes(entry))
+        yield from ((f"{where}.{name}", mistake) for name, mistake in _entry_mistakes(entry))
         for device in devices_of(entry):
             if (other := folders.setdefault(folder := folder_of(entry, device), entry.name)) != entry.name or (
                 entry.name in [earlier.name for earlier in inventory.machines[:number]]

@@ -24,8 +24,8 @@ import tempfile
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -165,9 +165,10 @@ class Fleet:
         return {**asdict(self.options), **own}
 
     def _key(self, entry: Entry, device: str | None) -> str:
-        how = {name: value for name, value in asdict(entry).items() if name not in ("minutes", "folder", "devices")}
-        asked = json.dumps([how, self._options(entry, device), self.bundle.lecture], sort_keys=True)
-        return hashlib.sha256(f"{self.bundle.digest} {asked}".encode()).hexdigest()
+        left_out = ("minutes", "folder", "devices")
+        machine = {name: value for name, value in asdict(entry).items() if name not in left_out}
+        request = json.dumps([machine, self._options(entry, device), self.bundle.lecture], sort_keys=True)
+        return hashlib.sha256(f"{self.bundle.digest} {request}".encode()).hexdigest()
 
     def _existing(self, entry: Entry, device: str | None) -> Outcome | None:
         folder = folder_of(entry, device)
@@ -181,11 +182,18 @@ class Fleet:
         return Outcome(folder, path, load(path).trace, fresh=False)
 
     def _stamp(self, entry: Entry, device: str | None, path: Path) -> None:
-        with self._lock, _locked(self.out):
-            stamps = _stamps(self.out)
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            stamps[folder_of(entry, device)] = [self._key(entry, device), digest]
-            replace(self.out / STAMPS, json.dumps(stamps, indent=1, sort_keys=True) + "\n")
+        """Note the request that a trace answers, after other fleets that update the stamps."""
+        with self._lock:
+            descriptor = os.open(self.out, os.O_RDONLY)
+            try:
+                with suppress(OSError):  # NFS cannot lock folders
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)  # the lock ends with its process
+                stamps = _stamps(self.out)
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                stamps[folder_of(entry, device)] = [self._key(entry, device), digest]
+                replace(self.out / STAMPS, json.dumps(stamps, indent=1, sort_keys=True) + "\n")
+            finally:
+                os.close(descriptor)
 
     # --- remote tracing -------------------------------------------------------------------------------------------
 
@@ -194,9 +202,9 @@ class Fleet:
         if entry.engine == "sky":
             self._write_task(entry)
         options = self._options(entry, device)
-        asked = {"lecture": f"lecture/{self.bundle.lecture}", "torch": entry.torch, "options": options}
+        request = {"lecture": f"lecture/{self.bundle.lecture}", "torch": entry.torch, "options": options}
         key = self._key(entry, device)
-        command = command_for(entry, len(self.bundle.archive), asked, self.beside, key, again=self._again)
+        command = command_for(entry, len(self.bundle.archive), request, self.beside, key, again=self._again)
         content = self._fetched(entry, folder, command)
         with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
             arrived = Path(temporary) / "trace.yaml"
@@ -417,18 +425,6 @@ def _kill_late(process: subprocess.Popen[bytes]) -> None:
         process.wait(GRACE_S + 5)
     except subprocess.TimeoutExpired:
         process.kill()
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Wait for other fleets that update the stamps; the lock ends with its process."""
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # NFS cannot lock folders
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _stamps(out: Path) -> dict[str, Any]:

@@ -136,7 +136,7 @@ GRACE_S = 15  # time for a remote tracer to end
 
 
 def command_for(
-    entry: Entry, archive_bytes: int, asked: Mapping[str, Any], beside: Path, key: str, *, again: bool = False
+    entry: Entry, archive_bytes: int, request: Mapping[str, Any], beside: Path, key: str, *, again: bool = False
 ) -> list[str]:
     """Return the command that traces on a machine; it receives the archive on its standard input.
 
@@ -147,7 +147,7 @@ def command_for(
         words = ["srun", *_of_slurm(entry), *words]
     elif entry.nodes is not None:  # the job's script runs on the first of them
         words = ["srun", *_tasks(entry), *words]
-    command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(asked))])
+    command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(request))])
     common = {"base": _quoted(entry.folder), "length": archive_bytes, "refused": REFUSED}
     if entry.batch:
         job, options = shlex.quote(JOB.format(command=command)), " ".join(map(_quoted, _of_slurm(entry)))
@@ -178,9 +178,9 @@ def host_of(entry: Entry) -> str | None:
 
 def _of_slurm(entry: Entry) -> list[str]:
     """Return Slurm's command for a task: it queues, chooses the machine, and ends the job at its time limit."""
-    given = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
-    limit = [] if entry.time else [f"--time={entry.minutes}"]
-    return [*_tasks(entry), f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+    options = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
+    time_limit = [] if entry.time else [f"--time={entry.minutes}"]
+    return [*_tasks(entry), f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *options, *time_limit]
 
 
 def _tasks(entry: Entry) -> list[str]:

@@ -40,15 +40,15 @@ def main() -> None:
     """Run the trace that the one argument describes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    asked = json.loads(sys.argv[1])
-    options = TraceOptions.from_plain(asked["options"])
-    here = f"node {os.environ.get('SLURM_NODEID')}: " if options.nodes else ""
+    request = json.loads(sys.argv[1])
+    options = TraceOptions.from_plain(request["options"])
+    prefix = f"node {os.environ.get('SLURM_NODEID')}: " if options.nodes else ""
     try:
-        _trace(Path(asked["lecture"]), options, asked["torch"])
+        _trace(Path(request["lecture"]), options, request["torch"])
     except LeaderError:  # node 0 reports why
         return
     except TraceToolsError as error:
-        _send(why=f"{here}{error}")
+        _send(why=f"{prefix}{error}")
     except KeyboardInterrupt:
         _send(why="was terminated on that machine")
     except (OSError, MemoryError, RuntimeError) as error:

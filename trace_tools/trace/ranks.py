@@ -193,8 +193,8 @@ def of_rank(trace: Trace, rank: int) -> Trace:
 def as_on(step: Step, own: RankStep) -> Step:
     """Return a step with the fields of one rank."""
     lacks = own.lacks or ()
-    given = {name: getattr(own, name) for name in OBSERVED if name in lacks or getattr(own, name) is not None}
-    return replace(step, **given)
+    own_fields = {name: getattr(own, name) for name in OBSERVED if name in lacks or getattr(own, name) is not None}
+    return replace(step, **own_fields)
 
 
 def by_rank(step: Step, ranks: int) -> dict[int, Step]:

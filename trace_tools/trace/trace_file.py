@@ -169,14 +169,14 @@ def _checked_trace(
     plain: dict[str, Any], path: Path, lines: Iterable[tuple[int, bytes]] | None = None
 ) -> tuple[Trace, int | None]:
     """Return the trace in plain data, whose steps may be given as lines, and the number of events that it promises."""
-    front = from_plain(Head, plain, path)
-    check_head(front.run, front.machine, front.sources, path)
-    check = References(front.sources, front.run.ranks or 0).check
-    events: Iterable[tuple[int | None, object]] = lines or ((None, event) for event in front.steps or ())
+    head = from_plain(Head, plain, path)
+    check_head(head.run, head.machine, head.sources, path)
+    check = References(head.sources, head.run.ranks or 0).check
+    events: Iterable[tuple[int | None, object]] = lines or ((None, event) for event in head.steps or ())
     steps: list[Event] = []
-    for line, given in events:
+    for line, item in events:
         try:
-            event = _event(given, path)
+            event = _event(item, path)
             check(event)
         except Mismatch as mismatch:
             mismatch.parts.append(f".steps[{len(steps)}]")
@@ -184,25 +184,25 @@ def _checked_trace(
         except RecursionError:
             raise TraceFileError(path, f"line {line}" if line else None, TOO_DEEP) from None
         steps.append(event)
-    return Trace(front.title, front.run, front.machine, front.versions, front.sources, steps), front.events
+    return Trace(head.title, head.run, head.machine, head.versions, head.sources, steps), head.events
 
 
-def _event(given: object, path: Path) -> Event:
+def _event(item: object, path: Path) -> Event:
     """Return the event of a line, or of plain data. Raises `Mismatch`, or `_OtherLayout` for another kind of line."""
-    if isinstance(given, bytes):
-        decode = _DECODERS.get(given[:7])
+    if isinstance(item, bytes):
+        decode = _DECODERS.get(item[:7])
         try:
             if decode is not None:
-                event: Event = decode(given[2:])
+                event: Event = decode(item[2:])
                 return event
         except NOT_JSON:
             pass  # errors in it, if any, are reported below
-        given = _plain_of(given, path)
-    if not isinstance(given, dict):
-        raise Mismatch(unlike("expected a mapping", given))
+        item = _plain_of(item, path)
+    if not isinstance(item, dict):
+        raise Mismatch(unlike("expected a mapping", item))
     for key, kind in _KEYS.items():
-        if key in given:
-            return converted(kind, given)
+        if key in item:
+            return converted(kind, item)
     raise Mismatch(f"expected one of the keys {', '.join(map(repr, _KEYS))}")
 
 

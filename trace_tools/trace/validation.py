@@ -109,7 +109,10 @@ class References:
 
     def __init__(self, sources: list[SourceFile], ranks: int = 0) -> None:
         self._ranks = ranks
-        self._bounds = [_bounds(source.text) for source in sources]
+        # Lines of each source, and an upper bound of its statements: each needs a character and a separator. Counting
+        # them takes a parser of the Python version that ran.
+        texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
+        self._bounds = [(text.count("\n") + 1, len(text) // 2 + 1) for text in texts]
         self._last_line = max((lines for lines, _ in self._bounds), default=1)
         self._frames: dict[int, tuple[int, int]] = {}  # → lines and statements there can be in its source
         self._steps: set[int] = set()
@@ -183,16 +186,6 @@ def _check_counted(counted: Counts) -> None:
     for total in totals:
         if total is not None and total > LARGEST_COUNT:
             raise Mismatch(f"found {short(total)}; expected counts of at most {LARGEST_COUNT:.0e}")
-
-
-def _bounds(source: str) -> tuple[int, int]:
-    """Return the number of lines of a source, and an upper bound of its number of statements.
-
-    Statements are not counted, because that takes a parser of the Python version that ran. Each needs at least a
-    character and a separator from the next.
-    """
-    text = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
-    return text.count("\n") + 1, len(text) // 2 + 1
 
 
 def _check_narrative(narrative: Narrative) -> None:

@@ -32,10 +32,10 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
     The folder must exist. Raises `UsageError` if the file cannot be written (disk full, read-only, missing folder); the
     old content is then unchanged and no other file remains.
     """
-    fresh = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
     try:
         try:
-            with open(fresh, "xb") as file:
+            with open(temporary, "xb") as file:
                 if isinstance(content, bytes):
                     file.write(content)
                 else:
@@ -44,10 +44,10 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
-            os.replace(fresh, path)
+            os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):
-                fresh.unlink()
+                temporary.unlink()
             raise
         if durable:
             with suppress(OSError):  # the folder, so that the name survives a power failure

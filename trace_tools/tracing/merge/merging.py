@@ -178,17 +178,17 @@ def program_of(texts: tuple[str, ...]) -> Instrumented:
     return replace(included.together(programs), tree=ast.Module([], []))
 
 
-def _beyond_bounds(run: RunRecord, program: Instrumented, made: Sequence[Event]) -> Iterator[str]:
+def _beyond_bounds(run: RunRecord, program: Instrumented, events_kept: Sequence[Event]) -> Iterator[str]:
     """Yield descriptions of everything that the bounds of a run left out."""
-    kept = Settings()
+    bounds = Settings()
     calls_kept = Counter(call.function for call in run.frames.values())
     for function, calls in run.refused.items():
-        if calls_kept[function] < kept.frames:  # see `Recorder.has_room`
-            beyond = f"their share of the {kept.steps:,} steps that are kept of a run"
+        if calls_kept[function] < bounds.frames:  # see `Admission`
+            beyond = f"their share of the {bounds.steps:,} steps that are kept of a run"
         else:
-            beyond = f"the first {kept.frames:,} that were kept"
+            beyond = f"the first {bounds.frames:,} that were kept"
         yield calls_left_out(calls, program.functions[function], beyond)
-    counts = left_out(step for step in made if isinstance(step, Step))
+    counts = left_out(step for step in events_kept if isinstance(step, Step))
     yield from (
         f"{counts[words]:,} {words}" for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if counts[words]
     )

@@ -284,9 +284,9 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, strict: b
         case ProcessNote("other_cores", content):
             return isinstance(content, float) and 0 <= content < math.inf
         case ProcessNote(into, content):
-            several = into in ("notes", "restored")
-            texts = content if several and isinstance(content, list) else [content]
-            return (several or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
+            is_list = into in ("notes", "restored")
+            texts = content if is_list and isinstance(content, list) else [content]
+            return (is_list or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
         case RunEnd() | Refused():
             plain: list[Any] = record.refused
             return all(isinstance(pair, list) and [*map(type, pair)] == [int, int] for pair in plain)
@@ -383,29 +383,29 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     for part in (first, second):
         if part.get("why") == NOT_METERED:
             return part
-    both = {**first, **second}
-    both["meta_flops"] = (first.get("meta_flops") or 0) + (second.get("meta_flops") or 0) or None
+    total = {**first, **second}
+    total["meta_flops"] = (first.get("meta_flops") or 0) + (second.get("meta_flops") or 0) or None
     for name in ("flops", "bytes_read", "bytes_written"):
         if first.get(name) is not None and second.get(name) is not None:
-            both[name] = first[name] + second[name]
-    both["device_operators"] = (first.get("device_operators") or 0) + (second.get("device_operators") or 0) or None
+            total[name] = first[name] + second[name]
+    total["device_operators"] = (first.get("device_operators") or 0) + (second.get("device_operators") or 0) or None
     counts = dict(first.get("operators") or [])
     for operator, count in second.get("operators") or []:
         counts[operator] = counts.get(operator, 0) + count
-    both["operators"] = sorted([name, count] for name, count in counts.items())
+    total["operators"] = sorted([name, count] for name, count in counts.items())
     groups: dict[tuple[str, int], dict[str, Any]] = {}  # of ranks that communicate, by operation and number of ranks
     for collective in (*(first.get("collectives") or ()), *(second.get("collectives") or ())):
         sums = groups.setdefault((collective["operation"], collective["ranks"]), {})
         for name, figure in collective.items():
             counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in sums
             sums[name] = sums[name] + figure if counted else figure
-    both["collectives"] = [groups[group] for group in sorted(groups)]
+    total["collectives"] = [groups[group] for group in sorted(groups)]
     work: dict[tuple[str, str | None], list[int]] = {}
     for operator, dtype, flops, moved in (*(first.get("work") or ()), *(second.get("work") or ())):
         done = work.setdefault((operator, dtype), [0, 0])
         done[0], done[1] = done[0] + flops, done[1] + moved
-    both["work"] = [[*of, *done] for of, done in work.items()]
-    both["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
-    both["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
-    both["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)
-    return both
+    total["work"] = [[*of, *done] for of, done in work.items()]
+    total["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
+    total["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
+    total["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)
+    return total
