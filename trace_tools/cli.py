@@ -77,7 +77,7 @@ class OneLineErrors(click.Group):
                 super().invoke(ctx)
                 sys.stdout.flush()
             except TraceToolsError as error:
-                _say(f"error: {error}")
+                _print_line(f"error: {error}")
                 ctx.exit(error.exit_code)
             except BrokenPipeError:  # the reader is gone, as in `| head -1`
                 _close_streams()
@@ -86,18 +86,18 @@ class OneLineErrors(click.Group):
                 if isinstance(error, click.exceptions.Exit | click.Abort):
                     raise
                 if not is_refusal(error):
-                    _fail(error)
+                    _print_failure(error)
                     ctx.exit(FailedError.exit_code)
-                _say(f"error: {in_words(error)}")
+                _print_line(f"error: {in_words(error)}")
                 _close_streams()
                 ctx.exit(2)
             except (click.ClickException, click.Abort, click.exceptions.Exit):
                 raise
             except Exception as error:
-                _fail(error)
+                _print_failure(error)
                 ctx.exit(FailedError.exit_code)
             except KeyboardInterrupt as error:
-                _say(str(error) or "interrupted")
+                _print_line(str(error) or "interrupted")
                 ctx.exit(128 + (signals or [signal.SIGINT])[-1])
             finally:
                 if signals and signals[-1] != signal.SIGINT:  # all cleanup is done
@@ -144,14 +144,14 @@ def _close_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _fail(error: Exception) -> None:
+def _print_failure(error: Exception) -> None:
     """Print the traceback of a fault in the tools and a note that it is a bug."""
     with contextlib.suppress(OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    _say("error: trace-tools failed; the traceback above shows the location")
+    _print_line("error: trace-tools failed; the traceback above shows the location")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     """Print one line, with escapes for characters in file names that cannot be printed."""
     with contextlib.suppress(OSError):
         click.echo("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), err=True)

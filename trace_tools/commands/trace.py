@@ -68,7 +68,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         out = out or Path("rendered")
     out = out or lecture.parent / "rendered"
     progress = ProgressLine(1 if options.draft else options.passes)
-    with _begun(lecture, options) as server:
+    with _fork_server(lecture, options) as server:
         with collector_paused():
             from trace_tools.pages.site import get_ready, render_folder
             from trace_tools.source.lint import mistakes
@@ -129,7 +129,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         sys.exit(1)
 
 
-def _begun(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
+def _fork_server(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
     """Begin to import torch for a draft that needs it, while the rest of the tools is imported here."""
     if options.draft and options.ranks is None and options.module is None:
         from trace_tools.source.imports import imported, is_installed
@@ -164,20 +164,20 @@ class ProgressLine:
     def done(self) -> None:
         """Leave the terminal's line empty."""
         if sys.stderr.isatty():
-            self._say("\r\x1b[K")
+            self._write("\r\x1b[K")
 
     def show(self, message: Progress) -> None:
         does = activity(message.process, self._passes)
         line = ": ".join(filter(None, (does, message.where)))
         if sys.stderr.isatty():
-            self._say(f"\r\x1b[K{line}")
+            self._write(f"\r\x1b[K{line}")
         elif message.process not in self._logged:
             self._logged[message.process] = -math.inf
-            self._say(f"{does}\n")
+            self._write(f"{does}\n")
         elif message.stalled_s and time.monotonic() > self._logged[message.process] + LOGGED_S:
             self._logged[message.process] = time.monotonic()
-            self._say(f"{line}\n")
+            self._write(f"{line}\n")
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         with suppress(OSError):  # a closed terminal must not end a run
             click.echo(text, nl=False, err=True)

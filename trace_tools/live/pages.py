@@ -68,19 +68,19 @@ class Site:
         failed: ServedTrace | None = None,
     ) -> None:
         self._folder = lecture_folder
-        self._made: dict[str, bytes] = {}
+        self._cache: dict[str, bytes] = {}
         self._pictures: dict[str, Picture] = {}
         self._lock = threading.Lock()
         self._makers: dict[str, Callable[[], str | None]] = {}
         self._languages: dict[str, str] = {}
         self._files: dict[str, Path] = {}
         if lecture is not None:
-            later = {s.function: s for s in section.document.sections} if section is not None else {}
-            sections = tuple(later.get(s.function, s) for s in lecture.document.sections)
+            retraced = {s.function: s for s in section.document.sections} if section is not None else {}
+            sections = tuple(retraced.get(s.function, s) for s in lecture.document.sections)
             slug = lecture.trace.machine.slug
             self._add(lecture, slug, replace(lecture.document, sections=sections))
             if section is not None:  # its pages show the text of its own trace
-                self._add(section, slug, replace(section.document, sections=sections), only=set(later))
+                self._add(section, slug, replace(section.document, sections=sections), only=set(retraced))
         if failed is not None:
             self._add(failed, f"{failed.trace.machine.slug}/{PARTIAL}", failed.document)
 
@@ -95,13 +95,13 @@ class Site:
         if maker is None:
             return None
         with self._lock:
-            if address not in self._made:
+            if address not in self._cache:
                 with in_language(self._languages[address]):
                     text = maker()
                 if text is None:
                     return None
-                self._made[address] = text.encode("utf-8")
-            return self._made[address]
+                self._cache[address] = text.encode("utf-8")
+            return self._cache[address]
 
     def file(self, address: str) -> Path | None:
         """Return the trace at an address, or None."""

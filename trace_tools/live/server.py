@@ -33,7 +33,7 @@ from trace_tools.live.status import StatusBoard
 
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
-LOOK_S = 0.05  # seconds between a stream's checks for a message
+POLL_S = 0.05  # seconds between a stream's checks for a message
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -144,7 +144,7 @@ class _Live:
             if status is not sent:
                 yield f"data: {json.dumps(asdict(status))}\n\n"
                 sent = status
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
 
 def _html(page: LivePage, status: int = 200) -> Response:

@@ -50,7 +50,7 @@ from trace_tools.tracing.run_folder import Traced
 from trace_tools.tracing.runner import StoppedError
 from trace_tools.tracing.supervisor import Tracer
 
-LOOKS = (page_shell.HERE / "templates", page_shell.HERE / "static")
+ASSET_FOLDERS = (page_shell.HERE / "templates", page_shell.HERE / "static")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LectureVersion:
         """Return whether only prose has changed since this source ran."""
         return edition_of(source, self.text).stale is None
 
-    def has_run_as(self, served: ServedTrace | None) -> bool:
+    def is_shown_by(self, served: ServedTrace | None) -> bool:
         """Return whether a trace shows the current code, of the lecture and of its modules."""
         return served is not None and self.has_code_of(served.trace.sources[0]) and self.modules == served.modules
 
@@ -112,7 +112,7 @@ class Session:
 
         def folders() -> frozenset[Path]:
             in_use = {path.parent for path in self.files}
-            return frozenset(folder for folder in (*in_use, *LOOKS) if folder.is_dir())
+            return frozenset(folder for folder in (*in_use, *ASSET_FOLDERS) if folder.is_dir())
 
         while True:
             watched = folders()
@@ -139,7 +139,7 @@ class Session:
         """React to saved files."""
         with self._lock:
             written = {path.resolve() for path in paths}
-            if any(path.is_relative_to(folder) for path in written for folder in LOOKS):
+            if any(path.is_relative_to(folder) for path in written for folder in ASSET_FOLDERS):
                 page_shell.assets_in.cache_clear()
                 self._show()
             elif written & set(self._version.dependencies.images):
@@ -191,7 +191,7 @@ class Session:
         if source is None:
             return
         version, tracer = self._version, self._retracer.tracer
-        if version.has_run_as(self._lecture_trace):
+        if version.is_shown_by(self._lecture_trace):
             self._retracer.stop()
             self._section_trace = self._failed_trace = None
             self._show()
@@ -201,7 +201,7 @@ class Session:
             and version.has_code_of(SourceFile(tracer.plan.source.path, tracer.plan.source.text))
         ):
             return  # that code is being traced already; only prose has changed since
-        elif version.has_run_as(self._section_trace):
+        elif version.is_shown_by(self._section_trace):
             self._show()
             self._trace(None)
         else:

@@ -5,8 +5,7 @@
         outcome.path or outcome.why       # rendered/h200/trace.yaml, or one line
 
 A machine that fails does not stop the others. Received files are not trusted: their size is bounded, they are
-validated,
-must be of this lecture, request and name, and are written again from the parsed content.
+validated, must be of this lecture, request and name, and are written again from the parsed content.
 """
 
 from __future__ import annotations
@@ -131,17 +130,14 @@ class Fleet:
             for _ in self._all():
                 yield done.get()
         finally:
-            self._stop()
+            self._stopped.set()
+            with self._lock:
+                running = [*self._running]
+            for process in running:
+                _hang_up(process)
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
-
-    def _stop(self) -> None:
-        self._stopped.set()
-        with self._lock:
-            running = [*self._running]
-        for process in running:
-            _hang_up(process)
 
     def _lane(self, lane: list[tuple[Entry, str | None]], done: queue.Queue[Outcome]) -> None:
         for entry, device in lane:
@@ -200,7 +196,11 @@ class Fleet:
     def _traced(self, entry: Entry, device: str | None) -> Outcome:
         folder = folder_of(entry, device)
         if entry.engine == "sky":
-            self._write_task(entry)
+            task = self.out.parent / f"{entry.name}.sky.yaml"
+            content = sky_task(entry, self.bundle, sorted(self.needs)).encode()
+            if not task.is_file() or task.read_bytes() != content:
+                replace(task, content)
+            self._on_progress(entry.name, Progress(f"its task is {task}"))
         options = self._options(entry, device)
         request = {"lecture": f"lecture/{self.bundle.lecture}", "torch": entry.torch, "options": options}
         key = self._key(entry, device)
@@ -227,13 +227,6 @@ class Fleet:
             shutil.rmtree(path.with_name("partial"), ignore_errors=True)
             self._stamp(entry, device, path)
         return Outcome(folder, path, trace)
-
-    def _write_task(self, entry: Entry) -> None:
-        task = self.out.parent / f"{entry.name}.sky.yaml"
-        content = sky_task(entry, self.bundle, sorted(self.needs))
-        if not task.is_file() or task.read_bytes() != content.encode():
-            replace(task, content)
-        self._on_progress(entry.name, Progress(f"its task is {task}"))
 
     def _why_other(self, trace: Trace, folder: str) -> str | None:
         """Return how a trace differs from this lecture, its options and name, or None."""

@@ -104,7 +104,7 @@ _LONG_NUMBER = re.compile(r"[-+]?(?:[0-9_]{4301}|0[xb][0-9a-fA-F_]{3500}|[0-9_]*
 def careful(text: str, path: Path) -> Any:
     """Read any YAML with PyYAML's safe loader, having refused aliases, tags, repeated keys and depth."""
     try:
-        _refuse_tricks(text, path)
+        _refuse_unsupported(text, path)
         return yaml.load(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         reason = error.problem or error.context
@@ -121,7 +121,7 @@ def _line(mark: Any) -> str | None:
     return f"line {mark.line + 1}" if mark else None
 
 
-def _refuse_tricks(text: str, path: Path) -> None:
+def _refuse_unsupported(text: str, path: Path) -> None:
     keys: list[set[str] | None] = []  # of each open collection: a mapping's keys, None for a sequence
     key_next: list[bool] = []
     for event in yaml.parse(text, Loader=_LOADER):
