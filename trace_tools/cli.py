@@ -47,9 +47,9 @@ class OneLineErrors(click.Group):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        found = getattr(importlib.import_module(f"trace_tools.commands.{name}"), name)
-        assert isinstance(found, click.Command)
-        return found
+        command = getattr(importlib.import_module(f"trace_tools.commands.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by group, each with the first sentence of its help."""
@@ -59,7 +59,16 @@ class OneLineErrors(click.Group):
                 formatter.write_dl([(name, sentence(command)) for name, command in listed if command is not None])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        _open_streams()
+        """Run the command line, with characters escaped that a stream cannot encode."""
+        for number, name in enumerate(STREAMS):
+            try:
+                os.fstat(number)
+            except OSError:  # a closed stream becomes /dev/null, so that no other file gets its descriptor
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number: this stream's
+            if getattr(sys, name) is None:
+                setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+            if number and hasattr(stream := getattr(sys, name), "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
         return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -68,7 +77,7 @@ class OneLineErrors(click.Group):
                 super().invoke(ctx)
                 sys.stdout.flush()
             except TraceToolsError as error:
-                _say(f"error: {error}")
+                _print_line(f"error: {error}")
                 ctx.exit(error.exit_code)
             except BrokenPipeError:  # the reader is gone, as in `| head -1`
                 _close_streams()
@@ -77,18 +86,18 @@ class OneLineErrors(click.Group):
                 if isinstance(error, click.exceptions.Exit | click.Abort):
                     raise
                 if not is_refusal(error):
-                    _fail(error)
+                    _print_failure(error)
                     ctx.exit(FailedError.exit_code)
-                _say(f"error: {in_words(error)}")
+                _print_line(f"error: {in_words(error)}")
                 _close_streams()
                 ctx.exit(2)
             except (click.ClickException, click.Abort, click.exceptions.Exit):
                 raise
             except Exception as error:
-                _fail(error)
+                _print_failure(error)
                 ctx.exit(FailedError.exit_code)
             except KeyboardInterrupt as error:
-                _say(str(error) or "interrupted")
+                _print_line(str(error) or "interrupted")
                 ctx.exit(128 + (signals or [signal.SIGINT])[-1])
             finally:
                 if signals and signals[-1] != signal.SIGINT:  # all cleanup is done
@@ -106,10 +115,10 @@ def _ended_by_signals() -> Iterator[list[int]]:
 
     Ignored signals, as under `nohup` and in a shell's background jobs, remain ignored.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def interrupt(number: int, frame: Any) -> None:
-        came.append(number)
+        received.append(number)
         signal.default_int_handler(number, frame)
 
     before = {}
@@ -118,26 +127,10 @@ def _ended_by_signals() -> Iterator[list[int]]:
             with contextlib.suppress(ValueError):  # not in the main thread
                 before[number] = signal.signal(number, interrupt)
     try:
-        yield came
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _open_streams() -> None:
-    """Open closed standard streams as /dev/null, so that no other file gets their descriptors.
-
-    Characters that a stream cannot encode are escaped.
-    """
-    for number, name in enumerate(STREAMS):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number: this stream's
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
-        if number and hasattr(stream := getattr(sys, name), "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _close_streams() -> None:
@@ -151,14 +144,14 @@ def _close_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _fail(error: Exception) -> None:
+def _print_failure(error: Exception) -> None:
     """Print the traceback of a fault in the tools and a note that it is a bug."""
     with contextlib.suppress(OSError):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    _say("error: trace-tools failed; the traceback above shows the location")
+    _print_line("error: trace-tools failed; the traceback above shows the location")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     """Print one line, with escapes for characters in file names that cannot be printed."""
     with contextlib.suppress(OSError):
         click.echo("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), err=True)

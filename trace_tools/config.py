@@ -102,14 +102,14 @@ def trace_options(
     return decorated
 
 
-def of_project(ctx: click.Context, _: click.Parameter, found: Any) -> Any:
+def of_project(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
     """Take the defaults of a command's options from the project of its lecture, or of the current folder."""
-    path = found[0] if isinstance(found, tuple) else found
+    path = value[0] if isinstance(value, tuple) else value
     if path is not None or ctx.default_map is None:
         settings = wanted(path or Path(FILE))
         options = [option for option in ctx.command.params if isinstance(option, ProjectOption)]
         ctx.default_map = {str(option.name): settings[option.key] for option in options if option.key in settings}
-    return found
+    return value
 
 
 def wanted(lecture: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tests.live.lectures import LECTURE, traced
 from trace_tools.errors import UsageError
 from trace_tools.live.pages import Site, live_page, serve_trace
 from trace_tools.live.server import Server, application, listening
-from trace_tools.live.status import Board
+from trace_tools.live.status import StatusBoard
 from trace_tools.pages import html
 from trace_tools.presentation import page_shell
 from trace_tools.trace.model import Image
@@ -28,8 +28,8 @@ LARGE = b"\x89PNG\r\n\x1a\n" + bytes(200_000)
 
 
 class Client:
-    def __init__(self, board: Board, site: Site, server: Server) -> None:
-        self.board = board
+    def __init__(self, statuses: StatusBoard, site: Site, server: Server) -> None:
+        self.statuses = statuses
         self.site = site
         self.port = urlsplit(server.address).port or 0
 
@@ -52,11 +52,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     trace = traced()
     picture = Image(url="large.png", title="an image")
     trace.steps[-1] = replace(trace.steps[-1], narrative=[picture])
-    board = Board()
+    statuses = StatusBoard()
     site = Site(folder, serve_trace(trace, folder / "trace.yaml", LECTURE, {}))
-    server = Server(application(board, lambda: site), board, listening(0))
+    server = Server(application(statuses, lambda: site), statuses, listening(0))
     server.start()
-    yield Client(board, site, server)
+    yield Client(statuses, site, server)
     server.stop()
 
 
@@ -142,9 +142,9 @@ def test_notices_are_streamed_as_they_are_posted(client: Client) -> None:
         return json.loads(line.removeprefix(b"data: "))
 
     before = told()
-    client.board.post(doing="Tracing", problems=("lecture.py:3: wrong\n</script>",))
+    client.statuses.post(doing="Tracing", problems=("lecture.py:3: wrong\n</script>",))
     assert told() == {**before, "doing": "Tracing", "problems": ["lecture.py:3: wrong\n</script>"]}
-    client.board.post(doing="", problems=())
+    client.statuses.post(doing="", problems=())
     connection.close()
 
 
@@ -159,7 +159,7 @@ def test_a_page_that_can_not_be_made_says_why_and_is_no_page(
     monkeypatch.setattr(client.site, "page", site.page)
     answer, sent = client.ask("/cpu/01-second.html")
     assert answer.status == 500 and b"can&#x27;t be rendered" in sent
-    assert "section.html.j2:1: Expected an expression" in client.board.notice.problems[0]
+    assert "section.html.j2:1: Expected an expression" in client.statuses.latest.problems[0]
 
 
 def test_a_port_in_use_is_one_clear_error() -> None:

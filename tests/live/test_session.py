@@ -12,7 +12,7 @@ from tests.live.lectures import LECTURE, write_lecture
 from trace_tools.errors import UsageError
 from trace_tools.live import session as session_module
 from trace_tools.live.session import Retracer, temporary_files
-from trace_tools.live.status import Board
+from trace_tools.live.status import StatusBoard
 from trace_tools.source.statements import parse_source
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.runner import StoppedError
@@ -24,9 +24,9 @@ from trace_tools.live.session import Session
 class Serving:
     def __init__(self, folder: Path) -> None:
         self.lecture = write_lecture(folder)
-        self.board = Board()
+        self.statuses = StatusBoard()
         self.session = Session(
-            self.lecture, folder / ".serve", self.board, TraceOptions(device="cpu"), folder / "temporary"
+            self.lecture, folder / ".serve", self.statuses, TraceOptions(device="cpu"), folder / "temporary"
         )
 
     def save(self, old: str, new: str) -> None:
@@ -74,10 +74,10 @@ def test_the_earlier_trace_serves_as_long_as_its_code_is_that_of_the_lecture(
 
 
 def test_changed_prose_only_needs_the_pages_again(serving: Serving, traced_alone: list[str | None]) -> None:
-    edition = serving.board.notice.edition
+    edition = serving.statuses.latest.edition
     serving.save("Paragraph 3 says something.", "Paragraph 3 says more.")
     assert "Paragraph 3 says more." in serving.page("00-first") and traced_alone == []
-    assert serving.board.notice.edition > edition
+    assert serving.statuses.latest.edition > edition
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_changed_code_is_traced_again_its_section_first(
 
 def test_what_can_not_be_run_is_said_and_the_last_pages_stay(serving: Serving, traced_alone: list[str | None]) -> None:
     serving.save("y = x + 1", "y = x +")
-    [problem] = serving.board.notice.problems
+    [problem] = serving.statuses.latest.problems
     assert problem.startswith("lecture.py:") and "not valid Python" in problem
     assert "Paragraph 3 says something." in serving.page("00-first") and traced_alone == []
     serving.save("", "")
-    assert serving.board.notice.problems == ()
+    assert serving.statuses.latest.problems == ()
 
 
 def test_each_save_is_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.hostile_traces import hostile
 from tests.store.kept import ran, written
 from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.store.history import find
-from trace_tools.store.store import FILE, INDEX, Store, place_of
+from trace_tools.store.store import FILE, INDEX, Store, path_in_store
 from trace_tools.trace import trace_file
 from trace_tools.trace.trace_file import dump, load
 
@@ -95,7 +95,7 @@ def test_a_hostile_trace_is_refused_or_kept_inside(store: Path, tmp_path: Path, 
 def test_no_name_leads_out_of_the_store(name: str) -> None:
     one = ran(1)
     strange = replace(one, run=replace(one.run, lecture=name, commit=name, started=name))
-    parts = place_of(strange, "0123456789abcdef").split("/")
+    parts = path_in_store(strange, "0123456789abcdef").split("/")
     assert len(parts) == 5 and all(part.strip(".-") and len(part.encode()) <= 120 for part in parts)
 
 

@@ -150,7 +150,7 @@ class Recorded:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []
-        self.clock = SimpleNamespace(apart=nullcontext)
+        self.clock = SimpleNamespace(excluded=nullcontext)
         self.ownership = SimpleNamespace(recorded_owner=lambda python_frame: SimpleNamespace(seq=7))
 
     def emit(self, field: str, content: str) -> None:

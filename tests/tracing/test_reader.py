@@ -266,7 +266,7 @@ def test_runs_take_little_memory_for_each_step(tmp_path: Path) -> None:
     said: Said = {}
     tracemalloc.start()
     try:
-        runs = [run for path in paths for run in read_process(path, source, said=said).runs]
+        runs = [run for path in paths for run in read_process(path, source, interned=said).runs]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -313,7 +313,7 @@ def _probe(lecture: Probed, clock: Clock, ns: int) -> None:
 
 
 def _apart(lecture: Probed, tell: Any) -> None:
-    with lecture.recorder.clock.apart():
+    with lecture.recorder.clock.excluded():
         tell()
 
 

@@ -74,12 +74,12 @@ def bench(ctx: click.Context, /, a: str, b: str, options: TraceOptions, **given:
     fail_on = read_aspects(given["fail_on"], "--fail-on")
     with ExitStack() as stack:
         path_a, path_b = (stack.enter_context(checked_out(name)) for name in (a, b))
-        asked = BenchRequest(path_a, path_b, (a, b), options, given["budget_s"], given["find"], given["keep"])
-        benched = run_rounds(asked, lambda line: click.echo(line, err=True))
+        request = BenchRequest(path_a, path_b, (a, b), options, given["budget_s"], given["find"], given["keep"])
+        benched = run_rounds(request, lambda line: click.echo(line, err=True))
     difference = benched.judged.difference
     write_report(difference, given["style"], given["out"], before=summary(benched), bench=plain_rounds(benched))
     sides = (("A", difference.a), ("B", difference.b))
-    wrong = [f"{letter}: {line}" for letter, side in sides for line in problems(side.trace)] + [*benched.dropped]
-    for line in wrong:
+    lines = [f"{letter}: {line}" for letter, side in sides for line in problems(side.trace)] + [*benched.dropped]
+    for line in lines:
         click.echo(line, err=True)
-    ctx.exit(1 if wrong else exit_code(difference, fail_on))
+    ctx.exit(1 if lines else exit_code(difference, fail_on))

@@ -41,7 +41,7 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
     from trace_tools.source.lint import is_lecture, mistakes
     from trace_tools.source.statements import read_source
 
-    found: list[str] = []
+    lines: list[str] = []
     checked: list[Path] = []
     skipped: list[Path] = []
     for path in dict.fromkeys(file for given in lectures for file in _files(given)):
@@ -49,21 +49,21 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
             source = read_source(path)
             (checked if is_lecture(source, options.main) else skipped).append(path)
             if path in checked:
-                found += map(str, mistakes(path, source, options.main))
-                found += [line for catalogue in catalogues(path).values() for line in wrong_translations(catalogue)]
+                lines += map(str, mistakes(path, source, options.main))
+                lines += [line for catalogue in catalogues(path).values() for line in wrong_translations(catalogue)]
                 wanted(path)
         except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
-            found.append(str(error))
-    for mistake in dict.fromkeys(found):
+            lines.append(str(error))
+    for mistake in dict.fromkeys(lines):
         click.echo(mistake)
-    if found:
+    if lines:
         sys.exit(1)
     if not checked:
         where = _listed(skipped, "file") if skipped else _listed(list(lectures), "folder")
         click.echo(f"No lecture found in {where}; a lecture has `main`, directives, or imports from trace_tools.")
         return
-    others = f" Skipped {_listed(skipped, 'file')}: not a lecture." if skipped else ""
-    click.echo(f"No mistakes in {_listed(checked, 'lecture')}.{others}")
+    note = f" Skipped {_listed(skipped, 'file')}: not a lecture." if skipped else ""
+    click.echo(f"No mistakes in {_listed(checked, 'lecture')}.{note}")
 
 
 @contextmanager
@@ -74,12 +74,12 @@ def all_mistakes(lecture: Path, main: str = MAIN) -> Iterator[None]:
     try:
         yield
     except LectureError as error:
-        found = list(dict.fromkeys(map(str, mistakes(lecture, main=main))))
-        if str(error) not in found or len(found) == 1:
+        lines = list(dict.fromkeys(map(str, mistakes(lecture, main=main))))
+        if str(error) not in lines or len(lines) == 1:
             raise
-        for mistake in found:
-            click.echo(mistake, err=True)
-        raise TraceToolsError(f"{len(found)} mistakes, so {lecture.name} was not run") from None
+        for line in lines:
+            click.echo(line, err=True)
+        raise TraceToolsError(f"{len(lines)} mistakes, so {lecture.name} was not run") from None
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -87,9 +87,9 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    for folder, below, names in os.walk(path):
-        kept = [name for name in below if name[0] != "." and name not in LEFT_OUT]
-        below[:] = sorted(name for name in kept if not Path(folder, name, "pyvenv.cfg").exists())
+    for folder, subfolders, names in os.walk(path):
+        kept = [name for name in subfolders if name[0] != "." and name not in LEFT_OUT]
+        subfolders[:] = sorted(name for name in kept if not Path(folder, name, "pyvenv.cfg").exists())
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
 
 

@@ -153,13 +153,10 @@ def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
         return None
     if option == "--fail-on" and words == ["none"]:
         return frozenset()
-    found: set[Aspect] = set()
     for word in words:
-        known = next((aspect for aspect in ASPECTS if aspect == word), None)
-        if known is None:
+        if word not in ASPECTS:
             raise UsageError(f"{option} {word[:40]}: expected some of {', '.join(ASPECTS)}")
-        found.add(known)
-    return frozenset(found)
+    return frozenset(aspect for aspect in ASPECTS if aspect in words)
 
 
 def write_report(

@@ -40,25 +40,25 @@ def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_jso
       trace-tools doctor
       trace-tools doctor talk.py --device cuda
     """
-    found = []
-    plain = (
+    checks = []
+    without_torch = (
         lecture is not None
         and device in (None, "cpu")
         and "torch" not in imported(read_source(lecture), lecture.parent)
     )
     unneeded = Check("torch", "ok", "the lecture does not use torch, so no other check is needed")
-    for check in [unneeded] if plain else examine(device, quick=False, past=past_memory(lecture, out)):
-        found.append(check)
+    for check in [unneeded] if without_torch else examine(device, quick=False, past=past_memory(lecture, out)):
+        checks.append(check)
         if not as_json:
             advice = f"\n{'':25} → {check.advice}" if check.advice else ""
             click.echo(f"{check.verdict:5} {check.name:19} {check.found}{advice}")
             sys.stdout.flush()
-    wrong, look = (sum(check.verdict == verdict for check in found) for verdict in ("wrong", "look"))
+    wrong, look = (sum(check.verdict == verdict for check in checks) for verdict in ("wrong", "look"))
     if as_json:
         verdict = "wrong" if wrong else "look" if look else "ok"
-        click.echo(json.dumps({"verdict": verdict, "checks": [asdict(check) for check in found]}, indent=2))
+        click.echo(json.dumps({"verdict": verdict, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
-        click.echo(f"{formats.plural(len(found), 'check')}: {wrong} wrong, {look} worth a look")
+        click.echo(f"{formats.plural(len(checks), 'check')}: {wrong} wrong, {look} worth a look")
     if wrong:
         sys.exit(2)
 
@@ -69,10 +69,10 @@ def past_memory(lecture: Path | None, out: Path | None) -> PastMemory:
     device_bytes: dict[str, int] = {}
     for path in sorted((out or lecture.parent / "rendered").glob("*/trace.yaml")) if lecture else ():
         with suppress(TraceFileError):  # other commands report a broken trace
-            there = load_head(path)
-            if lecture and there.run.lecture == lecture.name:
-                name = there.machine.name
-                for process in there.run.processes:
+            head = load_head(path)
+            if lecture and head.run.lecture == lecture.name:
+                name = head.machine.name
+                for process in head.run.processes:
                     ram_bytes = max(ram_bytes, process.peak_ram_bytes or 0)
                     device_bytes[name] = max(device_bytes.get(name, 0), process.peak_device_bytes or 0)
     return PastMemory(ram_bytes or None, {name: size for name, size in device_bytes.items() if size})

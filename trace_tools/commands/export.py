@@ -13,7 +13,6 @@ from trace_tools.commands.traces import TracePath
 from trace_tools.errors import UsageError
 
 if TYPE_CHECKING:
-    from trace_tools.trace.model import Trace
     from trace_tools.trace.trace_file import Loaded
 
 ENDINGS = {  # of the output files, if no name is given
@@ -58,8 +57,25 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None, langua
         raise UsageError(f"{written.parent}: no such folder")
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
-    pages = kind in ("html", "pdf")
-    replace(written, _page(loaded, path, kind, lecture, language) if pages else _exported(loaded.trace, kind))
+    content: str | bytes
+    if kind in ("html", "pdf"):
+        content = _page(loaded, path, kind, lecture, language)
+    elif kind == "edtrace":
+        from trace_tools.edtrace.export import exported
+
+        converted = exported(loaded.trace)
+        if converted.left_out is not None:
+            click.echo(converted.left_out, err=True)
+        content = json.dumps(converted.content, allow_nan=False) + "\n"
+    elif kind == "perfetto":
+        from trace_tools.export.perfetto import events_of
+
+        content = json.dumps(events_of(loaded.trace), allow_nan=False) + "\n"
+    else:
+        from trace_tools.notebooks.notebook import notebook, percent
+
+        content = notebook(loaded.trace) if kind == "notebook" else percent(loaded.trace)
+    replace(written, content)
     click.echo(str(written))
 
 
@@ -69,32 +85,15 @@ def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None, language:
     from trace_tools.source.catalogue import Words
     from trace_tools.util.languages import in_language
 
-    named = Path(loaded.trace.run.lecture).name
-    if lecture is not None and (lecture.name != named or not lecture.is_file()):
-        raise UsageError(f"--lecture {lecture}: expected a file named {named}, as in the trace")
-    one = placed(loaded, path, None, lecture)
+    lecture_name = Path(loaded.trace.run.lecture).name
+    if lecture is not None and (lecture.name != lecture_name or not lecture.is_file()):
+        raise UsageError(f"--lecture {lecture}: expected a file named {lecture_name}, as in the trace")
+    placed_trace = placed(loaded, path, None, lecture)
     if language is not None:
-        if language not in one.catalogues:
-            there = ", ".join(one.catalogues) or "none"
-            raise UsageError(f"--language {language}: the lecture has no such catalogue (there: {there})")
-        one = dataclasses.replace(one, words=Words.read(one.catalogues[language]))
+        if language not in placed_trace.catalogues:
+            languages = ", ".join(placed_trace.catalogues) or "none"
+            raise UsageError(f"--language {language}: the lecture has no such catalogue (there: {languages})")
+        placed_trace = dataclasses.replace(placed_trace, words=Words.read(placed_trace.catalogues[language]))
     with in_language(language):
-        page = one_file(one)
+        page = one_file(placed_trace)
     return page if kind == "html" else printed(page)
-
-
-def _exported(trace: Trace, kind: str) -> str:
-    if kind == "edtrace":
-        from trace_tools.edtrace.export import exported
-
-        made = exported(trace)
-        if made.left_out is not None:
-            click.echo(made.left_out, err=True)
-        return json.dumps(made.content, allow_nan=False) + "\n"
-    if kind == "perfetto":
-        from trace_tools.export.perfetto import events_of
-
-        return json.dumps(events_of(trace), allow_nan=False) + "\n"
-    from trace_tools.notebooks.notebook import notebook, percent
-
-    return notebook(trace) if kind == "notebook" else percent(trace)

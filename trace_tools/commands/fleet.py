@@ -64,17 +64,17 @@ def fleet(
     from trace_tools.tracing.plan import check_lecture
 
     inventory = read(machines)
-    known = [entry.name for entry in inventory.machines]
+    machine_names = [entry.name for entry in inventory.machines]
     for name in names:
-        if name not in known:
-            raise UsageError(f"--machine {name}: {machines} has no such machine; it has {', '.join(known)}")
+        if name not in machine_names:
+            raise UsageError(f"--machine {name}: {machines} has no such machine; it has {', '.join(machine_names)}")
     chosen = [entry for entry in inventory.machines if not names or entry.name in names]
     with all_mistakes(lecture, options.main):
         check_lecture(lecture, main=options.main)
     out = out or lecture.parent / "rendered"
-    show, used = _MachineLines(), Inventory(chosen, inventory.files)
-    running = Fleet(used, machines.parent, lecture, out, options, show.update, again=again)
-    there, failed, wrong = [], [], []
+    show, inventory_used = _MachineLines(), Inventory(chosen, inventory.files)
+    running = Fleet(inventory_used, machines.parent, lecture, out, options, show.update, again=again)
+    paths, failed, problem_lines = [], [], []
     try:
         with closing(running.run()) as outcomes:
             for outcome in outcomes:
@@ -82,24 +82,24 @@ def fleet(
                     failed.append(outcome.folder)
                     show.ended(f"{outcome.folder}: {outcome.why}")
                     continue
-                there.append(outcome.path)
+                paths.append(outcome.path)
                 show.ended(f"{outcome.folder}: {outcome.path}{'' if outcome.fresh else ' (already up to date)'}")
-                wrong += [f"{outcome.folder}: {line}" for line in problems(outcome.trace)]
+                problem_lines += [f"{outcome.folder}: {line}" for line in problems(outcome.trace)]
     except KeyboardInterrupt:
-        done = f"interrupted; {len(there)} of {len(running)} traces are complete"
+        done = f"interrupted; {len(paths)} of {len(running)} traces are complete"
         raise KeyboardInterrupt(f"{done}. Run the same command again for the others") from None
     finally:
         show.done()
-    if there:
+    if paths:
         index = render_folder(out, lecture)
         if (reports := out / REPORTS / index.name).is_file():
             click.echo(str(reports))
         click.echo(str(index))
-    for line in wrong:
+    for line in problem_lines:
         click.echo(line, err=True)
     if failed:
         click.echo(f"no trace from {', '.join(failed)}; run the same command again to retry", err=True)
-    if failed or wrong:
+    if failed or problem_lines:
         sys.exit(2 if failed else 1)
 
 
@@ -110,7 +110,7 @@ class _MachineLines:
 
     def __init__(self) -> None:
         self._at: dict[str, str] = {}
-        self._known: dict[str, set[str]] = defaultdict(set)
+        self._logged: dict[str, set[str]] = defaultdict(set)
         self._lock = threading.Lock()
         self._live: Live | None = None
         if sys.stderr.isatty():
@@ -130,9 +130,9 @@ class _MachineLines:
         process = activity(message.process)
         with self._lock:
             self._at[folder] = ": ".join(filter(None, (process, message.where)))
-            known = self._known[folder]
-            if is_new := process not in known and len(known) < LOGGED:
-                known.add(process)
+            logged = self._logged[folder]
+            if is_new := process not in logged and len(logged) < LOGGED:
+                logged.add(process)
         if self._live is not None:
             self._live.start()
         elif is_new:

@@ -56,25 +56,25 @@ def _import_cells(path: Path, out: Path | None) -> None:
     from trace_tools.source.lint import why_no_name
 
     lecture = lecture_of_cells(path)
-    named = "".join(c if c.isalnum() else "_" for c in path.stem)
+    stem = "".join(c if c.isalnum() else "_" for c in path.stem)
     # A file next to the lecture must not shadow a module that the lecture imports.
     nodes = [*ast.walk(ast.parse(lecture.text))]
     imported = {alias.name.partition(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module.partition(".")[0] for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    is_taken = path.suffix == ".py" or named in imported or why_no_name(Path(named)) is not None
-    written = out or path.with_name(f"{named}_lecture.py" if is_taken else f"{named}.py")
-    files = {written.parent / place: content for place, content in lecture.files.items()}
-    for place, content in files.items():
-        if place.exists() and place.read_bytes() != content:
-            raise UsageError(f"{place}: there is another file of that name already; choose another folder with -o")
+    is_taken = path.suffix == ".py" or stem in imported or why_no_name(Path(stem)) is not None
+    written = out or path.with_name(f"{stem}_lecture.py" if is_taken else f"{stem}.py")
+    files = {written.parent / name: content for name, content in lecture.files.items()}
+    for file_path, content in files.items():
+        if file_path.exists() and file_path.read_bytes() != content:
+            raise UsageError(f"{file_path}: there is another file of that name already; choose another folder with -o")
     try:
         with written.open("x", encoding="utf-8") as file:
             file.write(lecture.text)
     except FileExistsError:
         raise UsageError(f"{written}: exists already and was not changed; choose another file with -o") from None
-    for place, content in files.items():
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes(content)
+    for file_path, content in files.items():
+        file_path.parent.mkdir(exist_ok=True)
+        file_path.write_bytes(content)
     for warning in lecture.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"{written}: trace-tools trace {shlex.quote(str(written))} runs it and makes its pages")

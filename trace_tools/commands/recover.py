@@ -34,7 +34,7 @@ def recover(folder: Path) -> None:
     recovered, kept = run_folder.recover(folder, again=True)
     for traced in recovered:
         click.echo(f"{traced.path}: {traced.trace.run.ended}")
-    _say_what_was_kept(kept)
+    _report_kept(kept)
     if not recovered and not kept:
         click.echo(f"{folder}: no interrupted run found", err=True)
     if any(one.again for one in kept):
@@ -48,10 +48,10 @@ def recover_first(folder: Path) -> None:
     recovered, kept = recover(folder) if folder.is_dir() else ([], [])
     for traced in recovered:
         click.echo(f"an earlier run was killed; its steps are now in {traced.path}", err=True)
-    _say_what_was_kept(kept)
+    _report_kept(kept)
 
 
-def _say_what_was_kept(kept: Iterable[Kept]) -> None:
+def _report_kept(kept: Iterable[Kept]) -> None:
     for one in kept:
         click.echo(
             f"{one.folder}: kept these journals; no trace could be made of them{' yet' * one.again}: {one.why}",

@@ -14,7 +14,7 @@ import click
 from trace_tools.commands.recover import recover_first
 from trace_tools.config import ProjectOption, of_project, trace_options
 from trace_tools.errors import UsageError
-from trace_tools.live.status import Board, Status
+from trace_tools.live.status import Status, StatusBoard
 from trace_tools.machines.devices import FORMS
 from trace_tools.tracing.options import TraceOptions
 
@@ -44,11 +44,11 @@ def serve(lecture: Path, out: Path, port: int, options: TraceOptions, language: 
 
     if not lecture.is_file():
         raise UsageError(f"{lecture}: can't be read: no such file; expected a Python file")
-    board = Board(_Log().show)
-    at = server.listening(port)
+    statuses = StatusBoard(_Log().show)
+    socket = server.listening(port)
     with temporary_files() as temporary:
-        session = Session(lecture, out, board, options, temporary, language)
-        serving = server.Server(server.application(board, lambda: session.site), board, at)
+        session = Session(lecture, out, statuses, options, temporary, language)
+        serving = server.Server(server.application(statuses, lambda: session.site), statuses, socket)
         gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
         try:
             serving.start()
@@ -76,15 +76,15 @@ class _Log:
     """
 
     def __init__(self) -> None:
-        self._before = Status()
+        self._previous = Status()
 
-    def show(self, notice: Status) -> None:
-        before, self._before = self._before, notice
+    def show(self, status: Status) -> None:
+        previous, self._previous = self._previous, status
         if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{notice.doing}", nl=False, err=True)
-        if notice.problems and notice.problems != before.problems:
+            click.echo(f"\r\x1b[K{status.doing}", nl=False, err=True)
+        if status.problems and status.problems != previous.problems:
             click.echo(
-                "".join(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n" for line in notice.problems),
+                "".join(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n" for line in status.problems),
                 nl=False,
                 err=True,
             )

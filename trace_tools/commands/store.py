@@ -49,9 +49,9 @@ def add(folder: Path, traces: tuple[Path, ...]) -> None:
 
     with Store.create(folder) as opened:
         for path in traces:
-            place, is_new = opened.add(path)
-            click.echo(f"{folder / place}" + ("" if is_new else " (already stored)"))
-        _tell(opened.troubles)
+            kept, is_new = opened.add(path)
+            click.echo(f"{folder / kept}" + ("" if is_new else " (already stored)"))
+        _warn(opened.troubles)
 
 
 @store.command("list")
@@ -71,10 +71,10 @@ def list_(folder: Path, lecture: str, commit: str, machine: str) -> None:
     from trace_tools.store.store import Store
 
     with Store(folder) as opened:
-        _tell(opened.troubles)
+        _warn(opened.troubles)
         for run in opened.runs(lecture=lecture, commit=commit, machine=machine):
-            told = "emulated" if run.emulated else run.ended
-            _row(run.started, run.lecture, run.commit, run.name, told, str(folder / run.path))
+            ending = "emulated" if run.emulated else run.ended
+            _row(run.started, run.lecture, run.commit, run.name, ending, str(folder / run.path))
 
 
 @store.command()
@@ -103,20 +103,20 @@ def history(folder: Path, statement: str | None, lecture: str, machine: str, out
     if statement is None and out is None:
         raise UsageError("expected STATEMENT (a line number or a piece of code), or -o DIR for pages of all statements")
     with Store(folder) as opened:
-        _tell(opened.troubles)
+        _warn(opened.troubles)
         if statement is None:
-            found = histories(opened, lecture=lecture, machine=machine)
+            shown = histories(opened, lecture=lecture, machine=machine)
         else:
-            found = [history_of(opened, find(opened, statement, lecture=lecture), machine=machine)]
-        _tell(dict.fromkeys(one.why_no_changes for one in found if one.why_no_changes))
+            shown = [history_of(opened, find(opened, statement, lecture=lecture), machine=machine)]
+        _warn(dict.fromkeys(one.why_no_changes for one in shown if one.why_no_changes))
         if out is not None:
             from trace_tools.store.history import MADE_HERE, history_files
             from trace_tools.util.files import update_folder
 
-            update_folder(out, history_files(found), MADE_HERE)
+            update_folder(out, history_files(shown), MADE_HERE)
             click.echo(str(out / "index.html"))
             return
-        for one in found:
+        for one in shown:
             for slug, series in one.series.items():
                 for point in series.points:
                     _row(point.started, point.commit, slug, f"line {point.line}", duration(point.ns))
@@ -137,7 +137,7 @@ def index(folder: Path) -> None:
 
     with Store(folder) as opened:
         opened.rebuild()
-        _tell(opened.troubles)
+        _warn(opened.troubles)
         click.echo(f"{folder}: {len(opened.runs())} runs")
 
 
@@ -145,7 +145,7 @@ def _row(*cells: str) -> None:
     click.echo("\t".join(map(_plain, cells)))
 
 
-def _tell(lines: Iterable[str]) -> None:
+def _warn(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(_plain(line), err=True)
 

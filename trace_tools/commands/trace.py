@@ -68,24 +68,24 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         out = out or Path("rendered")
     out = out or lecture.parent / "rendered"
     progress = ProgressLine(1 if options.draft else options.passes)
-    with _begun(lecture, options) as server:
+    with _fork_server(lecture, options) as server:
         with collector_paused():
             from trace_tools.pages.site import get_ready, render_folder
             from trace_tools.source.lint import mistakes
             from trace_tools.tracing.nodes import placed
             from trace_tools.tracing.supervisor import Tracer
 
-        place = None
+        node = None
         if options.ranks is not None or options.nodes is not None:
-            place = placed(options.nodes, options.node_rank, options.rdzv_endpoint)
+            node = placed(options.nodes, options.node_rank, options.rdzv_endpoint)
         with all_mistakes(lecture, options.main):
-            tracer = Tracer(lecture, out, options, progress.show, server, nodes=place)
-        if place is not None and place.node > 0:
+            tracer = Tracer(lecture, out, options, progress.show, server, nodes=node)
+        if node is not None and node.node > 0:
             try:
                 ended = tracer.follow()
             finally:
                 progress.done()
-            click.echo(f"node {place.node} of {place.count}: {ended}; the trace is on node 0", err=True)
+            click.echo(f"node {node.node} of {node.count}: {ended}; the trace is on node 0", err=True)
             sys.exit(ended != "complete")
         if options.draft:  # its processes are being made meanwhile
             get_ready(tracer.plan.source)
@@ -112,11 +112,11 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         lines.append(spread)
     elif trace.run.passes == 1 and not options.draft:
         lines.append("run-to-run variation unknown (one pass); use --passes 3")
-    found = problems(trace, code=True)
+    problem_lines = problems(trace, code=True)
     for mistake in mistakes(lecture, tracer.plan.source, options.main):  # mistakes that did not stop the run
-        if not any(line.startswith(f"{trace.run.lecture}:{mistake.line}:") for line in found):
+        if not any(line.startswith(f"{trace.run.lecture}:{mistake.line}:") for line in problem_lines):
             lines.append(str(mistake))
-    lines += found if trace.run.complete else [*found[1:], *what_was_kept(trace, path)]
+    lines += problem_lines if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
     if trace.machine.device != "cpu" and (line := worth_telling(trace, path)):
         lines.append(line)
     click.echo(from_here(path))
@@ -125,11 +125,11 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     click.echo(f"open {from_here(pages)}")
     if traced.failed is not None:
         raise FailedError(f"{traced.failed.why}; the traceback and the journals are kept in {traced.failed.folder}")
-    if found:
+    if problem_lines:
         sys.exit(1)
 
 
-def _begun(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
+def _fork_server(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
     """Begin to import torch for a draft that needs it, while the rest of the tools is imported here."""
     if options.draft and options.ranks is None and options.module is None:
         from trace_tools.source.imports import imported, is_installed
@@ -164,20 +164,20 @@ class ProgressLine:
     def done(self) -> None:
         """Leave the terminal's line empty."""
         if sys.stderr.isatty():
-            self._say("\r\x1b[K")
+            self._write("\r\x1b[K")
 
     def show(self, message: Progress) -> None:
         does = activity(message.process, self._passes)
         line = ": ".join(filter(None, (does, message.where)))
         if sys.stderr.isatty():
-            self._say(f"\r\x1b[K{line}")
+            self._write(f"\r\x1b[K{line}")
         elif message.process not in self._logged:
             self._logged[message.process] = -math.inf
-            self._say(f"{does}\n")
+            self._write(f"{does}\n")
         elif message.stalled_s and time.monotonic() > self._logged[message.process] + LOGGED_S:
             self._logged[message.process] = time.monotonic()
-            self._say(f"{line}\n")
+            self._write(f"{line}\n")
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         with suppress(OSError):  # a closed terminal must not end a run
             click.echo(text, nl=False, err=True)

@@ -48,9 +48,9 @@ def path_of(name: str | Path) -> Path:
         return path / TRACE
     if path.exists() or path.is_symlink() or path.suffix in SUFFIXES:
         return path
-    named = _rendered() / path / TRACE
-    if named.is_file():
-        return named
+    in_rendered = _rendered() / path / TRACE
+    if in_rendered.is_file():
+        return in_rendered
     raise UsageError(f"{name}: no such trace; expected a file, a folder or a name: {what_is_there()}")
 
 
@@ -85,10 +85,10 @@ def open_side(argument: str) -> Side:
 def what_is_there() -> str:
     """Name the traces in the project's folder of pages."""
     rendered = _rendered()
-    there = sorted(found.parent.name for found in rendered.glob(f"*/{TRACE}"))
-    return f"the traces in {rendered} are {', '.join(there)}" if there else f"{rendered} has no traces"
+    names = sorted(path.parent.name for path in rendered.glob(f"*/{TRACE}"))
+    return f"the traces in {rendered} are {', '.join(names)}" if names else f"{rendered} has no traces"
 
 
 def _rendered() -> Path:
-    found: Path = wanted(Path(FILE)).get("out", Path(RENDERED))
-    return found
+    folder: Path = wanted(Path(FILE)).get("out", Path(RENDERED))
+    return folder

@@ -59,18 +59,18 @@ def translate(lecture: Path, languages: tuple[str, ...], traces: tuple[Path, ...
             continue
         if trace.run.lecture == lecture.name or traces:
             shown |= shown_in(trace)
-    found = messages_of(source, shown)
+    messages = messages_of(source, shown)
     incomplete = False
     for path in paths:
         if check and not path.exists():
             raise UsageError(f"{path}: no such catalogue")
-        catalogue = updated(path, found, lecture.name, path.name.split(".")[-2])
+        catalogue = updated(path, messages, lecture.name, path.name.split(".")[-2])
         if not check:
             write(catalogue, path)
-        click.echo(f"{path}: {len(found):,} messages")
+        click.echo(f"{path}: {len(messages):,} messages")
         for part in progress_of(catalogue):
-            left = [f"{part.fuzzy} fuzzy"] * bool(part.fuzzy) + [f"{part.missing} missing"] * bool(part.missing)
+            open_counts = [f"{part.fuzzy} fuzzy"] * bool(part.fuzzy) + [f"{part.missing} missing"] * bool(part.missing)
             name = part.section or "outside the sections"
-            click.echo(f"  {name}: {part.translated} translated{''.join(f', {what}' for what in left)}")
-            incomplete = incomplete or bool(left)
+            click.echo(f"  {name}: {part.translated} translated{''.join(f', {count}' for count in open_counts)}")
+            incomplete = incomplete or bool(open_counts)
     sys.exit(1 if check and incomplete else 0)

@@ -63,10 +63,10 @@ def printed(page: str) -> bytes:
     if browser is None:
         raise UsageError(f"no browser on PATH that prints a PDF: looked for {', '.join(BROWSERS)}")
     with tempfile.TemporaryDirectory(prefix="trace-tools-", ignore_cleanup_errors=True) as name:
-        source, made = Path(name) / "page.html", Path(name) / "page.pdf"
+        source, pdf = Path(name) / "page.html", Path(name) / "page.pdf"
         source.write_text(page, encoding="utf-8")
         # a profile of its own: otherwise a running browser would take over
-        own = [f"--user-data-dir={name}/profile", f"--print-to-pdf={made}", source.as_uri()]
+        own = [f"--user-data-dir={name}/profile", f"--print-to-pdf={pdf}", source.as_uri()]
         root = ["--no-sandbox"] if os.geteuid() == 0 else []  # root cannot use the sandbox
         process = subprocess.Popen(
             [browser, *_OPTIONS, *root, *own],
@@ -83,7 +83,7 @@ def printed(page: str) -> bytes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        content = made.read_bytes() if made.is_file() else b""
+        content = pdf.read_bytes() if pdf.is_file() else b""
         if not (content.startswith(b"%PDF-") and content.rstrip().endswith(b"%%EOF")):
             why = (_ERROR.findall(stderr.decode("utf-8", "replace")) or [f"it ended with {process.returncode}"])[-1]
             raise UsageError(f"{browser} printed no PDF: {why}")

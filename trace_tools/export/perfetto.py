@@ -79,8 +79,8 @@ class _Timeline:
         for name, number in {**self._threads, **self._tracks}.items():
             yield self._metadata("thread_name", number, name)
 
-    def _metadata(self, what: str, thread: int, name: str) -> Json:
-        return {"name": what, "ph": "M", "ts": 0, "pid": PROCESS, "tid": thread, "args": {"name": name}}
+    def _metadata(self, kind: str, thread: int, name: str) -> Json:
+        return {"name": kind, "ph": "M", "ts": 0, "pid": PROCESS, "tid": thread, "args": {"name": name}}
 
     def call(self, frame: Frame, start: float, thread: int | None = None) -> Layout:
         """Lay out a call that starts at a given time; return its end."""

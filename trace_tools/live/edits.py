@@ -63,39 +63,39 @@ def _imported(nodes: Iterable[ast.AST], folder: Path) -> Iterator[Path]:
                 yield folder / f"{top}.py"
 
 
-def section_to_trace(traced: SourceFile, now: ParsedSource, main: str = MAIN) -> str | None:
+def section_to_trace(traced: SourceFile, current: ParsedSource, main: str = MAIN) -> str | None:
     """Return the only section that the changed code can affect; None if there may be others.
 
     `main` is the function that calls the sections. Raises LectureError if the traced text is not valid Python.
     """
-    changed = changed_functions(traced, now.text)
+    changed = changed_functions(traced, current.text)
     if not changed or main in changed:
         return None
     definitions: dict[str, list[ast.AST]] = {}  # functions and classes of the module, by name
     elsewhere: list[ast.AST] = []  # code that the module executes itself, and expressions that definitions evaluate
-    for node in now.tree.body:
+    for node in current.tree.body:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             definitions.setdefault(node.name, []).append(node)
         if isinstance(node, FUNCTIONS):
             elsewhere += [*node.decorator_list, node.args]
         elif not isinstance(node, ast.If) or "__main__" not in ast.dump(node.test):
             elsewhere.append(node)
-    alone = sections(now, main)
-    for statement in now.statements:  # code that `main` executes outside bare calls of sections, and their arguments
-        if statement.function == main and bare_call(statement.node) in alone:
+    section_names = sections(current, main)
+    for statement in current.statements:  # what `main` executes besides bare calls of sections, and their arguments
+        if statement.function == main and bare_call(statement.node) in section_names:
             assert isinstance(statement.node, ast.Expr) and isinstance(statement.node.value, ast.Call)
             elsewhere += [*statement.node.value.args, *statement.node.value.keywords]
         elif statement.function == main:  # only the header of a loop or branch: its body is visited separately
             elsewhere += [node for node in ast.iter_child_nodes(statement.node) if not isinstance(node, ast.stmt)]
     calls = {name: frozenset(_called(nodes)) for name, nodes in definitions.items()}
-    used = {name: reached([name], calls) for name in alone}
-    noticing = [name for name in alone if changed & used[name]]
-    if len(noticing) != 1 or changed & reached([*_called(elsewhere)], calls):
+    reachable = {name: reached([name], calls) for name in section_names}
+    affected = [name for name in section_names if changed & reachable[name]]
+    if len(affected) != 1 or changed & reached([*_called(elsewhere)], calls):
         return None
     # A function that binds a module-level name shares it with other functions.
-    own = (node for name in used[noticing[0]] for node in definitions.get(name, ()))
+    own = (node for name in reachable[affected[0]] for node in definitions.get(name, ()))
     shares = any(isinstance(inner, ast.Global) for node in own for inner in ast.walk(node))
-    return None if shares else noticing[0]
+    return None if shares else affected[0]
 
 
 def _called(nodes: Iterable[ast.AST]) -> Iterator[str]:

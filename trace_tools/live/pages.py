@@ -63,24 +63,24 @@ class Site:
     def __init__(
         self,
         lecture_folder: Path,
-        whole: ServedTrace | None = None,
+        lecture: ServedTrace | None = None,
         section: ServedTrace | None = None,
         failed: ServedTrace | None = None,
     ) -> None:
         self._folder = lecture_folder
-        self._made: dict[str, bytes] = {}
+        self._cache: dict[str, bytes] = {}
         self._pictures: dict[str, Picture] = {}
         self._lock = threading.Lock()
         self._makers: dict[str, Callable[[], str | None]] = {}
         self._languages: dict[str, str] = {}
         self._files: dict[str, Path] = {}
-        if whole is not None:
-            later = {s.function: s for s in section.document.sections} if section is not None else {}
-            sections = tuple(later.get(s.function, s) for s in whole.document.sections)
-            slug = whole.trace.machine.slug
-            self._add(whole, slug, replace(whole.document, sections=sections))
+        if lecture is not None:
+            retraced = {s.function: s for s in section.document.sections} if section is not None else {}
+            sections = tuple(retraced.get(s.function, s) for s in lecture.document.sections)
+            slug = lecture.trace.machine.slug
+            self._add(lecture, slug, replace(lecture.document, sections=sections))
             if section is not None:  # its pages show the text of its own trace
-                self._add(section, slug, replace(section.document, sections=sections), only=set(later))
+                self._add(section, slug, replace(section.document, sections=sections), only=set(retraced))
         if failed is not None:
             self._add(failed, f"{failed.trace.machine.slug}/{PARTIAL}", failed.document)
 
@@ -95,13 +95,13 @@ class Site:
         if maker is None:
             return None
         with self._lock:
-            if address not in self._made:
+            if address not in self._cache:
                 with in_language(self._languages[address]):
-                    made = maker()
-                if made is None:
+                    text = maker()
+                if text is None:
                     return None
-                self._made[address] = made.encode("utf-8")
-            return self._made[address]
+                self._cache[address] = text.encode("utf-8")
+            return self._cache[address]
 
     def file(self, address: str) -> Path | None:
         """Return the trace at an address, or None."""
@@ -111,7 +111,7 @@ class Site:
         """Return a picture that is too large to be embedded in its page."""
         return self._pictures.get(address)
 
-    def _add(self, one: ServedTrace, folder: str, document: Document, only: set[str] | None = None) -> None:
+    def _add(self, served: ServedTrace, folder: str, document: Document, only: set[str] | None = None) -> None:
         """Add the pages of a document; with `only`, just the pages of these sections."""
 
         def picture(address: str) -> Picture | None:
@@ -134,7 +134,7 @@ class Site:
                 self._makers[f"{folder}/{section.slug}.html"] = partial(writer.section, section)
                 self._makers[f"{folder}/{section.slug}.js"] = partial(writer.section_data, section)
         self._languages |= dict.fromkeys(self._makers.keys() - before, document.language)
-        self._files.setdefault(f"{folder}/trace.yaml", one.path)
+        self._files.setdefault(f"{folder}/trace.yaml", served.path)
 
 
 # --- a page that reloads itself -------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Serve pages and a stream of status messages to browsers on this machine.
 
-    server = Server(application(board, lambda: site), board, listening(8000))
+    server = Server(application(statuses, lambda: site), statuses, listening(8000))
     server.start(); …; server.stop()
 
 The server answers GET and HEAD on 127.0.0.1, and only requests with its own host name. A page elsewhere with a name
@@ -29,11 +29,11 @@ from starlette.routing import Route
 
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.live.pages import EVENTS, PARTIAL, LivePage, Site, live_page, plain_page
-from trace_tools.live.status import Board
+from trace_tools.live.status import StatusBoard
 
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
-LOOK_S = 0.05  # seconds between a stream's checks for a message
+POLL_S = 0.05  # seconds between a stream's checks for a message
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -46,23 +46,23 @@ def listening(port: int) -> socket.socket:
     """Return a socket that listens on a port of this machine, 0 for any free one. Raises UsageError if the port is
     taken.
     """
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
-        made.listen()
+        listener.bind((HOST, port))
+        listener.listen()
     except (OSError, OverflowError) as error:
-        made.close()
+        listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"port {port} of {HOST}: {reason.lower()}; choose another with --port") from None
-    return made
+    return listener
 
 
 class Server:
     """Serves in a thread of its own, because the main thread receives signals."""
 
-    def __init__(self, app: Starlette, board: Board, at: socket.socket) -> None:
-        self._board = board
+    def __init__(self, app: Starlette, statuses: StatusBoard, at: socket.socket) -> None:
+        self._statuses = statuses
         self._socket = at
         config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
@@ -78,16 +78,16 @@ class Server:
 
     def stop(self) -> None:
         """End the streams, then the server."""
-        self._board.close()
+        self._statuses.close()
         self._server.should_exit = True
         if self._thread.ident is not None:  # the thread was started
             self._thread.join(3)
         self._socket.close()
 
 
-def application(board: Board, site: Callable[[], Site]) -> Starlette:
+def application(statuses: StatusBoard, site: Callable[[], Site]) -> Starlette:
     """Return the application; it calls `site` at each request for the current pages."""
-    live = _Live(board, site)
+    live = _Live(statuses, site)
     return Starlette(
         routes=[
             Route("/", live.first),
@@ -101,8 +101,8 @@ def application(board: Board, site: Callable[[], Site]) -> Starlette:
 class _Live:
     """Answers requests."""
 
-    def __init__(self, board: Board, site: Callable[[], Site]) -> None:
-        self._board = board
+    def __init__(self, statuses: StatusBoard, site: Callable[[], Site]) -> None:
+        self._statuses = statuses
         self._site = site
 
     async def first(self, request: Request) -> Response:
@@ -123,8 +123,8 @@ class _Live:
         try:
             page = await run_in_threadpool(site.page, address)
         except Exception as error:  # a template can raise anything
-            problem = _in_a_line(error)
-            self._board.post(problems=(f"{address} can't be rendered: {problem}",), link="")
+            problem = _error_line(error)
+            self._statuses.post(problems=(f"{address} can't be rendered: {problem}",), link="")
             return _html(plain_page("This page can't be rendered", problem), 500)
         if page is None and (instead := address.replace(f"/{PARTIAL}/", "/")) in site.addresses:
             return RedirectResponse(f"/{instead}", headers=HEADERS)  # the page exists again
@@ -139,12 +139,12 @@ class _Live:
 
     async def _stream(self) -> AsyncIterator[str]:
         sent = None
-        while not self._board.closed:
-            notice = self._board.notice
-            if notice is not sent:
-                yield f"data: {json.dumps(asdict(notice))}\n\n"
-                sent = notice
-            await asyncio.sleep(LOOK_S)
+        while not self._statuses.closed:
+            status = self._statuses.latest
+            if status is not sent:
+                yield f"data: {json.dumps(asdict(status))}\n\n"
+                sent = status
+            await asyncio.sleep(POLL_S)
 
 
 def _html(page: LivePage, status: int = 200) -> Response:
@@ -152,7 +152,7 @@ def _html(page: LivePage, status: int = 200) -> Response:
     return Response(page.content, status, headers, media_type="text/html")
 
 
-def _in_a_line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """Return a line with the error and its position, such as the line of a template."""
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, jinja2.TemplateSyntaxError):

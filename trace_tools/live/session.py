@@ -1,6 +1,6 @@
 """React to each save: read the lecture, update its pages, and trace again if needed.
 
-    session = Session(Path("lecture.py"), Path(".serve"), board, TraceOptions(device="cpu"), temporary)
+    session = Session(Path("lecture.py"), Path(".serve"), statuses, TraceOptions(device="cpu"), temporary)
     session.begin()                 use an earlier trace if the lecture's code has not changed since
     session.watch()                 wait for saves, until Ctrl-C
     session.site                    the current pages
@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import watchfiles
@@ -34,7 +34,7 @@ from trace_tools.analysis.outcome import activity, problems
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.live.edits import Dependencies, dependencies_of, section_to_trace
 from trace_tools.live.pages import PARTIAL, ServedTrace, Site, serve_trace
-from trace_tools.live.status import Board
+from trace_tools.live.status import StatusBoard
 from trace_tools.machines import devices
 from trace_tools.presentation import page_shell
 from trace_tools.source.catalogue import Words, catalogue_of
@@ -50,7 +50,24 @@ from trace_tools.tracing.run_folder import Traced
 from trace_tools.tracing.runner import StoppedError
 from trace_tools.tracing.supervisor import Tracer
 
-LOOKS = (page_shell.HERE / "templates", page_shell.HERE / "static")
+ASSET_FOLDERS = (page_shell.HERE / "templates", page_shell.HERE / "static")
+
+
+@dataclass(frozen=True, slots=True)
+class LectureVersion:
+    """What the last save left: the lecture's text, the files that it uses, and the content of its modules."""
+
+    text: str = ""
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    modules: Mapping[Path, bytes] = field(default_factory=dict)
+
+    def has_code_of(self, source: SourceFile) -> bool:
+        """Return whether only prose has changed since this source ran."""
+        return shown_source(source, self.text).stale is None
+
+    def is_shown_by(self, served: ServedTrace | None) -> bool:
+        """Return whether a trace shows the current code, of the lecture and of its modules."""
+        return served is not None and self.has_code_of(served.trace.sources[0]) and self.modules == served.modules
 
 
 class Session:
@@ -60,7 +77,7 @@ class Session:
         self,
         lecture: Path,
         out: Path,
-        board: Board,
+        statuses: StatusBoard,
         options: TraceOptions,
         temporary: Path,
         language: str | None = None,
@@ -70,25 +87,22 @@ class Session:
         self._words = Words.read(self._catalogue) if self._catalogue is not None else None
         self._folder = lecture.resolve().parent
         self._out = out
-        self._board = board
+        self._statuses = statuses
         self._options = replace(options, force=True, draft=True)
         self._retracer = Retracer(self._ended, temporary)
         self._lock = threading.RLock()
-        self._text = ""
-        self._dependencies = Dependencies()
-        self._modules: dict[Path, bytes] = {}  # content of the imported modules
-        self._running_with: Mapping[Path, bytes] = {}
-        self._whole: ServedTrace | None = None
-        self._section: ServedTrace | None = None
-        self._failed: ServedTrace | None = None
-        self._server: ForkServer | None = None  # imports torch once for all traces of this session
+        self._version = LectureVersion()
+        self._traced_version = LectureVersion()  # of the last started trace
+        self._lecture_trace: ServedTrace | None = None
+        self._section_trace: ServedTrace | None = None
+        self._failed_trace: ServedTrace | None = None
         self.site = Site(self._folder)
 
     @property
     def files(self) -> frozenset[Path]:
         """The files, besides templates, to watch for saves."""
         own = [self._lecture.resolve(), *([self._catalogue] if self._catalogue is not None else [])]
-        return frozenset([*own, *self._dependencies.modules, *self._dependencies.images])
+        return frozenset([*own, *self._version.dependencies.modules, *self._version.dependencies.images])
 
     def watch(self) -> None:
         """React to saves until KeyboardInterrupt.
@@ -97,8 +111,8 @@ class Session:
         """
 
         def folders() -> frozenset[Path]:
-            used = {path.parent for path in self.files}
-            return frozenset(folder for folder in (*used, *LOOKS) if folder.is_dir())
+            in_use = {path.parent for path in self.files}
+            return frozenset(folder for folder in (*in_use, *ASSET_FOLDERS) if folder.is_dir())
 
         while True:
             watched = folders()
@@ -110,30 +124,30 @@ class Session:
     def begin(self) -> None:
         """Show an existing trace of this lecture, if any, and start."""
         with self._lock:
-            self._look()
-            earlier = [*self._earlier()]
-            current = [one for one in earlier if self._is_of_this_code(one[0].sources[0])]
+            self._read_version()
+            earlier = [*self._earlier_traces()]
+            current = [(trace, path) for trace, path in earlier if self._version.has_code_of(trace.sources[0])]
             for trace, path in (*current, *earlier)[:1]:
-                made = _saved(path)
-                older = any(_saved(module) > made for module in self._modules)  # than an imported module
-                modules = {} if older else self._modules
-                self._whole = serve_trace(trace, path, trace.sources[0].text, modules, self._words)
+                modules = self._version.modules
+                if any(_time_of_save(module) > _time_of_save(path) for module in modules):
+                    modules = {}  # the trace is older than an imported module
+                self._lecture_trace = serve_trace(trace, path, trace.sources[0].text, modules, self._words)
                 self._show()
-            self._read()
+            self._update()
 
     def saved(self, paths: Iterable[Path]) -> None:
         """React to saved files."""
         with self._lock:
             written = {path.resolve() for path in paths}
-            if any(path.is_relative_to(folder) for path in written for folder in LOOKS):
+            if any(path.is_relative_to(folder) for path in written for folder in ASSET_FOLDERS):
                 page_shell.assets_in.cache_clear()
                 self._show()
-            elif written & set(self._dependencies.images):
+            elif written & set(self._version.dependencies.images):
                 self._show()
             if self._catalogue in written:
                 self._translate()
             if written & self.files:
-                self._read()
+                self._update()
 
     def _translate(self) -> None:
         """Read the saved translations, and make the pages with them."""
@@ -141,117 +155,107 @@ class Session:
         try:
             self._words = Words.read(self._catalogue)
         except UsageError as error:
-            self._board.post(problems=(str(error),), link="", doing="")
+            self._statuses.post(problems=(str(error),), link="", doing="")
             return
-        remade = [
-            one and serve_trace(one.trace, one.path, one.text, one.modules, self._words)
-            for one in (self._whole, self._section, self._failed)
+        self._lecture_trace, self._section_trace, self._failed_trace = [
+            served and serve_trace(served.trace, served.path, served.text, served.modules, self._words)
+            for served in (self._lecture_trace, self._section_trace, self._failed_trace)
         ]
-        self._whole, self._section, self._failed = remade
         self._show()
 
     def stop(self) -> None:
         """Stop the running trace."""
-        self._retracer.stop(wait_s=2)
-        if self._server is not None:
-            self._server.stop()
+        self._retracer.close(wait_s=2)
 
     # ------------------------------------------------------------------ saves
 
-    def _look(self) -> ParsedSource | None:
+    def _read_version(self) -> ParsedSource | None:
         """Read the lecture; return None, and show the mistakes on the pages, if it cannot run."""
         try:
             source = parsed_once(read_text(self._lecture), self._lecture.name)
         except TraceToolsError as error:
             self._retracer.stop()
-            self._board.post(problems=(str(error),), link="", doing="")
+            self._statuses.post(problems=(str(error),), link="", doing="")
             return None
-        self._text = source.text
-        self._dependencies = dependencies_of(source, self._folder)
-        self._modules = {}
-        for path in self._dependencies.modules:
+        dependencies = dependencies_of(source, self._folder)
+        modules: dict[Path, bytes] = {}
+        for path in dependencies.modules:
             with suppress(OSError):  # an editor is replacing the file, which is a save of its own
-                self._modules[path] = path.read_bytes()
+                modules[path] = path.read_bytes()
+        self._version = LectureVersion(source.text, dependencies, modules)
         return source
 
-    def _read(self) -> None:
+    def _update(self) -> None:
         """Read the lecture and trace what changed."""
-        source = self._look()
+        source = self._read_version()
         if source is None:
             return
-        tracer = self._retracer.tracer
-        if self._is_fresh(self._whole):
+        version, tracer = self._version, self._retracer.tracer
+        if version.is_shown_by(self._lecture_trace):
             self._retracer.stop()
-            self._section = self._failed = None
+            self._section_trace = self._failed_trace = None
             self._show()
         elif (
             tracer is not None
-            and self._modules == self._running_with
-            and self._is_of_this_code(SourceFile(tracer.plan.source.path, tracer.plan.source.text))
+            and version.modules == self._traced_version.modules
+            and version.has_code_of(SourceFile(tracer.plan.source.path, tracer.plan.source.text))
         ):
             return  # that code is being traced already; only prose has changed since
-        elif self._is_fresh(self._section):
+        elif version.is_shown_by(self._section_trace):
             self._show()
             self._trace(None)
         else:
-            self._board.post(problems=(), link="")
-            whole = self._whole
-            comparable = whole is not None and self._modules == whole.modules
-            main = self._options.main
-            self._trace(section_to_trace(whole.trace.sources[0], source, main) if whole and comparable else None)
-
-    def _is_fresh(self, one: ServedTrace | None) -> bool:
-        """Return whether the shown pages belong to the current code."""
-        return one is not None and self._is_of_this_code(one.trace.sources[0]) and self._modules == one.modules
-
-    def _is_of_this_code(self, source: SourceFile) -> bool:
-        return shown_source(source, self._text).stale is None
+            self._statuses.post(problems=(), link="")
+            section = None
+            if self._lecture_trace is not None and version.modules == self._lecture_trace.modules:
+                section = section_to_trace(self._lecture_trace.trace.sources[0], source, self._options.main)
+            self._trace(section)
 
     # ------------------------------------------------------------------ tracing
 
     def _trace(self, only: str | None) -> None:
-        what = f"section {only}" if only else "the whole lecture"
+        traced_part = f"section {only}" if only else "the whole lecture"
         options = replace(self._options, only=only)
 
         def progress(message: Progress) -> None:
             if self._retracer.tracer is tracer:
                 where = ", ".join(filter(None, (activity(message.process), message.where)))
-                self._board.post(doing=f"Tracing {what}: {where}")
+                self._statuses.post(doing=f"Tracing {traced_part}: {where}")
 
         try:
-            source = parsed_once(self._text, self._lecture.name)
-            torch = is_installed("torch") and "torch" in imported(source, self._folder)
-            if FORKS and torch and not (self._server and self._server.alive):
-                self._server = ForkServer(environment(), torch=True)
-            tracer = Tracer(self._lecture, self._out, options, progress, self._server)
+            source = parsed_once(self._version.text, self._lecture.name)
+            uses_torch = is_installed("torch") and "torch" in imported(source, self._folder)
+            server = self._retracer.fork_server(start=uses_torch)
+            tracer = Tracer(self._lecture, self._out, options, progress, server)
         except TraceToolsError as error:  # saved again meanwhile
-            self._board.post(problems=(str(error),), link="", doing="")
+            self._statuses.post(problems=(str(error),), link="", doing="")
             return
-        self._running_with = self._modules
-        self._board.post(doing=f"Tracing {what}")
+        self._traced_version = self._version
+        self._statuses.post(doing=f"Tracing {traced_part}")
         self._retracer.start(tracer)
 
     def _ended(self, tracer: Tracer, outcome: Outcome) -> None:
         """Show the result of a run. Called in the run's thread."""
         with self._lock:
-            ran = SourceFile(tracer.plan.source.path, tracer.plan.source.text)
-            if self._retracer.tracer is not None or not self._is_of_this_code(ran):  # a newer save has precedence
-                return
+            source = SourceFile(tracer.plan.source.path, tracer.plan.source.text)
+            if self._retracer.tracer is not None or not self._version.has_code_of(source):
+                return  # a newer save has precedence
             if isinstance(outcome, TraceToolsError):
-                self._board.post(problems=(str(outcome),), link="", doing="")
+                self._statuses.post(problems=(str(outcome),), link="", doing="")
                 return
-            fresh = serve_trace(outcome.trace, outcome.path, self._text, self._running_with, self._words)
-            self._failed = None if outcome.trace.run.complete else fresh
+            modules = self._traced_version.modules
+            served = serve_trace(outcome.trace, outcome.path, self._version.text, modules, self._words)
+            self._failed_trace = None if outcome.trace.run.complete else served
             if tracer.plan.options.only and outcome.trace.run.complete:
-                self._section = fresh
+                self._section_trace = served
                 self._show()
                 self._trace(None)
                 return
             if outcome.trace.run.complete:
-                self._whole, self._section = fresh, None
+                self._lecture_trace, self._section_trace = served, None
             self._show()
 
-    def _earlier(self) -> Iterator[tuple[Trace, Path]]:
+    def _earlier_traces(self) -> Iterator[tuple[Trace, Path]]:
         """Yield the complete traces of this lecture, first the last one served, then the one in its folder."""
         for folder in (self._out, self._folder / "rendered"):
             for path in sorted(folder.glob("*/trace.yaml")):
@@ -259,35 +263,37 @@ class Session:
                     trace = load(path).trace
                 except TraceToolsError:
                     continue  # not readable, for example of another version
-                here = trace.machine.device == devices.kind(self._options.device or "cpu")
-                is_it = trace.run.lecture == self._lecture.name and (trace.run.main or MAIN) == self._options.main
-                if is_it and here and trace.sources and trace.run.complete:
+                same_device = trace.machine.device == devices.kind(self._options.device or "cpu")
+                same_main = trace.run.lecture == self._lecture.name and (trace.run.main or MAIN) == self._options.main
+                if same_main and same_device and trace.sources and trace.run.complete:
                     yield trace, path
 
     # ------------------------------------------------------------------ showing
 
     def _show(self) -> None:
         """Make the pages again, with the current prose if the code has not changed since the trace."""
-        self._whole, self._section = self._with_prose(self._whole), self._with_prose(self._section)
-        self.site = Site(self._folder, self._whole, self._section, self._failed)
-        shown = self._failed or self._section or self._whole
-        wrong = tuple(_wrong(shown.trace)) if shown is not None else ()
+        self._lecture_trace = self._with_prose(self._lecture_trace)
+        self._section_trace = self._with_prose(self._section_trace)
+        self.site = Site(self._folder, self._lecture_trace, self._section_trace, self._failed_trace)
+        shown = self._failed_trace or self._section_trace or self._lecture_trace
+        problem_lines = tuple(_problem_lines(shown.trace)) if shown is not None else ()
         link = ""
-        if shown is not None and wrong:  # the first page that shows a problem
+        if shown is not None and problem_lines:  # the first page that shows a problem
             slug = shown.trace.machine.slug
             slugs = (s.slug for s in shown.document.sections if s.failure is not None or s.failed)
-            link = f"{slug}/{PARTIAL}" if shown is self._failed else slug
+            link = f"{slug}/{PARTIAL}" if shown is self._failed_trace else slug
             link += f"/{next(slugs, 'index')}.html"
-        doing = self._board.notice.doing if self._retracer.tracer is not None else ""
-        self._board.new_edition(problems=wrong, link=link, doing=doing)
+        doing = self._statuses.latest.doing if self._retracer.tracer is not None else ""
+        self._statuses.new_edition(problems=problem_lines, link=link, doing=doing)
 
-    def _with_prose(self, one: ServedTrace | None) -> ServedTrace | None:
-        if one is None or one.text == self._text or not self._is_of_this_code(one.trace.sources[0]):
-            return one
-        return serve_trace(one.trace, one.path, self._text, one.modules, self._words)
+    def _with_prose(self, served: ServedTrace | None) -> ServedTrace | None:
+        text = self._version.text
+        if served is None or served.text == text or not self._version.has_code_of(served.trace.sources[0]):
+            return served
+        return serve_trace(served.trace, served.path, text, served.modules, self._words)
 
 
-def _wrong(trace: Trace) -> Iterator[str]:
+def _problem_lines(trace: Trace) -> Iterator[str]:
     """Yield a line for each problem of a run; for the exception that ended it, its message."""
     raised = next((e.raised for e in reversed(trace.steps) if isinstance(e, Step) and e.raised is not None), None)
     lines = problems(trace)
@@ -298,7 +304,7 @@ def _wrong(trace: Trace) -> Iterator[str]:
     yield from lines
 
 
-def _saved(path: Path) -> float:
+def _time_of_save(path: Path) -> float:
     """Return when a file was last written; the current time if it is being replaced."""
     try:
         return path.stat().st_mtime
@@ -318,6 +324,7 @@ class Retracer:
         self._ended = ended
         self._temporary = temporary
         self._tracer: Tracer | None = None
+        self._server: ForkServer | None = None  # imports torch once for all traces
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -329,7 +336,7 @@ class Retracer:
     def start(self, tracer: Tracer) -> None:
         """Run a tracer after the previous one has ended."""
         self.stop()
-        before, self._thread = self._thread, threading.Thread(target=lambda: self._run(tracer, before), daemon=True)
+        previous, self._thread = self._thread, threading.Thread(target=lambda: self._run(tracer, previous), daemon=True)
         with self._lock:
             self._tracer = tracer
         self._thread.start()
@@ -343,9 +350,21 @@ class Retracer:
         if wait_s and self._thread is not None and self._thread.ident is not None:  # the thread was started
             self._thread.join(wait_s)
 
-    def _run(self, tracer: Tracer, before: threading.Thread | None) -> None:
-        if before is not None:
-            before.join()
+    def close(self, wait_s: float) -> None:
+        """Stop the running tracer and the fork server."""
+        self.stop(wait_s)
+        if self._server is not None:
+            self._server.stop()
+
+    def fork_server(self, *, start: bool) -> ForkServer | None:
+        """Return the server that forks the processes of traces, if there is one; `start` it if none is alive."""
+        if FORKS and start and not (self._server and self._server.alive):
+            self._server = ForkServer(environment(), torch=True)
+        return self._server
+
+    def _run(self, tracer: Tracer, previous: threading.Thread | None) -> None:
+        if previous is not None:
+            previous.join()
         outcome: Outcome
         try:
             outcome = tracer.run()
@@ -354,8 +373,8 @@ class Retracer:
         except TraceToolsError as error:
             outcome = error
         finally:
-            for left in self._temporary.iterdir():
-                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+            for path in self._temporary.iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         with self._lock:
             stopped = self._tracer is not tracer
             if not stopped:

@@ -1,8 +1,8 @@
 """Represent the status that open pages receive: whether to reload, the running trace, and problems.
 
-    board = Board(print)
-    board.post(doing="Tracing: pass 1, matmul")
-    board.post(doing="", edition=board.notice.edition + 1)      the pages have changed
+    statuses = StatusBoard(print)
+    statuses.post(doing="Tracing: pass 1, matmul")
+    statuses.post(doing="", edition=statuses.latest.edition + 1)      the pages have changed
 
 The threads that trace and watch post it, and the server reads it. A status is replaced, never changed.
 """
@@ -25,11 +25,11 @@ class Status:
     link: str = ""  # the page that shows them
 
 
-class Board:
+class StatusBoard:
     """Holds the latest status and passes each new one to a listener."""
 
-    def __init__(self, listener: Callable[[Status], None] = lambda notice: None) -> None:
-        self.notice = Status()
+    def __init__(self, listener: Callable[[Status], None] = lambda status: None) -> None:
+        self.latest = Status()
         self.closed = False
         self._listener = listener
         self._lock = threading.Lock()
@@ -37,15 +37,15 @@ class Board:
     def post(self, **changes: Any) -> None:
         """Change some fields of the status."""
         with self._lock:
-            fresh = replace(self.notice, **changes)
-            if fresh == self.notice:
+            changed = replace(self.latest, **changes)
+            if changed == self.latest:
                 return
-            self.notice = fresh
-            self._listener(fresh)
+            self.latest = changed
+            self._listener(changed)
 
     def new_edition(self, **changes: Any) -> None:
         """Announce that pages may have changed."""
-        self.post(edition=self.notice.edition + 1, **changes)
+        self.post(edition=self.latest.edition + 1, **changes)
 
     def close(self) -> None:
         """Release everyone who waits for a status."""

@@ -19,7 +19,7 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import escape as escaped
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, table
 from trace_tools.trace import arithmetic
-from trace_tools.trace.explorations import Places, places
+from trace_tools.trace.explorations import Parts, places
 from trace_tools.trace.model import Exploration, Explore, Input, Result
 from trace_tools.util import formats
 from trace_tools.util.languages import _
@@ -64,7 +64,7 @@ def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = 
     values |= {one.name: shown(one, decimal) for one in numbers}
     truths = {one.name: one.value is True for one in exploration.results}
 
-    def read(parts: Places) -> Iterator[str]:
+    def read(parts: Parts) -> Iterator[str]:
         for part in parts:
             if isinstance(part, str):
                 yield plain(part)

@@ -94,8 +94,8 @@ def read(path: Path) -> Inventory:
         raise UsageError(str(error)) from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply for an inventory") from None
-    for where, wrong in _mistakes(inventory):
-        raise UsageError(f"{path}: {where}: {wrong}")
+    for where, mistake in _mistakes(inventory):
+        raise UsageError(f"{path}: {where}: {mistake}")
     return inventory
 
 
@@ -108,15 +108,15 @@ def _mistakes(inventory: Inventory) -> Iterator[tuple[str, str]]:
     folders: dict[str, str] = {}
     for number, entry in enumerate(inventory.machines):
         where = f"machines[{number}]"
-        yield from ((f"{where}.{name}", wrong) for name, wrong in _wrong(entry))
+        yield from ((f"{where}.{name}", mistake) for name, mistake in _entry_mistakes(entry))
         for device in devices_of(entry):
             if (other := folders.setdefault(folder := folder_of(entry, device), entry.name)) != entry.name or (
-                entry.name in [one.name for one in inventory.machines[:number]]
+                entry.name in [earlier.name for earlier in inventory.machines[:number]]
             ):
                 yield f"{where}.name", f"{entry.name!r} and machine {other!r} would both be rendered/{folder}"
 
 
-def _wrong(entry: Entry) -> Iterator[tuple[str, str]]:
+def _entry_mistakes(entry: Entry) -> Iterator[tuple[str, str]]:
     if not _NAME.fullmatch(entry.name) or slug(entry.name) != entry.name:
         yield "name", f"found {short(entry.name)}; expected a-z, 0-9 and single hyphens between, at most 80"
     if entry.name == "diff":
@@ -124,13 +124,13 @@ def _wrong(entry: Entry) -> Iterator[tuple[str, str]]:
     if entry.engine not in ENGINES:
         yield "engine", f"found {short(entry.engine)}; expected one of {', '.join(ENGINES)}"
         return
-    others = {name for names in ENGINES.values() for name in names} - {*ENGINES[entry.engine]}
-    for one in fields(entry):
-        value = getattr(entry, one.name)
-        if one.name in others and value not in (None, False):
-            yield one.name, f"does not apply to the engine {entry.engine}"
+    other_fields = {name for names in ENGINES.values() for name in names} - {*ENGINES[entry.engine]}
+    for entry_field in fields(entry):
+        value = getattr(entry, entry_field.name)
+        if entry_field.name in other_fields and value not in (None, False):
+            yield entry_field.name, f"does not apply to the engine {entry.engine}"
         if isinstance(value, str) and (not value or _CONTROL.search(value)):
-            yield one.name, f"found {short(value)}; expected a text of one line"
+            yield entry_field.name, f"found {short(value)}; expected a text of one line"
     if (needed := NEEDED.get(entry.engine)) and getattr(entry, needed) is None:
         yield needed, f"is missing; the engine {entry.engine} needs it"
     if entry.host is not None and not _HOST.fullmatch(entry.host):

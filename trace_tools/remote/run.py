@@ -5,8 +5,7 @@
         outcome.path or outcome.why       # rendered/h200/trace.yaml, or one line
 
 A machine that fails does not stop the others. Received files are not trusted: their size is bounded, they are
-validated,
-must be of this lecture, request and name, and are written again from the parsed content.
+validated, must be of this lecture, request and name, and are written again from the parsed content.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ import tempfile
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -51,9 +50,9 @@ STAMPS = ".fleet.json"  # in OUT: for each folder, the request that its trace an
 LINE_BYTES = 1 << 17  # longest line from a machine
 PACKED_BYTES = 192 << 20  # largest packed trace
 TRACE_BYTES = 256 << 20  # far above the tracer's own size limit
-SAID_BYTES = 64 << 20  # most output besides the trace
+OUTPUT_BYTES = 64 << 20  # most output besides the trace
 ENDLESS = "the host keeps sending unexpected output"
-SAID_LINES = 40  # last lines of standard error that are kept
+ERROR_LINES = 40  # last lines of standard error that are kept
 MINUTE_S = 60
 DONE = b"ok\n"  # tells a batch job's script that its files are no longer needed
 SHOWN = 300  # characters of a machine's message that are shown
@@ -93,7 +92,7 @@ class Fleet:
         """Take the inventory's folder as `beside`; each machine has its own device, name and nodes."""
         source = read_source(lecture)
         refuse_options(source, options)
-        self.parcel = pack(lecture, inventory.files)
+        self.bundle = pack(lecture, inventory.files)
         self.needs = imported(source, lecture.resolve().parent)
         self.beside, self.out, self.options, self._on_progress, self._again = beside, out, options, on_progress, again
         self._stopped = threading.Event()
@@ -131,17 +130,14 @@ class Fleet:
             for _ in self._all():
                 yield done.get()
         finally:
-            self._stop()
+            self._stopped.set()
+            with self._lock:
+                running = [*self._running]
+            for process in running:
+                _hang_up(process)
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
-
-    def _stop(self) -> None:
-        self._stopped.set()
-        with self._lock:
-            running = [*self._running]
-        for process in running:
-            _hang_up(process)
 
     def _lane(self, lane: list[tuple[Entry, str | None]], done: queue.Queue[Outcome]) -> None:
         for entry, device in lane:
@@ -149,7 +145,7 @@ class Fleet:
                 return
             folder = folder_of(entry, device)
             try:
-                outcome = self._there_already(entry, device) or self._traced(entry, device)
+                outcome = self._existing(entry, device) or self._traced(entry, device)
             except TraceToolsError as error:
                 outcome = Outcome(folder, why=_shown(str(error)))
             except Exception as error:  # the caller waits for each machine's result
@@ -165,11 +161,12 @@ class Fleet:
         return {**asdict(self.options), **own}
 
     def _key(self, entry: Entry, device: str | None) -> str:
-        how = {name: value for name, value in asdict(entry).items() if name not in ("minutes", "folder", "devices")}
-        asked = json.dumps([how, self._options(entry, device), self.parcel.lecture], sort_keys=True)
-        return hashlib.sha256(f"{self.parcel.digest} {asked}".encode()).hexdigest()
+        left_out = ("minutes", "folder", "devices")
+        machine = {name: value for name, value in asdict(entry).items() if name not in left_out}
+        request = json.dumps([machine, self._options(entry, device), self.bundle.lecture], sort_keys=True)
+        return hashlib.sha256(f"{self.bundle.digest} {request}".encode()).hexdigest()
 
-    def _there_already(self, entry: Entry, device: str | None) -> Outcome | None:
+    def _existing(self, entry: Entry, device: str | None) -> Outcome | None:
         folder = folder_of(entry, device)
         path = self.out / folder / "trace.yaml"
         stamp = _stamps(self.out).get(folder)
@@ -181,62 +178,66 @@ class Fleet:
         return Outcome(folder, path, load(path).trace, fresh=False)
 
     def _stamp(self, entry: Entry, device: str | None, path: Path) -> None:
-        with self._lock, _alone(self.out):
-            stamps = _stamps(self.out)
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            stamps[folder_of(entry, device)] = [self._key(entry, device), digest]
-            replace(self.out / STAMPS, json.dumps(stamps, indent=1, sort_keys=True) + "\n")
+        """Note the request that a trace answers, after other fleets that update the stamps."""
+        with self._lock:
+            descriptor = os.open(self.out, os.O_RDONLY)
+            try:
+                with suppress(OSError):  # NFS cannot lock folders
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)  # the lock ends with its process
+                stamps = _stamps(self.out)
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                stamps[folder_of(entry, device)] = [self._key(entry, device), digest]
+                replace(self.out / STAMPS, json.dumps(stamps, indent=1, sort_keys=True) + "\n")
+            finally:
+                os.close(descriptor)
 
     # --- remote tracing -------------------------------------------------------------------------------------------
 
     def _traced(self, entry: Entry, device: str | None) -> Outcome:
         folder = folder_of(entry, device)
         if entry.engine == "sky":
-            self._write_task(entry)
-        what = {"lecture": f"lecture/{self.parcel.lecture}", "torch": entry.torch}
-        asked = {**what, "options": self._options(entry, device)}
+            task = self.out.parent / f"{entry.name}.sky.yaml"
+            content = sky_task(entry, self.bundle, sorted(self.needs)).encode()
+            if not task.is_file() or task.read_bytes() != content:
+                replace(task, content)
+            self._on_progress(entry.name, Progress(f"its task is {task}"))
+        options = self._options(entry, device)
+        request = {"lecture": f"lecture/{self.bundle.lecture}", "torch": entry.torch, "options": options}
         key = self._key(entry, device)
-        command = command_for(entry, len(self.parcel.archive), asked, self.beside, key, again=self._again)
+        command = command_for(entry, len(self.bundle.archive), request, self.beside, key, again=self._again)
         content = self._fetched(entry, folder, command)
-        with tempfile.TemporaryDirectory(prefix="fleet-") as apart:
-            arrived = Path(apart) / "trace.yaml"
+        with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
+            arrived = Path(temporary) / "trace.yaml"
             arrived.write_bytes(content)
             try:
                 loaded = load(arrived)
             except TraceToolsError as error:
                 raise NotTracedError(f"sent no trace: {str(error).replace(str(arrived), 'it')}") from None
         trace = loaded.trace
-        if (why := self._is_another(trace, folder)) is not None or loaded.notes:
+        if (why := self._why_other(trace, folder)) is not None or loaded.notes:
             raise NotTracedError(f"sent the wrong trace: {why or loaded.notes[0]}")
-        whole = trace.run.complete and trace.run.only is None
-        path = self.out / folder / ("trace.yaml" if whole else "partial/trace.yaml")
+        is_whole = trace.run.complete and trace.run.only is None
+        path = self.out / folder / ("trace.yaml" if is_whole else "partial/trace.yaml")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{path.parent}: can't be written: {error.strerror}") from None
         write(trace, path)
-        if whole:
+        if is_whole:
             shutil.rmtree(path.with_name("partial"), ignore_errors=True)
             self._stamp(entry, device, path)
         return Outcome(folder, path, trace)
 
-    def _write_task(self, entry: Entry) -> None:
-        task = self.out.parent / f"{entry.name}.sky.yaml"
-        content = sky_task(entry, self.parcel, sorted(self.needs))
-        if not task.is_file() or task.read_bytes() != content.encode():
-            replace(task, content)
-        self._on_progress(entry.name, Progress(f"its task is {task}"))
-
-    def _is_another(self, trace: Trace, folder: str) -> str | None:
+    def _why_other(self, trace: Trace, folder: str) -> str | None:
         """Return how a trace differs from this lecture, its options and name, or None."""
         run = trace.run
         texts = {source.path: source.text for source in trace.sources}
-        expected = {"name": (trace.machine.slug, folder), "lecture": (run.lecture, self.parcel.lecture)}
+        expected = {"name": (trace.machine.slug, folder), "lecture": (run.lecture, self.bundle.lecture)}
         expected |= {name: (getattr(run, name), value) for name, value in self.options.recorded().items()}
-        for name, (found, wanted) in expected.items():
-            if found != wanted:
-                return f"its {name} is {found!r}, not {wanted!r}"
-        same = texts.get(self.parcel.lecture) == self.parcel.text
+        for name, (actual, wanted) in expected.items():
+            if actual != wanted:
+                return f"its {name} is {actual!r}, not {wanted!r}"
+        same = texts.get(self.bundle.lecture) == self.bundle.text
         return None if same else "it is from another version of the lecture"
 
     def _fetched(self, entry: Entry, folder: str, command: list[str]) -> bytes:
@@ -251,9 +252,9 @@ class Fleet:
             start_new_session=True,  # so that a terminal's Ctrl-C reaches only this process
         )
         assert process.stdin and process.stdout and process.stderr
-        errors: deque[str] = deque(maxlen=SAID_LINES)
+        errors: deque[str] = deque(maxlen=ERROR_LINES)
         beside = [
-            threading.Thread(target=_send, args=(process.stdin, self.parcel.archive), daemon=True),
+            threading.Thread(target=_send, args=(process.stdin, self.bundle.archive), daemon=True),
             threading.Thread(target=self._listen, args=(process, process.stderr, errors, folder), daemon=True),
         ]
         late = threading.Event()
@@ -312,7 +313,7 @@ class Fleet:
         with suppress(OSError, ValueError):  # the stream is closed
             while line := stream.readline(LINE_BYTES):
                 length += len(line)
-                if length > SAID_BYTES:  # keep reading, or the remote process could not finish writing and would wait
+                if length > OUTPUT_BYTES:  # keep reading, or the remote process could not finish writing and would wait
                     if errors[-1] != ENDLESS:
                         errors.append(ENDLESS)
                         _hang_up(process)
@@ -337,18 +338,18 @@ class _Received:
 
     def read(self, stream: IO[bytes]) -> None:
         """Read to the end of the stream, or to the last line."""
-        whole = True  # the previous piece ended a line
+        at_line_start = True  # the previous piece ended a line
         while self.ended is None and self.why is None and (line := stream.readline(LINE_BYTES)):
-            mine = whole and line.startswith(MARK.encode())
-            whole = line.endswith(b"\n")
-            if mine and whole:
+            has_mark = at_line_start and line.startswith(MARK.encode())
+            at_line_start = line.endswith(b"\n")
+            if has_mark and at_line_start:  # a whole line
                 self._take(line[len(MARK) :])
             else:
                 self._count(len(line))
 
     def _count(self, length: int) -> None:
         self._other += length
-        if self._other > SAID_BYTES:
+        if self._other > OUTPUT_BYTES:
             raise NotTracedError(ENDLESS)
 
     def _take(self, line: bytes) -> None:
@@ -371,8 +372,8 @@ class _Received:
             self.began = True
             if message["version"] != __version__:
                 raise NotTracedError(f"has trace-tools {_shown(str(message['version']))}, not {__version__}")
-            found = f"Python {message.get('python')}, torch {message.get('torch') or 'none'}"
-            self._on_progress(Progress(_shown(found)))
+            versions = f"Python {message.get('python')}, torch {message.get('torch') or 'none'}"
+            self._on_progress(Progress(_shown(versions)))
         elif progress is not None:
             self._on_progress(Progress(_shown(progress.process), _shown(progress.where)))
         elif "why" in message:
@@ -419,24 +420,12 @@ def _kill_late(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Wait for other fleets that update the stamps; the lock ends with its process."""
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # NFS cannot lock folders
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _stamps(out: Path) -> dict[str, Any]:
     try:
-        found = json.loads((out / STAMPS).read_text(encoding="utf-8"))
+        stamps = json.loads((out / STAMPS).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stamps if isinstance(stamps, dict) else {}
 
 
 def _shown(text: str) -> str:

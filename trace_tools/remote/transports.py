@@ -1,8 +1,8 @@
 """Pack what a machine needs, and build the command that reaches it and runs a trace there.
 
-parcel = pack(Path("lecture.py"), files=["data/*.csv"])
-parcel.archive        # a gzipped tar; the same files give the same bytes
-parcel.digest         # of the whole content
+bundle = pack(Path("lecture.py"), files=["data/*.csv"])
+bundle.archive        # a gzipped tar; the same files give the same bytes
+bundle.digest         # of the whole content
 
     tools/__main__.py, tools/trace_tools/…, tools/yaml/…      `python tools` runs `trace_tools.remote.worker`
     lecture/lecture.py, lecture/data/…                        the lecture, the modules in its folder, its files
@@ -136,7 +136,7 @@ GRACE_S = 15  # time for a remote tracer to end
 
 
 def command_for(
-    entry: Entry, archive_bytes: int, asked: Mapping[str, Any], beside: Path, key: str, *, again: bool = False
+    entry: Entry, archive_bytes: int, request: Mapping[str, Any], beside: Path, key: str, *, again: bool = False
 ) -> list[str]:
     """Return the command that traces on a machine; it receives the archive on its standard input.
 
@@ -147,22 +147,22 @@ def command_for(
         words = ["srun", *_of_slurm(entry), *words]
     elif entry.nodes is not None:  # the job's script runs on the first of them
         words = ["srun", *_tasks(entry), *words]
-    command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(asked))])
-    told = {"base": _quoted(entry.folder), "length": archive_bytes, "refused": REFUSED}
+    command = " ".join([*map(_quoted, words), '"$d/tools"', shlex.quote(json.dumps(request))])
+    common = {"base": _quoted(entry.folder), "length": archive_bytes, "refused": REFUSED}
     if entry.batch:
         job, options = shlex.quote(JOB.format(command=command)), " ".join(map(_quoted, _of_slurm(entry)))
-        found = {"key": key[:KEY], "again": str(again).lower(), "mark": MARK.strip(), "poll": POLL_S}
-        script = BATCH.format(**told, **found, job=job, options=options)
+        of_job = {"key": key[:KEY], "again": str(again).lower(), "mark": MARK.strip(), "poll": POLL_S}
+        script = BATCH.format(**common, **of_job, job=job, options=options)
     else:
         group, command = ("", command) if entry.engine == "slurm" else ("$(command -v setsid)", f"$group {command}")
-        script = SCRIPT.format(**told, command=command, group=group, grace=GRACE_S)
+        script = SCRIPT.format(**common, command=command, group=group, grace=GRACE_S)
     host = host_of(entry)
     if host is None:
         return ["sh", "-c", script]
     config = ["-F", str(beside / Path(entry.ssh_config).expanduser())] if entry.ssh_config else []
     # SkyPilot's hosts are not known in advance: it writes them to ssh's configuration.
-    known = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
-    return ["ssh", *config, *SSH, *known, "--", host, in_any_shell(script)]
+    known_hosts = ["-oUserKnownHostsFile=~/.ssh/known_hosts"] if entry.engine == "sky" else []
+    return ["ssh", *config, *SSH, *known_hosts, "--", host, in_any_shell(script)]
 
 
 def in_any_shell(script: str) -> str:
@@ -178,9 +178,9 @@ def host_of(entry: Entry) -> str | None:
 
 def _of_slurm(entry: Entry) -> list[str]:
     """Return Slurm's command for a task: it queues, chooses the machine, and ends the job at its time limit."""
-    given = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
-    limit = [] if entry.time else [f"--time={entry.minutes}"]
-    return [*_tasks(entry), f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *given, *limit]
+    options = [f"{option}={value}" for name, option in OPTIONS.items() if (value := getattr(entry, name)) is not None]
+    time_limit = [] if entry.time else [f"--time={entry.minutes}"]
+    return [*_tasks(entry), f"--job-name=trace-{entry.name}", f"--export={EXPORTED}", *options, *time_limit]
 
 
 def _tasks(entry: Entry) -> list[str]:
@@ -197,9 +197,9 @@ def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
     return dict(ours) if entry.engine == "local" else {name: ours[name] for name in KEPT if name in ours}
 
 
-def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
+def in_words(entry: Entry, status: int, error_lines: Sequence[str]) -> str:
     """Return one line that says why no trace arrived, from the exit status and the end of standard error."""
-    lines = [line.strip() for line in said if line.strip()]
+    lines = [line.strip() for line in error_lines if line.strip()]
     text = "\n".join(lines)
     last = lines[-1] if lines else ""
     host = host_of(entry)
@@ -227,17 +227,17 @@ def in_words(entry: Entry, status: int, said: Sequence[str]) -> str:
     return last or f"ended with status {status} without a message"
 
 
-def sky_task(entry: Entry, parcel: Parcel, lecture_needs: Sequence[str]) -> str:
+def sky_task(entry: Entry, bundle: Bundle, lecture_needs: Sequence[str]) -> str:
     """Return a task file for SkyPilot: a machine with the accelerator, and the packages of the lecture."""
-    known = packages_distributions()  # pip's name for yaml is PyYAML, if it is installed here
-    names = sorted(known.get(name, [name])[0] for name in lecture_needs)
+    distributions = packages_distributions()  # pip's name for yaml is PyYAML, if it is installed here
+    names = sorted(distributions.get(name, [name])[0] for name in lecture_needs)
     wanted = [f"torch=={entry.torch}" if name == "torch" and entry.torch else name for name in names]
     setup = f"python3 -m pip install {' '.join(map(shlex.quote, wanted))}" if wanted else "python3 --version"
     task = {
         "name": entry.name,
         "resources": {"accelerators": entry.accelerators},
         "setup": setup + "\n",
-        "run": f"echo ready for {shlex.quote(parcel.lecture)}\n",
+        "run": f"echo ready for {shlex.quote(bundle.lecture)}\n",
     }
     return yaml.safe_dump(task, sort_keys=False)
 
@@ -259,7 +259,7 @@ main()
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Bundle:
     """The archive, with the lecture's name and text."""
 
     archive: bytes
@@ -268,13 +268,13 @@ class Parcel:
     text: str
 
 
-def pack(lecture: Path, files: Sequence[str] = ()) -> Parcel:
+def pack(lecture: Path, files: Sequence[str] = ()) -> Bundle:
     """Pack a lecture with the tools. Raises UsageError for missing or too large files, LectureError for an invalid
     lecture.
     """
     source = read_source(lecture)
     folder = lecture.resolve().parent
-    sent = {f"lecture/{path.relative_to(folder).as_posix()}": path for path in _beside(folder, source, files)}
+    sent = {f"lecture/{path.relative_to(folder).as_posix()}": path for path in _sent_files(folder, source, files)}
     contents = {**_tools(), **{name: b"" for name in sent}}
     size = sum(map(len, contents.values()))
     for name, path in sent.items():
@@ -296,10 +296,10 @@ def pack(lecture: Path, files: Sequence[str] = ()) -> Parcel:
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o600
             archive.addfile(member, io.BytesIO(content))
-    return Parcel(packed.getvalue(), digest.hexdigest(), lecture.name, source.text)
+    return Bundle(packed.getvalue(), digest.hexdigest(), lecture.name, source.text)
 
 
-def _beside(folder: Path, source: ParsedSource, files: Sequence[str]) -> Iterator[Path]:
+def _sent_files(folder: Path, source: ParsedSource, files: Sequence[str]) -> Iterator[Path]:
     """Yield the files of the lecture's folder to send; links in `files` that lead out of the folder are skipped."""
     roots = {name.partition(".")[0] for name in modules(source, folder)} - {OURS}
     for root in sorted(roots):
@@ -331,10 +331,11 @@ def _is_sent(path: Path) -> bool:
 @cache
 def _tools() -> dict[str, bytes]:
     """Return the tools and PyYAML in plain Python, by path in the archive."""
-    found = {"tools/__main__.py": MAIN.encode()}
+    contents = {"tools/__main__.py": MAIN.encode()}
     for package, name, endings in ((trace_tools, OURS, TOOLS), (yaml, "yaml", {".py"})):
         root = Path(str(package.__file__)).parent
         paths = (path for path in sorted(root.rglob("*")) if path.suffix in endings and _is_sent(path))
         inside = ((path.relative_to(root), path) for path in paths)
-        found |= {f"tools/{name}/{at.as_posix()}": path.read_bytes() for at, path in inside if at.parts[0] not in STAYS}
-    return found
+        sent = {inner: path for inner, path in inside if inner.parts[0] not in STAYS}
+        contents |= {f"tools/{name}/{inner.as_posix()}": path.read_bytes() for inner, path in sent.items()}
+    return contents

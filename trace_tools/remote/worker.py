@@ -40,15 +40,15 @@ def main() -> None:
     """Run the trace that the one argument describes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    asked = json.loads(sys.argv[1])
-    options = TraceOptions.from_plain(asked["options"])
-    here = f"node {os.environ.get('SLURM_NODEID')}: " if options.nodes else ""
+    request = json.loads(sys.argv[1])
+    options = TraceOptions.from_plain(request["options"])
+    prefix = f"node {os.environ.get('SLURM_NODEID')}: " if options.nodes else ""
     try:
-        _trace(Path(asked["lecture"]), options, asked["torch"])
+        _trace(Path(request["lecture"]), options, request["torch"])
     except LeaderError:  # node 0 reports why
         return
     except TraceToolsError as error:
-        _send(why=f"{here}{error}")
+        _send(why=f"{prefix}{error}")
     except KeyboardInterrupt:
         _send(why="was terminated on that machine")
     except (OSError, MemoryError, RuntimeError) as error:
@@ -60,8 +60,8 @@ def main() -> None:
 def _trace(lecture: Path, options: TraceOptions, wanted: str | None) -> None:
     from trace_tools.tracing.supervisor import Tracer
 
-    place = placed(options.nodes) if options.nodes else None
-    leads = place is None or place.node == 0
+    node = placed(options.nodes) if options.nodes else None
+    leads = node is None or node.node == 0
     torch = metadata.version("torch") if find_spec("torch") is not None else None
     if leads:
         _send(version=__version__, python=".".join(map(str, sys.version_info[:3])), torch=torch)
@@ -69,7 +69,7 @@ def _trace(lecture: Path, options: TraceOptions, wanted: str | None) -> None:
         _send(why=f"torch {torch} is installed; the inventory requires {wanted}" if torch else "torch is not installed")
         return
     with tempfile.TemporaryDirectory(prefix="out-", dir=".") as out:
-        tracer = Tracer(lecture, Path(out), options, _send_progress if leads else lambda message: None, nodes=place)
+        tracer = Tracer(lecture, Path(out), options, _send_progress if leads else lambda message: None, nodes=node)
         needing = lecture.name if "torch" in tracer.plan.uses else options.device
         if needing not in (None, "cpu") and torch is None:
             _send(why=f"torch is not installed, but {needing} needs it; name a Python that has torch with `python`")
@@ -88,6 +88,6 @@ def _send_progress(message: Progress) -> None:
     _send(at=asdict(message))
 
 
-def _send(**what: Any) -> None:
+def _send(**message: Any) -> None:
     """Write one line in one call, because several threads report progress."""
-    os.write(sys.stdout.fileno(), f"{MARK}{json.dumps(what)}\n".encode())
+    os.write(sys.stdout.fileno(), f"{MARK}{json.dumps(message)}\n".encode())

@@ -193,8 +193,8 @@ def changes_in(times: Sequence[float]) -> tuple[Change, ...]:
     from ruptures import KernelCPD
 
     logs = [math.log(max(ns, 1e-3)) for ns in times]
-    apart = [abs(after - before) for before, after in pairwise(logs)]
-    noise = max(statistics.median(apart) / NORMAL, QUIETEST)
+    differences = [abs(after - before) for before, after in pairwise(logs)]
+    noise = max(statistics.median(differences) / NORMAL, QUIETEST)
     penalty = PENALTY * noise**2 * math.log(len(logs))
     signal = numpy.array(logs).reshape(-1, 1)
     ends = KernelCPD(kernel="linear", min_size=SHORTEST).fit(signal).predict(pen=penalty)
@@ -272,8 +272,9 @@ def page_name(history: History) -> str:
 
 def report_of(history: History) -> Report:
     """Return one statement's report: its changes, its times on each machine, all runs."""
-    one, changes = history.statement, changes_text(history)
-    where = f"Line {one.line} of the newest version, in {one.function}: {formats.one_line(one.text, 200)}"
+    statement, changes = history.statement, changes_text(history)
+    code = formats.one_line(statement.text, 200)
+    where = f"Line {statement.line} of the newest version, in {statement.function}: {code}"
     parts: list[Content] = [Phrase(where)]
     if history.why_no_changes:
         parts.append(Phrase(history.why_no_changes, style="note"))
@@ -306,10 +307,10 @@ def report_of(history: History) -> Report:
             dated.append((point.started + slug, [Phrase(cell) for cell in cells]))
     rows = [row for _, row in sorted(dated, key=lambda row: row[0], reverse=True)]
     columns = ("started", "machine", "commit", "line", "time", "passes", "")
-    rest = formats.plural(len(rows) - RECENT, "earlier run") if len(rows) > RECENT else ""
-    table = Grid("index", columns, rows[:RECENT], "Runs", rows[RECENT:], rest)
+    fold_label = formats.plural(len(rows) - RECENT, "earlier run") if len(rows) > RECENT else ""
+    table = Grid("index", columns, rows[:RECENT], "Runs", rows[RECENT:], fold_label)
     parts += [Part("Runs", [table], "runs"), Phrase(FOOT, style="foot")]
-    return Report(one.lecture, f": line {one.line} over time", parts)
+    return Report(statement.lecture, f": line {statement.line} over time", parts)
 
 
 def _chart(history: History) -> Chart | None:

@@ -125,10 +125,10 @@ def record(
         " emulated, code) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*row, run.passes, run.ended, trace.machine.emulated, code),
     )
-    rows = _known(index, code)
+    ids = _statement_ids(index, code)
     index.executemany(
         "INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?, ?, ?)",
-        [(rows[key], entered.lastrowid, *times) for key, times in times_of(trace).items() if key in rows],
+        [(ids[key], entered.lastrowid, *times) for key, times in times_of(trace).items() if key in ids],
     )
     _follow(index, lecture, load, {code: trace})
 
@@ -147,7 +147,7 @@ def forget(index: sqlite3.Connection, paths: Iterable[str], load: Callable[[str]
         _follow(index, lecture, load, {})
 
 
-def _known(index: sqlite3.Connection, code: int) -> dict[Statement, int]:
+def _statement_ids(index: sqlite3.Connection, code: int) -> dict[Statement, int]:
     """Return the row number of each statement of a version."""
     rows = index.execute("SELECT source, statement, id FROM statements WHERE code = ?", (code,))
     return {(source, statement): row for source, statement, row in rows}
@@ -165,51 +165,52 @@ def _follow(
     order = [code for code, _ in versions]
     moved = [pair for pair, (_, before) in zip(pairwise([0, *order]), versions, strict=True) if pair[0] != before]
     for before, code in moved:
-        for one in (before, code):
-            if one and one not in loaded:
-                paths = [path for (path,) in index.execute("SELECT path FROM runs WHERE code = ?", (one,))]
-                stored = next((trace for path in paths if (trace := load(path)) is not None), None)
-                if stored is None:  # the files are damaged: as if they were removed
+        for version in (before, code):
+            if version and version not in loaded:
+                paths = [path for (path,) in index.execute("SELECT path FROM runs WHERE code = ?", (version,))]
+                trace_of_version = next((trace for path in paths if (trace := load(path)) is not None), None)
+                if trace_of_version is None:  # the files are damaged: as if they were removed
                     return forget(index, paths, load)
-                loaded[one] = stored
+                loaded[version] = trace_of_version
         index.execute("UPDATE codes SET before = ? WHERE id = ?", (before, code))
         index.execute("UPDATE statements SET before = NULL WHERE code = ?", (code,))
         if before:
-            there, here = _known(index, before), _known(index, code)
+            old_ids, new_ids = _statement_ids(index, before), _statement_ids(index, code)
             matching = match_code(codes_of(Tree(loaded[before])), codes_of(Tree(loaded[code])))
-            pairs = [(there[old], here[new]) for new, old in matching.to_a.items() if old in there and new in here]
+            pairs = [(old_ids[a], new_ids[b]) for b, a in matching.to_a.items() if a in old_ids and b in new_ids]
             index.executemany("UPDATE statements SET before = ? WHERE id = ?", pairs)
     if moved:
-        _number(index, order)
+        _number_lineages(index, order)
 
 
-def _number(index: sqlite3.Connection, order: Sequence[int]) -> None:
+def _number_lineages(index: sqlite3.Connection, order: Sequence[int]) -> None:
     """Number the lineages of all statements of a lecture: the number of the matched predecessor, or the next one.
 
     A statement that was missing and reappears unchanged in its function continues its lineage.
     """
-    ages: dict[int, int] = {}
-    fresh = 0
-    last: dict[int, tuple[str, str]] = {}  # of the previous version: the name of each lineage
-    gone: dict[tuple[str, str], list[int]] = defaultdict(list)  # lineages that ended earlier, by name
+    lineages: dict[int, int] = {}
+    newest = 0
+    names_before: dict[int, tuple[str, str]] = {}  # of the previous version: the name of each lineage
+    ended: dict[tuple[str, str], list[int]] = defaultdict(list)  # lineages that ended earlier, by name
     for code in order:
-        here: dict[int, tuple[str, str]] = {}
-        rows = index.execute(
+        names: dict[int, tuple[str, str]] = {}
+        statements = index.execute(
             "SELECT id, before, function, text FROM statements WHERE code = ? ORDER BY source, statement", (code,)
         )
-        for row, before, *words in rows.fetchall():
-            called = words[0], words[1]
+        for row, before, function, text in statements.fetchall():
+            name = function, text
             if before is not None:
-                ages[row] = ages[before]
-            elif gone[called]:
-                ages[row] = gone[called].pop(0)
+                lineages[row] = lineages[before]
+            elif ended[name]:
+                lineages[row] = ended[name].pop(0)
             else:
-                ages[row] = fresh = fresh + 1
-            here[ages[row]] = called
-        for age in sorted(last.keys() - here.keys()):
-            gone[last[age]].append(age)
-        last = here
-    index.executemany("UPDATE statements SET lineage = ? WHERE id = ?", [(age, row) for row, age in ages.items()])
+                lineages[row] = newest = newest + 1
+            names[lineages[row]] = name
+        for lineage in sorted(names_before.keys() - names.keys()):
+            ended[names_before[lineage]].append(lineage)
+        names_before = names
+    rows = [(lineage, row) for row, lineage in lineages.items()]
+    index.executemany("UPDATE statements SET lineage = ? WHERE id = ?", rows)
 
 
 def _statements(trace: Trace) -> dict[Statement, tuple[str, int, str]]:

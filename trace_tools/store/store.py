@@ -68,7 +68,7 @@ class Store:
                 f"{folder}: is not a store of traces; `trace-tools store add {folder} TRACE.yaml` creates one"
             )
         self.troubles: list[str] = []  # problems with files: not a trace, or cut short
-        with _in_words(folder):
+        with _errors_in_one_line(folder):
             try:
                 self._open()
                 self._update()
@@ -83,13 +83,13 @@ class Store:
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            strange = [path.name for path in folder.iterdir()] if not (folder / INDEX).is_file() else []
+            names = [path.name for path in folder.iterdir()] if not (folder / INDEX).is_file() else []
         except OSError as error:
             raise UsageError(f"{folder}: no store can be created there: {error.strerror or error}") from None
-        if strange and not any(_files(folder)):
-            raise UsageError(f"{folder}: not a store, because it contains {sorted(strange)[0]}; choose another folder")
+        if names and not any(_files(folder)):
+            raise UsageError(f"{folder}: not a store, because it contains {min(names)}; choose another folder")
         if not (folder / INDEX).exists():
-            with _in_words(folder):
+            with _errors_in_one_line(folder):
                 _opened(folder / INDEX).close()
         return cls(folder)
 
@@ -111,23 +111,23 @@ class Store:
         trace = loaded.trace
         self.troubles += [f"{path}: {note}" for note in loaded.notes]
         text = dump(trace)
-        as_ever = text.replace(f"\n{EVENTS}: {len(trace.steps)}\n", "\n", 1)  # older stores have no such line
-        kept = place_of(trace, hashlib.sha256(as_ever.encode()).hexdigest())
-        there = self.folder / kept
-        with _in_words(self.folder):
-            self._keep_up()
-            if self._knows(kept) and there.is_file():
-                return kept, False
+        without_count = text.replace(f"\n{EVENTS}: {len(trace.steps)}\n", "\n", 1)  # older stores have no such line
+        name = path_in_store(trace, hashlib.sha256(without_count.encode()).hexdigest())
+        path_of_copy = self.folder / name
+        with _errors_in_one_line(self.folder):
+            self._reopen_if_replaced()
+            if self._is_indexed(name) and path_of_copy.is_file():
+                return name, False
         try:
-            there.parent.mkdir(parents=True, exist_ok=True)
+            path_of_copy.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{there.parent}: can't be made: {error.strerror or error}") from None
-        sweep(there.parent)
+            raise UsageError(f"{path_of_copy.parent}: can't be made: {error.strerror or error}") from None
+        sweep(path_of_copy.parent)
         packed = gzip.compress(text.encode(), 6, mtime=0)
-        replace(there, packed, durable=True)
-        with _in_words(self.folder), self._writing():
-            self._record(kept, len(packed), trace)
-        return kept, True
+        replace(path_of_copy, packed, durable=True)
+        with _errors_in_one_line(self.folder), self._writing():
+            self._record(name, len(packed), trace)
+        return name, True
 
     def runs(self, *, lecture: str = "", commit: str = "", machine: str = "") -> list[KeptRun]:
         """Return runs in order of time: of a lecture, a commit, or machines whose name contains a text."""
@@ -148,12 +148,12 @@ class Store:
 
     def ask(self, question: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
         """Query the index. Raises UsageError if it is damaged."""
-        with _in_words(self.folder):
+        with _errors_in_one_line(self.folder):
             return self.index.execute(question, values).fetchall()
 
     def rebuild(self) -> None:
         """Rebuild the index from the files, the earliest run first."""
-        with _in_words(self.folder):
+        with _errors_in_one_line(self.folder):
             try:  # other processes may have the file open
                 with self._writing():
                     tables.make_tables(self.index)
@@ -163,11 +163,11 @@ class Store:
 
     def _open(self) -> None:
         self.index = _opened(self.folder / INDEX)
-        self.opened = _which(self.folder / INDEX)
+        self.opened = _file_identity(self.folder / INDEX)
 
-    def _keep_up(self) -> None:
+    def _reopen_if_replaced(self) -> None:
         """Reopen the index if its file was replaced."""
-        if _which(self.folder / INDEX) != self.opened:
+        if _file_identity(self.folder / INDEX) != self.opened:
             self.index.close()
             self._open()
             self._update()
@@ -184,36 +184,36 @@ class Store:
 
     def _update(self) -> None:
         """Update the index to the existing files."""
-        there = set(_files(self.folder))  # with their sizes: a file that was cut short later is read again
-        if self._known() - there:
+        files = set(_files(self.folder))  # with their sizes: a file that was cut short later is read again
+        if self._indexed() - files:
             with self._writing():  # with the lock
-                gone = self._known() - set(_files(self.folder))
-                tables.forget(self.index, {gone_path for gone_path, _ in gone}, self._readable)
-        new = there - self._known()
-        for path, size in sorted(new, key=_when):  # any order works; this one matches the fewest versions again
+                gone = self._indexed() - set(_files(self.folder))
+                tables.forget(self.index, {gone_path for gone_path, _ in gone}, self._load_or_note)
+        new = files - self._indexed()
+        for path, size in sorted(new, key=_run_folder):  # any order works; this one matches the fewest versions again
             if not path.isprintable():
                 self.troubles.append(f"{self.folder}/{ascii(path)[1:-1]}: expected a name that can be printed")
                 continue
-            if self._knows(path):  # another process has added it meanwhile
+            if self._is_indexed(path):  # another process has added it meanwhile
                 continue
-            trace = self._readable(path)
+            trace = self._load_or_note(path)
             if trace is not None:
                 with self._writing():
                     self._record(path, size, trace)
 
-    def _known(self) -> set[tuple[str, int]]:
+    def _indexed(self) -> set[tuple[str, int]]:
         return set(self.index.execute("SELECT path, size FROM runs"))
 
-    def _knows(self, path: str) -> bool:
+    def _is_indexed(self, path: str) -> bool:
         return self.index.execute("SELECT 1 FROM runs WHERE path = ?", (path,)).fetchone() is not None
 
     def _record(self, path: str, size: int, trace: Trace) -> None:
         """Add a trace to the index, unless another process has just done so."""
-        if not self._knows(path):
+        if not self._is_indexed(path):
             lecture, commit, *_ = path.split("/")
-            tables.record(self.index, path, size, lecture, commit, trace, self._readable)
+            tables.record(self.index, path, size, lecture, commit, trace, self._load_or_note)
 
-    def _readable(self, path: str) -> Trace | None:
+    def _load_or_note(self, path: str) -> Trace | None:
         try:
             return load(self.folder / path).trace
         except TraceFileError as error:
@@ -231,7 +231,7 @@ class Store:
         self.index.commit()
 
 
-def place_of(trace: Trace, digest: str) -> str:
+def path_in_store(trace: Trace, digest: str) -> str:
     """Return the path of a trace in a store; `digest` is that of its text."""
     started = _plain(trace.run.started.partition("+")[0].replace(":", ""), "no-time")
     parts = (
@@ -243,7 +243,7 @@ def place_of(trace: Trace, digest: str) -> str:
     return "/".join([*parts, FILE])
 
 
-def _when(file: tuple[str, int]) -> str:
+def _run_folder(file: tuple[str, int]) -> str:
     """Return the name of a run's folder, which begins with its start time."""
     return file[0].split("/")[-2]
 
@@ -286,17 +286,17 @@ def _version(index: sqlite3.Connection) -> int:
     return int(index.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _which(path: Path) -> tuple[int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int] | None:
     """Return the identity of the file at a path, or None."""
     try:
-        there = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return there.st_dev, there.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager
-def _in_words(folder: Path) -> Iterator[None]:
+def _errors_in_one_line(folder: Path) -> Iterator[None]:
     """Turn SQLite's errors into one line."""
     try:
         yield

@@ -110,16 +110,16 @@ def formula_of(function: Callable[..., Any]) -> Formula:
     names: dict[_Function, str] = {}
     parts: list[str] = []
 
-    def write(one: _Function) -> None:
-        for name in sorted(one.values):
-            other = one.values[name]
+    def write(inner: _Function) -> None:
+        for name in sorted(inner.values):
+            other = inner.values[name]
             if isinstance(other, _Function) and other not in names:
                 write(other)
-        names[one] = f"f{len(names)}"
-        body = [_Renamed(one, names).visit(node) for node in one.node.body if not _is_docstring(node)]
-        arguments = ast.arguments([], [ast.arg(one.own[name]) for name in one.parameters], None, [], [], None, [])
-        made = ast.FunctionDef(names[one], arguments, body, [], None, None, lineno=1)
-        parts.append(ast.unparse(ast.fix_missing_locations(made)))
+        names[inner] = f"f{len(names)}"
+        body = [_Renamed(inner, names).visit(node) for node in inner.node.body if not _is_docstring(node)]
+        arguments = ast.arguments([], [ast.arg(inner.own[name]) for name in inner.parameters], None, [], [], None, [])
+        definition = ast.FunctionDef(names[inner], arguments, body, [], None, None, lineno=1)
+        parts.append(ast.unparse(ast.fix_missing_locations(definition)))
 
     write(gathered)
     text = "\n".join(parts)
@@ -133,20 +133,20 @@ def javascript(formulas: Sequence[str]) -> str:
 
     Raises NotArithmetic for a text that is not a formula, of any length or depth.
     """
-    made = _Translation()
+    translation = _Translation()
     names = []
     for text in formulas:
-        made.room = MOST
-        last = _read(text)
-        names.append(made.function(last))
-    return f"(() => {{{_PRELUDE}{''.join(made.code)}return [{', '.join(names)}];}})()"
+        translation.room = MOST
+        function = _read(text)
+        names.append(translation.function(function))
+    return f"(() => {{{_PRELUDE}{''.join(translation.code)}return [{', '.join(names)}];}})()"
 
 
 def shape_of(text: str) -> tuple[int, int]:
     """Return how many numbers a formula takes, and how many results it has. Raises NotArithmetic."""
-    made, last = _Translation(), _read(text)
-    made.function(last)
-    return len(last.parameters), len(made.results)
+    translation, function = _Translation(), _read(text)
+    translation.function(function)
+    return len(function.parameters), len(translation.results)
 
 
 # --- a function of the lecture, and its text ----------------------------------------------------------------------
@@ -276,14 +276,14 @@ class _Translation:
             raise NotArithmetic(of.node, "not every path through it ends with a return")
         if any(other[0] != returned[0][0] or len(other[1]) != len(returned[0][1]) for other in returned):
             raise NotArithmetic(of.node, "each return needs the same results in the same order")
-        for each in zip(*(found for _, found in returned), strict=True):
+        for each in zip(*(kinds_of_return for _, kinds_of_return in returned), strict=True):
             if len({kind == "bool" for kind in each}) > 1:
                 raise NotArithmetic(of.node, "a result is a number in one return and true or false in another")
         name = next(self._names)
-        given = ", ".join(of.own[one] for one in of.parameters)
-        others = [made for one, made in of.own.items() if one not in of.parameters]
-        let = f"let {', '.join(others)};" if others else ""
-        self.code.append(f"const {name} = ({given}) => {{{let}{code}}};\n")
+        parameters = ", ".join(of.own[one] for one in of.parameters)
+        local_names = [generated for one, generated in of.own.items() if one not in of.parameters]
+        let = f"let {', '.join(local_names)};" if local_names else ""
+        self.code.append(f"const {name} = ({parameters}) => {{{let}{code}}};\n")
         return returned, name
 
     def _block(self, body: Sequence[ast.stmt], of: _Function, own: _Own, returned: list[_Returned]) -> tuple[str, bool]:
@@ -302,16 +302,17 @@ class _Translation:
                     parts.append(f"{of.own[name]} = {term.code};")
                 case ast.If(test=test, body=then, orelse=otherwise):
                     condition = self._condition(test, of, own)
-                    ways = []
+                    branches = []
                     for branch in (then, otherwise):
                         inner = dict(own)
-                        ways.append((*self._block(branch, of, inner, returned), inner))
-                    parts.append(f"if ({condition}) {{{ways[0][0]}}} else {{{ways[1][0]}}}")
-                    going = [inner for _, ends, inner in ways if not ends]
-                    if not going:
+                        branches.append((*self._block(branch, of, inner, returned), inner))
+                    parts.append(f"if ({condition}) {{{branches[0][0]}}} else {{{branches[1][0]}}}")
+                    going_on = [inner for _, ends, inner in branches if not ends]
+                    if not going_on:
                         return "".join(parts), True
+                    first, last = going_on[0], going_on[-1]  # names are assigned after it if every branch assigns them
                     own.clear()
-                    own.update(_joined(node, going))
+                    own.update({name: _either(node, kind, last[name]) for name, kind in first.items() if name in last})
                 case ast.Return(value=ast.Dict(keys=keys, values=values)) if self.named:
                     names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
                     if len(names) != len(values) or len({*names}) != len(names) or not names:
@@ -461,10 +462,3 @@ def _either(node: ast.AST, one: Kind, other: Kind) -> Kind:
     if (one == "bool") != (other == "bool"):
         raise NotArithmetic(node, "it is a number on one path and true or false on another")
     return one if one == other else "whole"
-
-
-def _joined(node: ast.stmt, ways: Sequence[_Own]) -> _Own:
-    """Return the names that are assigned on every path."""
-    if len(ways) == 1:
-        return ways[0]
-    return {name: _either(node, kind, ways[1][name]) for name, kind in ways[0].items() if name in ways[1]}

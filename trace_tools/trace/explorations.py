@@ -14,17 +14,17 @@ MOST_ROWS = 200  # of a menu
 LONGEST_NAME, LONGEST_SENTENCE = 200, 5_000  # characters
 DEEPEST = 20  # places in places
 
-Places = list["str | tuple[str] | tuple[str, Places, Places]"]
+Parts = list["str | tuple[str] | tuple[str, Parts, Parts]"]
 
 
-def places(text: str) -> Places:
+def places(text: str) -> Parts:
     """Return the parts of a sentence of `explore`: texts, (name,), and (result, parts if true, parts if false).
 
     Raises ValueError where its braces are not closed, and where they are too deep.
     """
 
-    def read(at: int, ends: str, depth: int) -> tuple[Places, int]:
-        parts: Places = []
+    def read(at: int, ends: str, depth: int) -> tuple[Parts, int]:
+        parts: Parts = []
         mark = re.compile(f"[{{{ends}]")
         while True:
             match = mark.search(text, at)
@@ -57,7 +57,7 @@ def why_unexplorable(narrative: Exploration, says: str) -> str | None:
     inputs, menus = {one.name for one in narrative.inputs}, {menu.label for menu in narrative.menus}
     names = {*results, *narrative.parameters, *menus}
 
-    def unknown(parts: Places) -> Iterator[str]:
+    def unknown(parts: Parts) -> Iterator[str]:
         for name, *branches in (part for part in parts if not isinstance(part, str)):
             if name not in names:
                 yield f"the sentence uses {name}; expected one of {', '.join(sorted(names))}"

@@ -83,13 +83,13 @@ class Ending:
     def parse(cls, text: str) -> Ending:
         """Return the ending that a text describes."""
         at_line = _LINE.fullmatch(text)
-        rest, line = (at_line[1], None if at_line[2] == "None" else int(at_line[2])) if at_line else (text, None)
-        if rest == "complete":
+        ending, line = (at_line[1], None if at_line[2] == "None" else int(at_line[2])) if at_line else (text, None)
+        if ending == "complete":
             return cls("complete", line=line)
         for kind, prefix in _PREFIXES.items():
-            if rest.startswith(prefix):
-                return cls(kind, rest.removeprefix(prefix), line)
-        return cls("raised" if _CLASS.fullmatch(rest) else "failed", rest, line)
+            if ending.startswith(prefix):
+                return cls(kind, ending.removeprefix(prefix), line)
+        return cls("raised" if _CLASS.fullmatch(ending) else "failed", ending, line)
 
     @classmethod
     def of_trace(cls, text: str) -> Ending:

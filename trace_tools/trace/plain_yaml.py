@@ -104,11 +104,11 @@ _LONG_NUMBER = re.compile(r"[-+]?(?:[0-9_]{4301}|0[xb][0-9a-fA-F_]{3500}|[0-9_]*
 def careful(text: str, path: Path) -> Any:
     """Read any YAML with PyYAML's safe loader, having refused aliases, tags, repeated keys and depth."""
     try:
-        _refuse_tricks(text, path)
+        _refuse_unsupported(text, path)
         return yaml.load(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
-        what = error.problem or error.context
-        problem = TOO_DEEP if what == _LIBYAMLS_TOO_DEEP else f"not YAML: {what}"
+        reason = error.problem or error.context
+        problem = TOO_DEEP if reason == _LIBYAMLS_TOO_DEEP else f"not YAML: {reason}"
         raise TraceFileError(path, _line(error.problem_mark), formats.one_line(problem, 300)) from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or "it can not be read"
@@ -121,7 +121,7 @@ def _line(mark: Any) -> str | None:
     return f"line {mark.line + 1}" if mark else None
 
 
-def _refuse_tricks(text: str, path: Path) -> None:
+def _refuse_unsupported(text: str, path: Path) -> None:
     keys: list[set[str] | None] = []  # of each open collection: a mapping's keys, None for a sequence
     key_next: list[bool] = []
     for event in yaml.parse(text, Loader=_LOADER):
@@ -140,14 +140,14 @@ def _refuse_tricks(text: str, path: Path) -> None:
             keys.pop()
             key_next.pop()
         elif isinstance(event, yaml.NodeEvent):
-            seen = keys[-1] if keys else None
-            if seen is not None and key_next[-1]:
+            fields = keys[-1] if keys else None
+            if fields is not None and key_next[-1]:
                 if not isinstance(event, yaml.ScalarEvent):
                     problem = problem or "found a collection as a key; expected a field's name"
-                elif event.value in seen:
+                elif event.value in fields:
                     problem = problem or f"found the key {event.value[:40]!r} twice"
                 else:
-                    seen.add(event.value)
+                    fields.add(event.value)
             if key_next:
                 key_next[-1] = not key_next[-1]
             if isinstance(event, yaml.CollectionStartEvent):

@@ -34,32 +34,32 @@ def joined(traces: Mapping[int, Trace]) -> Trace:
     A rank that recorded no events has no trace and no steps.
     """
     lowest = next(iter(traces.values()))
-    everyone = lowest.run.ranks or len(traces)
+    rank_count = lowest.run.ranks or len(traces)
     positions = Positions()
     of_ranks = {rank: _by_position(trace, positions) for rank, trace in sorted(traces.items())}
     frames: dict[int, int] = {}  # by position, their numbers in the joined trace
     steps: dict[int, int] = {}
-    made: list[Event] = []
-    for position in _ordered(of_ranks):
-        there = {rank: events[position] for rank, events in of_ranks.items() if position in events}
-        on = None if len(there) == everyone else [*there]
-        first, parent = next(iter(there.values()))
+    joined_events: list[Event] = []
+    for position in _in_order(of_ranks):
+        events_by_rank = {rank: events[position] for rank, events in of_ranks.items() if position in events}
+        on = None if len(events_by_rank) == rank_count else [*events_by_rank]
+        first, parent = next(iter(events_by_rank.values()))
         if isinstance(first, Frame):
             frames[position] = len(frames)
             of = None if parent < 0 else steps[parent]
-            several = [(rank, event) for rank, (event, _) in there.items() if isinstance(event, Frame)]
-            other = [RankCall(r, f.arguments) for r, f in several if f.arguments and f.arguments != first.arguments]
-            made.append(replace(first, frame=frames[position], of=of, on=on, ranks=other or None))
+            calls = [(rank, event) for rank, (event, _) in events_by_rank.items() if isinstance(event, Frame)]
+            differing = [RankCall(r, f.arguments) for r, f in calls if f.arguments and f.arguments != first.arguments]
+            joined_events.append(replace(first, frame=frames[position], of=of, on=on, ranks=differing or None))
         elif isinstance(first, Step):
             steps[position] = len(steps)
-            of_step = {rank: event for rank, (event, _) in there.items() if isinstance(event, Step)}
-            made.append(replace(_step(of_step), id=steps[position], frame=frames[parent], on=on))
+            steps_by_rank = {rank: event for rank, (event, _) in events_by_rank.items() if isinstance(event, Step)}
+            joined_events.append(replace(_joined_step(steps_by_rank), id=steps[position], frame=frames[parent], on=on))
         else:
-            totals = [event for event, _ in there.values() if isinstance(event, Omitted)]
+            totals = [event for event, _ in events_by_rank.values() if isinstance(event, Omitted)]
             longest = max(one.host_ns for one in totals)
             most = max(one.omitted for one in totals)
-            made.append(replace(first, frame=frames[parent], omitted=most, host_ns=longest, on=on))
-    return replace(lowest, steps=made)
+            joined_events.append(replace(first, frame=frames[parent], omitted=most, host_ns=longest, on=on))
+    return replace(lowest, steps=joined_events)
 
 
 def _by_position(trace: Trace, positions: Positions) -> dict[int, tuple[Event, int]]:
@@ -82,28 +82,28 @@ def _by_position(trace: Trace, positions: Positions) -> dict[int, tuple[Event, i
     return events
 
 
-def _ordered(of_ranks: Mapping[int, Mapping[int, tuple[Event, int]]]) -> list[int]:
+def _in_order(of_ranks: Mapping[int, Mapping[int, tuple[Event, int]]]) -> list[int]:
     """Return all positions in an order that agrees with each rank's own; where ranks diverge, lower ranks come first.
 
     If ranks ran the same events in different orders (threads may), use the lowest rank's order, always after the call.
     """
-    known: dict[int, tuple[int, int]] = {}  # by position: the lowest rank that has it, and its index there
+    first_found: dict[int, tuple[int, int]] = {}  # by position: the lowest rank that has it, and its index there
     after: dict[int, set[int]] = {}
     awaited: Counter[int] = Counter()  # number of positions that must precede it
     parents: dict[int, int] = {}
     for rank, events in of_ranks.items():
         for number, (position, (_, parent)) in enumerate(events.items()):
-            known.setdefault(position, (rank, number))
+            first_found.setdefault(position, (rank, number))
             parents[position] = parent
         for before, position in pairwise(events):
             if position not in after.setdefault(before, set()):
                 after[before].add(position)
                 awaited[position] += 1
-    ready = [(at, position) for position, at in known.items() if not awaited[position]]
+    ready = [(key, position) for position, key in first_found.items() if not awaited[position]]
     heapify(ready)
-    waiting = sorted((at, position) for position, at in known.items())
+    waiting = sorted((key, position) for position, key in first_found.items())
     order: dict[int, None] = {}
-    while len(order) < len(known):
+    while len(order) < len(first_found):
         if ready:
             _, position = heappop(ready)
         else:  # two ranks contradict each other
@@ -114,11 +114,11 @@ def _ordered(of_ranks: Mapping[int, Mapping[int, tuple[Event, int]]]) -> list[in
         for later in after.get(position, ()):
             awaited[later] -= 1
             if not awaited[later]:
-                heappush(ready, (known[later], later))
+                heappush(ready, (first_found[later], later))
     return [*order]
 
 
-def _step(of_ranks: Mapping[int, Step]) -> Step:
+def _joined_step(of_ranks: Mapping[int, Step]) -> Step:
     """Return the joined step of all ranks that ran it."""
     steps = [*of_ranks.values()]
     # a claim held if it held on each rank; else it names the runs and ranks that failed
@@ -128,7 +128,7 @@ def _step(of_ranks: Mapping[int, Step]) -> Step:
     if failed:
         runs = [f"{run}, rank {rank}" for rank, claim in failed for run in claim.failed_runs or ()]
         claim = replace(failed[0][1], failed_runs=runs or None)
-    whole = replace(
+    common = replace(
         steps[0],
         host_ns=_slowest([step.host_ns for step in steps]),
         cold_ns=_slowest([step.cold_ns for step in steps]),
@@ -144,11 +144,11 @@ def _step(of_ranks: Mapping[int, Step]) -> Step:
     )
     differing = []
     for rank, step in of_ranks.items():
-        own = {name: getattr(step, name) for name in OBSERVED if _differ(getattr(step, name), getattr(whole, name))}
+        own = {name: getattr(step, name) for name in OBSERVED if _differ(getattr(step, name), getattr(common, name))}
         lacks = [name for name, content in own.items() if content is None]
         if own:
             differing.append(RankStep(rank=rank, **own, lacks=lacks or None))
-    return replace(whole, ranks=differing or None)
+    return replace(common, ranks=differing or None)
 
 
 def _differ(one: Any, other: Any) -> bool:
@@ -157,12 +157,12 @@ def _differ(one: Any, other: Any) -> bool:
 
 def _slowest(times: Sequence[list[int] | None]) -> list[int] | None:
     """Return the longest time of each pass; where ranks did not all time each, the slowest rank's."""
-    found = [one for one in times if one]
-    if not found:
+    timed = [one for one in times if one]
+    if not timed:
         return None
-    if len({len(one) for one in found}) == 1:
-        return [max(of_pass) for of_pass in zip(*found, strict=True)]
-    return max(found, key=median)
+    if len({len(one) for one in timed}) == 1:
+        return [max(of_pass) for of_pass in zip(*timed, strict=True)]
+    return max(timed, key=median)
 
 
 # --- a single rank ------------------------------------------------------------------------------------------------
@@ -172,9 +172,9 @@ def of_rank(trace: Trace, rank: int) -> Trace:
     """Return the trace of one rank of several. Raises UsageError if the trace has no such rank."""
     count = trace.run.ranks
     if count is None or not 0 <= rank < count:
-        there = "the trace was made without --ranks" if count is None else f"expected 0 to {count - 1}"
-        raise UsageError(f"rank {rank}: {there}")
-    made: list[Event] = []
+        problem = "the trace was made without --ranks" if count is None else f"expected 0 to {count - 1}"
+        raise UsageError(f"rank {rank}: {problem}")
+    events: list[Event] = []
     for event in trace.steps:
         if event.on is not None and rank not in event.on:
             continue
@@ -185,23 +185,23 @@ def of_rank(trace: Trace, rank: int) -> Trace:
             event = replace(event, arguments=own.arguments)
         elif isinstance(own, RankStep) and isinstance(event, Step):
             event = as_on(event, own)
-        made.append(replace(event, on=None) if isinstance(event, Omitted) else replace(event, on=None, ranks=None))
+        events.append(replace(event, on=None) if isinstance(event, Omitted) else replace(event, on=None, ranks=None))
     processes = [replace(one, rank=None) for one in trace.run.processes if one.rank in (None, rank)]
-    return replace(trace, steps=made, run=replace(trace.run, ranks=None, processes=processes))
+    return replace(trace, steps=events, run=replace(trace.run, ranks=None, processes=processes))
 
 
 def as_on(step: Step, own: RankStep) -> Step:
     """Return a step with the fields of one rank."""
     lacks = own.lacks or ()
-    given = {name: getattr(own, name) for name in OBSERVED if name in lacks or getattr(own, name) is not None}
-    return replace(step, **given)
+    own_fields = {name: getattr(own, name) for name in OBSERVED if name in lacks or getattr(own, name) is not None}
+    return replace(step, **own_fields)
 
 
 def by_rank(step: Step, ranks: int) -> dict[int, Step]:
     """Return a step as each rank had it that ran it."""
-    own = {one.rank: one for one in step.ranks or ()}
-    there = step.on if step.on is not None else range(ranks)
-    return {rank: as_on(step, own[rank]) if rank in own else step for rank in there}
+    own_fields = {one.rank: one for one in step.ranks or ()}
+    ranks_with_step = step.on if step.on is not None else range(ranks)
+    return {rank: as_on(step, own_fields[rank]) if rank in own_fields else step for rank in ranks_with_step}
 
 
 def disagreeing(event: Step | Frame, ranks: int) -> list[tuple[str, dict[int, Value]]]:
@@ -210,25 +210,25 @@ def disagreeing(event: Step | Frame, ranks: int) -> list[tuple[str, dict[int, Va
     Each name comes with its values by rank.
     """
     if isinstance(event, Frame):
-        told, own = event.arguments, {one.rank: one.arguments for one in event.ranks or ()}
+        shown, own = event.arguments, {one.rank: one.arguments for one in event.ranks or ()}
     else:
         other = [one for one in event.ranks or () if one.values is not None or "values" in (one.lacks or ())]
-        told, own = event.values, {one.rank: one.values or [] for one in other}
+        shown, own = event.values, {one.rank: one.values or [] for one in other}
     if not own:
         return []
-    of_ranks = {rank: own.get(rank, told) or [] for rank in (range(ranks) if event.on is None else event.on)}
-    found = []
-    for index, (source, value) in enumerate(told or ()):
-        there = {rank: values[index][1] for rank, values in of_ranks.items() if values[index : index + 1]}
-        if any(_differ(other, value) for other in there.values()) or len(there) < len(of_ranks):
-            found.append((source, there))
-    return found
+    of_ranks = {rank: own.get(rank, shown) or [] for rank in (range(ranks) if event.on is None else event.on)}
+    differing = []
+    for index, (source, value) in enumerate(shown or ()):
+        value_by_rank = {rank: values[index][1] for rank, values in of_ranks.items() if values[index : index + 1]}
+        if any(_differ(other, value) for other in value_by_rank.values()) or len(value_by_rank) < len(of_ranks):
+            differing.append((source, value_by_rank))
+    return differing
 
 
 def times(step: Step, ranks: int) -> dict[int, int]:
     """Return each rank's median time of a step, in nanoseconds, as far as it was timed."""
-    found = {rank: one.device_ns or one.host_ns or one.cold_ns for rank, one in by_rank(step, ranks).items()}
-    return {rank: round(median(ns)) for rank, ns in found.items() if ns}
+    samples_by_rank = {rank: one.device_ns or one.host_ns or one.cold_ns for rank, one in by_rank(step, ranks).items()}
+    return {rank: round(median(ns)) for rank, ns in samples_by_rank.items() if ns}
 
 
 def sharing_a_device(trace: Trace) -> str | None:
@@ -264,18 +264,18 @@ def whole_runs(run: Run, name: Literal["cold_ns", "warm_ns"]) -> list[int]:
 
 def in_words(ranks: Iterable[int]) -> str:
     """Name some ranks: "rank 1", "ranks 0, 2 to 5"."""
-    found = sorted(ranks)
-    parts: list[list[int]] = []
-    for rank in found:
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1].append(rank)
+    ordered = sorted(ranks)
+    groups: list[list[int]] = []
+    for rank in ordered:
+        if groups and rank == groups[-1][-1] + 1:
+            groups[-1].append(rank)
         else:
-            parts.append([rank])
-    told = [f"{one[0]} to {one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in parts]
-    return f"rank{'s' * (len(found) > 1)} {', '.join(told)}"
+            groups.append([rank])
+    names = [f"{one[0]} to {one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in groups]
+    return f"rank{'s' * (len(ordered) > 1)} {', '.join(names)}"
 
 
 def divided(name: str | Path) -> tuple[str, int | None]:
     """Divide "trace.yaml#rank1" into the file and the rank; None without a rank."""
-    found = OF_RANK.fullmatch(str(name))
-    return (found[1], int(found[2])) if found else (str(name), None)
+    match = OF_RANK.fullmatch(str(name))
+    return (match[1], int(match[2])) if match else (str(name), None)

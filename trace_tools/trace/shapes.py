@@ -36,6 +36,6 @@ def places(tensor: Tensor, most: int) -> list[int]:
     if tensor.strides is None or len(tensor.strides) != len(tensor.shape) or not 0 < count(tensor.shape, most) <= most:
         return []
     dimensions = [(size, stride) for size, stride in zip(tensor.shape, tensor.strides, strict=True) if size != 1]
-    steps = ([stride * place for place in range(size)] for size, stride in dimensions)
+    steps = ([stride * index for index in range(size)] for size, stride in dimensions)
     offset = tensor.offset or 0
     return [offset + sum(step) for step in product(*steps)]

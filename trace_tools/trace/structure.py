@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 LONGEST_MESSAGE = 300  # characters; a file may quote itself at any length
 
-_PLACE = re.compile(r"\A(.*?)(?: - at `(?:key` in `)?\$(.*)`)?\Z", re.DOTALL)
+_POSITION = re.compile(r"\A(.*?)(?: - at `(?:key` in `)?\$(.*)`)?\Z", re.DOTALL)
 _FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(?P<name>.*)`", re.DOTALL)
 _RANGE = re.compile("(Integer value|Number) out of range")
 _WORDS = {"Expected": "expected", "object": "a mapping", "array": "a list", " | ": " or ", "`": ""}
@@ -55,12 +55,18 @@ def converted(cls: type[T], plain: object) -> T:
     try:
         return structs.converted(plain, cls)
     except structs.Unlike as error:
-        message, place = _PLACE.findall(str(error))[0]
+        message, position = _POSITION.findall(str(error))[0]
+        hint: Any = cls
+        value: Any = plain
         try:
-            records, found = _at(cls, plain, place)
+            for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", position):
+                if name:
+                    hint = get_type_hints(_records_in(hint, value)[0]).get(name, hint)  # no field: it names the class
+                value = value[name] if name else value[int(index)]
+            records = _records_in(hint, value)
         except (LookupError, TypeError):  # not a position, but a quoted key that resembles one
-            message, place, records, found = str(error), "", [cls], plain
-        raise Mismatch(_in_words(message, found, records), place) from None
+            message, position, records, value = str(error), "", [cls], plain
+        raise Mismatch(_reworded(message, value, records), position) from None
 
 
 def to_plain(instance: object) -> dict[str, Any]:
@@ -69,38 +75,29 @@ def to_plain(instance: object) -> dict[str, Any]:
     return plain
 
 
-def _at(hint: Any, plain: Any, place: str) -> tuple[list[Any], Any]:
-    """Return the classes of records that the schema allows at a position, and the value there."""
-    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place):
-        if name:
-            hint = get_type_hints(_records_in(hint, plain)[0]).get(name, hint)  # no field: it names the class
-        plain = plain[name] if name else plain[int(index)]
-    return _records_in(hint, plain), plain
-
-
 def _records_in(hint: Any, plain: Any) -> list[Any]:
     """Return the classes of records in a hint like `list[tuple[str, Value]] | None`; of a union, the one of `plain`."""
     if is_dataclass(hint):
         return [hint]
-    found = [one for inner in get_args(hint) for one in _records_in(inner, plain)]
-    return [one for one in found if isinstance(plain, dict) and structs.tag(one).items() <= plain.items()] or found
+    records = [one for inner in get_args(hint) for one in _records_in(inner, plain)]
+    return [one for one in records if isinstance(plain, dict) and structs.tag(one).items() <= plain.items()] or records
 
 
-def _in_words(message: str, found: Any, records: list[Any]) -> str:
+def _reworded(message: str, value: Any, records: list[Any]) -> str:
     """Reword msgspec's message, and add the value that was found."""
     field = _FIELD.fullmatch(message)
     if field is None:
         expected = _RANGE.sub("expected a smaller number", message.partition(", got ")[0])
         if expected.startswith("Invalid value "):
             kinds = [name for cls in records for name in structs.tag(cls).values()]
-            return f"found {short(found)}; expected one of {', '.join(kinds)}"
+            return f"found {short(value)}; expected one of {', '.join(kinds)}"
         for word, ours in _WORDS.items():
             expected = expected.replace(word, ours)
-        return unlike(expected, found)
-    known = [name for cls in records[:1] for name in (*structs.tag(cls), *(one.name for one in fields(cls)))]
-    for key in found:
-        if key not in known:
-            return f"unknown key {short(key)}; expected {', '.join(map(repr, known))}"
+        return unlike(expected, value)
+    keys = [name for cls in records[:1] for name in (*structs.tag(cls), *(one.name for one in fields(cls)))]
+    for key in value:
+        if key not in keys:
+            return f"unknown key {short(key)}; expected {', '.join(map(repr, keys))}"
     return f"the key {short(field['name'])} is missing"
 
 

@@ -98,8 +98,8 @@ def load(path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Loaded:
         try:
             trace, promised = _by_lines(contents, path, upgrades)
         except _OtherLayout:
-            trace, promised = _made(_current(careful(_text(contents, path), path), path, upgrades), path)
-    return _as_found(trace, _missing(len(trace.steps), promised, unfinished, path, is_whole=is_whole))
+            trace, promised = _checked_trace(_current(careful(_text(contents, path), path), path, upgrades), path)
+    return _loaded(trace, _missing(len(trace.steps), promised, unfinished, path, is_whole=is_whole))
 
 
 def load_head(path: Path) -> Trace:
@@ -109,16 +109,16 @@ def load_head(path: Path) -> Trace:
         contents, unfinished = _finished(contents, path)
         steps = contents.find(b"\nsteps:")  # sources may hold any text, but are indented or quoted
         front = contents[:steps] + b"\nsteps: []\n" if steps >= 0 else contents
-        trace, promised = _made(_current(careful(_text(front, path), path), path, UPGRADES), path)
+        trace, promised = _checked_trace(_current(careful(_text(front, path), path), path, UPGRADES), path)
     head = contents.count(b"\n- {", steps) if steps >= 0 else len(trace.steps)
     if promised is not None and head != promised:  # truncated or laid out by hand; only the steps show which
         return replace(load(path).trace, steps=[])
-    return _as_found(trace, _missing(head, promised, unfinished, path, is_whole=is_whole)).trace
+    return _loaded(trace, _missing(head, promised, unfinished, path, is_whole=is_whole)).trace
 
 
 def validate(trace: Trace, path: Path) -> None:
     """Check a trace that was made in memory as `load` checks a file. Raises `TraceFileError` with `path`."""
-    _made({"schema": trace.schema, **to_plain(trace)}, path)
+    _checked_trace({"schema": trace.schema, **to_plain(trace)}, path)
 
 
 # --- from the file's contents to a trace ----------------------------------------------------------
@@ -160,23 +160,23 @@ def _by_lines(contents: bytes, path: Path, upgrades: Mapping[int, Upgrade]) -> t
     first = front.count(b"\n") + 3
     lines = ((n, line) for n, line in enumerate(BytesIO(body), first) if line != b"\n" and line[:1] != b"#")
     if plain.get("schema") == SCHEMA_VERSION:
-        return _made(plain, path, lines)
+        return _checked_trace(plain, path, lines)
     plain["steps"] = [_plain_of(line, path) for _, line in lines]
-    return _made(_current(plain, path, upgrades), path)
+    return _checked_trace(_current(plain, path, upgrades), path)
 
 
-def _made(
+def _checked_trace(
     plain: dict[str, Any], path: Path, lines: Iterable[tuple[int, bytes]] | None = None
 ) -> tuple[Trace, int | None]:
     """Return the trace in plain data, whose steps may be given as lines, and the number of events that it promises."""
-    front = from_plain(Head, plain, path)
-    check_head(front.run, front.machine, front.sources, path)
-    check = References(front.sources, front.run.ranks or 0).check
-    events: Iterable[tuple[int | None, object]] = lines or ((None, event) for event in front.steps or ())
+    head = from_plain(Head, plain, path)
+    check_head(head.run, head.machine, head.sources, path)
+    check = References(head.sources, head.run.ranks or 0).check
+    events: Iterable[tuple[int | None, object]] = lines or ((None, event) for event in head.steps or ())
     steps: list[Event] = []
-    for line, given in events:
+    for line, item in events:
         try:
-            event = _event(given, path)
+            event = _event(item, path)
             check(event)
         except Mismatch as mismatch:
             mismatch.parts.append(f".steps[{len(steps)}]")
@@ -184,25 +184,25 @@ def _made(
         except RecursionError:
             raise TraceFileError(path, f"line {line}" if line else None, TOO_DEEP) from None
         steps.append(event)
-    return Trace(front.title, front.run, front.machine, front.versions, front.sources, steps), front.events
+    return Trace(head.title, head.run, head.machine, head.versions, head.sources, steps), head.events
 
 
-def _event(given: object, path: Path) -> Event:
+def _event(item: object, path: Path) -> Event:
     """Return the event of a line, or of plain data. Raises `Mismatch`, or `_OtherLayout` for another kind of line."""
-    if isinstance(given, bytes):
-        decode = _DECODERS.get(given[:7])
+    if isinstance(item, bytes):
+        decode = _DECODERS.get(item[:7])
         try:
             if decode is not None:
-                event: Event = decode(given[2:])
+                event: Event = decode(item[2:])
                 return event
         except NOT_JSON:
             pass  # errors in it, if any, are reported below
-        given = _plain_of(given, path)
-    if not isinstance(given, dict):
-        raise Mismatch(unlike("expected a mapping", given))
+        item = _plain_of(item, path)
+    if not isinstance(item, dict):
+        raise Mismatch(unlike("expected a mapping", item))
     for key, kind in _KEYS.items():
-        if key in given:
-            return converted(kind, given)
+        if key in item:
+            return converted(kind, item)
     raise Mismatch(f"expected one of the keys {', '.join(map(repr, _KEYS))}")
 
 
@@ -280,7 +280,7 @@ def _missing(number: int, promised: int | None, unfinished: str | None, path: Pa
     return None if is_whole else f"{CUT_SHORT}: its compressed data ends early"
 
 
-def _as_found(trace: Trace, missing: str | None) -> Loaded:
+def _loaded(trace: Trace, missing: str | None) -> Loaded:
     """Return the loaded trace, marked as partial if some of it is missing."""
     if missing is None:
         return Loaded(trace)
@@ -291,7 +291,6 @@ def _as_found(trace: Trace, missing: str | None) -> Loaded:
 
 def _read(path: Path) -> tuple[bytes, bool]:
     """Return the contents of a file, and whether its compressed data was complete."""
-    is_whole = True
     try:
         if path.is_dir():
             near = sorted(path.glob("trace.yaml")) or sorted(path.glob("*/trace.yaml"))
@@ -303,28 +302,23 @@ def _read(path: Path) -> tuple[bytes, bool]:
             raise TraceFileError(path, None, "is not a regular file; expected a trace file")
         if path.stat().st_size > LARGEST_BYTES:
             raise TraceFileError(path, None, f"is larger than {LARGEST_BYTES >> 30} GiB, more than any trace")
-        contents = path.read_bytes()
-        if path.suffix == ".gz":
-            contents, is_whole = _unpacked(contents, path)
+        contents, is_whole = path.read_bytes(), True
     except OSError as error:
         raise TraceFileError(path, None, f"can't be read: {error.strerror or error}") from None
+    if path.suffix == ".gz":
+        unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        try:
+            contents = unpacker.decompress(contents, LARGEST_BYTES + 1)
+        except zlib.error as error:
+            raise TraceFileError(path, None, f"can't be unpacked: {error}") from None
+        if len(contents) > LARGEST_BYTES:
+            raise TraceFileError(path, None, f"unpacks to more than {LARGEST_BYTES >> 30} GiB, more than any trace")
+        if unpacker.unused_data.strip(b"\0"):
+            raise TraceFileError(path, None, "can't be unpacked: more data follows the compressed trace")
+        is_whole = unpacker.eof
     if not contents or contents.isspace():
         raise TraceFileError(path, None, "is empty; expected a trace")
     return contents, is_whole
-
-
-def _unpacked(contents: bytes, path: Path) -> tuple[bytes, bool]:
-    """Return the decompressed data, never more than a trace may have, and whether it was complete."""
-    unpacker, unpacked = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), b""
-    try:
-        unpacked = unpacker.decompress(contents, LARGEST_BYTES + 1)
-    except zlib.error as error:
-        raise TraceFileError(path, None, f"can't be unpacked: {error}") from None
-    if len(unpacked) > LARGEST_BYTES:
-        raise TraceFileError(path, None, f"unpacks to more than {LARGEST_BYTES >> 30} GiB, more than any trace")
-    if unpacker.unused_data.strip(b"\0"):
-        raise TraceFileError(path, None, "can't be unpacked: more data follows the compressed trace")
-    return unpacked, unpacker.eof
 
 
 def _current(plain: Any, path: Path, upgrades: Mapping[int, Upgrade]) -> dict[str, Any]:

@@ -97,12 +97,12 @@ class Tree:
         """Yield the steps of all calls made in a step, in the order in which they ended, and the step itself last."""
         waiting = [(step, False)]  # a stack of our own: calls may be as deep as the lecture's own recursion
         while waiting:
-            one, has_ended = waiting.pop()
+            ran, has_ended = waiting.pop()
             if has_ended:
-                yield one
+                yield ran
                 continue
-            inner = [below for frame in self.calls(one.id) for below in self.steps_of(frame.frame)]
-            waiting += [(one, True), *((below, False) for below in reversed(inner))]
+            called = [inner for frame in self.calls(ran.id) for inner in self.steps_of(frame.frame)]
+            waiting += [(ran, True), *((inner, False) for inner in reversed(called))]
 
     def section_calls(self) -> list[tuple[Step, Frame]]:
         """Return the calls that `main` made, in order, each with its step."""

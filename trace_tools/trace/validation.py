@@ -109,7 +109,10 @@ class References:
 
     def __init__(self, sources: list[SourceFile], ranks: int = 0) -> None:
         self._ranks = ranks
-        self._bounds = [_bounds(source.text) for source in sources]
+        # Lines of each source, and an upper bound of its statements: each needs a character and a separator. Counting
+        # them takes a parser of the Python version that ran.
+        texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
+        self._bounds = [(text.count("\n") + 1, len(text) // 2 + 1) for text in texts]
         self._last_line = max((lines for lines, _ in self._bounds), default=1)
         self._frames: dict[int, tuple[int, int]] = {}  # → lines and statements there can be in its source
         self._steps: set[int] = set()
@@ -185,16 +188,6 @@ def _check_counted(counted: Counts) -> None:
             raise Mismatch(f"found {short(total)}; expected counts of at most {LARGEST_COUNT:.0e}")
 
 
-def _bounds(source: str) -> tuple[int, int]:
-    """Return the number of lines of a source, and an upper bound of its number of statements.
-
-    Statements are not counted, because that takes a parser of the Python version that ran. Each needs at least a
-    character and a separator from the next.
-    """
-    text = source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
-    return text.count("\n") + 1, len(text) // 2 + 1
-
-
 def _check_narrative(narrative: Narrative) -> None:
     match narrative:
         case Link(url=None, flows=False):
@@ -232,15 +225,14 @@ def _check_exploration(narrative: Exploration, says: str) -> None:
     """Check that its formula is arithmetic, and that whatever is named is there: pages make a script of it."""
     menus = [column for menu in narrative.menus for column in menu.columns]
     try:
-        taken, returned = arithmetic.shape_of(narrative.formula)
+        parameter_count, result_count = arithmetic.shape_of(narrative.formula)
     except arithmetic.NotArithmetic as error:
         raise Mismatch(f"found no formula: {error}", ".formula") from None
-    if not sorted(narrative.parameters) == sorted(one.name for one in (*narrative.inputs, *menus)) or taken != len(
-        narrative.parameters
-    ):
+    names = sorted(one.name for one in (*narrative.inputs, *menus))
+    if sorted(narrative.parameters) != names or parameter_count != len(narrative.parameters):
         raise Mismatch(f"found {len(narrative.parameters)}; expected the names of inputs and columns", ".parameters")
-    if returned != len(narrative.results):
-        raise Mismatch(f"found {len(narrative.results)}; expected {returned}, as the formula returns", ".results")
+    if result_count != len(narrative.results):
+        raise Mismatch(f"found {len(narrative.results)}; expected {result_count}, as the formula returns", ".results")
     _each(narrative.inputs, ".inputs", _check_input)
     _each(narrative.menus, ".menus", _check_menu)
     numbers = [one.value for one in narrative.results] + [
@@ -309,8 +301,8 @@ def _check_tensor(tensor: Tensor) -> None:
         raise Mismatch("found only corner or only corner_shape; expected both or neither")
     if tensor.corner_shape is not None:
         _has_length(tensor.corner_shape, rank, ".corner_shape")
-        for number, (size, whole) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
-            _check_range(size, 0, whole, f".corner_shape[{number}]")
+        for number, (size, full_size) in enumerate(zip(tensor.corner_shape, tensor.shape, strict=True)):
+            _check_range(size, 0, full_size, f".corner_shape[{number}]")
         _has_length(tensor.corner, shapes.count(tensor.corner_shape, LARGEST_COUNT), ".corner")
 
 

@@ -162,7 +162,7 @@ def saying_it_is_traced(root: str, recorder: Recorder) -> Iterator[None]:
         path, line = caller.f_code.co_filename, caller.f_lineno
         if tracer is not None or not path.startswith(root):
             return tracer
-        with recorder.clock.apart():
+        with recorder.clock.excluded():
             if path not in deciding:
                 deciding[path] = decides_by_trace(path)
             owner = recorder.ownership.recorded_owner(caller)

@@ -70,7 +70,7 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
     warnings.showwarning = record_warning
     threading.Thread.start = recorded_start  # type: ignore[method-assign]
     try:
-        with printing(record_text), vocabulary.listening(record_narrative, recorder.clock.apart):
+        with printing(record_text), vocabulary.listening(record_narrative, recorder.clock.excluded):
             yield
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]

@@ -168,7 +168,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     except Exception:
         if not dead:
             raise
-        trace = _checked(merge(folder, source, wary=True))
+        trace = _checked(merge(folder, source, strict=True))
     machine_folder = out / trace.machine.slug
     complete, partial = machine_folder / "trace.yaml", machine_folder / "partial/trace.yaml"
     is_complete = trace.run.complete and trace.run.only is None

@@ -331,7 +331,7 @@ class _Process:
     def _write(self, recorder: Recorder) -> None:
         """Write the journal during the lecture, outside its measured time; do nothing in a forked child."""
         if not self.forked:
-            with recorder.clock.apart():
+            with recorder.clock.excluded():
                 recorder.writer.flush(wait_s=WRITING_S)
 
     @contextlib.contextmanager

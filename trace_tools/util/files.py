@@ -32,10 +32,10 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
     The folder must exist. Raises `UsageError` if the file cannot be written (disk full, read-only, missing folder); the
     old content is then unchanged and no other file remains.
     """
-    fresh = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}")
     try:
         try:
-            with open(fresh, "xb") as file:
+            with open(temporary, "xb") as file:
                 if isinstance(content, bytes):
                     file.write(content)
                 else:
@@ -44,10 +44,10 @@ def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool =
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
-            os.replace(fresh, path)
+            os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):
-                fresh.unlink()
+                temporary.unlink()
             raise
         if durable:
             with suppress(OSError):  # the folder, so that the name survives a power failure
@@ -79,7 +79,12 @@ def update_folder(folder: Path, files: Mapping[str, bytes], made_here: re.Patter
     try:
         for name, content in files.items():
             changed += _write_changed(folder / name, content)
-        for name in _made_before(folder, made_here) - set(files):
+        try:
+            listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
+        except (FileNotFoundError, UnicodeDecodeError):
+            listed = []
+        earlier = {name for name in listed if made_here.fullmatch(name) and not (folder / name).is_symlink()}
+        for name in earlier - set(files):
             (folder / name).unlink(missing_ok=True)
             changed.append(folder / name)
         _write_changed(folder / MANIFEST, manifest(files))
@@ -101,14 +106,6 @@ def _write_changed(path: Path, content: bytes) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, content)
     return [path]
-
-
-def _made_before(folder: Path, made_here: re.Pattern[str]) -> set[str]:
-    try:
-        listed = (folder / MANIFEST).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return set()
-    return {name for name in listed if made_here.fullmatch(name) and not (folder / name).is_symlink()}
 
 
 def paths_in_cache(url: str, prefix: str) -> tuple[str, str]:

@@ -69,8 +69,8 @@ def shorten(text: str, limit: int) -> str:
         return text
     kept = text[: max(0, limit - 1)]
     if _WORD_AT_END.search(kept) and _WORD_AT_START.match(text, len(kept)):
-        whole = _WORD_AT_END.sub("", kept).rstrip()
-        kept = whole if len(whole) >= limit // 2 else kept
+        whole_words = _WORD_AT_END.sub("", kept).rstrip()
+        kept = whole_words if len(whole_words) >= limit // 2 else kept
     return kept.rstrip() + "…"
 
 
@@ -347,6 +347,6 @@ def plural(count: int, noun: str) -> str:
 
 def readable(name: str) -> str:
     """Return a Python name as words: "train_a_Model" is "Train a Model", "computeMFU" "Compute MFU"."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-zA-Z])", " ", name)
-    words = " ".join(re.sub(r"[_-]+", " ", apart).split())
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-zA-Z])", " ", name)
+    words = " ".join(re.sub(r"[_-]+", " ", spaced).split())
     return words[:1].upper() + words[1:] or name

@@ -94,15 +94,15 @@ def commit_of(path: Path) -> str | None:
     """
     path = path.resolve()
     folder = path if path.is_dir() else path.parent
-    commit = _said(folder, "rev-parse", "--short=7", "HEAD")
+    commit = _output(folder, "rev-parse", "--short=7", "HEAD")
     if not commit:
         return None
-    changed = _said(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)rendered")
-    untracked = "" if path.is_dir() else _said(folder, "ls-files", "--others", "--", path.name)
+    changed = _output(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)rendered")
+    untracked = "" if path.is_dir() else _output(folder, "ls-files", "--others", "--", path.name)
     return f"{commit} + uncommitted changes" if changed or untracked else commit
 
 
-def _said(folder: Path, *arguments: str) -> str:
+def _output(folder: Path, *arguments: str) -> str:
     """Return git's output without the final newline, or "" if git fails."""
     try:
         return git(*arguments, folder=folder, longest_s=10).decode(errors="replace").strip()

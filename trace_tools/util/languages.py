@@ -64,8 +64,8 @@ def ngettext(one: str, many: str, n: int) -> str:
 def worded_script(script: str) -> str:
     """Return a script with its words, `_("…")` and `_(`…`)`, in the current language; values keep their places."""
 
-    def worded(found: re.Match[str]) -> str:
-        literal = found[1]
+    def worded(match: re.Match[str]) -> str:
+        literal = match[1]
         if literal.startswith('"'):
             words = _(json.loads(literal))
             return literal if words == json.loads(literal) else json.dumps(words, ensure_ascii=False)
@@ -82,7 +82,7 @@ def worded_script(script: str) -> str:
 
 def worded_style(style: str) -> str:
     """Return a style with the words that it writes, `content: "…"`, in the current language."""
-    return STYLE_WORDS.sub(lambda found: f"{found[1]}{json.dumps(_(found[2]), ensure_ascii=False)}", style)
+    return STYLE_WORDS.sub(lambda match: f"{match[1]}{json.dumps(_(match[2]), ensure_ascii=False)}", style)
 
 
 def script_message(literal: str) -> tuple[str, list[str]]:
@@ -91,7 +91,7 @@ def script_message(literal: str) -> tuple[str, list[str]]:
         return json.loads(literal), []
     values = _SLOT.findall(literal[1:-1])
     numbers = iter(range(len(values)))
-    return _SLOT.sub(lambda found: f"{{{next(numbers)}}}", literal[1:-1]), values
+    return _SLOT.sub(lambda match: f"{{{next(numbers)}}}", literal[1:-1]), values
 
 
 @cache

@@ -34,11 +34,11 @@ def in_processes(calls: Sequence[Callable[[], T]], processes: int | None = None)
         while waiting or running:
             while waiting and len(running) < most:
                 number, call = waiting.pop()
-                here, there = context.Pipe(duplex=False)
-                process = context.Process(target=_send, args=(call, there))
+                receiving, sending = context.Pipe(duplex=False)
+                process = context.Process(target=_send, args=(call, sending))
                 process.start()
-                there.close()
-                running[here] = number, process
+                sending.close()
+                running[receiving] = number, process
             for ready in wait(list(running)):
                 assert isinstance(ready, Connection)
                 number, process = running.pop(ready)

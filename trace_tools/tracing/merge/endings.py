@@ -72,10 +72,10 @@ def endings_of_ranks(folder: Path, processes: Sequence[Process]) -> str | None:
         last = failed if failed.exists() else journal
         return process.ending.follows_another, last.stat().st_mtime if last.exists() else 0.0
 
-    ranks: dict[str, list[int]] = {}
+    ranks_by_ending: dict[str, list[int]] = {}
     for process in sorted((one for one in incomplete if one.name == name and one.rank is not None), key=when):
-        ranks.setdefault(process.ended, []).append(process.rank or 0)
-    return f"{', then '.join(f'{ended} on {in_words(there)}' for ended, there in ranks.items())} ({name})"
+        ranks_by_ending.setdefault(process.ended, []).append(process.rank or 0)
+    return f"{', then '.join(f'{ended} on {in_words(ranks)}' for ended, ranks in ranks_by_ending.items())} ({name})"
 
 
 def last_words(folder: Path) -> str:

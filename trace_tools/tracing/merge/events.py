@@ -70,15 +70,15 @@ class _Events:
 
     def in_order(self) -> list[Event]:
         """Return all events in order of execution."""
-        made: list[tuple[tuple[int, int, int], Event]] = []
+        keyed_events: list[tuple[tuple[int, int, int], Event]] = []
         for frame, start in self.starts.items():
-            made.append((start, self._frame(self.run.frames[frame])))
-        last: dict[tuple[int, int], int] = {}
+            keyed_events.append((start, self._frame(self.run.frames[frame])))
+        last_seq: dict[tuple[int, int], int] = {}
         for step in self.run.steps.values():
-            last[step.frame, step.statement] = max(step.seq, last.get((step.frame, step.statement), 0))
+            last_seq[step.frame, step.statement] = max(step.seq, last_seq.get((step.frame, step.statement), 0))
             if step.frame in self.frame_ids:
                 try:
-                    made.append(((step.seq, 1, 0), self._step(step)))
+                    keyed_events.append(((step.seq, 1, 0), self._step(step)))
                 except (TraceFileError, *NO_RECORD) as error:
                     why = f"the record of this line is damaged: {error}"
                     raise LectureError(self.source.path, self._line(step.statement), why) from error
@@ -86,8 +86,8 @@ class _Events:
             if frame in self.frame_ids:
                 _, number = included.locate(statement, self.firsts)
                 omitted = Omitted(count, self.frame_ids[frame], number, self._line(statement), ns)
-                made.append(((last.get((frame, statement), 0), 3, statement), omitted))
-        return [event for _, event in sorted(made, key=lambda item: item[0])]
+                keyed_events.append(((last_seq.get((frame, statement), 0), 3, statement), omitted))
+        return [event for _, event in sorted(keyed_events, key=lambda item: item[0])]
 
     def _line(self, statement: int) -> int:
         return self.source.statements[statement].line
@@ -203,8 +203,8 @@ class _Events:
             return None, []
 
         def sides(runs: Iterable[RunRecord], index: int) -> list[Any]:
-            others = steps_at(step.position, runs)
-            return [_nth(other.claim[2], index) if other.claim else None for other in others]
+            steps = steps_at(step.position, runs)
+            return [_nth(other.claim[2], index) if other.claim else None for other in steps]
 
         statement, how, own_sides = step.claim
         test, expressions = self.program.claims[statement]

@@ -39,34 +39,30 @@ from trace_tools.tracing.recorder.recording import Settings
 from trace_tools.util.interpreter import collector_paused
 
 
-def merge(folder: Path, source: ParsedSource, *, wary: bool = False) -> Trace:
+@collector_paused()
+def merge(folder: Path, source: ParsedSource, *, strict: bool = False) -> Trace:
     """Return the trace of the run in `folder`, of the lecture `source`. Raises NothingRecordedError if no step was
     recorded.
 
-    `wary`, as in `read_process`, is for journals that otherwise make no valid trace.
+    `strict`, as in `read_process`, is for journals that otherwise make no valid trace.
     """
-    with collector_paused():
-        return _merged(folder, source, wary=wary)
-
-
-def _merged(folder: Path, source: ParsedSource, *, wary: bool) -> Trace:
     run = _requested(folder).run
     if not (folder / "machine.json").exists() or not journals(folder):
         why = last_words(folder) or "the run ended before anything was"
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
     if run.ranks is None:
-        return _of_journals(folder, folder, source, wary=wary)
+        return _of_journals(folder, folder, source, strict=strict)
     traces: dict[int, Trace] = {}
-    nothing: NothingRecordedError | None = None
+    last_error: NothingRecordedError | None = None
     for rank in range(run.ranks):
         # the same run for all ranks, because ranks exchange data within a run
         wanted = next((RunId.parse(trace.run.story or "") for trace in traces.values()), None)
         try:
-            traces[rank] = _of_journals(folder, rank_folder(folder, rank), source, wary=wary, wanted=wanted)
+            traces[rank] = _of_journals(folder, rank_folder(folder, rank), source, strict=strict, wanted=wanted)
         except NothingRecordedError as error:
-            nothing = error
-    if nothing is not None and not traces:
-        raise nothing
+            last_error = error
+    if last_error is not None and not traces:
+        raise last_error
     return replace(joined(traces), run=_run_of_ranks(folder, traces, run.ranks))
 
 
@@ -100,8 +96,8 @@ def _run_of_ranks(folder: Path, traces: Mapping[int, Trace], ranks: int) -> Run:
     complete = len(runs) == ranks and all(run.complete for run in runs.values())
     ended = str(COMPLETE)
     if not complete:
-        one = next((run for run in runs.values() if not run.complete), first)
-        ended = endings_of_ranks(folder, processes) or one.ended
+        incomplete = next((run for run in runs.values() if not run.complete), first)
+        ended = endings_of_ranks(folder, processes) or incomplete.ended
     dropped: dict[str, list[int]] = {}
     for rank, run in runs.items():
         for line in run.dropped:
@@ -111,11 +107,11 @@ def _run_of_ranks(folder: Path, traces: Mapping[int, Trace], ranks: int) -> Run:
         complete=complete,
         ended=ended,
         processes=processes,
-        dropped=[line if len(there) == len(runs) else f"{line} ({in_words(there)})" for line, there in dropped.items()],
+        dropped=[line if len(on) == len(runs) else f"{line} ({in_words(on)})" for line, on in dropped.items()],
     )
 
 
-def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, wanted: RunId | None = None) -> Trace:
+def _of_journals(folder: Path, own: Path, source: ParsedSource, *, strict: bool, wanted: RunId | None = None) -> Trace:
     """Return the trace of the journals in `own`, which is the run's folder or the folder of one rank.
 
     `wanted` names the run to show, if it is a candidate.
@@ -127,9 +123,9 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, w
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {last_words(folder)}")
     sources = [source, *(module.source for module in included.stored(folder))]
     source = included.joined(sources)
-    said: Said = {}
-    records = [read_process(path, source, wary=wary, said=said) for path in paths]
-    del said
+    interned: Said = {}
+    records = [read_process(path, source, strict=strict, interned=interned) for path in paths]
+    del interned
     runs = Runs.of(records, metered, wanted)
     if runs is None:
         why = last_words(folder) or next(one.done or str(ending_of(one, own, source)) for one in records)
@@ -140,8 +136,8 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wary: bool, w
     processes = [_process(record, own, source) for record in records]
     endings = {process.id: process.ending for process in processes}
     # Perturbed clocks may well end their process. A trace without it is complete, and reports the missing judgments.
-    others = [process for process in map(ProcessId.parse, beside) if process.kind != PERTURBED]
-    required = [*(ProcessId(PASS, n) for n in range(1, run.passes + 1)), *others]
+    counted_processes = [process for process in map(ProcessId.parse, beside) if process.kind != PERTURBED]
+    required = [*(ProcessId(PASS, n) for n in range(1, run.passes + 1)), *counted_processes]
     failed = [f"{endings[process]} ({process})" for process in required if endings.get(process, COMPLETE) != COMPLETE]
     damaged = [
         f"{one.unreadable:,} record{'s' * (one.unreadable > 1)} of {one.id} that could not be read"
@@ -182,17 +178,17 @@ def program_of(texts: tuple[str, ...]) -> Instrumented:
     return replace(included.together(programs), tree=ast.Module([], []))
 
 
-def _beyond_bounds(run: RunRecord, program: Instrumented, made: Sequence[Event]) -> Iterator[str]:
+def _beyond_bounds(run: RunRecord, program: Instrumented, events_kept: Sequence[Event]) -> Iterator[str]:
     """Yield descriptions of everything that the bounds of a run left out."""
-    kept = Settings()
+    bounds = Settings()
     calls_kept = Counter(call.function for call in run.frames.values())
     for function, calls in run.refused.items():
-        if calls_kept[function] < kept.frames:  # see `Recorder.has_room`
-            beyond = f"their share of the {kept.steps:,} steps that are kept of a run"
+        if calls_kept[function] < bounds.frames:  # see `Admission`
+            beyond = f"their share of the {bounds.steps:,} steps that are kept of a run"
         else:
-            beyond = f"the first {kept.frames:,} that were kept"
+            beyond = f"the first {bounds.frames:,} that were kept"
         yield calls_left_out(calls, program.functions[function], beyond)
-    counts = left_out(step for step in made if isinstance(step, Step))
+    counts = left_out(step for step in events_kept if isinstance(step, Step))
     yield from (
         f"{counts[words]:,} {words}" for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if counts[words]
     )

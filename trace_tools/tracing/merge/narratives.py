@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from trace_tools.lecture.vocabulary import ANSWERS, decided
-from trace_tools.trace.model import Answer, Ask, Choice, Narrative, Note, Table, Text, Varied
+from trace_tools.trace.model import Ask, Choice, Narrative, Note, Table, Text, Varied
 from trace_tools.trace.structure import from_plain
 from trace_tools.tracing.merge.matching import Runs, steps_at
 from trace_tools.tracing.merge.reader import JOURNAL, RunRecord
@@ -30,7 +30,10 @@ def merged_narrative(own: Version, runs: Runs, position: int, index: int) -> Nar
 
     timed = versions(runs.timed)
     if all(version.get("choice") for version in timed):
-        choice = _choice_of_all(timed)
+        # decided by the samples of all runs that reached it
+        choices = [version["choice"] for version in timed]
+        samples = [sample for one in choices for sample in one["samples"]]
+        choice = decided(Choice(choices[0]["low"], choices[0]["high"], samples))
         own, timed = _with_sentence(own, choice), versions(runs.timed)
     plain = {name: part for name, part in own.items() if name != "choice"}
     narrative: Narrative = from_plain(cast("Any", Narrative), plain, JOURNAL)
@@ -38,11 +41,18 @@ def merged_narrative(own: Version, runs: Runs, position: int, index: int) -> Nar
         narrative = replace(narrative, choice=choice)
     if isinstance(narrative, Ask):
         answers = [version["answer"]["value"] for version in timed if version.get("answer")]
-        narrative = replace(narrative, answer=_answer_of_all(narrative.answer, answers))
-    if not isinstance(narrative, Text | Note | Ask | Table) or len({_shown(version) for version in timed}) < 2:
+        if len(set(map(as_key, answers))) > 1:  # the median of numbers, or the most common text
+            numbers = [value for value in answers if not isinstance(value, str)]
+            is_number = len(numbers) == len(answers)
+            value = statistics.median(numbers) if is_number else Counter(answers).most_common(1)[0][0]
+            narrative = replace(narrative, answer=replace(narrative.answer, value=value, samples=answers))
+    if not isinstance(narrative, Text | Note | Ask | Table):
+        return narrative
+    # `filled` also has the values of sentences that a run did not choose, which no reader sees
+    if len({as_key({name: part for name, part in version.items() if name != "filled"}) for version in timed}) < 2:
         return narrative
     form = _form(own)
-    others = Counter(_form(version) for version in timed if _form(version) != form)
+    other_forms = Counter(_form(version) for version in timed if _form(version) != form)
     texts = {
         _form(version): "another table" if isinstance(narrative, Table) else words_of(version) for version in timed
     }
@@ -54,34 +64,14 @@ def merged_narrative(own: Version, runs: Runs, position: int, index: int) -> Nar
     return replace(
         narrative,
         varied=list(varied(own, warm, cold)) or None,
-        others=[(texts[other], count) for other, count in others.most_common()] or None,
+        others=[(texts[other], count) for other, count in other_forms.most_common()] or None,
     )
-
-
-def _choice_of_all(versions: Sequence[Version]) -> Choice:
-    """Return the choice decided by the samples of all runs that reached it."""
-    choices = [version["choice"] for version in versions]
-    return decided(Choice(choices[0]["low"], choices[0]["high"], [sample for c in choices for sample in c["samples"]]))
 
 
 def _with_sentence(version: Version, choice: Choice) -> Version:
     """Return a run's version with the sentence for the choice of all runs."""
     sentence = version["choice"]["sentences"][ANSWERS.index(choice.answer or "undecided")]
     return {**version, "text": sentence, "choice": None}
-
-
-def _answer_of_all(answer: Answer, values: Sequence[int | float | str]) -> Answer:
-    """Return the median of numeric answers, or the most common text."""
-    if len(set(map(as_key, values))) < 2:
-        return answer
-    numbers = [value for value in values if not isinstance(value, str)]
-    value = statistics.median(numbers) if len(numbers) == len(values) else Counter(values).most_common(1)[0][0]
-    return replace(answer, value=value, samples=list(values))
-
-
-def _shown(version: Version) -> str:
-    """Return what readers see of a version. (A run also records the values of sentences that it did not choose.)"""
-    return as_key({name: part for name, part in version.items() if name != "filled"})
 
 
 def _form(version: Version) -> str:

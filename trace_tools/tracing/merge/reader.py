@@ -157,18 +157,20 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
         raise TraceFileError(path.name, None, f"is damaged: {error}") from None
 
 
-def read_process(path: Path, source: ParsedSource, *, wary: bool = False, said: Said | None = None) -> ProcessRecord:
+def read_process(
+    path: Path, source: ParsedSource, *, strict: bool = False, interned: Said | None = None
+) -> ProcessRecord:
     """Read the journal of the process that its file is named after, and its tail if the process was killed.
 
     An impossible record is left out and counted, because its line is damaged or names a statement that does not exist.
-    `wary` also validates observations as strictly as the trace, for a journal that otherwise makes no valid trace.
-    With `said`, equal observations of several runs share one object, see `read_journal`.
+    `strict` also validates observations as strictly as the trace, for a journal that otherwise makes no valid trace.
+    With `interned`, equal observations of several runs share one object, see `read_journal`.
     """
     process = ProcessRecord(ProcessId.parse(path.stem), [], [], [])
     unreadable: list[int] = []
-    possible = partial(_is_possible, source=source, timed=process.id.kind != METERING, wary=wary)
+    possible = partial(_is_possible, source=source, timed=process.id.kind != METERING, strict=strict)
     reading: _Reading | None = None  # between a run's start and its end
-    for record in read_journal(path, unreadable, said):
+    for record in read_journal(path, unreadable, interned):
         match record:
             case RunStart(run):
                 if reading:  # the record of its end was damaged
@@ -189,7 +191,7 @@ def read_process(path: Path, source: ParsedSource, *, wary: bool = False, said: 
             case _:
                 unreadable.append(0)
     if reading:
-        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable, said) if possible(record)]
+        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable, interned) if possible(record)]
         for record in _tail(tail, reading):
             reading.add(record)
         reading.finish(source)
@@ -259,7 +261,7 @@ class _Reading:
                 self.run.steps[max(candidates)[1]].raised = error.raised
 
 
-def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: bool) -> bool:
+def _is_possible(record: Record, source: ParsedSource, *, timed: bool, strict: bool) -> bool:
     """Return whether a record may belong to this lecture: the statements, functions and fields that it names exist."""
 
     def is_statement(number: int) -> bool:
@@ -275,16 +277,16 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: boo
         case Omission(_, statement, omitted, ns):
             return is_statement(statement) and omitted > 0 and ns >= 0
         case LastExecutions(_, statement, executions):
-            inner = partial(_is_possible, source=source, timed=timed, wary=wary)
+            inner = partial(_is_possible, source=source, timed=timed, strict=strict)
             return is_statement(statement) and all(inner(one) for _, records in executions for one in records)
         case ProcessNote("peak_ram_bytes" | "peak_device_bytes" | "floor_ns" | "device_index", content):
             return isinstance(content, int) and content >= 0
         case ProcessNote("other_cores", content):
             return isinstance(content, float) and 0 <= content < math.inf
         case ProcessNote(into, content):
-            several = into in ("notes", "restored")
-            texts = content if several and isinstance(content, list) else [content]
-            return (several or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
+            is_list = into in ("notes", "restored")
+            texts = content if is_list and isinstance(content, list) else [content]
+            return (is_list or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
         case RunEnd() | Refused():
             plain: list[Any] = record.refused
             return all(isinstance(pair, list) and [*map(type, pair)] == [int, int] for pair in plain)
@@ -293,11 +295,11 @@ def _is_possible(record: Record, source: ParsedSource, *, timed: bool, wary: boo
         case Observation(_, "left_out", content):
             return isinstance(content, list) and [*map(type, content)] == [str, int, int]
         case Observation(_, field, content):
-            return field in OBSERVED and (not wary or _is_sound(source, timed, field, content))
+            return field in OBSERVED and (not strict or _is_sound(source, timed, field, content))
         case Argument(_, name, _, value):
-            return not wary or _is_sound(source, timed, "values", [name, None, value])
+            return not strict or _is_sound(source, timed, "values", [name, None, value])
         case StepError(raised=raised):
-            return not wary or _is_sound(source, timed, "raised", raised)
+            return not strict or _is_sound(source, timed, "raised", raised)
     return True
 
 
@@ -376,39 +378,34 @@ def _tail(tail: Iterable[Record], certain: _Reading) -> Iterator[Record]:
             yield from (Observation(step, *observation) for observation in last.observations)
 
 
-def _added_by_group(*parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the communication between ranks in a step's parts, by operation and size of the group."""
-    both: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in (one for part in parts for one in part):
-        sums = both.setdefault((one["operation"], one["ranks"]), {})
-        for name, figure in one.items():
-            counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in sums
-            sums[name] = sums[name] + figure if counted else figure
-    return [both[key] for key in sorted(both)]
-
-
 def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Add the meters of a step's two parts (entering and leaving a `with`)."""
     for part in (first, second):
         if part.get("why") == NOT_METERED:
             return part
-    both = {**first, **second}
-    both["meta_flops"] = (first.get("meta_flops") or 0) + (second.get("meta_flops") or 0) or None
+    total = {**first, **second}
+    total["meta_flops"] = (first.get("meta_flops") or 0) + (second.get("meta_flops") or 0) or None
     for name in ("flops", "bytes_read", "bytes_written"):
         if first.get(name) is not None and second.get(name) is not None:
-            both[name] = first[name] + second[name]
-    both["device_operators"] = (first.get("device_operators") or 0) + (second.get("device_operators") or 0) or None
+            total[name] = first[name] + second[name]
+    total["device_operators"] = (first.get("device_operators") or 0) + (second.get("device_operators") or 0) or None
     counts = dict(first.get("operators") or [])
     for operator, count in second.get("operators") or []:
         counts[operator] = counts.get(operator, 0) + count
-    both["operators"] = sorted([name, count] for name, count in counts.items())
-    both["collectives"] = _added_by_group(first.get("collectives") or [], second.get("collectives") or [])
+    total["operators"] = sorted([name, count] for name, count in counts.items())
+    groups: dict[tuple[str, int], dict[str, Any]] = {}  # of ranks that communicate, by operation and number of ranks
+    for collective in (*(first.get("collectives") or ()), *(second.get("collectives") or ())):
+        sums = groups.setdefault((collective["operation"], collective["ranks"]), {})
+        for name, figure in collective.items():
+            counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in sums
+            sums[name] = sums[name] + figure if counted else figure
+    total["collectives"] = [groups[group] for group in sorted(groups)]
     work: dict[tuple[str, str | None], list[int]] = {}
     for operator, dtype, flops, moved in (*(first.get("work") or ()), *(second.get("work") or ())):
         done = work.setdefault((operator, dtype), [0, 0])
         done[0], done[1] = done[0] + flops, done[1] + moved
-    both["work"] = [[*of, *done] for of, done in work.items()]
-    both["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
-    both["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
-    both["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)
-    return both
+    total["work"] = [[*of, *done] for of, done in work.items()]
+    total["uncounted"] = sorted({*(first.get("uncounted") or ()), *(second.get("uncounted") or ())})
+    total["dtype"] = first.get("dtype") if first.get("dtype") == second.get("dtype") else None
+    total["peak_bytes"] = max(first.get("peak_bytes") or 0, second.get("peak_bytes") or 0)
+    return total

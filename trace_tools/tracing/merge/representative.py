@@ -51,8 +51,8 @@ def _is_the_same(one: RecordedStep | None, other: RecordedStep | None) -> bool:
     """Return whether two runs certainly observed the same content: equal content is read as one object."""
     if one is None or other is None:
         return False
-    several = [(one.values, other.values), (one.narrative, other.narrative)]
-    return one.claim is other.claim and all(len(a) == len(b) and all(map(is_, a, b)) for a, b in several)
+    pairs = [(one.values, other.values), (one.narrative, other.narrative)]
+    return one.claim is other.claim and all(len(a) == len(b) and all(map(is_, a, b)) for a, b in pairs)
 
 
 def _facts(step: RecordedStep) -> Iterator[tuple[tuple[Any, ...], float | str]]:

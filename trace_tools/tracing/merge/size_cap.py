@@ -23,26 +23,25 @@ def capped(events: list[Event], cap_bytes: int = CAP_BYTES) -> tuple[list[Event]
     """Return the events reduced to `cap_bytes` as far as possible, and descriptions of the dropped data."""
     events, dropped = [*events], []
     sizes = [_size(event) for event in events]
-    for what, thin in STAGES:
+    for description, thin in STAGES:
         if sum(sizes) <= cap_bytes:
             break
         for index, event in enumerate(events):
-            if isinstance(event, Step) and (thinned := _thinned(event, thin)) != event:
+            if not isinstance(event, Step):
+                continue
+            values = [(source, thin(value)) for source, value in event.values] if event.values else event.values
+            stdout = event.stdout
+            if thin is _without_long_text and stdout is not None:
+                stdout = stdout[:LONG_TEXT]
+            thinned = replace(event, values=values, stdout=stdout)
+            if thinned != event:
                 events[index], sizes[index] = thinned, _size(thinned)
-        dropped.append(f"{what} (the trace was larger than {cap_bytes >> 20} MiB)")
+        dropped.append(f"{description} (the trace was larger than {cap_bytes >> 20} MiB)")
     return events, dropped
 
 
 def _size(event: Event) -> int:
     return len(flow(to_plain(event)))
-
-
-def _thinned(step: Step, thin: Thin) -> Step:
-    values = [(source, thin(value)) for source, value in step.values] if step.values else step.values
-    stdout = step.stdout
-    if thin is _without_long_text and stdout is not None:
-        stdout = stdout[:LONG_TEXT]
-    return replace(step, values=values, stdout=stdout)
 
 
 def _without_samples(value: Value) -> Value:

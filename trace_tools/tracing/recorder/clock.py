@@ -134,7 +134,7 @@ class RecordingClock:
         return now
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def excluded(self) -> Iterator[None]:
         """Exclude the `with` block from every step, including steps timed by the device's clock."""
         gpu = self.waitable_gpu() if self.events else None
         if gpu is not None:

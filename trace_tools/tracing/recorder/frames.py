@@ -97,21 +97,23 @@ class OpenFrame(TimedFrame):
         self.break_claim(statement, sides, raises=raises)
         return raises
 
-    def break_claim(self, statement: int, sides: tuple[object, ...], *, raises: bool, below: bool = False) -> None:
-        """Record a claim that did not hold in this call, or (`below`) in an unrecorded call under it.
+    def break_claim(
+        self, statement: int, sides: tuple[object, ...], *, raises: bool, from_unrecorded: bool = False
+    ) -> None:
+        """Record a claim that did not hold in this call, or (`from_unrecorded`) in an unrecorded call under it.
 
         One step may record any number of claims from unrecorded calls.
         """
         self.recorder.retention.claim_failed = True
-        self._claim(statement, "raised" if raises else "passed over", sides, below=below)
+        self._claim(statement, "raised" if raises else "passed over", sides, from_unrecorded=from_unrecorded)
         if raises:
             self.failing = self.seq
 
-    def _claim(self, statement: int, how: str, sides: tuple[object, ...], *, below: bool = False) -> None:
-        with self.recorder.clock.apart():
+    def _claim(self, statement: int, how: str, sides: tuple[object, ...], *, from_unrecorded: bool = False) -> None:
+        with self.recorder.clock.excluded():
             unseen = self.in_graph()
             described = [None if unseen or side is UNSET_SIDE else self._described(side) for side in sides]
-            record = self.emit if below else self.observe
+            record = self.emit if from_unrecorded else self.observe
             record("claim", (statement, how, described))
 
     def _described(self, value: object) -> Any:
@@ -146,7 +148,12 @@ class OpenFrame(TimedFrame):
         self.recorder.claims.step_of(error)
         clock = self.recorder.clock
         now, gpu = perf_counter(), clock.waitable_gpu()
-        _clear_frames(error)
+        # the objects in the frames of the error, and of the errors that it came from
+        cleared_ids: set[int] = set()
+        while error is not None and id(error) not in cleared_ids:
+            cleared_ids.add(id(error))
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
         gc.collect()
         if gpu is not None:
             clock.from_device(gpu.empty_cache)
@@ -182,7 +189,14 @@ class OpenFrame(TimedFrame):
         if error is not None and self.failing is not None and is_a(type(error), AssertionError):
             self.recorder.claims.note_error(error, self.failing)
             self.failing = None
-        line, origin = _lines(error, python_frame)
+        entry = traceback_of(error) if error is not None else None
+        while entry is not None and entry.tb_frame is not python_frame:
+            entry = entry.tb_next
+        line = origin = entry.tb_lineno if entry else python_frame.f_lineno  # where the error left the frame
+        while entry is not None:  # the last line of the lecture in the traceback
+            if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
+                origin = entry.tb_lineno
+            entry = entry.tb_next
         kind = class_name(type(error))
         described = self._unseen(self.recorder.instruments.describer.error, error)
         text = self.recorder.retention.value(self.pin(), described)["text"].removeprefix(kind).removeprefix(": ")
@@ -245,7 +259,7 @@ class DroppedFrame(Frame):
         """Record a claim that did not hold in the recorded step above; return whether the assertion should raise."""
         raises, frame = _raises(self, statement, measured=self.measured), nearest_recorded(self)
         if frame is not None:
-            frame.break_claim(statement, sides, raises=raises, below=True)
+            frame.break_claim(statement, sides, raises=raises, from_unrecorded=True)
         return raises
 
 
@@ -274,28 +288,6 @@ def _is_caught(frame: Frame | None, statement: int | None) -> bool:
             return False
         frame, statement = caller, caller.current if caller is not None else None
     return False
-
-
-def _lines(error: BaseException | None, python_frame: FrameType) -> tuple[int, int]:
-    """Return the line of a frame that an error left, and the last line of the lecture in its traceback."""
-    entry = traceback_of(error) if error is not None else None
-    while entry is not None and entry.tb_frame is not python_frame:
-        entry = entry.tb_next
-    line = origin = entry.tb_lineno if entry else python_frame.f_lineno
-    while entry is not None:
-        if entry.tb_frame.f_code.co_filename == python_frame.f_code.co_filename:
-            origin = entry.tb_lineno
-        entry = entry.tb_next
-    return line, origin
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Free the objects in the frames of an error, and of the errors that it came from."""
-    known: set[int] = set()
-    while error is not None and id(error) not in known:
-        known.add(id(error))
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def exit_status(error: SystemExit) -> int:

@@ -93,15 +93,15 @@ class Emission:
         size = self.beyond + self.left_out
         if anew or size != self.written:
             self.written = size
-            yield (Unsettled, self.step, self.kind, [row[2:] for row in self.rest()])
+            yield (Unsettled, self.step, self.kind, [row[2:] for row in self.unrecorded_rows()])
 
     def settle(self) -> None:
         """Turn the remaining content into records, because no more will follow."""
         if self.unsettled:
-            self.records += self.rest()
+            self.records += self.unrecorded_rows()
             self.beyond = self.left_out = 0
 
-    def rest(self) -> Iterator[Row]:
+    def unrecorded_rows(self) -> Iterator[Row]:
         """Yield records for the content that is not yet recorded."""
         left_out = self.left_out
         if self.beyond:
@@ -157,7 +157,7 @@ class Output:
     def settle_all(self) -> None:
         """Record the rest of the emissions of calls that have not ended, and of threads."""
         for emission in list(self.unsettled.values()):
-            self.pending += emission.rest()
+            self.pending += emission.unrecorded_rows()
         self.unsettled.clear()
 
 

@@ -120,8 +120,8 @@ class Recorder(Recording):
 
     def printed(self, text: str) -> None:
         """Record Python's output, after any earlier output that bypassed Python."""
-        if self.output.has_grown() and (others := self.output.take()):
-            self.emit("stdout", others)
+        if self.output.has_grown() and (earlier := self.output.take()):
+            self.emit("stdout", earlier)
         self.emit("stdout", text)
 
     def _take_output(self) -> None:

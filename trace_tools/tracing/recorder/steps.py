@@ -57,7 +57,10 @@ class CallFrame(Frame):
             self.out = self.here = parent.here if parent.beyond is None else parent.pin()
             if self.out is not recorder.pending:
                 self.loop_caller = parent.loop_caller or parent
-            name = None if parent.thread == self.thread else _thread_name(self.thread)
+            name = None
+            if parent.thread != self.thread:  # `threading.current_thread` would register a thread that C++ started
+                thread = threading._active.get(self.thread)  # type: ignore[attr-defined]
+                name = "native" if thread is None else str(object.__getattribute__(thread, "__dict__").get("_name"))
             self.out.append((FrameStart, self.id, number, parent.seq, name))
             if parent.parent is None and recorder.instruments.section:
                 recorder.instruments.section(recorder.program.functions[number])
@@ -292,9 +295,3 @@ class TimedFrame(CallFrame):
         if self.timing is not None:
             self.timing = None
             self.recorder.clock.events -= 1
-
-
-def _thread_name(ident: int) -> str:
-    """Return a thread's name. `threading.current_thread` would register a thread that C++ started."""
-    thread = threading._active.get(ident)  # type: ignore[attr-defined]
-    return "native" if thread is None else str(object.__getattribute__(thread, "__dict__").get("_name"))
