@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.describing.value_form import describe, part, tensor
-from trace_tools.describing.columns import of_jax
+from trace_tools.describing.arrays import of_jax
 from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cases_in_one import each
-from trace_tools.pages.content.abbreviations import abbreviations
+from trace_tools.pages.search import abbreviations
 
 
 @each(

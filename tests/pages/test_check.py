@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.pages.test_compose import LECTURE, lecture
 from trace_tools.cli import main
 from trace_tools.errors import UsageError
-from trace_tools.pages.check import stale_files
+from trace_tools.pages.site import stale_files
 from trace_tools.trace import trace_file
 from trace_tools.trace.model import Machine
 

@@ -15,8 +15,8 @@ from tests.pages.browsing import NARROW, ask, show, until
 from tests.pages.recording import Recording, matrix
 from trace_tools.analysis.floors import ceiling_named
 from trace_tools.export.html_file import one_file
+from trace_tools.pages.columns import floors_block, timed_lines
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.floored import floors_block, timed_lines
 from trace_tools.pages.overview import document_notices
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Machine, Meters, Peak, Trace, Work

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from tests.cases_in_one import each
-from trace_tools.pages.content.storage_contents import StorageContents
+from trace_tools.pages.player import StorageContents
 from trace_tools.trace.model import Tensor, Value
 
 

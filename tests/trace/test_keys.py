@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_tools.trace.keys import TOP, CallCounter, CallKey, Positions, StepKey
+from trace_tools.trace.identities import TOP, CallCounter, CallKey, Positions, StepKey
 
 
 def test_the_same_call_and_step_of_two_runs_have_one_position() -> None:

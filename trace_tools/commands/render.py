@@ -31,8 +31,7 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
       trace-tools render rendered/*/trace.yaml --check
       trace-tools render traces/cpu.yaml -o pages --lecture talk.py
     """
-    from trace_tools.pages.check import stale_files
-    from trace_tools.pages.site import render_files, site_of
+    from trace_tools.pages.site import render_files, site_of, stale_files
 
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
     if check:

@@ -50,7 +50,7 @@ def numpy_scalar(walk: Walk, obj: Any) -> Plain:
 
 def frame(walk: Walk, obj: Any) -> Plain:
     """Describe a DataFrame by its columns, each like an array."""
-    from trace_tools.describing.columns import columns
+    from trace_tools.describing.arrays import columns
 
     limit = walk.limits.items
     contents, why = walk.attempt(lambda: (columns(obj, limit), int(obj.shape[1])), "its columns", type(obj))
@@ -69,7 +69,7 @@ def series(walk: Walk, obj: Any) -> Plain:
 
 def _with_row_labels(walk: Walk, obj: Any, value: Plain) -> Plain:
     """Add the labels of the first rows of a pandas object."""
-    from trace_tools.describing.columns import labels
+    from trace_tools.describing.arrays import labels
 
     row_labels, why = walk.attempt(lambda: labels(obj, walk.limits.items), "its index", type(obj))
     if row_labels:
@@ -80,7 +80,7 @@ def _with_row_labels(walk: Walk, obj: Any, value: Plain) -> Plain:
 
 def _column(walk: Walk, obj: Any) -> Plain:
     """Describe a series by its memory, or by its first elements if it is not a plain array."""
-    from trace_tools.describing.columns import as_array, first, is_lasting
+    from trace_tools.describing.arrays import as_array, first, is_lasting
 
     memory, _ = walk.attempt(lambda: as_array(obj), "to_numpy", type(obj))
     if memory is not None:
@@ -98,7 +98,7 @@ def _column(walk: Walk, obj: Any) -> Plain:
 
 def jax_array(walk: Walk, obj: Any) -> Plain:
     """Describe a JAX array by its elements on the host."""
-    from trace_tools.describing.columns import of_jax
+    from trace_tools.describing.arrays import of_jax
 
     converted, why = walk.attempt(lambda: of_jax(obj), "its elements", type(obj))
     if converted is None:

@@ -27,7 +27,7 @@ from markupsafe import Markup, escape
 from trace_tools.analysis import summaries
 from trace_tools.analysis.floors import ceilings
 from trace_tools.pages import columns, exercises, explorations, overview
-from trace_tools.pages.columns import ColumnsBlock
+from trace_tools.pages.columns import ColumnsBlock, floors_block, timed_lines
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -46,7 +46,6 @@ from trace_tools.pages.document import (
     stretches,
     visible,
 )
-from trace_tools.pages.floored import floors_block, timed_lines
 from trace_tools.pages.joined import PagePart, ids, prefixed, with_inner_links, with_prefixes
 from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web

@@ -15,6 +15,9 @@ A block consists of columns of numbers and texts: 10,000 stops take about 100 kB
 hundredths of a second. The same stops give the same bytes. Stops that exceed the budget are left out, the least
 informative ones first: repetitions of the previous execution, then all except first and last executions, then the last
 stops.
+
+Two views of one storage show the same memory. If an observation differs from an earlier one at the same position, even
+of another view, something has written there: `StorageContents` detects this.
 """
 
 from __future__ import annotations
@@ -29,14 +32,38 @@ from typing import Any
 
 from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
-from trace_tools.pages.content.storage_contents import StorageContents
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
 from trace_tools.pages.margin import claim_text, values_by_rank
 from trace_tools.presentation.payload import deltas, packed, table
 from trace_tools.source.directives import RETURN
-from trace_tools.trace.model import Frame, Step, Value
+from trace_tools.trace import shapes
+from trace_tools.trace.model import Element, Frame, Step, Value
 from trace_tools.trace.ranks import disagreeing, in_words
 from trace_tools.util import formats
+
+
+class StorageContents:
+    """Remembers the last observed element at each position of each storage."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], dict[int, Element]] = {}
+
+    def note(self, value: Value) -> bool:
+        """Record a tensor's elements; return whether any differs from an earlier observation."""
+        tensor = value.tensor
+        if tensor is None or tensor.storage is None or not tensor.elements:
+            return False
+        positions = shapes.places(tensor, len(tensor.elements))
+        if len(positions) != len(tensor.elements):
+            return False
+        held = self._held.setdefault((tensor.storage, tensor.dtype), {})
+        changed = any(  # two nan do not indicate a write
+            position in held and held[position] != element and (element == element or held[position] == held[position])
+            for position, element in zip(positions, tensor.elements, strict=True)
+        )
+        held.update(zip(positions, tensor.elements, strict=True))
+        return changed
+
 
 BUDGET = 250_000  # characters of base64
 PRINTED = 600  # characters of output at a stop

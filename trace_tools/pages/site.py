@@ -7,6 +7,11 @@ The documents and the differences between machines come first, then all files, t
 writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown, `rendered/cpu/figures/*.svg`
 and `rendered/index.html`. A file is written only if its bytes change. A page that an earlier rendering made and this
 one does not is removed: `.pages` in each folder lists the pages that were made there.
+
+    list(stale_files(Path("rendered")))     ["rendered/cpu/03-tensors.html: differs", "rendered/index.md: missing"]
+
+`stale_files` renders in memory and compares byte by byte, in both directions, so that pages of no trace are found as
+well. Other files in the folder (such as a picture) are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import combinations
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from babel import Locale
 
@@ -37,7 +42,7 @@ from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
 from trace_tools.trace.trace_file import Loaded, load
-from trace_tools.util.files import update_folder
+from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.languages import _, in_language
 from trace_tools.util.processes import cores, in_processes
@@ -343,3 +348,41 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
         "index.html": html.site_index(title, machines, sections, searched, more, links).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }
+
+
+TRACE = "trace.yaml"
+_AT_THE_TOP = re.compile(r"[\w-]+\.(?:html|md)|\.pages")
+
+
+def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
+    """Yield a line for each file that differs, is missing, or belongs to no trace, in order.
+
+    `lecture` is the current lecture; without it, or if its name differs, the file with the traces' name next to the
+    folder is used. Raises UsageError without a trace, TraceFileError for an unreadable one.
+    """
+    site, compared = traces_in(folder, lecture)
+    if not any(not one.partial for one in site):
+        raise UsageError(f"{folder}: no traces; expected */{TRACE}")
+    files_by_folder: dict[str, dict[str, bytes]] = {}
+    for language, translated in in_languages(site).items():
+        reports = compared if (folder / REPORTS).is_dir() else ()
+        files_of = site_files(translated, folder / language, reports)
+        files_by_folder |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
+    expected = {
+        str(PurePath(inner, name)): content
+        for inner, files in files_by_folder.items()
+        for name, content in {**files, MANIFEST: manifest(files)}.items()
+    }
+    existing = set()  # all that rendering can make: everything in its folders, and pages at the top level
+    for root, folders, names in os.walk(folder):
+        inside = Path(root).relative_to(folder)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        existing |= {str(inside / name) for name in names if inside.parts or _AT_THE_TOP.fullmatch(name)}
+    existing -= {f"{one.folder}/{TRACE}" for one in site}
+    for name in sorted(existing | expected.keys()):
+        if name not in existing:
+            yield f"{folder / name}: missing"
+        elif name not in expected:
+            yield f"{folder / name}: made from no trace"
+        elif (folder / name).read_bytes() != expected[name]:
+            yield f"{folder / name}: differs"

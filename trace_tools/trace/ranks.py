@@ -20,8 +20,7 @@ from statistics import median
 from typing import Any, Literal
 
 from trace_tools.errors import UsageError
-from trace_tools.trace.identities import PASS
-from trace_tools.trace.keys import OMITTED, TOP, CallCounter, Positions, StepKey
+from trace_tools.trace.identities import OMITTED, PASS, TOP, CallCounter, Positions, StepKey
 from trace_tools.trace.model import Event, Frame, Omitted, RankCall, RankStep, Run, Step, Trace, Value
 
 OBSERVED = tuple(one.name for one in fields(RankStep) if one.name not in {"rank", "lacks"})

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from trace_tools.diff.align.code import SAME, Matching, codes_of, match_code
 from trace_tools.diff.difference import FramePair, StepPair
-from trace_tools.trace.keys import TOP, CallCounter, StepKey
+from trace_tools.trace.identities import TOP, CallCounter, StepKey
 from trace_tools.trace.model import Frame, Step
 from trace_tools.trace.tree import Tree
 

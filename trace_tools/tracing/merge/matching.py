@@ -9,8 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trace_tools.trace.identities import COLD, OTHER_SEEDS, PASS, PERTURBED, WARM, RunId
-from trace_tools.trace.keys import TOP, CallCounter, Positions, StepKey
+from trace_tools.trace.identities import (
+    COLD,
+    OTHER_SEEDS,
+    PASS,
+    PERTURBED,
+    TOP,
+    WARM,
+    CallCounter,
+    Positions,
+    RunId,
+    StepKey,
+)
 from trace_tools.tracing.merge.reader import UNKNOWN, ProcessRecord, RecordedStep, RunRecord
 from trace_tools.tracing.merge.representative import most_typical
 
