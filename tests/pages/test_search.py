@@ -18,7 +18,7 @@ from tests.pages.test_compose import failing, lecture
 from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
-from trace_tools.pages.search import SearchEntry, SearchIndex, entries
+from trace_tools.pages.search import SearchEntry, SearchIndex, abbreviations, entries
 from trace_tools.trace.model import Claim, Link, Note, Plot, Table, Text, Trace, Value
 
 
@@ -159,3 +159,33 @@ def test_a_figure_that_answers_back_is_found_by_what_it_says() -> None:
     told = [(e.kind, e.anchor, e.text) for e in found(explored_lecture())]
     says = "How long It takes 9.494 days on 1024 H100s, which is quick."
     assert ("figure", "said-2", says) in told
+
+
+@each(
+    ("text", "said"),
+    [
+        ("A mixture of experts (MoE) has many.", [("MoE", "mixture of experts")]),
+        ("counted in floating-point operations (FLOPs).", [("FLOP", "floating-point operations")]),
+        ("divide by the root mean square (RMS) of it", [("RMS", "root mean square")]),
+        ("the model FLOPs utilization, MFU. An MFU of 0.5", [("MFU", "model FLOPs utilization")]),
+        ("HFU, hardware FLOPs utilization, counts", [("HFU", "hardware FLOPs utilization")]),
+        ("RoPE (rotary position embedding) turns", [("RoPE", "rotary position embedding")]),
+        ("low-rank adaptation (LoRA) trains less", [("LoRA", "low-rank adaptation")]),
+        ("A GPU (the processor that trains models) is rented", []),
+        ("its own memory (HBM) is fast", []),
+        ("weights, AdamW keeps two averages", []),
+        ("the first (A), the second (B)", []),
+        ("", []),
+    ],
+)
+def test_an_abbreviation_is_found_beside_what_it_stands_for(text: str, said: list[tuple[str, str]]) -> None:
+    assert abbreviations([text]) == said
+
+
+def test_what_was_said_first_stays() -> None:
+    texts = ["mixture of experts (MoE)", "MoE, model of everything, is another", "a margin of error (MoE)"]
+    assert abbreviations(texts) == [("MoE", "mixture of experts")]
+
+
+def test_long_texts_take_no_time() -> None:
+    assert abbreviations(["word " * 20_000, "A B " * 20_000, "(" * 20_000, "AB, " * 5_000, "a-" * 200_000]) == []
