@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.presentation.reading import read, words
-from trace_tools.presentation.charts.drawing import Drawing, fitted, marker, steps, width_of
+from trace_tools.presentation.charts.drawing import AROUND, Drawing, Labels, Point, fitted, marker, steps, width_of
 
 
 def test_words_of_a_lecture_are_text_and_sizes_are_short() -> None:
@@ -33,3 +38,48 @@ def test_marks_differ_in_shape_and_may_have_another_colour() -> None:
         shapes.add(drawn[0].get("d", "disc"))
         assert [e.get("fill") for e in drawn] == ["red"]
     assert len(shapes) == 4
+
+
+FRAME = (0.0, 0.0, 300.0, 200.0)
+POINTS = st.tuples(st.floats(-50, 350), st.floats(-50, 250))
+
+
+@given(st.lists(st.lists(POINTS, min_size=1, max_size=4), max_size=5), st.lists(POINTS, min_size=1, max_size=6))
+def test_words_stand_in_the_frame_over_no_line_and_no_other_words(
+    lines: list[list[Point]], places: list[Point]
+) -> None:
+    labels = Labels(FRAME)
+    for line in lines:
+        labels.avoid(line)
+    boxes: list[tuple[float, float, float, float]] = []
+    for point in places:
+        position = labels.beside(point, "x @ w", 11)
+        if position is None:
+            continue
+        (x, y), anchor = position
+        wide = width_of("x @ w", 11)
+        left = x - wide * ["", "middle", "end"].index(anchor) / 2
+        boxes.append((left, y - 8, left + wide, y + 2))
+        assert left >= 0 and left + wide <= 300 and y - 8 >= 0 and y + 2 <= 200
+        assert abs(x - point[0]) < 12 and abs(y - point[1]) < 20
+    for left, top, right, bottom in boxes:
+        for line in lines:
+            for (x1, y1), (x2, y2) in pairwise(line):
+                for step in range(201):
+                    x, y = x1 + (x2 - x1) * step / 200, y1 + (y2 - y1) * step / 200
+                    assert not (left < x < right and top < y < bottom)
+    for number, one in enumerate(boxes):
+        for other in boxes[:number]:
+            assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def test_the_first_free_room_is_taken_and_none_where_all_is() -> None:
+    labels = Labels(FRAME)
+    assert labels.beside((100, 100), "a", 11) == ((108, 104), "")
+    labels.avoid([(100, 100)])
+    positions = [labels.beside((100, 100), "a", 11) for _ in AROUND]
+    assert positions[0] != ((108, 104), "") and None in positions
+    labels = Labels(FRAME)
+    labels.avoid([(100, 80), (300, 110)])  # a roof over the point, falling to its right
+    spot = labels.beside((100, 100), "matmul 256", 11)
+    assert spot is not None and spot[0][1] > 100

@@ -33,7 +33,7 @@ from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.merge.reader import RecordedCall, RecordedStep, RunRecord, read_process
 from trace_tools.tracing.recorder import clock as recorder_clock
-from trace_tools.tracing.recorder import frames, journal_writer, metered_frames, recorder, steps
+from trace_tools.tracing.recorder import frames, journal_writer, recorder, steps
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
 from trace_tools.tracing.recorder.recording import Instruments, Settings
 
@@ -148,7 +148,7 @@ class Clock:
     def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         """Return a clock that the probes look at instead of the real one."""
         clock = cls()
-        for module in (recorder, frames, metered_frames, steps, recorder_clock, journal_writer, accelerators):
+        for module in (recorder, frames, steps, recorder_clock, journal_writer, accelerators):
             monkeypatch.setattr(module, "perf_counter", clock)
         return clock
 

@@ -13,7 +13,7 @@ import torch
 
 from tests.tracing.probed import Probed, new_module
 from trace_tools.describing.values import Describer
-from trace_tools.metering.graph_recording import records_graph
+from trace_tools.metering.compiling import records_graph
 from trace_tools.metering.meters import Meter
 from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.tracing.recorder.recording import Instruments

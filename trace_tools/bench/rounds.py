@@ -34,7 +34,7 @@ from trace_tools.errors import TraceToolsError
 from trace_tools.machines import machine as machines
 from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.trace.model import Run, Trace
-from trace_tools.tracing.merge.endings import ending_by_code
+from trace_tools.tracing.merge.merging import ending_by_code
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.tracing.run_folder import Traced, merge_folder, run_folder
 from trace_tools.tracing.supervisor import Tracer

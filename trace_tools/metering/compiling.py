@@ -2,6 +2,11 @@
 
 with ForceEager():  # or GraphsOfInductor()
     compiled(x)  # its operators run one by one
+
+`records_graph` detects that torch turns the running code into a graph: under `torch.jit.trace`, `make_fx`,
+`torch.export` and `torch.fx`, operators are recorded instead of computed, or in addition. An operator that a tool ran
+would become part of the graph, and a size that it read as a number would become fixed there. So the tools neither
+observe nor count while this returns True.
 """
 
 from __future__ import annotations
@@ -11,6 +16,8 @@ import sys
 from typing import Any
 
 import torch
+from torch._C import _TorchDispatchModeKey as Key
+from torch.fx import _symbolic_trace as symbolic
 
 from trace_tools.util.interpreter import OnceImported
 
@@ -87,3 +94,21 @@ class GraphsOfInductor(_WhileLoaded):
 
     def change_back(self) -> None:
         sys.modules[self._module].compile_fx = self._compile_fx  # type: ignore[attr-defined]
+
+
+def records_graph() -> bool:
+    """Return whether torch records a graph in this thread.
+
+    This covers `torch.jit.trace`, `torch.fx`, `make_fx`, AOTAutograd, `torch.export`, and fake tensors with symbolic
+    sizes. Fake tensors whose sizes are numbers can be observed.
+    """
+    if torch._C._get_tracing_state() is not None or symbolic._is_fx_tracing_flag or torch.compiler.is_compiling():
+        return True
+    if torch._C._len_torch_dispatch_stack():
+        mode = torch._C._get_dispatch_mode
+        if mode(Key.PROXY) is not None or mode(Key.FUNCTIONAL) is not None:
+            return True
+        fake = mode(Key.FAKE)
+        if fake is not None and fake.shape_env is not None:
+            return True
+    return bool(torch._ops._len_torch_dispatch_stack_pre_dispatch())  # type: ignore[no-untyped-call]

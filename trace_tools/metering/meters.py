@@ -18,7 +18,7 @@ The modules that compute the figures define them: `flops` (the convention), `ope
   bytes. (A backward pass of compiled code can't be recognised.) Around one call, torch's compiler is switched off
   (`torch.compiler.set_stance("force_eager")`). Around a whole lecture (`compiling`) it makes the same graphs, breaks
   and errors as without a meter, and runs inductor's graphs directly instead of making kernels.
-- While torch records a graph (`graph_recording`), operators pass unmetered: those that compute are `uncounted`, those
+- While torch records a graph (`records_graph`), operators pass unmetered: those that compute are `uncounted`, those
   on fake tensors are no work.
 - Operations between ranks are `collectives`, without FLOPs.
 - Meters nest, also with `torch.utils.flop_counter.FlopCounterMode`; each counts all operators.
@@ -45,10 +45,9 @@ from torch.utils._python_dispatch import (
 )
 
 from trace_tools.metering import collectives
-from trace_tools.metering.compiling import ForceEager, GraphsOfInductor
+from trace_tools.metering.compiling import ForceEager, GraphsOfInductor, records_graph
 from trace_tools.metering.counts import Counts, Operator, Totals
 from trace_tools.metering.flops import FREE
-from trace_tools.metering.graph_recording import records_graph
 from trace_tools.metering.operators import Arguments, EagerMode, Keywords, base_name, is_view, tensors_in
 from trace_tools.metering.storages import Storages
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from trace_tools.tracing.isolation.own_file import OwnFile
+from trace_tools.tracing.isolation.output_capture import OwnFile
 
 FAILED = ".failed"  # suffix of a file next to a rank's journal, created when an exception ended the rank
 TAIL_LIMIT_BYTES = 8 << 20

@@ -3,13 +3,25 @@
 message = Progress("pass 1", "matmul", line=42, stalled_s=30)
 message.where                          "matmul, line 42 for 30 s"
 Progress.read(message.to_json())       the same message
+
+A process sends one at each new section, and one each second with the lecture's position (`ProgressSender`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from os import fstat, write  # imported now, because a lecture may replace them in `os`
+from sys import _current_frames
+from time import monotonic  # imported now, because runs with perturbed clocks replace it
+from typing import Any
 
+from trace_tools.tracing.job import Job
+from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.structs import Unlike, converted
 
 _encode = json.JSONEncoder().encode  # a lecture may replace `json.dumps`
@@ -44,3 +56,66 @@ class Progress:
         except (Unlike, ValueError, RecursionError):
             return None
         return made
+
+
+INTERVAL_S = 1.0  # between reports of the position
+_DISTRIBUTED = os.path.join("torch", "distributed", "distributed_c10d.py")
+
+
+class ProgressSender:
+    """The write end of a process's progress pipe. It never blocks the lecture."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._pipe = fstat(job.progress).st_ino
+        self._section = ""  # sent last
+        self._forked = False
+        os.set_blocking(job.progress, False)
+
+    def enter(self, section: str) -> None:
+        """Report a section, unless it was the last one reported."""
+        if section != self._section and not self._forked:
+            self._section = section
+            self._send(Progress(self._job.name, section))
+
+    def reporting(self, recorder: Recorder) -> Callable[[], None]:
+        """Return a function that reports the lecture's position in this run, if a second has passed since."""
+        position: tuple[int | None, Any] = (None, None)  # line, number of opened steps
+        since = sent = monotonic()
+
+        def report() -> None:
+            nonlocal position, since, sent
+            now = monotonic()
+            if now - sent < INTERVAL_S:
+                return
+            sent = now
+            steps = recorder.sequence.__self__.__reduce__()[1]  # type: ignore[attr-defined]
+            frame = _current_frames().get(threading.main_thread().ident or 0)
+            while frame is not None and frame.f_code.co_filename != self._job.path:
+                frame = frame.f_back
+            if (current := (frame and frame.f_lineno, steps)) != position:
+                position, since = current, now
+            waits_in = _waiting_in() if self._job.roots else None
+            stalled_s = round(now - since)
+            self._send(Progress(self._job.name, self._section, position[0], stalled_s, self._job.rank, waits_in))
+
+        return report
+
+    def forget(self) -> None:
+        """Send nothing more, in the child of a fork."""
+        self._forked = True
+
+    def _send(self, message: Progress) -> None:
+        with contextlib.suppress(OSError):  # the parent has stopped reading, or is stopped
+            if fstat(self._job.progress).st_ino == self._pipe:  # else the lecture closed the pipe
+                write(self._job.progress, message.to_json())
+
+
+def _waiting_in() -> str | None:
+    """Return the torch.distributed function that the main thread called, while it is in one; else None."""
+    frame = _current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and not frame.f_code.co_filename.endswith(_DISTRIBUTED):
+        frame = frame.f_back
+    while frame is not None and frame.f_back is not None and frame.f_back.f_code.co_filename.endswith(_DISTRIBUTED):
+        frame = frame.f_back
+    return frame.f_code.co_name if frame is not None else None

@@ -53,8 +53,7 @@ from trace_tools.trace.identities import (
 from trace_tools.tracing import failures, included
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.isolation.ending import WAIT_S, limited, processes_of_session, wait_for_others
-from trace_tools.tracing.isolation.flush_on_exit import written_before
+from trace_tools.tracing.isolation.ending import WAIT_S, limited, processes_of_session, wait_for_others, written_before
 from trace_tools.tracing.isolation.output_capture import OutputFile
 from trace_tools.tracing.isolation.plain_events import plain_events
 from trace_tools.tracing.isolation.plain_signals import plain_signals
@@ -68,7 +67,7 @@ from trace_tools.tracing.listening import listening
 from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.progress_sender import ProgressSender
+from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.rank_barrier import meet_ranks, meeting_at
 from trace_tools.tracing.recorder.claims import TimedClaims
 from trace_tools.tracing.recorder.frames import exit_status, exits_well
@@ -160,7 +159,7 @@ class _Process:
 
                 from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
                 from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
-                from trace_tools.metering.graph_recording import records_graph
+                from trace_tools.metering.compiling import records_graph
 
             self.records_graph = records_graph
             self.is_compiling = torch.compiler.is_dynamo_compiling

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_tools.presentation.charts.axes import TICK, Axes, Scale, binary_ticks, grid_up
-from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour, steps
-from trace_tools.presentation.charts.labels import ABOVE, Labels
+from trace_tools.presentation.charts.drawing import ABOVE, SOFT, Drawing, Labels, colour, steps
 from trace_tools.presentation.charts.plot import plot
 from trace_tools.trace.model import Series
 from trace_tools.util import formats

@@ -17,8 +17,7 @@ from itertools import compress
 
 from trace_tools.machines.peaks import leading_peak, peak_of, ridge
 from trace_tools.presentation.charts.axes import TICK, Axes, Scale, decades, grid_across, grid_up
-from trace_tools.presentation.charts.drawing import INK, SOFT, Drawing, Point, colour, marker, polyline
-from trace_tools.presentation.charts.labels import Labels
+from trace_tools.presentation.charts.drawing import INK, SOFT, Drawing, Labels, Point, colour, marker, polyline
 from trace_tools.trace.model import Machine
 from trace_tools.util import formats
 from trace_tools.util.languages import _

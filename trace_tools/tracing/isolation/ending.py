@@ -1,4 +1,4 @@
-"""Wait, for a limited time, for threads and processes that a lecture started and did not end.
+"""End a process as plain Python does, without losing records: wait for what the lecture started, flush the journal.
 
     running = wait_for_others(report)  # after each run: ["thread worker 1", "process Process-1 (12)"] still run
     with limited(on_timeout): atexit…  # at the end of the process, because its own waits have no limit
@@ -6,6 +6,10 @@
 At exit, Python waits without limit for non-daemon threads and for processes started with `multiprocessing`. A run
 waits `WAIT_S`, so that the work of these threads and processes belongs to it. Idle workers of pools that were never
 shut down would wait forever for new work, so the run does not wait for them.
+
+    with written_before(flush): ...    # in it, `os._exit(3)` and similar calls first call `flush`
+
+Otherwise the last 50 ms would be lost, and a short lecture may begin and end within that time.
 """
 
 from __future__ import annotations
@@ -16,12 +20,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import update_wrapper
+from operator import itemgetter
 from pathlib import Path
 from sys import _current_frames
 from time import monotonic, sleep
 from typing import Any
 
 from trace_tools.describing.threads import start_apart
+from trace_tools.util.interpreter import replaced
 
 WAIT_S = 60.0
 REPORT_S = 1.0  # after this time, a message names the threads and processes being waited for
@@ -112,3 +120,35 @@ def _is_at_work(worker: threading.Thread) -> bool:
 def _pool(module: Any, table: str) -> list[Any]:
     """Return the threads that one kind of pool has registered to be joined when Python exits."""
     return list(getattr(module, table, ()))
+
+
+# In `os`. All other functions that replace this program call these.
+ENDS = ("_exit", "abort", "execv", "execve", "kill", "killpg")
+
+
+@contextmanager
+def written_before(flush: Callable[[], None]) -> Iterator[None]:
+    """Call `flush` before each call of a function in `ENDS` inside the `with` block."""
+    with ExitStack() as stack:
+        for name in ENDS:
+            stack.enter_context(replaced(os, name, _End(getattr(os, name), flush)))
+        yield
+
+
+class _End:
+    """Wrapper of a function in `ENDS`. Python looks up the function to call, so tracebacks contain no frame of
+    ours.
+    """
+
+    def __init__(self, function: Callable[..., Any], flush: Callable[[], None]) -> None:
+        self.function = function
+        self.flush = flush
+        update_wrapper(self, function)
+
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        self.flush()
+        return self.function
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return itemgetter(0), ((self.function,),)  # in another process, the original function

@@ -8,23 +8,94 @@ the recorder checks whether the file has grown.
     output = OutputFile(folder / "pass-1.stdout")
     os.system("echo hello")
     output.grown(), output.take()  # True, "hello\n"
+
+An `OwnFile` stays writable even if the lecture closes descriptors that it does not own, as a daemon does:
+
+    file = OwnFile(folder / "pass-1.journal")
+    os.closerange(3, 4096)
+    os.write(file.descriptor(), b"…")
+
+The descriptor has a high number, so that the lecture's own files get the same numbers as in plain Python, and a closed
+number is hardly ever reused. Before each use, the object checks that the number still refers to this file. If it does
+not, the object opens the file again by its path and leaves the file that now has the number alone.
 """
 
 from __future__ import annotations
 
 import codecs
 import ctypes
+import fcntl
 import io
 import os
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from os import getpid, lseek, pread  # bound now: a lecture may replace these in `os`
+from os import (  # bound now: a lecture may replace these in `os`  # bound now: a lecture may replace these in `os`
+    close,
+    fstat,
+    getpid,
+    lseek,
+    pread,
+)
+from os import open as open_file
 from pathlib import Path
 from typing import Any
 
-from trace_tools.tracing.isolation.own_file import OwnFile
+HIGH = 1000  # number that a lecture reaches only with that many open files
+ROOM = 8  # distance below the system's limit, if that is lower
+
+
+class OwnFile:
+    """An open file that is reopened by its path if necessary. Raises OSError if it cannot be opened."""
+
+    def __init__(self, path: Path, flags: int = os.O_WRONLY | os.O_APPEND) -> None:
+        self.path = path.absolute()  # absolute: the lecture may change the working directory
+        self._flags = flags
+        self._open(flags | os.O_CREAT)
+
+    def _open(self, flags: int) -> None:
+        self._number = out_of_the_way(open_file(self.path, flags, 0o600))
+        self._identity = _identity(self._number)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the number still refers to this file."""
+        try:
+            return _identity(self._number) == self._identity
+        except OSError:
+            return False
+
+    def descriptor(self) -> int:
+        """Return a descriptor of this file, and never of another file."""
+        if not self.is_open:
+            self._open(self._flags)
+        return self._number
+
+    def close(self) -> None:
+        """Close the file, unless its number now refers to another file."""
+        if self.is_open:
+            close(self._number)
+
+
+def out_of_the_way(descriptor: int) -> int:
+    """Move a descriptor to a high number, if one is free; return the number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = HIGH if soft == resource.RLIM_INFINITY or soft > HIGH + ROOM else soft - ROOM
+    if high <= descriptor:
+        return descriptor
+    with suppress(OSError):
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, high)
+        close(descriptor)
+        return moved
+    return descriptor
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = fstat(descriptor)
+    return status.st_dev, status.st_ino
+
 
 STDOUT = 1
 CHUNK_BYTES = 1 << 20  # kept from the beginning, and from the end, of the output since the last read

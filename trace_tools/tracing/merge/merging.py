@@ -3,40 +3,204 @@
 The run's folder contains lecture.py (the text that ran), run.json (the request), machine.json and versions.json, and
 for each process its journal, its output and, once it has ended, its status.
 
-The trace shows one run, the most typical warm one (`representative`); the other runs provide samples. `matching` finds
+The trace shows one run, the most typical warm one ; the other runs provide samples. `matching` chooses it and finds
 the same calls and steps in all runs. Steps that do not occur in the representative run are left out; for its own steps,
-the trace records in how many runs they occurred (`events`, `narratives`). `endings` describes how the processes ended.
+the trace records in how many runs they occurred (`events`). How the processes ended is in their status files and at the
+ends of their output.
+
+A trace has a size limit. The least important data is dropped first: histograms and corners of large tensors and samples
+of varying values, then elements, then long texts. The identity of steps, and their times, shapes and claims, are kept.
 """
 
 from __future__ import annotations
 
 import ast
+import os
+import re
+import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, calls_left_out, left_out
-from trace_tools.errors import NothingRecordedError
+from trace_tools.errors import NothingRecordedError, TraceFileError
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, title_of
-from trace_tools.trace.identities import COLD, COMPLETE, METERING, PASS, PERTURBED, WARM, ProcessId, RunId
-from trace_tools.trace.model import Event, Process, Run, SourceFile, Step, Trace
+from trace_tools.trace.identities import COLD, COMPLETE, METERING, PASS, PERTURBED, WARM, Ending, ProcessId, RunId
+from trace_tools.trace.model import Event, Process, Run, SourceFile, Step, Tensor, Trace, Value
+from trace_tools.trace.plain_yaml import flow
 from trace_tools.trace.ranks import in_words, joined
-from trace_tools.trace.structure import from_plain
+from trace_tools.trace.structure import from_plain, to_plain
 from trace_tools.tracing import failures, included
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.journal import Said, journals, rank_folder
-from trace_tools.tracing.merge.endings import ending_by_status, ending_of, endings_of_ranks, last_words, status_file
+from trace_tools.tracing.journal import FAILED, NO_RECORD, Said, journals, rank_folder
 from trace_tools.tracing.merge.events import events
 from trace_tools.tracing.merge.matching import Runs
 from trace_tools.tracing.merge.reader import ProcessRecord, RunRecord, read_process, stored
-from trace_tools.tracing.merge.size_cap import capped
 from trace_tools.tracing.recorder.recording import Settings
 from trace_tools.util.interpreter import collector_paused
+
+LAST_BYTES = 1 << 16  # end of a process's output that is searched for its last line
+
+
+def ending_of(process: ProcessRecord, folder: Path, source: ParsedSource) -> Ending:
+    """Return the ending of a process that could not report it itself."""
+    status = status_file(folder, process.id)
+    last = process.runs[-1].open_statement if process.runs else None
+    line = _line_of_fault(status) or (source.statements[last].line if last is not None else None)
+    ending = ending_by_status(status)
+    return ending if line is None else replace(ending, line=line)
+
+
+def status_file(folder: Path, process: ProcessId) -> Path:
+    """Return the path of the file that is written after the end of a process."""
+    return folder / f"{process.file_stem}.status"
+
+
+def ending_by_status(status: Path) -> Ending:
+    """Return the ending in a status file: an exit status or, of a rank, the text of an `Ending`."""
+    try:
+        written = status.read_text(encoding="utf-8")
+        return ending_by_code(int(written))
+    except OSError:
+        return Ending("stopped", "when the tracer was killed")
+    except ValueError:
+        return Ending.parse(written) if written else Ending("failed", "how it ended could not be written (full disk?)")
+
+
+def ending_by_code(code: int) -> Ending:
+    """Return the ending of a process that left only an exit status, negative for a signal."""
+    if code == os.EX_IOERR:
+        return Ending("failed", "its journal could not be written (full disk?)")
+    if -code in {*signal.Signals}:
+        return Ending("killed", signal.Signals(-code).name)
+    return Ending("exited", str(code))
+
+
+def endings_of_ranks(folder: Path, processes: Sequence[Process]) -> str | None:
+    """Describe how each rank of the first incomplete process ended, in chronological order; None if all completed.
+
+    Endings that follow from another rank's come last: operations fail because that rank is missing, or torchrun stops
+    the process.
+    """
+    incomplete = [one for one in processes if not one.ending.is_complete and one.id.kind != PERTURBED]
+    if not incomplete:
+        return None
+    name = incomplete[0].name
+
+    def when(process: Process) -> tuple[bool, float]:
+        journal = status_file(rank_folder(folder, process.rank or 0), process.id).with_suffix(".journal")
+        failed = journal.with_suffix(FAILED)
+        last = failed if failed.exists() else journal
+        return process.ending.follows_another, last.stat().st_mtime if last.exists() else 0.0
+
+    ranks_by_ending: dict[str, list[int]] = {}
+    for process in sorted((one for one in incomplete if one.name == name and one.rank is not None), key=when):
+        ranks_by_ending.setdefault(process.ended, []).append(process.rank or 0)
+    return f"{', then '.join(f'{ended} on {in_words(ranks)}' for ended, ranks in ranks_by_ending.items())} ({name})"
+
+
+def last_words(folder: Path) -> str:
+    """Return the failure of the tools, if any, else the last line that any process printed to its own output."""
+    for path in failures.tracebacks(folder):
+        if failed := failures.in_words(path):
+            return failed
+    for path in sorted(folder.glob("*.out")):
+        lines = [line for line in _end_of_output(path).splitlines() if line.strip()]
+        if lines:
+            return lines[-1]
+    return ""
+
+
+def _line_of_fault(status: Path) -> int | None:
+    """Return the lecture's line in the dump of Python's fault handler, which is newer than the end of the journal."""
+    _, fault, dump = _end_of_output(status.with_suffix(".out")).rpartition("Fatal Python error: ")
+    if not fault:
+        return None
+    try:
+        lecture = re.escape(stored(status.with_suffix(".json"))["lecture"])
+    except (OSError, TraceFileError, *NO_RECORD):
+        return None
+    _, _, stack = dump.partition("Current thread ")
+    line = re.search(rf'^  File ".*{lecture}", line (\d+) in ', stack.partition("\n\n")[0], re.M)
+    return int(line[1]) if line else None
+
+
+def _end_of_output(path: Path) -> str:
+    """Return the end of a process's output, or "" if it wrote no file."""
+    try:
+        with path.open("rb") as output:
+            output.seek(-min(path.stat().st_size, LAST_BYTES), os.SEEK_END)
+            return output.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+CAP_BYTES = 64 << 20
+LONG_TEXT = 1000
+
+Thin = Callable[[Value], Value]
+
+
+def capped(events: list[Event], cap_bytes: int = CAP_BYTES) -> tuple[list[Event], list[str]]:
+    """Return the events reduced to `cap_bytes` as far as possible, and descriptions of the dropped data."""
+    events, dropped = [*events], []
+    sizes = [_size(event) for event in events]
+    for description, thin in STAGES:
+        if sum(sizes) <= cap_bytes:
+            break
+        for index, event in enumerate(events):
+            if not isinstance(event, Step):
+                continue
+            values = [(source, thin(value)) for source, value in event.values] if event.values else event.values
+            stdout = event.stdout
+            if thin is _without_long_text and stdout is not None:
+                stdout = stdout[:LONG_TEXT]
+            thinned = replace(event, values=values, stdout=stdout)
+            if thinned != event:
+                events[index], sizes[index] = thinned, _size(thinned)
+        dropped.append(f"{description} (the trace was larger than {cap_bytes >> 20} MiB)")
+    return events, dropped
+
+
+def _size(event: Event) -> int:
+    return len(flow(to_plain(event)))
+
+
+def _without_samples(value: Value) -> Value:
+    return replace(_in_tensor(value, _without_corner), samples=None)
+
+
+def _without_elements(value: Value) -> Value:
+    return replace(
+        _in_tensor(value, lambda tensor: replace(tensor, elements=None)), items=None, entries=None, labels=None
+    )
+
+
+def _without_long_text(value: Value) -> Value:
+    if isinstance(value.value, str) and len(value.value) > LONG_TEXT:
+        value = replace(value, value=value.value[:LONG_TEXT], length=value.length or len(value.value))
+    return replace(value, text=value.text[:LONG_TEXT]) if value.text else value
+
+
+def _without_corner(tensor: Tensor) -> Tensor:
+    statistics = tensor.statistics and replace(tensor.statistics, histogram=None)
+    return replace(tensor, corner=None, corner_shape=None, statistics=statistics)
+
+
+def _in_tensor(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
+    return replace(value, tensor=change(value.tensor)) if value.tensor else value
+
+
+STAGES: tuple[tuple[str, Thin], ...] = (
+    ("corners and histograms of large tensors, samples of varying values", _without_samples),
+    ("elements", _without_elements),
+    ("long texts", _without_long_text),
+)
 
 
 @collector_paused()

@@ -28,9 +28,16 @@ from trace_tools.tracing.instrument import (
 )
 from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder.admission import Admission
-from trace_tools.tracing.recorder.frames import UNSET_SIDE, DroppedFrame, OpenFrame, nearest_recorded
+from trace_tools.tracing.recorder.frames import (
+    UNSET_SIDE,
+    DroppedFrame,
+    DroppedUnmeteredFrame,
+    MeteredFrame,
+    OpenFrame,
+    UnmeteredFrame,
+    nearest_recorded,
+)
 from trace_tools.tracing.recorder.journal_writer import FLUSH_S
-from trace_tools.tracing.recorder.metered_frames import DroppedUnmeteredFrame, MeteredFrame, UnmeteredFrame
 from trace_tools.tracing.recorder.ownership import Ownership
 from trace_tools.tracing.recorder.recording import Frame, Instruments, Recording, Settings
 from trace_tools.tracing.recorder.steps import PRINTED_S

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from trace_tools.metering.graph_recording import records_graph
+from trace_tools.metering.compiling import records_graph
 
 X = torch.ones(3)
 
