@@ -48,7 +48,7 @@ def fails(error: BaseException) -> Callable[[], object]:
         (OSError(28, "No space left on device", "/x/y"), 2, "error: /x/y: No space left on device\n"),
         (OSError(11, "Resource temporarily unavailable"), 2, "error: Resource temporarily unavailable\n"),
         (RuntimeError("can't start new thread"), 2, "error: can't start new thread\n"),
-        (MemoryError(), 2, "error: memory is used up\n"),
+        (MemoryError(), 2, "error: out of memory\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (KeyboardInterrupt("interrupted; nothing was recorded"), 130, "interrupted; nothing was recorded\n"),
     ],

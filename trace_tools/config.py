@@ -61,7 +61,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "out": {"type": _PATH, "help": "Folder for traces and pages (default: `rendered`, next to the lecture)."},
     "lecture": {"type": _PATH, "help": "Take the prose and images from this file."},
     **{flag_of(name)[2:]: _attributes(name) for name, option in OF_TRACES.items() if PROJECT in option.scope},
-    "port": {"type": click.IntRange(0, 65535), "help": "Port of the web server; 0 takes a free one.", "default": 8000},
+    "port": {"type": click.IntRange(0, 65535), "help": "Port of the web server; 0 picks a free one.", "default": 8000},
     "open": {"type": click.BOOL, "help": "Open the pages in a browser.", "default": True},
 }
 

@@ -73,4 +73,4 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, OSError):
         why = error.strerror or str(error) or type(error).__name__
         return f"{error.filename}: {why}" if error.filename else why
-    return "memory is used up" if isinstance(error, MemoryError) else str(error)
+    return "out of memory" if isinstance(error, MemoryError) else str(error)

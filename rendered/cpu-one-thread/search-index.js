@@ -166,7 +166,7 @@ list.replaceChildren(...found.slice(0, SHOWN).map((one, place) => option(one, wa
 const told = !wanted.length ? "" : found.length > SHOWN ? `${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`
 : found.length ? found.length === 1 ? "1 result." : `${found.length} results.` : "No results.";
 const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
-said.textContent = [told, missed.length ? `No place has all words; the first lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
+said.textContent = [told, missed.length ? `No result has all words; the first one lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
 field.ariaExpanded = String(list.children.length > 0);
 list.hidden = !list.children.length;
 activate(0);

@@ -374,7 +374,7 @@ const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]))
 return [
 calls ? calls === 1 ? "Calls: 1 step inside it." : `Calls: ${calls.toLocaleString("en")} steps inside it.` : "",
 unseen.length ? unseen.length > 1 ? `Assigns ${unseen.join(" and ")}; their values were not inspected.` : `Assigns ${unseen[0]}; its value was not inspected.` : "",
-row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes what is marked." : "",
+row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes the highlighted block." : "",
 /^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
 ].filter(Boolean).join(" ");
 };
@@ -683,7 +683,7 @@ answering.append(verdict);
 } else if (kind === "number") {
 const field = element("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14 });
 field.inputMode = unit ? "text" : "decimal";
-const enough = within ? `: within ${Number((100 * within).toPrecision(3))}% is right.` : ": the exact number is right.";
+const enough = within ? `: within ${Number((100 * within).toPrecision(3))}% is right.` : ": the exact number is required.";
 if (before) { field.value = before; again = near(parsed(before, unit), right[0], right[1], within); }
 const check = () => {
 if (!field.value.trim()) return;
@@ -706,7 +706,7 @@ button.addEventListener("click", () => judge("right", "✓ Saved."));
 solution.append(element("div", { className: "answering" }, button, verdict));
 }
 if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-if (before) verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, where another answer was right.";
+if (before) verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, when another answer was right.";
 });
 })();
 const written = (() => {

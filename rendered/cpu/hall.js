@@ -194,7 +194,7 @@ const isTitle = places[at].blocks.includes(places[at].heading);
 top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
 top.hidden = isTitle && heading === title;
 const after = next ? label(next) : turn("next") && text(turn("next")).replace("Next", "");
-then.textContent = more() ? "next: more of this" : after ? `next: ${after}` : "";
+then.textContent = more() ? "next: the rest of this block" : after ? `next: ${after}` : "";
 done.style.width = `${100 * (at + 1) / places.length}%`;
 if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
 tell();

@@ -110,10 +110,10 @@ def test_a_dtype_without_a_peak_has_no_floor() -> None:
     ("one", "why"),
     [
         (step(meters=None), "nothing was counted"),
-        (step(meters=Meters(flops=10**12)), "its operators ran on the meta device: they were computed nowhere"),
+        (step(meters=Meters(flops=10**12)), "its operators ran on the meta device, which computes nothing"),
         (step(), "its operators computed nothing and moved no bytes of memory"),
-        (step(("aten.add", "float32", 1, 12), harness=True), "its operators are those of all the calls that"),
-        (step(measured=[Measured([1.0]), Measured([1.0])]), "several measurements ran in it"),
+        (step(("aten.add", "float32", 1, 12), harness=True), "it includes the operators of all the calls that"),
+        (step(measured=[Measured([1.0]), Measured([1.0])]), "it contains several measurements"),
         (step(measured=[Measured([1.0], why="no torch operator ran in it")]), "no torch operator ran in it"),
     ],
 )
@@ -168,8 +168,8 @@ def test_a_machine_that_the_table_has_not(name: str, nearest: str) -> None:
     ("live", "said"),
     [
         (None, "Unknown, because its memory was not metered"),
-        (20, "Its tensors do: at most 20 GB were alive at once, of 40 GB; workspaces are not counted"),
-        (42, "Hardly: 42 GB of tensors were alive at once; sold as 40 GB, it may have some per cent more or less"),
+        (20, "Its tensors would: at most 20 GB of 40 GB were alive at once; workspaces are not counted"),
+        (42, "Hardly: 42 GB of tensors were alive at once; a card sold as 40 GB may have slightly more or less"),
         (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 · 2³⁰ are 42.9 · 10⁹
     ],
 )

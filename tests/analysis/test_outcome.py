@@ -64,7 +64,7 @@ def test_how_quiet_the_machine_was() -> None:
     assert str(noise_text(timed(1_000_000, 1_020_000, 980_000))).startswith("quiet: times differ by ± 2.0%")
     assert str(noise_text(timed(1_000_000, 1_500_000, 1_000_000))).startswith("noisy: times differ by ± 25%")
     steady = timed(1_000_000, 1_020_000, 980_000)
-    busy = [Process("pass 2", "complete", notes=["load average 2.2 on 2 cores: more was running than they hold"])]
+    busy = [Process("pass 2", "complete", notes=["load average 2.2 on 2 cores: more tasks were running than there are cores"])]
     said = str(noise_text(replace(steady, run=replace(steady.run, processes=busy))))
     assert "quiet" not in said and "load average 2.2 on 2 cores in pass 2" in said and "± 2.0%" in said
     assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to say anything
@@ -108,13 +108,13 @@ def test_a_trace_in_which_all_holds() -> None:
     ("changes", "said"),
     [
         ({"device_ns": [900_000, 2_000_000]}, "took longer on the device than on the host, which waited for it"),
-        ({"allocated_bytes": 100}, "ended with less allocated than their tensors hold"),
+        ({"allocated_bytes": 100}, "ended with less memory allocated than their tensors hold"),
         ({"meters": replace(METERS, flops=10**12)}, "had a rate that is too high"),
     ],
 )
 def test_what_cannot_be(changes: dict[str, object], said: str) -> None:
     [line] = violations(on_gpu(**{**RIGHT, **changes}))
-    assert line.startswith(f"1 annotated step {said}: most at line ")
+    assert line.startswith(f"1 annotated step {said}: worst at line ")
 
 
 def test_a_measured_peak_above_the_datasheets() -> None:
@@ -139,7 +139,7 @@ def test_the_machines_index_says_so(tmp_path: Path) -> None:
     assert [notice.kind for notice in document_notices(document)].count("doubtful") == 1
 
 
-NOTE = "load average 2.2 on 2 cores: more was running than they hold"
+NOTE = "load average 2.2 on 2 cores: more tasks were running than there are cores"
 
 
 def run(*processes: Process) -> Run:

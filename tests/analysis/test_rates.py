@@ -85,7 +85,7 @@ def test_a_measurement_that_nobody_could_count_has_none_and_says_why() -> None:
     ("step", "why"),
     [
         ({"host_ns": [99_000] * 3}, "shorter than 100 µs: mostly dispatch"),
-        ({"host_ns": [10**6] * 2}, "2 timed runs, of 3 that it takes"),
+        ({"host_ns": [10**6] * 2}, "2 timed runs; at least 3 are needed"),
         ({"host_ns": [1_000_000, 1_000_000, 1_260_000]}, "the slowest run took 1.26 times as long as the fastest"),
         ({"host_ns": None, "cold_ns": [10**6] * 3}, "only first runs were timed"),
         ({"compiled": True}, "torch.compile ran during it"),
@@ -171,7 +171,7 @@ def test_the_roof_is_that_of_the_dtype_the_work_was_done_in() -> None:
         measuring = ran(gpu, measured=[Measured([1e-06], 10, 10, 10, "float32")])
         assert [r.peak for r in measuring.rates if r.name == "FLOP/s"] == [peak]
     [mixed, _] = ran(meters=Meters(10, 10, 10)).rates
-    assert (mixed.share, mixed.peak, mixed.roof) == (None, None, "no one dtype that its FLOPs are in")
+    assert (mixed.share, mixed.peak, mixed.roof) == (None, None, "no peak: its FLOPs have no single dtype")
 
 
 def test_a_row_that_did_not_run_every_time_says_so() -> None:

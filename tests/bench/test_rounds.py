@@ -106,7 +106,7 @@ def test_rounds_are_in_turn_and_begin_with_the_other_each_time(bench: Bench, ran
     passes = [name for name in ran if "pass" in name]
     assert passes[:6] == ["A pass 1", "B pass 1", "B pass 2", "A pass 2", "A pass 3", "B pass 3"]
     assert ran[-2:] == ["A metering", "B metering"]  # once it is known that there are enough rounds
-    assert benched.rounds == len(passes) / 2 >= 6 and benched.ended == "enough to find 1.2×"
+    assert benched.rounds == len(passes) / 2 >= 6 and benched.ended == "enough to detect 1.2×"
     assert said[0] == "measuring the machine" and said[-1] == "metering"
     assert any(line.startswith("round 6: noise ") for line in said)
 
@@ -119,7 +119,7 @@ def test_the_budget_ends_them_but_not_before_there_are_six(bench: Bench, said: l
 
 def test_a_round_in_which_one_side_ended_otherwise_is_left_out_on_both(bench: Bench, ran: list[str]) -> None:
     benched = bench(failing=["B pass 3"], budget_s=0)
-    assert benched.dropped == ("round 3 is skipped: B ended otherwise than before",)
+    assert benched.dropped == ("round 3 is skipped: B ended differently than in earlier rounds",)
     assert ran.count("A pass 3") == ran.count("B pass 3") == 2
 
 
@@ -173,7 +173,7 @@ def test_where_nothing_lasts_long_enough_that_is_said(bench: Bench) -> None:
 
 
 ROUNDS = 8
-DROPPED = "round 3 is left out: B ended otherwise than before"
+DROPPED = "round 3 is left out: B ended differently than in earlier rounds"
 
 
 def benched(
@@ -182,14 +182,14 @@ def benched(
     sides = (
         Side(f"{name}.py", with_steps(made(seed, passes=ROUNDS), b if seed else a)) for seed, name in enumerate("ab")
     )
-    return BenchResult(judge_rounds(*sides, ROUNDS), ROUNDS, 12.3456, "enough to find 1.2×", (DROPPED,))
+    return BenchResult(judge_rounds(*sides, ROUNDS), ROUNDS, 12.3456, "enough to detect 1.2×", (DROPPED,))
 
 
 def test_the_function_that_is_slower_is_named_and_data_have_its_ratio() -> None:
     made_slower = benched(b=slower(2))
     first, *others, last = summary(made_slower)
-    assert first.startswith("8 rounds of A and B in turn, 12 s: enough to find 1.2×; noise ") and last == DROPPED
-    assert "; would have found 1." in first and first.endswith("× in half of what takes 5% of the run or more")
+    assert first.startswith("8 rounds of A and B in turn, 12 s: enough to detect 1.2×; noise ") and last == DROPPED
+    assert "; can detect 1." in first and first.endswith("× in half of the functions that take 5% of the run or more")
     [slow] = [line for line in others if line.startswith("work: ")]
     assert ", × 1.3" in slow and slow.endswith(", slower")
     plain = plain_rounds(made_slower)
@@ -205,7 +205,7 @@ def test_where_nothing_lasts_long_enough_no_time_is_judged() -> None:
 
     nothing = benched(a=short, b=short)
     assert summary(nothing) == [
-        "8 rounds of A and B in turn, 12 s: enough to find 1.2×; TIME NOT JUDGED: all steps are too short to time",
+        "8 rounds of A and B in turn, 12 s: enough to detect 1.2×; TIME NOT JUDGED: all steps are too short to time",
         DROPPED,
     ]
     assert plain_rounds(nothing)["would_find"] is None

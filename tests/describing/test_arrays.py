@@ -119,7 +119,7 @@ def test_exact_ends_of_integers(dtype: str) -> None:
 
 def test_large_arrays_of_what_is_no_number() -> None:
     value = describe(np.array(["a"] * 300))
-    assert value["note"] == "no statistics of such elements"
+    assert value["note"] == "no statistics for elements of this type"
     assert describe(np.ones(300, complex))["note"] == "statistics of the magnitudes"
 
 

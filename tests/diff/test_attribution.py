@@ -116,8 +116,8 @@ def test_a_measured_count_that_doubled_leads_also_where_no_clock_can_tell() -> N
     assert difference.matters and entry.subject == Subject("measured", 0, "flops") and entry.a == "1 MFLOP"
     busy = [Process(f"pass {n}", "complete", notes=["load average 3.9 on 2 cores: much"]) for n in (1, 2, 3)]
     unjudged = differ(a, replace(b, run=replace(b.run, processes=busy)))
-    assert "50% more FLOPs; clocks too noisy. TIME NOT JUDGED: the machine was busy" in headline(unjudged)
-    assert "clocks too noisy" in (entries(unjudged, "flops")[0].detail or "")
+    assert "50% more FLOPs; times too noisy. TIME NOT JUDGED: the machine was busy" in headline(unjudged)
+    assert "times too noisy" in (entries(unjudged, "flops")[0].detail or "")
 
 
 def test_a_time_that_grew_with_its_count_may_follow_from_it_and_comes_after_it() -> None:
@@ -258,7 +258,7 @@ def test_a_value_that_repeats_a_setting_is_told_under_it_and_is_no_difference() 
     ]
     assert entries(difference, "values") == []
     text = " ".join(terminal_of(difference).split())
-    assert "threads 2 → 1 (so: torch.get_num_threads() in line 6)" in text
+    assert "threads 2 → 1 (therefore: torch.get_num_threads() in line 6)" in text
     said = re.search(r"ram (23\.\d+) GiB → (23\.\d+) GiB", text)
     assert said is not None and said[1] != said[2] and float(said[1]) == pytest.approx(25_276_661_760 / 2**30)
 

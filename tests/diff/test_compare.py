@@ -298,7 +298,7 @@ def test_an_older_trace_says_that_it_has_no_floors_and_what_to_do() -> None:
     older, newer = machine_trace("older", LONG), with_floors("newer", WORK)
     found = compare([Side("older.yaml", older), Side("newer.yaml", newer)], ceilings=[H100])
     assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6), "of the first machine that has work"
-    assert any(says(note, "older", "no counted work", "no operator of torch was counted") for note in found.notes)
+    assert any(says(note, "older", "no counted work", "no torch operator was counted") for note in found.notes)
     found = compare([Side("older.yaml", older)], ceilings=[H100])
     assert lines(found, "time_s")[0].floors[0].why == NO_WORK
 

@@ -21,7 +21,7 @@ def test_along_the_lecture_every_section_has_its_title_and_both_sides() -> None:
     laid = listing_of(planted())
     titles = [section.title for section in laid.sections]
     assert titles == [
-        "Around the sections",
+        "Outside the sections",
         "Tensors and their strides",
         "A loop",
     ]

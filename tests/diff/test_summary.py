@@ -22,7 +22,7 @@ def told(*traces: Trace, base: str | None = None) -> dict[str, list[str]]:
 def test_what_every_pass_did_better_is_said_to_be_better() -> None:
     said = told(machine_trace("slow", SLOW), machine_trace("fast", FAST))
     [text] = said["judged"]
-    assert text.startswith("3 of 3 timed steps were faster in every pass on one machine; by most “y = ")
+    assert text.startswith("3 of 3 timed steps were faster in every pass on one machine; the widest margins: “y = ")
     assert text.count("on fast (2 times as fast)") == 3
     [memory] = said["peak_bytes"]
     assert says(memory, "Every step", "same peak memory")

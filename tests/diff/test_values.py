@@ -150,7 +150,7 @@ def test_a_large_tensor_is_judged_by_its_corner_and_statistics() -> None:
         ({"requires_grad": True}, "requires_grad False → True"),
         ({"offset": 4}, "storage offset 0 → 4"),
         ({"device": "meta"}, "device cpu → meta"),
-        ({"elements": [1.0, 2.0, 3.0, 5.0]}, "1 of 4 elements differs, the most at [1, 1]: 4. → 5. (25%)"),
+        ({"elements": [1.0, 2.0, 3.0, 5.0]}, "1 of 4 elements differs, by the most at [1, 1]: 4. → 5. (25%)"),
     ],
 )
 def test_what_exactly_differs_is_said(change: dict[str, Any], detail: str) -> None:

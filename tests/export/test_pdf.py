@@ -149,11 +149,11 @@ FULL = "echo '[1:1:3/4.5:ERROR:x/handler.cc:266] Failed to write file: No space 
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        (f"{NOISE}\nexit 0", "it ended with 0"),
-        (f"{NOISE}\nexit 21", "it ended with 21"),
+        (f"{NOISE}\nexit 0", "it exited with 0"),
+        (f"{NOISE}\nexit 21", "it exited with 21"),
         (f"{FULL}\n{NOISE}", "Failed to write file: No space left on device (28)"),
         (f"printf '%%PDF-1.4 half of it' > $out\n{FULL}", "Failed to write file: No space left on device (28)"),
-        ("kill -9 $$", "it ended with -9"),
+        ("kill -9 $$", "it exited with -9"),
     ],
 )
 def test_a_browser_that_prints_nothing_says_why(browser_that: Any, script: str, why: str) -> None:

@@ -229,7 +229,7 @@ def test_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         f"{cpus}/cpu11/thermal_throttle/core_throttle_count": "3\n",
     }
     assert host.cpu_notes(tree(tmp_path, files)) == [
-        "load average 9.0 on 8 cores: more was running than they hold",
+        "load average 9.0 on 8 cores: more tasks were running than there are cores",
         "CPU quota used up 12 times so far",
         "CPU frequency governor: powersave",
         "CPU cores slowed by heat 5 times since the computer started",

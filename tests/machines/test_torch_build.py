@@ -75,22 +75,22 @@ def test_the_build_on_arm(driver: str, capabilities: list[str], name: str | None
             "driver 550.54.15, compute capability 7.0 and 8.0: torch 2.13.0+cu126",
         ),
         ("535.10, [N/A]\n", None, "driver 535.10: torch 2.13.0+cu126"),
-        ("", ["torch==2.13.0+cpu", "torch==2.13.0"], "no NVIDIA GPU answers: torch 2.13.0, the CPU's build"),
-        ("No devices were found\n", None, "no NVIDIA GPU answers: torch 2.13.0, the CPU's build"),
+        ("", ["torch==2.13.0+cpu", "torch==2.13.0"], "no NVIDIA GPU responds: torch 2.13.0, the CPU build"),
+        ("No devices were found\n", None, "no NVIDIA GPU responds: torch 2.13.0, the CPU build"),
         (
             "470.82.01, 8.0\n",
             ["torch==2.13.0+cpu", "torch==2.13.0"],
-            "driver 470.82.01 is too old for torch 2.13.0: install driver 525 or newer; until then, the CPU's build",
+            "driver 470.82.01 is too old for torch 2.13.0: install driver 525 or newer; until then, the CPU build",
         ),
         (
             "560.1, 12.0\n",
             None,
-            "driver 560.1 is too old for torch 2.13.0: install driver 580 or newer; until then, the CPU's build",
+            "driver 560.1 is too old for torch 2.13.0: install driver 580 or newer; until then, the CPU build",
         ),
         (
             "580.1, 3.7\n",
             None,
-            "torch 2.13.0 has no build for compute capability 3.7; until then, the CPU's build",
+            "torch 2.13.0 has no build for compute capability 3.7; until then, the CPU build",
         ),
     ],
 )
@@ -127,8 +127,8 @@ PIP = "-m pip install -q "
         ("echo 580.95.05, 9.0", "nothing", "torch==2.13.0+cu130 --extra-index-url", "9.0: torch 2.13.0+cu130"),
         ("echo 580.95.05, 7.0", "nothing", "torch==2.13.0+cu126 --extra-index-url", "7.0: torch 2.13.0+cu126"),
         ("echo 580.95.05, 9.0", "+cu130", "torch==2.13.0\n", "2.13.0+cu130"),
-        ("exit 9", "nothing", "torch==2.13.0+cpu\n", "no NVIDIA GPU answers"),
-        ("exit 9", "+cpu", "torch==2.13.0\n", "no NVIDIA GPU answers"),
+        ("exit 9", "nothing", "torch==2.13.0+cpu\n", "no NVIDIA GPU responds"),
+        ("exit 9", "+cpu", "torch==2.13.0\n", "no NVIDIA GPU responds"),
         (
             'case "$*" in *compute_cap*) exit 2 ;; *) echo 470.82.01 ;; esac',
             "nothing",

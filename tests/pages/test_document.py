@@ -59,8 +59,8 @@ def test_in_how_many_runs(runs: int | None, clock: bool, words: str | None) -> N
 
 def test_what_other_runs_said_in_its_place_counts() -> None:
     told = Text(text="Fast.", others=[("Slow.", 2)])
-    assert said_in_runs(told, Step(0, 0, 0, 1), 6) == "4 of 6 runs say this"
-    assert said_in_runs(told, Step(0, 0, 0, 1), None) == "most runs say this"
+    assert said_in_runs(told, Step(0, 0, 0, 1), 6) == "this is the text of 4 of 6 runs"
+    assert said_in_runs(told, Step(0, 0, 0, 1), None) == "this is the text of most runs"
     assert said_in_runs(Text(text=""), Step(0, 0, 0, 1), 6) is None
 
 

@@ -216,7 +216,7 @@ def test_what_is_higher_than_the_screen_is_scrolled_by_the_same_key(browser: Any
     seen = [ask(browser, reach), *walk(browser, "ArrowRight", reach, 80)]
     last: dict[str, tuple[float, float]] = {place: (reached, height) for _, place, reached, height in seen}
     assert all(reached >= height - 8 for reached, height in list(last.values())[:-1]) and len(last) < len(seen)
-    assert any("more of this" in bar for bar, *_ in seen)
+    assert any("the rest of this block" in bar for bar, *_ in seen)
 
 
 def test_back_is_the_way_on_in_reverse(browser: Any, pages: dict[str, Path]) -> None:

@@ -226,7 +226,7 @@ def test_a_failed_claim_is_marked_in_its_place_in_the_contents_and_on_top() -> N
 def test_a_trace_of_no_real_device_says_so_on_every_page_and_in_its_machine_card() -> None:
     trace = lecture().trace(machine=Machine("A device", "emulated-a-device", "cuda", emulated=True))
     index = pages(trace)[-1]
-    assert all("Emulated: no such device ran this." in Page(text).text("notice") for text in pages(trace))
+    assert all("Emulated: software imitated this device" in Page(text).text("notice") for text in pages(trace))
     assert "by software" in index
     real = lecture().trace(machine=Machine("A device", "a-device", "cuda"))
     assert not any("mulated" in text for text in pages(real))

@@ -150,7 +150,7 @@ def test_calls_that_are_not_shown_are_counted() -> None:
     made = row({})
     made = replace(made, executions=(replace(made.executions[0], calls=calls),))
     found = [it.call.number if it.call else it.label for it in notes_under(made)]
-    assert found == [1, 9, "and 7 more calls, in the trace"]
+    assert found == [1, 9, "and 7 more calls (see the trace)"]
 
 
 @each(
@@ -223,7 +223,7 @@ def test_of_many_ranks_the_first_few_are_told_one_by_one() -> None:
     assert (time.text, spread.text) == ("64 ms ± 0%", "by rank 1 ms to 64 ms")
     assert spread.facts == tuple((f"among the slowest: rank {rank}", f"{rank + 1} ms") for rank in range(56, 64))
     assert [it.text for it in notes_under(made)] == [*map(str, range(8)), ""]
-    assert notes_under(made)[-1].label == "… 56 more ranks printed, in the trace"
+    assert notes_under(made)[-1].label == "… 56 more ranks printed (see the trace)"
 
 
 def test_a_claim_whose_sides_differ_by_rank_says_whose_they_are() -> None:

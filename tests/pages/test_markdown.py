@@ -79,7 +79,7 @@ def test_calls_are_folded_under_their_line() -> None:
 
 def test_a_trace_of_no_real_device_says_so() -> None:
     text = page(lecture().trace(machine=Machine("A device", "emulated-a-device", "cuda", emulated=True)))
-    assert "> ⚠ Emulated: no such device ran this." in text
+    assert "> ⚠ Emulated: software imitated this device" in text
 
 
 def test_failures_can_not_be_missed() -> None:

@@ -53,7 +53,7 @@ def test_the_index_says_first_what_a_reader_asks_first() -> None:
         ("3", "steps in 1 section", ""),
         ("219 GFLOP/s", "float32, peak", "measured: best of 3"),
         ("40 GB/s", "memory, peak", "measured: copies"),
-        ("5.47 FLOP/B", "ridge point", "float32 over memory"),  # 219 / 40
+        ("5.47 FLOP/B", "ridge point", "float32 peak ÷ memory bandwidth"),  # 219 / 40
     ]
     failed = next(key_figures(make_document(traced(held=False))))
     assert (failed.value, failed.label, failed.bad) == ("1", "of 3 claims failed", True)
@@ -65,7 +65,7 @@ def test_a_device_leads_with_bfloat16_and_every_figure_with_the_same_peak() -> N
         machine = Machine("A machine", "machine", device, peaks=PEAKS)
         *_, compute, _, meet = list(key_figures(make_document(replace(trace, machine=machine))))
         [(drawn, at_most)] = roof_of("here", machine, ()).peaks
-        assert drawn == leading and compute.label == f"{leading}, peak" and meet.note == f"{leading} over memory"
+        assert drawn == leading and compute.label == f"{leading}, peak" and meet.note == f"{leading} peak ÷ memory bandwidth"
         assert meet.value == f"{at_most / 40e9:.3g} FLOP/B"
 
 

@@ -52,9 +52,9 @@ def test_each_way_of_differing_is_named(site: Path) -> None:
     assert code == 1
     assert lines[:-1] == [
         "rendered/cpu/00-first.md: differs",
-        "rendered/cpu/07-gone.html: made from no trace",
+        "rendered/cpu/07-gone.html: not made from any of these traces",
         "rendered/diff/index.md: differs",
-        "rendered/extra.html: made from no trace",
+        "rendered/extra.html: not made from any of these traces",
         "rendered/index.html: missing",
     ]
     assert "trace-tools render" in lines[-1]

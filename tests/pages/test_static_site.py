@@ -125,13 +125,13 @@ def test_what_can_be_no_site(rendered: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no pages .*index\.html"):
         static_site(tmp_path, ADDRESS)
     (tmp_path / "index.html").write_text('<a href="gone.html">')
-    with pytest.raises(UsageError, match=r"index\.html: links to gone\.html, which is not there"):
+    with pytest.raises(UsageError, match=r"index\.html: links to gone\.html, which does not exist"):
         static_site(tmp_path, ADDRESS)
     (tmp_path / "index.html").write_text('<a href="../secret.txt">')
-    with pytest.raises(UsageError, match="which is not there"):
+    with pytest.raises(UsageError, match="which does not exist"):
         static_site(tmp_path, ADDRESS)
     (tmp_path / "index.html").write_text('<a href="/etc/hostname">')
-    with pytest.raises(UsageError, match="links to /etc/hostname, which is not there"):
+    with pytest.raises(UsageError, match="links to /etc/hostname, which does not exist"):
         static_site(tmp_path, ADDRESS)
     trace = example_trace()
     write(replace(trace, machine=replace(trace.machine, emulated=True)), tmp_path / "trace.yaml")

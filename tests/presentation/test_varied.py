@@ -125,9 +125,9 @@ def test_a_cell_of_a_table_has_its_range() -> None:
 def test_a_page_says_in_how_many_runs_it_was_said_and_what_the_others_say() -> None:
     trace = one_step(Text(text="It is *faster*.", others=[("It is **slower** <b>.", 1), ("Undecided.", 1)]))
     page = Page(html(trace))
-    assert "4 of 6 runs say this. Other runs:" in page.text("summary")
+    assert "This is the text of 4 of 6 runs. Other runs:" in page.text("summary")
     assert "It is slower <b>." in page.text("others") and "In 1 run:" in page.text("others")
-    assert "*4 of 6 runs say this; in 1: “It is slower \\<b\\>.”; in 1: “Undecided.”*" in markdown(trace)
+    assert "*This is the text of 4 of 6 runs; in 1: “It is slower \\<b\\>.”; in 1: “Undecided.”*" in markdown(trace)
 
 
 def test_what_was_only_said_in_some_runs_says_so() -> None:
@@ -135,7 +135,7 @@ def test_what_was_only_said_in_some_runs_says_so() -> None:
     assert "Said in 4 of 6 runs, depending on a clock." in Page(html(trace)).text("label")
     assert "4 of 6 runs" in markdown(trace)
     both = one_step(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
-    assert "3 of 6 runs say this" in html(both)
+    assert "3 of 6 runs" in html(both)
     assert "runs say" not in html(one_step(Text(text="It is."))) + markdown(one_step(Text(text="It is.")))
 
 
@@ -151,13 +151,13 @@ def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
     clock = Value("int", 3, clock=True)
     text = Page(whole(one_step(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
-    assert "x = 2.5 … 3.5 · varies" in text.text("beside") and "n = 3 · follows from a clock" in text.text("beside")
+    assert "x = 2.5 … 3.5 · varies" in text.text("beside") and "n = 3 · depends on a clock" in text.text("beside")
     assert "first runs9.5, 9.75" in text.text("facts")
 
 
 def test_the_machines_page_says_which_run_is_told() -> None:
     facts = dict(run_facts(make_document(one_step())))
-    assert says(facts["story"], "pass 2, warm", "6 runs")
+    assert says(facts["shown run"], "pass 2, warm", "6 runs")
     trace = one_step()
     for warm, text in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
         run = replace(trace.run, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])

@@ -19,10 +19,10 @@ MISTAKES = {
     "unknown field": (f"{ONE}, hots: b}}", "machines[0]: unknown key 'hots'; expected 'name', 'engine', "),
     "no name": ("machines: [{engine: local}]", "machines[0]: the key 'name' is missing"),
     "type": (f"{ONE}, minutes: soon}}", "machines[0].minutes: expected int, found str 'soon'"),
-    "two of a name": (f"{ONE}}}\n- {{name: a, engine: local}}", "'a' and machine 'a' would both be rendered/a"),
+    "two of a name": (f"{ONE}}}\n- {{name: a, engine: local}}", "'a' and machine 'a' would both write rendered/a"),
     "one folder": (
         "machines: [{name: a-cpu, engine: local}, {name: a, engine: local, devices: [cpu, cuda]}]",
-        "machines[1].name: 'a' and machine 'a-cpu' would both be rendered/a-cpu",
+        "machines[1].name: 'a' and machine 'a-cpu' would both write rendered/a-cpu",
     ),
     "path": ("machines: [{name: ../a, engine: local}]", "machines[0].name: found '../a'; expected a-z"),
     "reports": ("machines: [{name: diff, engine: local}]", "is the folder of the comparison"),
@@ -35,7 +35,7 @@ MISTAKES = {
     "device": (f"{ONE}, devices: [tpu]}}", "machines[0].devices[0]: device 'tpu'; expected"),
     "twice": (f"{ONE}, devices: [cpu, cpu]}}", "cpu is listed twice"),
     "minutes": (f"{ONE}, minutes: 0}}", "found 0; expected 1 to"),
-    "folder": (f"{ONE}, folder: here}}", "expected a path there, from / or ~/"),
+    "folder": (f"{ONE}, folder: here}}", "expected a path on that machine, beginning with / or ~/"),
     "files": ("files: [../x]\nmachines: [{name: a, engine: local}]", "files[0]: found '../x'"),
     "aliases": ("machines: [&a {name: a, engine: local}, *a]", "line 1: found an anchor"),
 }

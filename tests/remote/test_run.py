@@ -194,7 +194,7 @@ def wait_for(path: Path) -> int:
 def test_what_no_machine_could_do_is_refused_here(lecture: Path) -> None:
     asked: dict[str, dict[str, object]] = {
         "--only none: no such section; main calls `sums`": {"only": "none"},
-        "passes: 0, limit: 100; expected at least 1 and 2": {"passes": 0},
+        "passes: 0, limit: 100; expected at least 1 pass and a limit of at least 2": {"passes": 0},
         "--ranks 3: RANKS in talk.py allows 2 or 4": {"ranks": 3},
     }
     lecture.write_text(f"RANKS = (2, 4)\n{lecture.read_text()}")
@@ -256,7 +256,7 @@ def test_ranks_on_two_nodes_of_a_cluster(lecture: Path, cluster: Entry, there: s
 
 def test_ranks_that_can_not_be_divided_among_nodes(lecture: Path, cluster: Entry) -> None:
     for request in ({}, {"ranks": 3}):
-        with pytest.raises(TraceToolsError, match="node: expected --ranks, as many on each of its 2 nodes"):
+        with pytest.raises(TraceToolsError, match="node: expected --ranks, a multiple of its 2 nodes"):
             fleet(lecture, replace(cluster, nodes=2), **request)
 
 
@@ -467,8 +467,8 @@ HOSTILE = {
     "stops": ("tell(version='0.1.0'); os._exit(3)", "stopped before it finished"),
     "not packed": ("tell(trace='!!!'); tell(end='x')", "that can't be unpacked"),
     "damaged": ("tell(trace=base64.b64encode(zlib.compress(b'a')).decode()); tell(end='x')", "wrong checksum"),
-    "no trace": ("send(b'a: 1')", "sent no trace: it:"),
-    "aliases": ("send(b'a: &x [1]\\nb: *x')", "sent no trace: it:"),
+    "no trace": ("send(b'a: 1')", "sent no trace: trace.yaml:"),
+    "aliases": ("send(b'a: &x [1]\\nb: *x')", "sent no trace: trace.yaml:"),
     "endless": ("while True: os.write(1, b'x' * 1000000)", "keeps sending unexpected output"),
     "endless errors": ("while True: os.write(2, b'x' * 1000000)", "keeps sending unexpected output"),
     "full disk": ("sys.exit('tar: x: Cannot write: No space left on device')", "its disk is full"),

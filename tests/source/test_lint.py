@@ -226,7 +226,7 @@ def test_in_a_package_a_relative_import_is_right_and_names_how_to_run_it(tmp_pat
     path = folder / "talk.py"
     path.write_text(f"from ..helper import f\n{LECTURE}")
     assert mistakes(path) == []
-    with pytest.raises(LectureError, match=r"talk\.py:1: .* expected `trace -m course\.week\.talk`"):
+    with pytest.raises(LectureError, match=r"talk\.py:1: .* run `trace-tools trace -m course\.week\.talk`"):
         refuse_relative_imports(read_source(path))
 
 

@@ -53,7 +53,7 @@ def test_a_change_is_marked_in_the_figure_and_in_its_row(tmp_path: Path) -> None
     changed = replace(found.series["a"], changes=(Change(3, 200_000, 400_000),))
     report = report_of(replace(found, series={"a": changed}, why_no_changes=""))
     text = str(report)
-    assert "a: 2× slower from 2026-10-04" in text and "from here on 2 of the time before" in text
+    assert "a: 2× slower from 2026-10-04" in text and "from here on 2× the time before" in text
     assert "changed here" in text
 
 

@@ -140,7 +140,7 @@ def test_one_may_add_whatever_the_index_is(store: Path, tmp_path: Path, harm: by
 def test_an_index_that_is_damaged_inside_is_one_line_and_made_again_on_request(store: Path, harm: str) -> None:
     with Store(store) as opened:
         opened.index.execute(harm)
-        with pytest.raises(UsageError, match=r"index.sqlite: no such .*; `store index \S+` makes it again"):
+        with pytest.raises(UsageError, match=r"index.sqlite: no such .*; `store index \S+` rebuilds it"):
             find(opened, "6")
     with Store(store) as opened:
         opened.rebuild()

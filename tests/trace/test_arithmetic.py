@@ -225,7 +225,7 @@ def called_wrongly(x):  # type: ignore[no-untyped-def]
     [
         (power, "x ** 2: its last digit may differ in JavaScript: write a product"),
         (floored, "x // 2: write math.floor(a / b)"),
-        (remainder, "x % 2: of negative numbers it is another"),
+        (remainder, "x % 2: its result for negative numbers differs"),
         (whole, "n * n: JavaScript's integers have a limit"),
         (large, "9007199254740993: it does not fit in 64 bits"),
         (infinite, "it does not fit in 64 bits"),

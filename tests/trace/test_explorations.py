@@ -26,5 +26,5 @@ def test_a_place_that_is_not_closed_is_an_error(text: str) -> None:
 
 def test_places_in_places_have_an_end() -> None:
     assert places("{a?" * 20 + "|}" * 20)
-    with pytest.raises(ValueError, match=re.escape("20 deep")):
+    with pytest.raises(ValueError, match=re.escape("20 levels deep")):
         places("{a?" * 2_000)

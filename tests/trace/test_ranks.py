@@ -196,7 +196,7 @@ def test_a_file_and_its_rank(name: str, expected: tuple[str, int | None]) -> Non
     ("event", "ranks", "says"),
     [
         (Step(0, 0, 1, 1, on=[2]), 2, r"steps\[1\].on: found 2; expected 0 to 1"),
-        (Step(0, 0, 1, 1, on=[1, 0]), 2, r"steps\[1\].on: found ranks that are not in their order"),
+        (Step(0, 0, 1, 1, on=[1, 0]), 2, r"steps\[1\].on: found ranks that are not in ascending order"),
         (Step(0, 0, 1, 1, ranks=[RankStep(5)]), 2, r"steps\[1\].ranks: found 5"),
         (Step(0, 0, 1, 1, ranks=[RankStep(1, host_ns=[-1])]), 2, r"steps\[1\].ranks\[0\].host_ns\[0\]: .*found int -1"),
         (Step(0, 0, 1, 1, ranks=[RankStep(1)]), None, r"steps\[1\].ranks: found 1"),

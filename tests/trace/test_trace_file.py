@@ -368,9 +368,9 @@ BINARY = bytes(range(256)) * 100
             ),
             None,
         ),
-        (GOOD.replace("1100", "9" * 5_000), "line 32: found a number of thousands of digits"),
-        (GOOD.replace("1100", "1" + ":59" * 5_000), "line 32: found a number of thousands of digits"),
-        (GOOD.replace("1100", "0x" + "f" * 5_000), "line 32: found a number of thousands of digits"),
+        (GOOD.replace("1100", "9" * 5_000), "line 32: found a number with thousands of digits"),
+        (GOOD.replace("1100", "1" + ":59" * 5_000), "line 32: found a number with thousands of digits"),
+        (GOOD.replace("1100", "0x" + "f" * 5_000), "line 32: found a number with thousands of digits"),
     ],
 )
 def test_refused_as_a_whole(tmp_path: Path, contents: bytes | str, says: str | None) -> None:

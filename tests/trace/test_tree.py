@@ -33,7 +33,7 @@ def test_a_report_has_the_sections_of_the_call_tree() -> None:
     trace = with_steps(traced(LECTURE, machine=CPU), lambda step: replace(step, values=[("x", Value("int", 1))]))
     tree = Tree(trace)
     sections = [section.title for section in listing_of(differ(trace, trace)).sections]
-    assert sections == ["Around the sections", *dict.fromkeys(filter(None, tree.section_of.values()))]
+    assert sections == ["Outside the sections", *dict.fromkeys(filter(None, tree.section_of.values()))]
     assert sections[1:] == ["first", "second"]  # called twice, and one all the same
     of_compare = {line.code for line in compare([Side("a", trace), Side("b", trace)]).tables[0].lines}
     assert of_compare == {"first()", "y = second()"}

@@ -62,8 +62,8 @@ def test_so_many_sources_are_no_lectures() -> None:
         (Answer(float("nan"), within=0.01), "found an invalid number"),
         (Answer(1, within=0.01, slips=[(float("inf"), "no")]), "found an invalid number"),
         (Answer("c", choices=["a", "b"]), "expected one of the choices"),
-        (Answer(1), "expected how far from it a number is right"),
-        (Answer("a", within=0.01), "expected how far from it a number is right"),
+        (Answer(1), "expected a tolerance for a number, none for a text"),
+        (Answer("a", within=0.01), "expected a tolerance for a number, none for a text"),
         (Answer(1, within=-1.0), "expected float >= 0"),
     ],
 )

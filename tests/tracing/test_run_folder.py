@@ -212,7 +212,7 @@ def test_the_latest_of_several_dead_runs_is_shown_and_the_others_are_kept(tmp_pa
         dead_run(tmp_path, name, started=f"2026-01-01T00:0{minute}:00+00:00", done=False)
     [traced], kept = recover(tmp_path)
     assert traced.trace.run.started == "2026-01-01T00:03:00+00:00"
-    reason = f"{tmp_path}/cpu/partial/trace.yaml is of a later run"
+    reason = f"{tmp_path}/cpu/partial/trace.yaml is from a later run"
     assert kept == [Kept(tmp_path / ".unmerged-c", reason), Kept(tmp_path / ".unmerged-b", reason)]
 
 
@@ -222,7 +222,7 @@ def test_a_recovered_run_does_not_replace_a_later_trace(tmp_path: Path, done: bo
     recover(tmp_path)
     complete = (tmp_path / "cpu/trace.yaml").read_bytes()
     dead_run(tmp_path, "b", done=done)
-    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-b", f"{tmp_path}/cpu/trace.yaml is of a later run")])
+    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-b", f"{tmp_path}/cpu/trace.yaml is from a later run")])
     assert (tmp_path / "cpu/trace.yaml").read_bytes() == complete and not (tmp_path / "cpu/partial").exists()
 
 

@@ -759,7 +759,7 @@ def test_a_warm_run_that_cannot_start(one_section: OneSection) -> None:
 def test_where_wrong_clocks_end_a_lecture_the_trace_says_so(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     assert trace.run.processes[-1].ended == "ValueError at line 17"
-    lost = "what depends on clocks is unknown after the run with altered clocks ended: ValueError at line 17"
+    lost = "what depends on clocks is unknown: the run with altered clocks ended early (ValueError at line 17)"
     assert lost in (trace.run.dropped or [])
 
 

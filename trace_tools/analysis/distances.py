@@ -115,11 +115,11 @@ def verdict(steps: Sequence[Distance]) -> str:
         n=f"{len(steps) - cached - above:,}", steps=formats.plural(len(steps), "step")
     )
     if cached:
-        text += _("; {n} took less, which a cache may have served").format(n=f"{cached:,}")
+        text += _("; {n} took less, perhaps thanks to a cache").format(n=f"{cached:,}")
     if above:
         text += _("; {n} took less than the roof allows").format(n=f"{above:,}")
     if held(steps) < EXPECTED:
-        text += _("; this peak was measured too low, perhaps on a busy machine (--survey measures it again)")
+        text += _("; the measured peak is too low, perhaps because the machine was busy (--survey measures it again)")
     return text + _(".")
 
 

@@ -30,12 +30,12 @@ Kind = Literal["matmul", "elementwise", "reduction", "copy", "fill", "indexing",
 
 NO_WORK = "the trace does not say what each operator did; trace it again"
 NOTHING = "its operators computed nothing and moved no bytes of memory"
-NOWHERE = "its operators ran on the meta device: they were computed nowhere"
+NOWHERE = "its operators ran on the meta device, which computes nothing"
 UNMETERED = "nothing was counted"
-SEVERAL_CALLS = "several measurements ran in it"
+SEVERAL_CALLS = "it contains several measurements"
 HEAVY_S = 1e-6  # floor of an operator: starting one takes some microseconds
 LEFT_OVER = 0.95  # share of the nominal memory that a program has at least
-MANY_CALLS = "its operators are those of all the calls that `measure` or `count` made"
+MANY_CALLS = "it includes the operators of all the calls that `measure` or `count` made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def why_no_floors(trace: Trace) -> str | None:
     if has_work(trace):
         return None
     ran = any(counted.operators for event in trace.steps if isinstance(event, Step) for counted in _counted(event))
-    return NO_WORK if ran else "no operator of torch was counted in it"
+    return NO_WORK if ran else "no torch operator was counted"
 
 
 def _counted(step: Step) -> Iterable[Counts]:
@@ -229,10 +229,8 @@ def fit_in_words(live_bytes: int | None, ceiling: Ceiling) -> str:
     if live_bytes > ceiling.memory_bytes * 2**30 // 10**9:
         return f"No: {alive} of tensors were alive at once, more than {memory}"
     if live_bytes > LEFT_OVER * ceiling.memory_bytes:
-        return (
-            f"Hardly: {alive} of tensors were alive at once; sold as {memory}, it may have some per cent more or less"
-        )
-    return f"Its tensors do: at most {alive} were alive at once, of {memory}; workspaces are not counted"
+        return f"Hardly: {alive} of tensors were alive at once; a card sold as {memory} may have slightly more or less"
+    return f"Its tensors would: at most {alive} of {memory} were alive at once; workspaces are not counted"
 
 
 # --- kinds of operators ---------------------------------------------------------------------------

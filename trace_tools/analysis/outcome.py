@@ -1,7 +1,7 @@
 """Summarise how a run went: activity, errors, time spent, noise, impossible figures, and load by other processes.
 
     >>> violations(trace)
-    ['2 annotated steps ended with less allocated than their tensors hold: most at line 40, 1 MiB and 4 MiB']
+    ['2 annotated steps ended with less memory allocated than their tensors hold: worst at line 40, 1 MiB and 4 MiB']
     >>> load_text(Process("pass 1", "complete", other_cores=0.97))
     'other processes used 0.97 cores'
     >>> load_average_of(trace.run)  # a load average of 2.2 on 2 cores
@@ -175,7 +175,7 @@ def violations(trace: Trace) -> list[str]:
             lines.append(f"the measured {peak.name} peak is {peak.per_second / sheet:.2f} times the datasheet's")
     of_devices = (
         (_longer_than_the_host, "took longer on the device than on the host, which waited for it"),
-        (_less_than_is_alive, "ended with less allocated than their tensors hold"),
+        (_less_than_is_alive, "ended with less memory allocated than their tensors hold"),
     )
     for check, problem in (
         *(of_devices if trace.machine.device != "cpu" else ()),
@@ -185,7 +185,7 @@ def violations(trace: Trace) -> list[str]:
         if violating:
             _, step, words = max(violating, key=lambda violation: violation[0])
             count = formats.plural(len(violating), "annotated step")
-            lines.append(f"{count} {problem}: most at line {step.line}, {words}")
+            lines.append(f"{count} {problem}: worst at line {step.line}, {words}")
     return lines
 
 

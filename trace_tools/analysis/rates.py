@@ -119,7 +119,7 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     allocates, and if three runs do not agree within 25%, other work took the time.
     """
     if step.measured or step.harness:
-        return _("its own time is that of all the calls that `measure` or `count` made")
+        return _("its own time covers all the calls that `measure` or `count` made")
     if step.meters is not None and (missing := not_counted(step.meters)):
         return missing
     if timing is None:
@@ -132,7 +132,7 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
         return _("only first runs were timed")
     samples = timing.samples_ns
     if len(samples) < LEAST_RUNS:
-        return _("{runs}, of {n} that it takes").format(runs=formats.plural(len(samples), "timed run"), n=LEAST_RUNS)
+        return _("{runs}; at least {n} are needed").format(runs=formats.plural(len(samples), "timed run"), n=LEAST_RUNS)
     if statistics.median(samples) < SHORTEST_NS:
         return _("shorter than {time}: mostly dispatch").format(time=formats.duration(SHORTEST_NS))
     if max(samples) > APART * min(samples):
@@ -228,7 +228,7 @@ def _rates(
             yield Rate(name, rate, share, against, peak.name, call, intensity, above)
         else:
             source = _("not in the table") if peak is None else peak.source
-            why = _("no one dtype that its FLOPs are in")
+            why = _("no peak: its FLOPs have no single dtype")
             if peak_name is not None:
                 why = _("no {roof} peak: {source}").format(roof=peak_name, source=source)
             yield Rate(name, rate, roof=why, call=call, intensity=intensity)

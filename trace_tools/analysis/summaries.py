@@ -81,7 +81,7 @@ def _range_or_text(value: Value, limit: int) -> str:
 def _marks(value: Value) -> list[str]:
     flags = (
         (_("varies"), value.varies),
-        (_("follows from a clock"), value.clock),
+        (_("depends on a clock"), value.clock),
         (_("device-random"), value.device_random),
     )
     marks = [mark for mark, on in flags if on]

@@ -2,7 +2,7 @@
 
     benched = run_rounds(BenchRequest(Path("A.py"), Path("B.py"), budget_s=300, find=1.2), say=print)
     benched.judged.difference.matters
-    benched.rounds, benched.ended     # 8, "enough to find 1.2×"
+    benched.rounds, benched.ended     # 8, "enough to detect 1.2×"
 
 A round is a new process of each, one right after the other, in the order AB, BA, AB …: load hits both, and drift
 cancels. The number of rounds depends on the noise and the available time, never on the result: a test that stops once
@@ -98,7 +98,7 @@ class _Contender:
             return f"{self.letter} {ending_by_code(status)}"
         if name == "pass 1":
             self.fails = status != 0
-        return None if status == 0 or self.fails else f"{self.letter} ended otherwise than before"
+        return None if status == 0 or self.fails else f"{self.letter} ended differently than in earlier rounds"
 
     def discard(self, name: str) -> None:
         """Remove the journal of one process, so that it is in no trace."""
@@ -196,8 +196,8 @@ def run_rounds(request: BenchRequest, say: Callable[[str], None]) -> BenchResult
                         ended = "all steps are too short to time"
                     else:
                         noise, ratio = formats.percent(so_far.noise), formats.ratio(so_far.would_find)
-                        line = f"round {tried}: noise {noise}, would find {ratio}×, {spent_s:.0f} s"
-                        ended = f"enough to find {formats.ratio(request.find)}×" * (so_far.would_find <= request.find)
+                        line = f"round {tried}: noise {noise}, can detect {ratio}×, {spent_s:.0f} s"
+                        ended = f"enough to detect {formats.ratio(request.find)}×" * (so_far.would_find <= request.find)
                 say(line)
             for process in other_processes if rounds >= FEWEST_ROUNDS else ():
                 say(process)
@@ -235,14 +235,14 @@ def summary(benched: BenchResult) -> list[str]:
     text = f"{formats.plural(benched.rounds, 'round')} of A and B in turn, {benched.seconds:.0f} s: {benched.ended}"
     if judged.would_find is None or judged.noise is None:
         return [f"{text}; TIME NOT JUDGED: {judged.difference.time_not_judged}", *benched.dropped]
-    text += f"; noise {formats.percent(judged.noise)}; would have found {formats.ratio(judged.would_find)}× in half of "
-    text += "what takes 5% of the run or more"
+    text += f"; noise {formats.percent(judged.noise)}; can detect {formats.ratio(judged.would_find)}× in half of "
+    text += "the functions that take 5% of the run or more"
     lines = [text]
     for f in judged.functions:
         low, high = f.interval
         change = f"× {formats.ratio(f.ratio)} ({formats.ratio(low)} to {formats.ratio(high)})"
         times = f"{formats.duration(f.a_ns)} → {formats.duration(f.b_ns)}"
-        missed = "" if f.verdict in ("slower", "faster") else f"; would have found {formats.ratio(f.would_find)}×"
+        missed = "" if f.verdict in ("slower", "faster") else f"; can detect {formats.ratio(f.would_find)}×"
         lines.append(f"{formats.one_line(f.function, 60)}: {times}, {change}, {f.verdict}{missed}")
     return [*lines, *benched.dropped]
 

@@ -28,7 +28,7 @@ class _Finite(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is not a number; expected one", param, ctx)
+            self.fail(f"{value}: expected a finite number", param, ctx)
         return number
 
 

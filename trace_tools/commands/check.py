@@ -28,7 +28,7 @@ LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden one
 def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
     """Find mistakes in lectures without running them.
 
-    Each mistake is a line: file, line number, what is wrong. Of a folder, all lectures in it are checked. Python files
+    Each mistake is a line: file, line number, what is wrong. In a folder, all lectures are checked. Python files
     that are not lectures are skipped: those without `main`, directives and imports from trace_tools.
 
     \b

@@ -60,7 +60,7 @@ WIDTH = 120  # of a terminal report that goes to a file
 @click.option("--setup-git", is_flag=True, help="Let `git diff` show traces as text in this clone.")
 @click.pass_context
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
-    """Show what differs between two traces and if it matters.
+    """Show what differs between two traces and whether it matters.
 
     A and B are trace files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in
     `git show`. Add #rank1 to compare what that rank did.

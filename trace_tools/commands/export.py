@@ -92,7 +92,7 @@ def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None, language:
     if language is not None:
         if language not in placed_trace.catalogues:
             languages = ", ".join(placed_trace.catalogues) or "none"
-            raise UsageError(f"--language {language}: the lecture has no such catalogue (there: {languages})")
+            raise UsageError(f"--language {language}: the lecture has no such catalogue (available: {languages})")
         placed_trace = dataclasses.replace(placed_trace, words=Words.read(placed_trace.catalogues[language]))
     with in_language(language):
         page = one_file(placed_trace)

@@ -13,7 +13,7 @@ from trace_tools.errors import TraceFileError, UsageError
 
 @click.command("import")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the trace, or file of the lecture.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the trace, or file for the lecture.")
 def import_(path: Path, out: Path | None) -> None:
     """Make a lecture from a notebook or a script in cells.
 
@@ -66,7 +66,7 @@ def _import_cells(path: Path, out: Path | None) -> None:
     files = {written.parent / name: content for name, content in lecture.files.items()}
     for file_path, content in files.items():
         if file_path.exists() and file_path.read_bytes() != content:
-            raise UsageError(f"{file_path}: there is another file of that name already; choose another folder with -o")
+            raise UsageError(f"{file_path}: another file with this name already exists; choose another folder with -o")
     try:
         with written.open("x", encoding="utf-8") as file:
             file.write(lecture.text)

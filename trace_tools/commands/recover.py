@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def recover(folder: Path) -> None:
     """Write the trace of a run that was killed.
 
-    A run writes down each step as it goes. `recover` turns the steps found in DIR into
+    A run records each step as it goes. `recover` turns the steps found in DIR into
     DIR/<machine>/partial/trace.yaml.
 
     \b
@@ -54,6 +54,6 @@ def recover_first(folder: Path) -> None:
 def _report_kept(kept: Iterable[Kept]) -> None:
     for one in kept:
         click.echo(
-            f"{one.folder}: kept these journals; no trace could be made of them{' yet' * one.again}: {one.why}",
+            f"{one.folder}: kept these journals; no trace could be made from them{' yet' * one.again}: {one.why}",
             err=True,
         )

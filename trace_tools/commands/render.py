@@ -21,7 +21,7 @@ from trace_tools.errors import UsageError
 @click.option("--lecture", cls=ProjectOption)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the pages are out of date.")
 def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool) -> None:
-    """Make the pages of traces again, with the prose of today.
+    """Render the pages of traces again, with the current prose.
 
     Changed prose appears without another run of the lecture. Where its code changed, the pages say so.
 

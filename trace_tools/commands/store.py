@@ -21,7 +21,7 @@ PATH = click.Path(path_type=Path)
 
 @click.group()
 def store() -> None:
-    """Keep traces of many runs and follow times through them.
+    """Keep traces of many runs and show how times change.
 
     STORE is a folder: traces are filed by lecture, commit and machine.
 
@@ -39,7 +39,7 @@ def store() -> None:
 def add(folder: Path, traces: tuple[Path, ...]) -> None:
     """Copy traces into STORE, which is created if needed.
 
-    A trace that the store has already is not stored twice.
+    A trace that is already in the store is not added again.
 
     \b
     Example:
@@ -83,7 +83,7 @@ def list_(folder: Path, lecture: str, commit: str, machine: str) -> None:
 @click.option("--lecture", default="", help="Only this lecture, by the name of its folder.")
 @click.option("--machine", default="", metavar="TEXT", help="Only machines with this text in their name, such as H100.")
 @click.option(
-    "-o", "--out", type=PATH, help="Write pages to this folder; without STATEMENT, of all that are annotated."
+    "-o", "--out", type=PATH, help="Write pages to this folder; without STATEMENT, for all annotated statements."
 )
 def history(folder: Path, statement: str | None, lecture: str, machine: str, out: Path | None) -> None:
     """Show how long a statement took in each run.

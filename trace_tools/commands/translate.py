@@ -12,7 +12,9 @@ from trace_tools.errors import TraceFileError, UsageError
 
 @click.command()
 @click.argument("lecture", type=click.Path(path_type=Path))
-@click.option("--to", "languages", multiple=True, metavar="LANGUAGE", help="Such as de or zh_CN; may be repeated.")
+@click.option(
+    "--to", "languages", multiple=True, metavar="LANGUAGE", help="Language, such as de or zh_CN; can be repeated."
+)
 @click.option(
     "--trace",
     "traces",
@@ -24,7 +26,7 @@ from trace_tools.errors import TraceFileError, UsageError
 def translate(lecture: Path, languages: tuple[str, ...], traces: tuple[Path, ...], *, check: bool) -> None:
     """Write or update the catalogue that translates a lecture.
 
-    It is LECTURE.LANGUAGE.po beside the lecture, in the format of gettext, which many editors know. `render` then also
+    It is LECTURE.LANGUAGE.po beside the lecture, in gettext's format, which many editors support. `render` then also
     makes the pages in that language, from the same traces. Text without a translation stays in the lecture's own
     language. Without --to, all catalogues beside the lecture are updated.
 

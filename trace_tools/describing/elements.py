@@ -85,7 +85,7 @@ def sample(
     tensor["corner"] = elements(x[tuple(map(slice, tensor["corner_shape"]))])
     budget.size -= len(tensor["corner"])
     if conversion is None:
-        notes.append("no statistics of such elements")
+        notes.append("no statistics for elements of this type")
     elif budget.statistics <= 0:
         notes.append("no statistics: the value is too large")
     else:

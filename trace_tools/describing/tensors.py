@@ -234,11 +234,13 @@ class _Description:
     def _wrapper(self, x: torch.Tensor) -> dict[str, Any]:
         shape = _Tensor.shape.__get__(x)
         if all(type(size) is int for size in shape):
-            self.notes.append("its class stands for the elements")
+            self.notes.append("a wrapper without elements of its own")
             return self._sizes(x)
         # Reading a symbolic size as a number would fix it, so only its name is shown.
         sizes = ", ".join(map(str, shape))
-        self.notes.append(f"its class stands for the elements: {_DTYPES[_Tensor.dtype.__get__(x)]} of shape [{sizes}]")
+        self.notes.append(
+            f"a wrapper without elements of its own: {_DTYPES[_Tensor.dtype.__get__(x)]} of shape [{sizes}]"
+        )
         return {}
 
     def _transformed(self, x: torch.Tensor) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Walk:
         kind = type(obj)
         self.budget.size -= 1
         if self.budget.size < 0:
-            return {"type": class_name(kind), "note": "not described: the value it is in is too large"}
+            return {"type": class_name(kind), "note": "not described: the value that contains it is too large"}
         try:
             return self.function_for(kind)(self, obj)
         except Exception as error:  # no inspected object may stop the trace

@@ -55,7 +55,7 @@ from trace_tools.util.languages import N_
 WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
 WORTH_SHOWING_BYTES = 1024
 MEASURED_UNITS = {"s": "lower", "FLOP/s": "higher", "B/s": "higher"}  # of values that the lecture computed
-SEVERAL = "several measurements ran in it"
+SEVERAL = "it contains several measurements"
 NOWHERE = "its FLOPs were on tensors without memory, so no device computed them"
 
 
@@ -70,11 +70,9 @@ class Quantity:
     meaning: str
 
 
-TIME = Quantity("time_s", N_("Time"), "s", "lower", N_("Median over the passes, warm."))
+TIME = Quantity("time_s", N_("Time"), "s", "lower", N_("Median of the warm runs of all passes."))
 RATE = Quantity("flops_per_second", N_("Achieved FLOP/s"), "FLOP/s", "higher", N_("Counted FLOPs ÷ time."))
-MFU = Quantity(
-    "mfu", "MFU", None, "higher", N_("Achieved FLOP/s ÷ the machine's own peak for the dtype inspected there.")
-)
+MFU = Quantity("mfu", "MFU", None, "higher", N_("Achieved FLOP/s ÷ the machine's own peak for the step's dtype."))
 BANDWIDTH = Quantity(
     "bytes_per_second", N_("Bandwidth"), "B/s", "higher", N_("Bytes its operators read and wrote ÷ time.")
 )
@@ -383,7 +381,7 @@ def _values(
 def _value_cell(value: Value | None) -> Cell:
     alone = _number(value.value) if value is not None else None
     if value is None or alone is None:
-        return Cell(None, why="this machine has no such number")
+        return Cell(None, why="no number was recorded on this machine")
     samples = [number for s in value.samples or value.cold_samples or () if (number := _number(s)) is not None]
     return _cell(samples) if samples else Cell(alone)
 
@@ -470,7 +468,7 @@ def measured(step: Step, machine: Machine, *, section: bool = False) -> Mapping[
             not_counted(counted)
             or (None if step.measured else why_no_rate(step, timing))
             or counted.why
-            or "the step did no such work"
+            or "no such work was counted in the step"
         )
     if several:
         time = Cell(None, why=SEVERAL)

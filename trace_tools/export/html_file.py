@@ -85,7 +85,7 @@ def printed(page: str) -> bytes:
             process.wait()
         content = pdf.read_bytes() if pdf.is_file() else b""
         if not (content.startswith(b"%PDF-") and content.rstrip().endswith(b"%%EOF")):
-            why = (_ERROR.findall(stderr.decode("utf-8", "replace")) or [f"it ended with {process.returncode}"])[-1]
+            why = (_ERROR.findall(stderr.decode("utf-8", "replace")) or [f"it exited with {process.returncode}"])[-1]
             raise UsageError(f"{browser} printed no PDF: {why}")
         if f"/Title ({source.as_uri()})".encode() in content:  # the title of the browser's own error page
             raise UsageError(f"{browser} can't read {source}; set TMPDIR to a folder that it can read")

@@ -51,7 +51,7 @@ def events_of(trace: Trace) -> Json:
             "title": trace.title,
             "machine": trace.machine.name,
             "started": trace.run.started,
-            "times": "medians over the passes, laid end to end: a trace has durations and no moments",
+            "times": "medians over the passes, laid end to end: a trace records durations, but no start times",
         },
     }
 

@@ -124,7 +124,7 @@ class Library:
             if isinstance(error, OSError):
                 self.silent.add(host)
             reason = formats.one_line(f"{type(error).__name__}: {error}".rstrip(": "), 200)
-            message = f"{url} was not fetched ({reason}); what refers to it has its address alone"
+            message = f"{url} was not fetched ({reason}); references to it show only the address"
             if isinstance(error, OSError):
                 message += f", and {host} is not asked again in this run"
             warnings.warn(message, NotFetchedWarning, stacklevel=2)

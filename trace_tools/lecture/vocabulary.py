@@ -188,7 +188,7 @@ def ask(
         if value not in texts:
             raise ValueError(f"ask: the answer is {value!r}; expected a choice: {', '.join(map(repr, texts))}")
     if not (isinstance(within, (int, float)) and within >= 0):
-        raise ValueError(f"ask: within is {_shown(within)}; expected 0 or more, relative to the answer")
+        raise ValueError(f"ask: within is {_shown(within)}; expected a relative tolerance of 0 or more")
     explained = []
     for wrong, sentence in (slips or {}).items():
         slip = _answer("a slip", wrong)
@@ -276,7 +276,7 @@ def _exploration(
     def made(name: str, value: float, low: float, high: float, *, is_integer: bool) -> Input:
         value, low, high = (_finite(name, number) for number in (value, low, high))
         if not low <= value <= high or low == high:
-            raise ValueError(f"explore: {name} is {value:g}; expected it from {low:g} to {high:g}")
+            raise ValueError(f"explore: {name} is {value:g}; expected a number from {low:g} to {high:g}")
         scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
         unit = _text_or_none("explore", name, units.get(name))
         return Input(_short(name), _label(name, names), value, low, high, scale, is_integer, unit)

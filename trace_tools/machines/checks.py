@@ -36,13 +36,13 @@ SETTINGS = {  # environment variables and their effects
     "PYTORCH_CUDA_ALLOC_CONF": "memory figures may differ from a normal run",
     "PYTORCH_HIP_ALLOC_CONF": "memory figures may differ from a normal run",
     "PYTORCH_ALLOC_CONF": "memory figures may differ from a normal run",
-    "CUBLAS_WORKSPACE_CONFIG": "matrix products use another workspace size than usual",
+    "CUBLAS_WORKSPACE_CONFIG": "matrix products use a different workspace size than usual",
     "TORCH_CUBLAS_WORKSPACE_CACHE": "the memory that matrix products keep differs from a normal run",
-    "TORCH_BLAS_PREFER_CUBLASLT": "another library than usual computes matrix products, with another workspace",
+    "TORCH_BLAS_PREFER_CUBLASLT": "a different library than usual computes matrix products, with a different workspace",
     "PYTORCH_TUNABLEOP_ENABLED": "matrix products are tuned when they are first called, so first calls take long",
     "CUBLAS_EMULATE_SINGLE_PRECISION": "float32 products may be computed in bfloat16, and exceed float32's peak",
-    "CUDA_DEVICE_MAX_CONNECTIONS": "another number of streams than usual can run at the same time",
-    "CUDA_MODULE_LOADING": "all kernels may be loaded when a process starts, so first calls take another time",
+    "CUDA_DEVICE_MAX_CONNECTIONS": "a different number of streams than usual can run at the same time",
+    "CUDA_MODULE_LOADING": "all kernels may be loaded when a process starts, so the times of first calls change",
     "NVIDIA_TF32_OVERRIDE": "float32 products may have another precision than torch reports",
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "float32 products use tf32, even where the lecture turned it off",
 }
@@ -225,7 +225,7 @@ def _settings() -> Iterator[Check]:
         value = formats.one_line(os.environ[name], 80)
         yield Check("environment", "look", f"{name}={value}: {SETTINGS[name]}", f"unset {name}")
     if not changed:
-        yield Check("environment", "ok", "no variable that changes measurements")
+        yield Check("environment", "ok", "no variable is set that changes measurements")
 
 
 def _threads() -> Iterator[Check]:
@@ -284,7 +284,7 @@ def _two_clocks(gpu: Accelerator) -> Iterator[Check]:
             break
         calls = min(4 * calls, max(calls + 1, round(calls * 1.2 * LONG_S / host_s)))
     ratio, (least, most) = device_s / host_s, CLOCKS_AGREE
-    text = f"{formats.duration(device_s * 1e9)} between events, {formats.duration(host_s * 1e9)} by the host"
+    text = f"{formats.duration(device_s * 1e9)} between events, {formats.duration(host_s * 1e9)} by the host's clock"
     advice = "" if least <= ratio <= most else "device times are not reliable: the card may be shared or emulated"
     yield Check("event clock", "look" if advice else "ok", text, advice)
 
@@ -299,7 +299,7 @@ def _asleep(gpu: Accelerator) -> Iterator[Check]:
     last.synchronize()
     own_s = first.elapsed_time(last) / 1e3
     least_s, most_s = CLOCKS_AGREE[0] * ASLEEP_S, CLOCKS_AGREE[1] * host_s
-    text = f"{formats.duration(device_s * 1e9)} between events, {formats.duration(host_s * 1e9)} by the host, asleep"
+    text = f"asleep: {formats.duration(device_s * 1e9)} between events, {formats.duration(host_s * 1e9)} by its clock"
     if own_s < least_s:
         text += f"; {formats.duration(own_s * 1e9)} between a lecture's own events: this driver batches launches"
     advice = "" if least_s <= device_s <= most_s else "device times exclude work on the host"
@@ -359,7 +359,9 @@ def _drift() -> Iterator[Check]:
         samples.append(time.perf_counter() - started)
     tenth = max(1, len(samples) // 10)
     early, late = median(samples[:tenth]), median(samples[-tenth:])
-    text = f"a product took {formats.duration(early * 1e9)}, after {DRIFT_S:g} s {formats.duration(late * 1e9)}"
+    text = (
+        f"a product took {formats.duration(early * 1e9)} at first, {formats.duration(late * 1e9)} after {DRIFT_S:g} s"
+    )
     advice = (
         "" if max(early, late) < DRIFTED * min(early, late) else "the clock changes, or other programs use these cores"
     )

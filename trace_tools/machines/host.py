@@ -285,7 +285,7 @@ def cpu_notes(root: Path = ROOT) -> list[str]:
     cores = usable_cores(root)
     with suppress(OSError, AttributeError):  # missing on some systems
         if (load := os.getloadavg()[0]) > cores:
-            notes.append(f"load average {load:.1f} on {cores} cores: more was running than they hold")
+            notes.append(f"load average {load:.1f} on {cores} cores: more tasks were running than there are cores")
     stats = [_read(folder / "cpu.stat") for folder in _control_groups(root, "cpu")]
     throttled = [int(times) for text in stats for times in re.findall(r"^nr_throttled (\d+)$", text, re.MULTILINE)]
     if any(throttled):

@@ -125,7 +125,7 @@ def _copy_peak(device: str, gpu: Accelerator | None) -> Peak:
         # reads.
         ways = {
             "copies of {}, bytes read and written": lambda: target.copy_(source),
-            "dot products of two times {}, bytes read": lambda: torch.dot(target, source),
+            "dot products of two tensors of {}, bytes read": lambda: torch.dot(target, source),
             "changes of {} in place, bytes read and written": target.neg_,
         }
         if gpu is not None:

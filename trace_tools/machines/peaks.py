@@ -87,7 +87,7 @@ def known_machine(name: str, multiprocessors: int | None = None) -> KnownMachine
     slices = min(max(round(MEMORY_SLICES * gigabytes * 10**9 / full_card.memory_bytes), 1), MEMORY_SLICES)
     bandwidth_share = slices / MEMORY_SLICES if mig is not None else 1.0
     parts = f"{multiprocessors} of its {full_card.multiprocessors} multiprocessors"
-    parts += f", {slices} of its {MEMORY_SLICES} slices of memory" if mig is not None else ", by turns with others"
+    parts += f", {slices} of its {MEMORY_SLICES} slices of memory" if mig is not None else ", time-shared with others"
     return replace(
         full_card,
         names=(plain_name,),

@@ -100,14 +100,14 @@ def choice(lines: Iterable[str], *, amd: bool = False) -> tuple[list[str], str]:
     cards = [(driver, card[:1]) for driver, *card in columns if is_version(driver)]
     on_cpu = [f"torch=={RELEASE}+cpu", f"torch=={RELEASE}"]
     if not cards and amd:
-        return on_cpu, f"no NVIDIA GPU answers: torch {RELEASE}, the CPU's build; {FOR_AMD}"
+        return on_cpu, f"no NVIDIA GPU responds: torch {RELEASE}, the CPU build; {FOR_AMD}"
     if not cards:
-        return on_cpu, f"no NVIDIA GPU answers: torch {RELEASE}, the CPU's build"
+        return on_cpu, f"no NVIDIA GPU responds: torch {RELEASE}, the CPU build"
     driver = cards[0][0]
     capabilities = sorted({name for _, card in cards for name in card if is_version(name)})
     build = build_for(driver, capabilities)
     if build is None:
-        return on_cpu, f"{why_none(driver, capabilities)}; until then, the CPU's build"
+        return on_cpu, f"{why_none(driver, capabilities)}; until then, the CPU build"
     description = f"driver {driver}" + (f", compute capability {' and '.join(capabilities)}" if capabilities else "")
     return [build.arguments, *([on_cpu[-1]] if build.default else [])], f"{description}: torch {RELEASE}+{build.name}"
 

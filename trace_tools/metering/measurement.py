@@ -41,7 +41,7 @@ LONG_S = 2e-3  # from here on, the wait itself (some µs) is negligible
 IDLE_S, WARM_S = 0.5, 0.05
 
 NOTHING_COUNTED = "no torch operator ran in it: NumPy and plain Python are not counted"
-TOO_LATE = "torch was first imported in it: nothing was counted; import it before"
+TOO_LATE = "torch was first imported inside it, so nothing was counted; import torch earlier"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class OtherThreads:
 def in_words(threads: list[str]) -> str:
     """Return a message that other threads worked, and how to include them in an incomplete count."""
     names = ", ".join(repr(name) for name in threads[:NAMED]) + (" and others" if len(threads) > NAMED else "")
-    return f"work ran in another thread ({names}), and only the calling thread is counted: count inside that function"
+    return f"work ran in another thread ({names}), and only the calling thread is counted: count in that thread"
 
 
 def _own_ns() -> int:

@@ -196,7 +196,7 @@ class _Import:
             existing = [folder / path.lstrip("/") for folder in folders if (folder / path.lstrip("/")).is_file()]
             content = existing[0].read_bytes() if existing else None
         if content is None:
-            self.warn(cell.where, f"the image `{formats.one_line(url, 80)}` is not there")
+            self.warn(cell.where, f"the image `{formats.one_line(url, 80)}` was not found")
             return url
         # Store it for the lecture's folder, under a name that no other file has.
         name = re.sub(r"[^\w.-]+", "-", Path(path).name).lstrip(".") or "image"

@@ -205,14 +205,16 @@ def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -
     differing = sum(count for _, count in narrative.others or ())
     ran = step.runs if step.runs is not None else timed_runs
     if differing and ran is not None:
-        text: str | None = f"{ran - differing} of {timed_runs} runs say this"
+        text: str | None = f"this is the text of {ran - differing} of {timed_runs} runs"
     else:
-        text = "most runs say this" if differing else in_runs("said", step.runs, timed_runs, clock=step.clock)
+        text = (
+            "this is the text of most runs" if differing else in_runs("said", step.runs, timed_runs, clock=step.clock)
+        )
     ranks = []
     if step.on is not None:
         ranks.append(f"said on {in_words(step.on)} only")
     if otherwise := [one.rank for one in step.ranks or () if one.narrative is not None]:
-        ranks.append(f"{in_words(otherwise)} said it otherwise")
+        ranks.append(f"different text on {in_words(otherwise)}")
     return "; ".join(filter(None, [text, *ranks])) or None
 
 

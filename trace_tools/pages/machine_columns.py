@@ -154,7 +154,7 @@ def ranks_note(trace: Trace) -> str:
     """Return a note that only the first ranks have a column; "" if all have."""
     if (trace.run.ranks or 0) <= MOST_RANKS:
         return ""
-    return f"The first {MOST_RANKS} of {trace.run.ranks} ranks have a column; the trace has all."
+    return f"The first {MOST_RANKS} of {trace.run.ranks} ranks have a column; the trace contains all ranks."
 
 
 def other_roofs(sections: Sequence[Section], other_machines: Sequence[Beside], *, index: bool = False) -> list[Roof]:
@@ -305,5 +305,5 @@ def _compared(time: TimeFinding | None, other: Counterparts) -> str:
         ratio = time.ratio if other.here_is_a else 1 / time.ratio
         size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
         digits = 2 if size < 100 else 3
-        return "as fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
+        return "equally fast" if size < ALIKE else f"{formats.number(float(size), digits).removesuffix('.0')}× {word}"
     return ""

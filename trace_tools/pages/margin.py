@@ -392,7 +392,7 @@ def _sent(row: CodeRow) -> list[MarginNote]:
             details.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
         if rates:
             details.append(
-                ("how", "in the metering run, after a barrier: waiting is the time of the barrier, moving the rest")
+                ("how", "in the metering run, after a barrier: waiting is the time in the barrier, moving is the rest")
             )
         notes.append(MarginNote("sent", "", text, facts=tuple(details)))
     return notes
@@ -468,7 +468,7 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
         if timing.cold_ns and timing.cold_ns != timing.samples_ns:
             measurements.append((_("first run"), formats.spread(timing.cold_ns)))
         if timing.whole_ns:
-            whole_time = _("{time}; this is the time of the statement itself")
+            whole_time = _("{time}, the time of the whole statement")
             measurements.append((_("all its calls"), whole_time.format(time=formats.spread(timing.whole_ns))))
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
         measurements.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
@@ -491,7 +491,7 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
     if step.compiled:
         measurements.append((_("compiled"), _("torch.compile ran during this step")))
     if step.graph:
-        measurements.append((_("not observed"), _("calls of which torch recorded a graph")))
+        measurements.append((_("not observed"), _("calls that torch recorded as a graph")))
     return measurements
 
 
@@ -582,11 +582,13 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         notes.append(printed)
     elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
         executions = formats.plural(more_printed, "more execution")
-        notes.append(MarginNote("more", label=_("{executions} printed, in the trace").format(executions=executions)))
+        notes.append(
+            MarginNote("more", label=_("{executions} printed output (see the trace)").format(executions=executions))
+        )
     notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
     if hidden and any(it.kind == "call" for it in notes):
-        label = _("and {calls}, in the trace").format(calls=formats.plural(hidden, "more call"))
+        label = _("and {calls} (see the trace)").format(calls=formats.plural(hidden, "more call"))
         notes.append(MarginNote("more", label=label))
     # a warning of several executions is shown once, without a number
     occurrences = Counter(it.text for it in notes if it.kind == "warning")
@@ -615,7 +617,7 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
             text = formats.visible(text[: PRINTED // len(printed)].rstrip("\n"))
             yield MarginNote("stdout", text=text, label=labelled(f"rank {rank}"))
         if len(printed) > RANKS_SHOWN:
-            yield MarginNote("more", label=f"… {len(printed) - RANKS_SHOWN:,} more ranks printed, in the trace")
+            yield MarginNote("more", label=f"… {len(printed) - RANKS_SHOWN:,} more ranks printed (see the trace)")
     elif step.stdout:
         text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
         if gone is not None:  # the beginning and end of the output were kept; show a part of each

@@ -280,7 +280,7 @@ def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
             source, sides, _adds = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
             rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), _(line.kind)])
-        yield table(["", _("line"), _("claim"), _("was"), _("is")], rows)
+        yield table(["", _("line"), _("claim"), _("values"), _("kind")], rows)
 
 
 def _claim_count(held: int, failed: int) -> str:

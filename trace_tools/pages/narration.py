@@ -379,7 +379,7 @@ def _fitting(it: Table, most: int) -> tuple[Table, str]:
         return it, ""
     counted = ((len(rows), high, "rows"), (len(columns), wide, "columns"))
     left_out = [
-        f"{total} {name} in the trace, {shown} of them here." for total, shown, name in counted if total > shown
+        f"{shown} of {total} {name} shown; the trace has all." for total, shown, name in counted if total > shown
     ]
     return replace(it, columns=columns[:wide], rows=[row[:wide] for row in rows[:high]]), " ".join(left_out)
 

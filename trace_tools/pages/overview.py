@@ -331,7 +331,7 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
         yield KeyFigure(
             formats.quantity(ridge_point, "FLOP/B", 3),
             _("ridge point"),
-            _("{format} over memory").format(format=leading.name),
+            _("{format} peak ÷ memory bandwidth").format(format=leading.name),
         )
 
 
@@ -408,7 +408,7 @@ def run_facts(document: Document) -> Facts:
         (_("ended"), run.ended),
         (_("passes"), passes.format(n=run.passes) if recorded else ""),
         (_("ranks"), ranks),
-        (_("story"), origin),
+        (_("shown run"), origin),
         (_("seed"), str(run.seed) if recorded else ""),
         (_("commit"), run.commit),
         *document.versions,

@@ -75,7 +75,7 @@ def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[
     roof_caption = _("All statements of the lecture whose FLOPs and bytes were counted.")
     distance_caption = _(
         "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
-        "Only statements that call no function of the lecture count. A box covers the middle half of them, its line "
+        "Only statements that call no function of the lecture count. A box covers the middle half, its line covers "
         "eight in ten. Short ones are far from any roof, because starting an operator takes longer than running it. "
         "A fill writes zeros or draws random numbers."
     )

@@ -383,6 +383,6 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
         if name not in existing:
             yield f"{folder / name}: missing"
         elif name not in expected:
-            yield f"{folder / name}: made from no trace"
+            yield f"{folder / name}: not made from any of these traces"
         elif (folder / name).read_bytes() != expected[name]:
             yield f"{folder / name}: differs"

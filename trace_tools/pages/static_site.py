@@ -115,7 +115,7 @@ def _reached(folder: Path) -> Iterator[tuple[str, bytes, _Page | None]]:
                 links.append((link, normpath(join(dirname(name), unquote(parts.path)))))
         for link, target in links:
             if not INSIDE.fullmatch(target) or not (folder / target).is_file():
-                raise UsageError(f"{folder / name}: links to {link}, which is not there")
+                raise UsageError(f"{folder / name}: links to {link}, which does not exist")
             if target not in reached:
                 reached.add(target)
                 waiting.append(target)

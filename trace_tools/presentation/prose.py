@@ -79,7 +79,7 @@ def _parse(markdown: str) -> list[Token]:
     text = "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
     text = formats.visible(text.replace("\r\n", "\n"))
     if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
-        note = f"*The text goes on: it has {len(markdown):,} characters.*"
+        note = f"*The text is cut off here; it has {len(markdown):,} characters in full.*"
         text = f"{formats.shorten(text, LONGEST)}\n\n{note}"
     return _parser(tables=_cells(text) <= MOST_CELLS).parse(text)
 

@@ -113,12 +113,12 @@ def _mistakes(inventory: Inventory) -> Iterator[tuple[str, str]]:
             if (other := folders.setdefault(folder := folder_of(entry, device), entry.name)) != entry.name or (
                 entry.name in [earlier.name for earlier in inventory.machines[:number]]
             ):
-                yield f"{where}.name", f"{entry.name!r} and machine {other!r} would both be rendered/{folder}"
+                yield f"{where}.name", f"{entry.name!r} and machine {other!r} would both write rendered/{folder}"
 
 
 def _entry_mistakes(entry: Entry) -> Iterator[tuple[str, str]]:
     if not _NAME.fullmatch(entry.name) or slug(entry.name) != entry.name:
-        yield "name", f"found {short(entry.name)}; expected a-z, 0-9 and single hyphens between, at most 80"
+        yield "name", f"found {short(entry.name)}; expected a-z, 0-9 and single hyphens, at most 80 characters"
     if entry.name == "diff":
         yield "name", "'diff' is the folder of the comparison; choose another name"
     if entry.engine not in ENGINES:
@@ -145,7 +145,7 @@ def _entry_mistakes(entry: Entry) -> Iterator[tuple[str, str]]:
     if not 1 <= entry.minutes <= MOST_MINUTES:
         yield "minutes", f"found {entry.minutes}; expected 1 to {MOST_MINUTES:,}"
     if not entry.folder.startswith(("/", "~/")):
-        yield "folder", f"found {short(entry.folder)}; expected a path there, from / or ~/"
+        yield "folder", f"found {short(entry.folder)}; expected a path on that machine, beginning with / or ~/"
     if entry.python is not None:
         try:
             words = shlex.split(entry.python)

@@ -106,7 +106,7 @@ class Fleet:
                 self._lanes[lane].append((entry, device))
         for entry, device in self._all():
             if entry.nodes is not None and (not options.ranks or options.ranks % entry.nodes):
-                raise UsageError(f"{entry.name}: expected --ranks, as many on each of its {entry.nodes} nodes")
+                raise UsageError(f"{entry.name}: expected --ranks, a multiple of its {entry.nodes} nodes")
             if not options.force:
                 refuse_other_lecture(out / folder_of(entry, device) / "trace.yaml", lecture.name)
 
@@ -149,7 +149,7 @@ class Fleet:
             except TraceToolsError as error:
                 outcome = Outcome(folder, why=_shown(str(error)))
             except Exception as error:  # the caller waits for each machine's result
-                ours = "" if is_refusal(error) else f"a fault of the tools: {type(error).__name__}: "
+                ours = "" if is_refusal(error) else f"trace-tools failed: {type(error).__name__}: "
                 outcome = Outcome(folder, why=_shown(ours + error_in_words(error)))
             done.put(outcome)
 
@@ -212,7 +212,7 @@ class Fleet:
             try:
                 loaded = load(arrived)
             except TraceToolsError as error:
-                raise NotTracedError(f"sent no trace: {str(error).replace(str(arrived), 'it')}") from None
+                raise NotTracedError(f"sent no trace: {str(error).replace(str(arrived), 'trace.yaml')}") from None
         trace = loaded.trace
         if (why := self._why_other(trace, folder)) is not None or loaded.notes:
             raise NotTracedError(f"sent the wrong trace: {why or loaded.notes[0]}")

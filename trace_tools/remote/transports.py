@@ -211,7 +211,7 @@ def in_words(entry: Entry, status: int, error_lines: Sequence[str]) -> str:
             )
         if "Host key verification failed" in text or "host key is known" in text:
             return (
-                f"its host key is not known; connect once with `ssh {host}`, compare its fingerprint with that from "
+                f"its host key is not known; connect once with `ssh {host}`, compare its fingerprint with the one from "
                 "its owner, and accept it"
             )
         if "Permission denied" in text:

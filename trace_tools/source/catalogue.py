@@ -310,9 +310,9 @@ def read(path: Path) -> Catalog:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except PoFileError as error:
-        raise UsageError(f"{path}:{error.lineno + 1}: {error}; expected a catalogue of gettext") from None
+        raise UsageError(f"{path}:{error.lineno + 1}: {error}; expected a gettext catalogue") from None
     except (ValueError, UnknownLocaleError) as error:
-        raise UsageError(f"{path}: {error}; expected a catalogue of gettext") from None
+        raise UsageError(f"{path}: {error}; expected a gettext catalogue") from None
 
 
 def updated(path: Path, messages: Iterable[LectureMessage], lecture: str, language: str) -> Catalog:

@@ -194,7 +194,7 @@ class _Owners:
         assert comment.logical is not None
         owner_and_position = self._find(comment.logical, comment.line)
         if owner_and_position is None:
-            problem = f"`@{name}` is on `{comment.logical.keyword}:`, which is no statement"
+            problem = f"`@{name}` is on `{comment.logical.keyword}:`, which is not a statement"
             raise LectureError(self._path, comment.line, f"{problem}; expected it on a statement")
         owner, position = owner_and_position
         is_method = position == "header" and isinstance(owner.node, FUNCTIONS)

@@ -182,7 +182,7 @@ def refuse_relative_imports(source: ParsedSource) -> None:
                     if not (folder / "__init__.py").exists():
                         break
                     parts.insert(0, folder.name)
-                expected = f"in a package: expected `trace -m {'.'.join(parts)}`, in the folder above it"
+                expected = f"in a package; run `trace-tools trace -m {'.'.join(parts)}` in the folder above it"
             else:
                 absolute = f"from {node.module} import {names}" if node.module else f"import {names}"
                 expected = f"only for the modules of a package; expected `{absolute}` for a file next to the lecture"

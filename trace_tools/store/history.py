@@ -36,7 +36,7 @@ PENALTY = 4.0
 LEAST = 1.1  # smallest ratio that is reported, as in a diff
 QUIETEST = 0.01  # of the log: repeated runs do not reveal smaller noise
 NORMAL = 0.6745 * math.sqrt(2)  # median |difference of neighbours| of normal noise, in σ
-TOO_FEW = f"change points are looked for where a machine has {FEWEST} runs or more"
+TOO_FEW = f"change points are computed only for machines with {FEWEST} or more runs"
 MISSING = not_installed("ruptures", "history", "marking change points")
 
 
@@ -223,7 +223,7 @@ def changes_text(history: History) -> list[str]:
 
 MADE_HERE = re.compile(r"index\.html|\d+-[a-z0-9-]+\.html")
 RECENT = 20  # runs in the table before the fold
-UNCHANGED = f"No machine with {FEWEST} runs or more changed by 10% or more for {SHORTEST} runs or longer."
+UNCHANGED = f"No machine with at least {FEWEST} runs changed by 10% or more for at least {SHORTEST} runs."
 FOOT = (
     "Times are for one warm execution: the mean over the executions in each pass, then the median over the passes. "
     "A statement is matched between versions as `diff` does it, even if it moved or was edited."
@@ -287,13 +287,13 @@ def report_of(history: History) -> Report:
     if drawn is not None:
         parts.append(Part("Over time", [drawn], "time"))
     if len(shown) > SERIES:
-        parts.append(Phrase(f"Drawn are the {SERIES} machines with the most runs, of {len(shown)}.", style="note"))
+        parts.append(Phrase(f"The chart shows the {SERIES} machines with most runs, of {len(shown)}.", style="note"))
     dated: list[tuple[str, list[Phrase]]] = []
     for slug, series in history.series.items():
         changed = {change.at: change for change in series.changes}
         for at, point in enumerate(series.points):
             change = changed.get(at)
-            remark = f"from here on {formats.ratio(change.ratio)} of the time before" if change is not None else ""
+            remark = f"from here on {formats.ratio(change.ratio)}× the time before" if change is not None else ""
             ends = f"{formats.duration(point.low)} … {formats.duration(point.high)}"
             cells = (
                 brief(point.started),

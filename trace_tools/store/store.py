@@ -301,7 +301,7 @@ def _errors_in_one_line(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        mended = f"; `store index {folder}` makes it again" if _is_damage(error) else ""
+        mended = f"; `store index {folder}` rebuilds it" if _is_damage(error) else ""
         raise UsageError(f"{folder / INDEX}: {error}{mended}") from None
 
 

@@ -60,7 +60,7 @@ _SIGNS: Mapping[type[ast.AST], str] = {
 _INSTEAD: Mapping[type[ast.AST], str] = {
     ast.Pow: "its last digit may differ in JavaScript: write a product",
     ast.FloorDiv: "write math.floor(a / b)",
-    ast.Mod: "of negative numbers it is another in JavaScript: write a - b * math.floor(a / b)",
+    ast.Mod: "its result for negative numbers differs in JavaScript: write a - b * math.floor(a / b)",
 }
 _HERE = ("min", "max", "abs", "float")
 _OF_MATH = {"floor": "floor", "ceil": "ceil", "sqrt": "root"}
@@ -165,7 +165,7 @@ def _gathered(function: object, bound: dict[object, _Function], callers: tuple[o
     except (OSError, SyntaxError):
         raise NotArithmetic(None, f"the source of {function.__name__} can't be found") from None
     if not isinstance(node, ast.FunctionDef) or node.decorator_list or function.__code__.co_freevars:
-        raise NotArithmetic(None, f"{function.__name__} is no plain function of a module")
+        raise NotArithmetic(None, f"{function.__name__} is not a plain function of a module")
     ast.increment_lineno(node, function.__code__.co_firstlineno - 1)
     names: dict[str, _Function | int | float] = {}
     gathered = bound[function] = _Function(node, names)
@@ -342,7 +342,7 @@ class _Translation:
         term = self._expression(node, of, own)
         if term.kind != "bool":
             raise NotArithmetic(
-                node, "expected a comparison; a plain number is not true or false in JavaScript as in Python"
+                node, "expected a comparison; JavaScript and Python disagree about which numbers are true"
             )
         return term.code
 

@@ -39,7 +39,7 @@ def places(text: str) -> Parts:
             assert name is not None
             at = name.end()
             if depth == DEEPEST or at == len(text) or text[at] not in "}?":
-                raise ValueError("a { has no }" if depth < DEEPEST else f"places in places, {DEEPEST} deep")
+                raise ValueError("a { has no }" if depth < DEEPEST else f"placeholders nested {DEEPEST} levels deep")
             if text[at] == "}":
                 parts.append((name[0],))
             else:
@@ -62,7 +62,7 @@ def why_unexplorable(narrative: Exploration, says: str) -> str | None:
             if name not in names:
                 yield f"the sentence uses {name}; expected one of {', '.join(sorted(names))}"
             elif branches and not isinstance(results.get(name), bool):
-                yield f"the sentence asks whether {name}; expected a result that is true or false"
+                yield f"the sentence has a choice by {name}; expected a result that is true or false"
             for branch in branches:
                 yield from unknown(branch)
 
@@ -84,7 +84,7 @@ def why_unexplorable(narrative: Exploration, says: str) -> str | None:
     if narrative.curve is not None and (
         narrative.curve[0] not in inputs or narrative.curve[1] not in numbers or narrative.stack
     ):
-        return f"the curve is {', '.join(narrative.curve)}; expected an input, a result, and no stack"
+        return f"the curve is {', '.join(narrative.curve)}; expected an input and a result, without a stack"
     if narrative.across is not None and narrative.across not in menus:
         return f"across is {narrative.across}; expected a menu"
     return None

@@ -111,7 +111,7 @@ def careful(text: str, path: Path) -> Any:
         problem = TOO_DEEP if reason == _LIBYAMLS_TOO_DEEP else f"not YAML: {reason}"
         raise TraceFileError(path, _line(error.problem_mark), formats.one_line(problem, 300)) from None
     except yaml.YAMLError as error:
-        reason = getattr(error, "reason", None) or "it can not be read"
+        reason = getattr(error, "reason", None) or "it can't be read"
         raise TraceFileError(path, None, f"not YAML: {reason}") from None
     except (ValueError, OverflowError) as error:  # a date that does not exist, a number of thousands of digits
         raise TraceFileError(path, None, formats.one_line(f"not YAML: {error}", 300)) from None
@@ -135,7 +135,7 @@ def _refuse_unsupported(text: str, path: Path) -> None:
         elif isinstance(event, yaml.ScalarEvent) and _SURROGATE.search(event.value):
             problem = "found half of a surrogate pair; expected text"
         elif isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _LONG_NUMBER.match(event.value):
-            problem = "found a number of thousands of digits"
+            problem = "found a number with thousands of digits"
         if isinstance(event, yaml.CollectionEndEvent):
             keys.pop()
             key_next.pop()

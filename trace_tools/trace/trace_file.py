@@ -329,12 +329,12 @@ def _current(plain: Any, path: Path, upgrades: Mapping[int, Upgrade]) -> dict[st
     if type(version) is not int or version < 0:
         raise TraceFileError(path, "schema", unlike("expected the number of a trace's schema", version))
     if version > SCHEMA_VERSION:
-        message = f"made by a newer version; schema {version}, this reads up to {SCHEMA_VERSION}"
+        message = f"made by a newer version: schema {version}; this version reads up to {SCHEMA_VERSION}"
         raise TraceFileError(path, "schema", message)
     for older in range(version, SCHEMA_VERSION):
         if older not in upgrades:
             raise TraceFileError(
-                path, "schema", f"found {older}; this reads {SCHEMA_VERSION} and cannot upgrade from it"
+                path, "schema", f"found {older}; this version reads {SCHEMA_VERSION} and can't upgrade from it"
             )
         plain = upgrades[older](plain) | {"schema": older + 1}
     return dict(plain)

@@ -80,7 +80,7 @@ def check_head(run: Run, machine: Machine, sources: list[SourceFile], path: Path
         nodes, ranks = run.nodes, run.ranks or 0
         _check_range(ranks or 1, 1, MOST_RANKS, ".run.ranks")
         if nodes is not None and (not nodes or not ranks or ranks % len(nodes)):
-            raise Mismatch(f"found {len(nodes)} of them; expected as many of {ranks} ranks on each", ".run.nodes")
+            raise Mismatch(f"found {len(nodes)} nodes; expected a number that divides the {ranks} ranks", ".run.nodes")
         if not _SLUG.fullmatch(machine.slug):
             problem = f"found {short(machine.slug)}; expected a plain folder name like 'nvidia-h200'"
             raise Mismatch(problem, ".machine.slug")
@@ -131,7 +131,7 @@ class References:
         _check_range(event.statement, 0, bounds[1] - 1, ".statement")
         if isinstance(event, Step):
             if event.id in self._steps:
-                raise Mismatch(f"found {event.id}; expected a number that no step before has", ".id")
+                raise Mismatch(f"found {event.id}; expected a number that no earlier step has", ".id")
             self._steps.add(event.id)
             self._check_observed(event)
             if event.ranks is not None:
@@ -140,11 +140,13 @@ class References:
 
     def _check_frame(self, frame: Frame) -> None:
         if frame.frame in self._frames:
-            raise Mismatch(f"found {frame.frame}; expected a number that no frame before has", ".frame")
+            raise Mismatch(f"found {frame.frame}; expected a number that no earlier frame has", ".frame")
         if frame.of is not None and frame.of not in self._steps:
             raise Mismatch(f"found {frame.of}; expected a step that comes before", ".of")
         if frame.source >= len(self._bounds):
-            raise Mismatch(f"found {frame.source}; expected less than {len(self._bounds)}, the sources", ".source")
+            raise Mismatch(
+                f"found {frame.source}; expected less than {len(self._bounds)}, the number of sources", ".source"
+            )
         self._frames[frame.frame] = self._bounds[frame.source]
         _each(frame.arguments, ".arguments", _check_named)
         if frame.ranks is not None:
@@ -171,7 +173,7 @@ class References:
         for rank in ranks:
             _check_range(rank, 0, self._ranks - 1, part)
         if any(one >= other for one, other in pairwise(ranks)):
-            raise Mismatch("found ranks that are not in their order", part)
+            raise Mismatch("found ranks that are not in ascending order", part)
 
 
 def _check_call(call: RankCall) -> None:
@@ -218,7 +220,7 @@ def _check_answer(answer: Answer) -> None:
     if answer.choices is not None and answer.value not in answer.choices:
         raise Mismatch(f"found {short(answer.value)}; expected one of the choices", ".value")
     if isinstance(answer.value, str) != (answer.within is None):
-        raise Mismatch(f"found {answer.within}; expected how far from it a number is right", ".within")
+        raise Mismatch(f"found {answer.within}; expected a tolerance for a number, none for a text", ".within")
 
 
 def _check_exploration(narrative: Exploration, says: str) -> None:
@@ -287,7 +289,9 @@ def _check_value(value: Value, depth: int = 1) -> None:
         if depth > DEEPEST_VALUE:
             raise Mismatch(f"nested more than {DEEPEST_VALUE} values deep")
         if value.items and value.length is not None and value.length < len(value.items):
-            raise Mismatch(f"found {value.length}; expected {len(value.items)} or more, the items shown", ".length")
+            raise Mismatch(
+                f"found {value.length}; expected at least {len(value.items)}, the number of items", ".length"
+            )
         check = partial(_check_value, depth=depth + 1)
         _each(value.items, ".items", check)
         _each(value.entries, ".entries", lambda pair: _each(pair, "", check))

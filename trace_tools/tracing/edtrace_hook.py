@@ -33,7 +33,7 @@ from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.interpreter import replaced
 
 OTHERWISE = (
-    "BehavesOtherwise: {path}, line {line} asks whether it is traced and decides by the answer; "
+    "BehavesOtherwise: {path}, line {line} checks whether it is traced and acts on the result; "
     "without tracing, this line may do something else"
 )
 

@@ -59,7 +59,7 @@ def in_words(status: Path) -> str | None:
     if entries:  # '  File "/a/recorder.py", line 8, in x' → " (recorder.py:8)"
         path, _, position = entries[-1].removeprefix('File "').partition('", line ')
         where = f" ({Path(path).name}:{position.partition(',')[0]})"
-    return f"trace-tools failed: {one_line(lines[-1] if lines else 'no reason was written', 200)}{where}"
+    return f"trace-tools failed: {one_line(lines[-1] if lines else 'no reason was recorded', 200)}{where}"
 
 
 def _origin(error: BaseException) -> str:

@@ -53,7 +53,7 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
         elif path and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:", path):  # no address
             names = {path, unquote(path)}
             if not any(os.path.isfile(os.path.join(folder, name)) for folder in ("", real or "") for name in names):
-                problem = f"NotShown: {narrative.kind}: {path!r} is not there, in the lecture's folder"
+                problem = f"NotShown: {narrative.kind}: {path!r} is not in the lecture's folder"
                 recorder.emit("warnings", redact(problem))
         narrative = replace(narrative, filled=recorder.take_filled())
         recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter
 
 HOSTS_CLOCK = (
-    "HostClock: the device's clock leaves out what the host did between two kernels: `measure` took the host's, which "
+    "HostClock: the device's clock leaves out what the host did between two kernels: `measure` used the host's and "
     "waited for the device"
 )
 

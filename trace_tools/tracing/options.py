@@ -104,7 +104,7 @@ class TraceOptions:
         "SECONDS",
         ("--timeout",),
     )
-    nodes: int | None = _option(None, int, NODE, "Divide the ranks among N machines; start this on each.", "N")
+    nodes: int | None = _option(None, int, NODE, "Divide the ranks among N machines; start the command on each.", "N")
     node_rank: int | None = _option(None, int, NODE, "Number of this machine; machine 0 writes the trace.", "K")
     rdzv_endpoint: str | None = _option(
         None, str, NODE, "Address at which machine 0 waits for the others.", "HOST:PORT"

@@ -175,7 +175,9 @@ def refuse_options(source: ParsedSource, options: TraceOptions, nodes: Nodes | N
     """Raise UsageError if the options fail on any machine: an unknown section, or an impossible number of ranks."""
     skipped(source, options)
     if options.passes < 1 or options.limit < 2:
-        raise UsageError(f"passes: {options.passes}, limit: {options.limit}; expected at least 1 and 2")
+        raise UsageError(
+            f"passes: {options.passes}, limit: {options.limit}; expected at least 1 pass and a limit of at least 2"
+        )
     ranks = options.ranks
     if ranks is None:
         if nodes is not None:

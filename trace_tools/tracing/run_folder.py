@@ -180,7 +180,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
             same_run = existing is path and started == trace.run.started
             if same_run and path.read_bytes() == dump(trace).encode("utf-8"):
                 return Traced(trace, path, machine_folder, source)  # its tracer was killed just after writing it
-            raise SupersededError(f"{existing} is of a later run")
+            raise SupersededError(f"{existing} is from a later run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

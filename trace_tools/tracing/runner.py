@@ -45,7 +45,7 @@ SURVEY = "survey"
 CHILD, SURVEYING = "trace_tools.tracing.worker", "trace_tools.tracing.survey"
 THREADS = "OMP_NUM_THREADS"
 RANK_PROGRESS = "progress"  # named pipe in a run's folder, for the progress of ranks
-STOPPED_WITH = Ending("stopped", "with the ranks that had failed")  # of a rank that torchrun stopped
+STOPPED_WITH = Ending("stopped", "because other ranks had failed")  # of a rank that torchrun stopped
 
 
 class StoppedError(TraceToolsError):
@@ -214,8 +214,8 @@ class ProcessRunner:
         """Write the ending of each stuck rank, with the function that waited for the others if one did."""
         for rank in range(self.plan.options.ranks or 0) if watched.stuck else ():
             _, waiting = watched.ranks.get(rank, (0.0, None))
-            how = f"for {self.plan.options.timeout_s:g} s, ended"
-            ending = Ending("waited", f"in {waiting} {how}") if waiting else Ending("failed", f"did nothing new {how}")
+            how = f"for {self.plan.options.timeout_s:g} s and was stopped"
+            ending = Ending("waited", f"in {waiting} {how}") if waiting else Ending("failed", f"made no progress {how}")
             status = rank_folder(folder, rank) / f"{slug}.status"
             status.write_text(str(ending), encoding="utf-8")
 

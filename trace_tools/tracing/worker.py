@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
 WRITING_S = 0.2  # wait of an abrupt end for the thread that writes the journal, which may be the caller
 A_DRAFT = "a draft: one run"
-A_COUNTED_DRAFT = f"{A_DRAFT}, which was counted as it ran: small operators take longer so"
+A_COUNTED_DRAFT = f"{A_DRAFT}, counted while it ran, which slows small operators down"
 EXCEPT_TIMED = "; nothing was counted in functions that read a clock"
 
 
@@ -132,7 +132,7 @@ def _run_job(job: Job) -> int:
     def end(running: list[str]) -> int:
         """Close the journal; return the exit status. The parent kills whatever still runs in this session."""
         if running:
-            process.note("notes", [f"still running when it had ended: {', '.join(running)}"])
+            process.note("notes", [f"still running after the lecture had ended: {', '.join(running)}"])
         journal.close(complete=ending == COMPLETE)
         return os.EX_IOERR if journal.trouble else 0 if ending == COMPLETE else 1
 
@@ -351,7 +351,7 @@ class _Process:
                 for name in private.changed()
             ]
             left_out = [
-                f"{count:,} entries of {self.redact(str(above))} were not there: at most {LINKS:,} are linked"
+                f"{count:,} entries of {self.redact(str(above))} were missing: at most {LINKS:,} are linked"
                 for above, count in private.left_out.items()
             ]
             self.note("notes", changed + left_out)

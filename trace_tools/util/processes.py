@@ -45,7 +45,7 @@ def in_processes(calls: Sequence[Callable[[], T]], processes: int | None = None)
                 try:
                     results[number], error = ready.recv()
                 except EOFError:
-                    why = "a process that rendered pages ended without a result; was it killed for its memory?"
+                    why = "a process that rendered pages ended without a result; it may have run out of memory"
                     raise UsageError(why) from None
                 if error is not None:
                     raise error

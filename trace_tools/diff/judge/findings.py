@@ -132,8 +132,8 @@ class StepJudge:
         partners.add(in_b)  # reported once: later tensors share the memory for the same reason
         back.add(in_a)
         if lost:
-            return "it shares memory with other tensors in A that it does not share in B"
-        return "it shares memory with other tensors in B that it does not share in A" if gained else None
+            return "it shares memory with tensors in A, but not with their counterparts in B"
+        return "it shares memory with tensors in B, but not with their counterparts in A" if gained else None
 
 
 def paired(
@@ -230,7 +230,9 @@ def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
             detail = f"{_by(x, y, 'B')}; the allocator rounded the same tensors differently"
             yield Finding("memory", "rounding", subject, x, y, detail)
         else:
-            same = ", with the same tensors alive: workspaces, or blocks that don't fit" if tensors == 0 else ""
+            same = (
+                ", although the same tensors are alive: different workspaces or fragmentation" if tensors == 0 else ""
+            )
             yield Finding("memory", "changed", subject, x, y, _by(x, y, "B") + same, True, float(abs(y - x)))
     if len(a.measured or ()) == len(b.measured or ()):  # counts of one call of each measured function
         for index, calls in enumerate(zip(a.measured or (), b.measured or (), strict=True)):

@@ -74,13 +74,13 @@ HEAVY_LOAD = 1.5  # load average per core, of which the lecture itself causes ab
 
 LOADED = N_("the machine was busy")
 SHORT = N_("shorter than 1 µs, too short for the clock")
-SMALL = N_("in statements below 1/10,000 of the run (annotated: and below 10 µs)")
+SMALL = N_("in statements that take less than 1/10,000 of the run (if annotated, also less than 10 µs)")
 COMPILED = N_("torch.compile ran during it")
 LAUNCH = N_("launch time only: an unannotated statement on an asynchronous device")
 COLD = N_("one side has only a first run")
 CLOCKS = N_("one side was timed on the device, the other on the host")
 NARRATES = N_("narrative calls, which are not the lecture's work")
-HARNESS = N_("its own time is that of all the calls that `measure` or `count` made")
+HARNESS = N_("its own time covers all the calls that `measure` or `count` made")
 UNLIKE = N_("the two sides made different numbers of measurements")
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
 LOAD = N_("two modes: the slower side shared the machine with other processes and is faster without them")

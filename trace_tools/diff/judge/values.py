@@ -296,7 +296,7 @@ def _judge_many(
 ) -> Judgement:
     """Compare elements one by one, in row-major order of `shape`."""
     if len(a) != len(b):
-        return Judgement("changed", "the numbers of recorded elements differ", math.inf)
+        return Judgement("changed", "different numbers of elements were recorded", math.inf)
     changed, rounded, signs, worst, position = 0, 0.0, False, -1.0, 0
     for number, (x, y) in enumerate(zip(a, b, strict=True)):
         verdict, size = _judge_element(x, y, dtype, context)
@@ -322,7 +322,7 @@ def _judge_many(
                 index.insert(0, remainder)
             where = f" at {formats.shape(index)}" if shape else ""
             verb = "differs" if changed == 1 else "differ"
-            detail = f"{changed:,} of {len(a):,} elements {verb}, the most{where}: {detail}"
+            detail = f"{changed:,} of {len(a):,} elements {verb}, by the most{where}: {detail}"
         return Judgement("changed", detail, worst)
     if rounded:
         return Judgement("rounding", f"by {formats.number(rounded, 2)} at most, within {dtype}'s tolerance", rounded)
@@ -378,7 +378,7 @@ def _judge_containers(a: Value, b: Value, context: Context) -> Judgement:
     parts_a, parts_b = list(_parts(a)), list(_parts(b))
     if len(parts_a) != len(parts_b):
         noun = "fields" if a.length is None else "entries"
-        return Judgement("changed", f"other {noun} were recorded", math.inf)
+        return Judgement("changed", f"different numbers of {noun} were recorded", math.inf)
     worst = SAME
     for (name, x), (other, y) in zip(parts_a, parts_b, strict=True):
         if name != other:

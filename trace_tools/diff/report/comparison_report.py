@@ -84,7 +84,7 @@ class _Writer:
         alone = len(self.labels) == 1
         parts: list[Content] = [Phrase(self.intro())]
         if csv:
-            parts.append(Phrase(_("Every number, exactly: {csv}").format(csv=csv), link=csv))
+            parts.append(Phrase(_("All exact numbers: {csv}").format(csv=csv), link=csv))
         parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
         titles = {"peaks": _("Peaks"), "machines": _("Machines"), "judged": _("Clear differences")}
         titles |= {table.quantity.key: _(table.quantity.title) for table in comparison.tables}
@@ -349,9 +349,9 @@ def _estimates(comparison: Comparison, labels: Sequence[str]) -> str:
         only = _(" All of these are {kinds}s; the error on other devices was not tested.").format(kinds=kinds.pop())
     return _(
         "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor "
-        "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} of its "
-        "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, which is shown with "
-        "each.{only} Operators with a floor below a microsecond have no estimate, because launching "
+        "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} for its "
+        "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, the range shown with "
+        "each estimate.{only} Operators with a floor below a microsecond have no estimate, because launching "
         "them takes longer."
     ).format(
         names=" and ".join(labels),

@@ -75,7 +75,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         [
             Phrase(
                 f"{setting.group}: {formats.one_line(setting.name, 60)}",
-                soft=_("(so: {names})").format(names=", ".join(positions)) if positions else "",
+                soft=_("(therefore: {names})").format(names=", ".join(positions)) if positions else "",
             ),
             *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
         ]
@@ -93,7 +93,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     before = _changes(
         _("Differing settings, versions and hardware"), _("Settings"), ("", "A", "B"), settings, most_settings
     )
-    columns = ("", "A", "B", _("alike"), _("renamed variables"))
+    columns = ("", "A", "B", _("similarity"), _("renamed variables"))
     code = _changes(_("Functions that changed"), _("Code"), columns, functions, most_functions)
     leads = list(_leads(difference, form, listing, most_entries, most_folded, everything=everything))
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
@@ -192,10 +192,8 @@ def _work(difference: Difference) -> str | None:
         if isinstance(f.a, int) and isinstance(f.b, int) and f.a and f.b:
             share = f.b / f.a - 1
             if share >= 1:
-                return _("{ratio} × the FLOPs; clocks too noisy").format(ratio=formats.ratio(f.b / f.a))
-            words = (
-                _("{share} more FLOPs; clocks too noisy") if share > 0 else _("{share} fewer FLOPs; clocks too noisy")
-            )
+                return _("{ratio} × the FLOPs; times too noisy").format(ratio=formats.ratio(f.b / f.a))
+            words = _("{share} more FLOPs; times too noisy") if share > 0 else _("{share} fewer FLOPs; times too noisy")
             return words.format(share=formats.percent(abs(share)))
     return None
 
@@ -364,7 +362,7 @@ def _time_sentence(difference: Difference) -> str:
     if not times.judged:
         return "; ".join(_unjudged(why, n) for why, n in times.not_judged[:3])
     share = formats.percent(times.different / times.judged)
-    text = _("times: {n} of {all} differ ({share}), {rest} no difference detected, in {statements}").format(
+    text = _("times in {statements}: {n} of {all} differ ({share}), no difference detected in {rest}").format(
         n=f"{times.different:,}",
         all=f"{times.judged:,}",
         share=share,
@@ -372,10 +370,7 @@ def _time_sentence(difference: Difference) -> str:
         statements=formats.plural(times.statements, "statement"),
     )
     if times.noise is not None and times.detectable is not None:
-        noise = _(
-            "; noise {share} between processes; "
-            "the smallest change that half of the statements would have shown: {ratio}×"
-        )
+        noise = _("; noise {share} between processes; smallest change detectable in half of the statements: {ratio}×")
         text += noise.format(share=formats.percent(times.noise), ratio=formats.ratio(times.detectable))
     if times.passes_for_20_percent is None:
         text += _("; too noisy to find 20% with 50 passes")
@@ -384,7 +379,7 @@ def _time_sentence(difference: Difference) -> str:
             passes_for_20_percent=times.passes_for_20_percent
         )
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
-        text += _("; most took × {ratio}, attributed to the machine").format(ratio=formats.ratio(times.drift))
+        text += _("; most took {ratio}× as long, attributed to the machine").format(ratio=formats.ratio(times.drift))
     return text + (_("; {unjudged:,} not judged").format(unjudged=unjudged) if unjudged else "")
 
 

@@ -25,7 +25,7 @@ ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "ste
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
 MILD: frozenset[Verdict] = frozenset({"same", "varies", "random", "no difference detected", "two modes", "not judged"})
 WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; on one machine its time is enough
-TOO_NOISY = "clocks too noisy to show it"
+TOO_NOISY = "times too noisy to show it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,4 +229,4 @@ def times_text(ratio: float) -> str:
     """Format a ratio of times in words: 1.21× slower, 2× faster, as long."""
     if ratio >= 1.005:
         return _("{ratio}× slower").format(ratio=formats.ratio(ratio))
-    return _("{ratio}× faster").format(ratio=formats.ratio(1 / ratio)) if 0 < ratio <= 1 / 1.005 else _("as long")
+    return _("{ratio}× faster").format(ratio=formats.ratio(1 / ratio)) if 0 < ratio <= 1 / 1.005 else _("equally long")

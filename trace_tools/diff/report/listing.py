@@ -156,7 +156,7 @@ def listing_of(difference: Difference, most: int = MOST_ROWS) -> Listing:
             sections.append(
                 ListedSection(
                     anchor="around" if section is None else f"s{frames[0]}",
-                    title=_("Around the sections") if section is None else titles.get(section) or section,
+                    title=_("Outside the sections") if section is None else titles.get(section) or section,
                     calls=tuple(calls),
                     differences=sum(level > 0 for level in every),
                     matters=sum(level == 2 for level in every),

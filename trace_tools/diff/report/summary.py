@@ -62,7 +62,7 @@ def summary_of(comparison: Comparison) -> list[Sentence]:
         ]
         text = _("{n} of {all} timed steps were faster in every pass on one machine")
         text = text.format(n=len(clear), all=len(timed))
-        text += _("; by most {steps}").format(steps=", ".join(named)) if named else ""
+        text += _("; the widest margins: {steps}").format(steps=", ".join(named)) if named else ""
         sentences.append(Sentence(text + _("."), "judged" if clear else TIME.key))
     steps = [line for line in _lines(comparison, MEMORY) if line.where != "section"]
     differ = [line for line in steps if effect(line) > 0]
@@ -125,7 +125,7 @@ def _sections(comparison: Comparison) -> Iterator[Sentence]:
     for index, label in enumerate(_labels(comparison)):
         best = sorted((line for line in sections if line.cells[index].best), key=effect, reverse=True)
         if best:
-            named = _(", by most in {section} ({times})").format(
+            named = _(", by the widest margin in {section} ({times})").format(
                 section=_named(best[0], titles), times=_times(best[0], index)
             )
             parts.append(
@@ -164,8 +164,8 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
                 ridge = peak.per_second / bandwidth.per_second
                 ratios["memory" if cell.intensity < ridge else "compute"].append(ratio)
         bound = {
-            "memory": _("steps that are memory-bound on {base} at {ratio} times that rate (median of {steps})"),
-            "compute": _("steps that are compute-bound on {base} at {ratio} times that rate (median of {steps})"),
+            "memory": _("steps that are memory-bound on {base} at {ratio} times its rate (median of {steps})"),
+            "compute": _("steps that are compute-bound on {base} at {ratio} times its rate (median of {steps})"),
         }
         parts = [
             bound[limit].format(

@@ -64,7 +64,7 @@
   const tell = ({ doing, problems, link }) => {
     const lines = problems.map((problem) => make("p", problem, "wrong"));
     if (link && `/${link}` !== location.pathname) {
-      const shown = make("a", "What it did up to there");
+      const shown = make("a", "What the lecture did up to that point");
       shown.href = `/${link}`;
       lines.push(shown);
     }
@@ -93,7 +93,7 @@
     });
     source.addEventListener("error", () => {
       edition = undefined;  // of another server, it may be, when it answers again
-      tell({ problems: [], doing: "The server has ended; waiting for it" });
+      tell({ problems: [], doing: "The server has ended; waiting for it to restart" });
       if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
     });
   };

@@ -67,7 +67,7 @@ DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # of one function shown on a page
 SHORT = 6  # rows of a body that may be open
 EMULATED = (
-    "Emulated: no such device ran this. Software imitated one, to test the tools. No time here is a measurement; do "
+    "Emulated: software imitated this device, to test the tools. No time here is a measurement; do "
     "not compare it with other machines."
 )
 _SECTION = re.compile(r"(\w+)\([^#]*\)\s*(?:#\s*(.*))?")  # a line that calls a function, with its text

@@ -51,7 +51,7 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
     draw(root, 0.0, WIDTH, 0, 0, "")
     longest = sorted(root.inside, key=lambda inner: -inner.ns)[:6]
     parts = [f"{formats.one_line(t.code, 60)}: {formats.percent(t.ns / root.ns)}" for t in longest if t.ns]
-    words = _("{time} in all. The most of it: {parts}.").format(time=formats.duration(root.ns), parts="; ".join(parts))
+    words = _("{time} in all. Most of it: {parts}.").format(time=formats.duration(root.ns), parts="; ".join(parts))
     return drawing.svg(prefix, title, words)
 
 

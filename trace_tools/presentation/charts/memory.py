@@ -65,7 +65,7 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
     drawing.text((middle - 112, y), _("alive after a step"), size=TICK)
     drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
-    drawing.text((middle + 35, y), _("at most during it"), size=TICK)
+    drawing.text((middle + 35, y), _("peak during a step"), size=TICK)
     highest = max(points, key=lambda p: p.peak_bytes)
     words = _("Across: {n} steps. At most {peak}, at {name}; {live} alive at the end.").format(
         n=len(points),

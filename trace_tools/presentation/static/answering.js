@@ -46,7 +46,7 @@
     } else if (kind === "number") {
       const field = element("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14 });
       field.inputMode = unit ? "text" : "decimal";
-      const enough = within ? _(`: within ${Number((100 * within).toPrecision(3))}% is right.`) : _(": the exact number is right.");
+      const enough = within ? _(`: within ${Number((100 * within).toPrecision(3))}% is right.`) : _(": the exact number is required.");
       if (before) { field.value = before; again = near(parsed(before, unit), right[0], right[1], within); }
       const check = () => {
         if (!field.value.trim()) return;
@@ -69,6 +69,6 @@
       solution.append(element("div", { className: "answering" }, button, verdict));
     }
     if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-    if (before) verdict.textContent = again ? _("✓ Answered earlier.") : _("✓ Answered earlier, where another answer was right.");
+    if (before) verdict.textContent = again ? _("✓ Answered earlier.") : _("✓ Answered earlier, when another answer was right.");
   });
 })();

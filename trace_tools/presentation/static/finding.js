@@ -183,7 +183,7 @@ const lookUp = (() => {
     const told = !wanted.length ? "" : found.length > SHOWN ? _(`${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`)
       : found.length ? found.length === 1 ? _("1 result.") : _(`${found.length} results.`) : _("No results.");
     const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
-    said.textContent = [told, missed.length ? _(`No place has all words; the first lacks ${missed.join(", ")}.`) : "", reach].filter(Boolean).join(" ");
+    said.textContent = [told, missed.length ? _(`No result has all words; the first one lacks ${missed.join(", ")}.`) : "", reach].filter(Boolean).join(" ");
     field.ariaExpanded = String(list.children.length > 0);
     list.hidden = !list.children.length;
     activate(0);

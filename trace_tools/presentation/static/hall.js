@@ -206,7 +206,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
     top.hidden = isTitle && heading === title;
     const after = next ? label(next) : turn("next") && text(turn("next")).replace(_("Next"), "");
-    then.textContent = more() ? _("next: more of this") : after ? _(`next: ${after}`) : "";
+    then.textContent = more() ? _("next: the rest of this block") : after ? _(`next: ${after}`) : "";
     done.style.width = `${100 * (at + 1) / places.length}%`;
     if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
     tell();

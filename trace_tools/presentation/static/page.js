@@ -83,7 +83,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
   else requestAnimationFrame(() => setTimeout(settle));
   const theme = stored("theme", "all lectures:"), button = document.getElementById("theme");
-  const SIGNS = { "": ["◐", _("as the system has them")], light: ["☀", _("light")], dark: ["☾", _("dark")] };
+  const SIGNS = { "": ["◐", _("same as the system")], light: ["☀", _("light")], dark: ["☾", _("dark")] };
   const colour = () => {
     const chosen = theme.get() ?? "", [sign, name] = SIGNS[chosen] ?? SIGNS[""];
     if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;

@@ -348,7 +348,7 @@
       return [
         calls ? calls === 1 ? _("Calls: 1 step inside it.") : _(`Calls: ${calls.toLocaleString("en")} steps inside it.`) : "",
         unseen.length ? unseen.length > 1 ? _(`Assigns ${unseen.join(" and ")}; their values were not inspected.`) : _(`Assigns ${unseen[0]}; its value was not inspected.`) : "",
-        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? _("Writes what is marked.") : "",
+        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? _("Writes the highlighted block.") : "",
         /^\s*return\b/.test(code) && !told.size ? _("Returns to its caller.") : "",
       ].filter(Boolean).join(" ");
     };

@@ -80,7 +80,7 @@ class ProcessState:
                 if _put_back(setting, before, own):
                     restored.append(setting.name)
             except Exception as error:
-                stuck.append(f"{setting.name} can't be put back: {_in_a_line(error)}")
+                stuck.append(f"{setting.name} can't be restored: {_in_a_line(error)}")
         del own
         gc.collect()
         # State that accumulates over the life of the process: warnings shown once, and the devices' allocators.
@@ -112,7 +112,7 @@ def _put_back(setting: ProcessSetting, before: Any, own: LecturesOwn) -> bool:
             return False
     setting.write(value)
     if not same(setting.read(), value):
-        raise RuntimeError("the value could not be set back")
+        raise RuntimeError("the value could not be restored")
     return True
 
 
@@ -128,7 +128,7 @@ def _still_running(own: LecturesOwn) -> list[str]:
         while frame is not None and not any(frame.f_globals is namespace for namespace in namespaces):
             frame = frame.f_back
         if frame is not None:
-            running.append(f"a thread is still at line {frame.f_lineno} of the lecture")
+            running.append(f"a thread is still running line {frame.f_lineno} of the lecture")
     multiprocessing = sys.modules.get("multiprocessing")
     for process in multiprocessing.active_children() if multiprocessing else ():
         if process.daemon:  # Python would also end it

@@ -118,7 +118,7 @@ def template_of(text: str) -> tuple[str, list[str]]:
 
 
 class Runs:
-    """The runs of a trace. The same call, or step, has the same position in all of them: see `trace.keys`."""
+    """The runs of a trace. The same call, or step, has the same position in all of them: see `trace.identities`."""
 
     def __init__(
         self,

@@ -69,7 +69,9 @@ def ending_by_status(status: Path) -> Ending:
     except OSError:
         return Ending("stopped", "when the tracer was killed")
     except ValueError:
-        return Ending.parse(written) if written else Ending("failed", "how it ended could not be written (full disk?)")
+        return (
+            Ending.parse(written) if written else Ending("failed", "its exit status could not be written (full disk?)")
+        )
 
 
 def ending_by_code(code: int) -> Ending:
@@ -212,7 +214,7 @@ def merge(folder: Path, source: ParsedSource, *, strict: bool = False) -> Trace:
     """
     run = _requested(folder).run
     if not (folder / "machine.json").exists() or not journals(folder):
-        why = last_words(folder) or "the run ended before anything was"
+        why = last_words(folder) or "the run ended too early"
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
     if run.ranks is None:
         return _of_journals(folder, folder, source, strict=strict)
@@ -314,7 +316,7 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, strict: bool,
     stopped = f"stopped after {len(endings)} of {run.passes + len(beside)} processes"
     perturbed = endings.get(ProcessId(PERTURBED), COMPLETE)
     if PERTURBED in beside and perturbed != COMPLETE:
-        dropped.append(f"what depends on clocks is unknown after the run with altered clocks ended: {perturbed}")
+        dropped.append(f"what depends on clocks is unknown: the run with altered clocks ended early ({perturbed})")
     machine = stored(folder / "machine.json", from_json)
     return Trace(
         title=title_of(source, run.lecture),
@@ -348,7 +350,7 @@ def _beyond_bounds(run: RunRecord, program: Instrumented, events_kept: Sequence[
     calls_kept = Counter(call.function for call in run.frames.values())
     for function, calls in run.refused.items():
         if calls_kept[function] < bounds.frames:  # see `Admission`
-            beyond = f"their share of the {bounds.steps:,} steps that are kept of a run"
+            beyond = f"their share of the {bounds.steps:,} steps that are kept per run"
         else:
             beyond = f"the first {bounds.frames:,} that were kept"
         yield calls_left_out(calls, program.functions[function], beyond)

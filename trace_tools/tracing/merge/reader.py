@@ -59,7 +59,7 @@ class RecordedStep:
     statement: int
     execution: int
     ns: int | None = None
-    position: int = UNKNOWN  # the same in all runs: see `trace.keys`
+    position: int = UNKNOWN  # the same in all runs: see `trace.identities`
     # The following fields have the names of `Observation`s, which are added to a list or set.
     device_ns: int | None = None
     launch_ns: int | None = None

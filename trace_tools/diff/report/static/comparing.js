@@ -31,7 +31,7 @@
   const draw = () => {
     const hidden = boxes.flatMap((input, place) => (input.checked ? [] : [place]));
     sheet.replaceSync(hidden.map((n) => `table.side :is(th, td):nth-child(${n + 2}), table[data-of=machines] tbody tr:nth-child(${n + 1}), .chart-roofs .m${n} { display: none }`).join("\n"));
-    said.textContent = hidden.length ? _(`${names.length - hidden.length} of ${names.length}; ratios, best and worst are of all`) : "";
+    said.textContent = hidden.length ? _(`${names.length - hidden.length} of ${names.length}; ratios, best and worst cover all machines`) : "";
     all.hidden = !hidden.length;
   };
   box.addEventListener("change", (event) => {
