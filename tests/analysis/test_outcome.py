@@ -64,7 +64,8 @@ def test_how_quiet_the_machine_was() -> None:
     assert str(noise_text(timed(1_000_000, 1_020_000, 980_000))).startswith("quiet: times differ by ± 2.0%")
     assert str(noise_text(timed(1_000_000, 1_500_000, 1_000_000))).startswith("noisy: times differ by ± 25%")
     steady = timed(1_000_000, 1_020_000, 980_000)
-    busy = [Process("pass 2", "complete", notes=["load average 2.2 on 2 cores: more tasks were running than there are cores"])]
+    load = "load average 2.2 on 2 cores: more tasks were running than there are cores"
+    busy = [Process("pass 2", "complete", notes=[load])]
     said = str(noise_text(replace(steady, run=replace(steady.run, processes=busy))))
     assert "quiet" not in said and "load average 2.2 on 2 cores in pass 2" in said and "± 2.0%" in said
     assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to say anything

@@ -44,7 +44,8 @@ def test_an_entry_says_what_both_sides_were_and_how_far_it_may_ask_for_attention
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(1.214, "1.21× slower"), (0.5, "2× faster"), (1 / 3154, "3,150× faster"), (1.004, "equally long")]
+    ("ratio", "text"),
+    [(1.214, "1.21× slower"), (0.5, "2× faster"), (1 / 3154, "3,150× faster"), (1.004, "equally long")],
 )
 def test_ratios_of_times_in_words(ratio: float, text: str) -> None:
     assert times_text(ratio) == text

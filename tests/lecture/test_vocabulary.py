@@ -256,7 +256,7 @@ def test_a_figure_that_answers_keeps_its_formula_and_what_it_came_to() -> None:
             "explore: B has no y; expected the same numbers in each row of GPU",
         ),
         (product, "{c}", EXPLORED, "explore: the sentence uses c; expected one of GPU, a, b, x, y"),
-        (product, "{a?x|y}", EXPLORED, "explore: the sentence has a choice by a; expected a result that is true or false"),
+        (product, "{a?x|y}", EXPLORED, "explore: the sentence has a choice by a; expected a result that is true"),
         (product, "{a", EXPLORED, "explore: the sentence: a { has no }"),
         (product, "", {**EXPLORED, "stack": ["b"]}, "explore: the stack has b; expected results that are numbers: a"),
         (product, "", {**EXPLORED, "limit": "x"}, "explore: the limit is x; expected a number, and a stack"),
