@@ -167,6 +167,7 @@ def test_programs_that_are_missing_or_end_badly(smi: Path, tmp_path: Path) -> No
         list(run.set_up())
 
 
+@pytest.mark.slow
 def test_where_torch_cannot_use_the_gpu_it_stops(smi: Path, tmp_path: Path) -> None:
     """This machine's torch, which finds no GPU beside a driver that names one."""
     bash, _ = require("bash", "dirname")

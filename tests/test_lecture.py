@@ -380,6 +380,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_too(
     assert torch.load(tmp_path / "checkpoint.pt") == {"step": 7}
 
 
+@pytest.mark.slow
 @each(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
 def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the lines that need CUDA on the CPU, with an allocator that says what a GPU's would.

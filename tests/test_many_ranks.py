@@ -86,6 +86,7 @@ def test_its_claims_hold_on_real_ranks(environment: dict[str, str], ranks: int) 
     assert ran.returncode == 0, ran.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", ["8", "64"])
 def test_its_claims_hold_on_ranks_that_are_pretended(environment: dict[str, str], ranks: str) -> None:
     alone = {name: value for name, value in environment.items() if name not in {"RANK", "WORLD_SIZE"}}
@@ -95,6 +96,7 @@ def test_its_claims_hold_on_ranks_that_are_pretended(environment: dict[str, str]
     assert ran.returncode == 0, ran.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> None:
     """Each has a cold and a warm run, a metered one and two with wrong clocks; their values are those of arithmetic."""
     ran = traced(environment, lecture(tmp_path), "--ranks", "2", "--passes", "1")
@@ -176,6 +178,7 @@ def tracer_of_two(environment: dict[str, str], folder: Path) -> subprocess.Popen
     return tracer
 
 
+@pytest.mark.slow
 def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
     """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
     tracer = tracer_of_two(environment, tmp_path)
@@ -200,6 +203,7 @@ def of_run(out: Path) -> list[str]:
     return commands
 
 
+@pytest.mark.slow
 @each(
     ("asked", "facts"),
     [
@@ -214,6 +218,7 @@ def test_refused(environment: dict[str, str], tmp_path: Path, asked: list[str], 
     assert ran.returncode == 2 and says(ran.stderr, "error: ", *facts)
 
 
+@pytest.mark.slow
 def test_ranks_are_of_torch(environment: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "plain.py"
     path.write_text("def main():\n    pass\n", encoding="utf-8")
@@ -222,6 +227,7 @@ def test_ranks_are_of_torch(environment: dict[str, str], tmp_path: Path) -> None
     assert ran.stderr.startswith("error: --ranks 2: plain.py ") and ran.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) -> None:
     """A torch that says that it has none: one line, and nothing is left."""
     (tmp_path / "sitecustomize.py").write_text(
@@ -237,6 +243,7 @@ def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) 
     assert not list((tmp_path / "out").glob(".run-*"))
 
 
+@pytest.mark.slow
 def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
     """It comes to the ranks, and what they did is there."""
     tracer = tracer_of_two(environment, tmp_path)
@@ -260,6 +267,7 @@ def test_a_fleet_of_ranks(environment: dict[str, str], tmp_path: Path) -> None:
     assert trace.run.ranks == 2 and trace.run.complete
 
 
+@pytest.mark.slow
 def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> None:
     """One rank is far slower than the other: both make as many calls, else they would wait for each other for ever."""
     path = tmp_path / "measured.py"

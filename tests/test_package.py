@@ -51,6 +51,7 @@ def test_a_wheel_holds_all_files_of_the_package(wheel: Path) -> None:
     assert not {name for name in held if name.startswith(("tests/", "rendered/", "lecture"))}
 
 
+@pytest.mark.slow
 def test_a_stranger_traces_renders_and_compares_from_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
     """Its dependencies are this environment's, since the test needs no network."""
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)

@@ -38,6 +38,7 @@ def few_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judgement, "SWAPS", 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "busy"), [(FEWEST_ROUNDS, 0.0), (FEWEST_ROUNDS, 0.3), (12, 0.3), (20, 0.6)])
 def test_a_lecture_hardly_ever_differs_from_itself(rounds: int, busy: float) -> None:
     """In 5% of comparisons something may be called: of 50, more than 8 would be a chance of 1 in 1,000."""
@@ -46,6 +47,7 @@ def test_a_lecture_hardly_ever_differs_from_itself(rounds: int, busy: float) -> 
     assert sum(called) <= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "busy", "rounds", "share"), [(0.02, 0.0, 6, 1.0), (0.1, 0.0, 12, 0.95), (0.1, 0.3, 20, 0.95)]
 )
@@ -61,6 +63,7 @@ def test_half_as_long_again_is_found(noise: float, busy: float, rounds: int, sha
     assert np.mean(found) >= share
 
 
+@pytest.mark.slow
 def test_what_is_suspected_is_found_beside_much_that_is_noisy() -> None:
     """With as few false alarms: what is suspected was decided before the clocks were read."""
     rng, suspected = np.random.default_rng(7), np.where(np.arange(DURATIONS) < 3, judgement.SUSPECTED, GROUPS)

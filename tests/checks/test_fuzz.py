@@ -17,6 +17,7 @@ from trace_tools.machines.machine import STORED
 SHORT = range(1, 121, 20)  # seeds; every fourth would need torch
 
 
+@pytest.mark.slow
 def test_programs_run_as_plain() -> None:
     ends = time.monotonic() + 60
     texts = [lecture([Program.drawn(seed)]) for seed in SHORT]
@@ -49,6 +50,7 @@ def test_statements_are_counted() -> None:
     assert plainly(text).error is None, line
 
 
+@pytest.mark.slow
 def test_a_difference_is_found_and_cut_down() -> None:
     """How long a function's code is differs; what is left of the program shows it."""
     text = lecture([Program.drawn(1)]).replace("    start(", "    say(len(main.__code__.co_code))\n    start(", 1)

@@ -34,6 +34,7 @@ def test_a_seed_is_always_the_same_trace() -> None:
     assert all(made(seed, 50) == made(seed, 50) for seed in range(5))
 
 
+@pytest.mark.slow
 @each("name", SHAPES)
 def test_what_a_tensor_has_no_memory_for_takes_none(name: str, tmp_path: Path) -> None:
     shape, strides, size = SHAPES[name]

@@ -121,6 +121,7 @@ def test_strong_claims_catch_everything(lecture: Path, capsys: pytest.CaptureFix
     assert code == (1 if survivors else 0)
 
 
+@pytest.mark.slow
 def test_weak_and_idle_claims_are_found_and_reasons_are_kept(lecture: Path) -> None:
     code, report = judged(lecture, "weak")
     assert code == 1
@@ -197,6 +198,7 @@ def test_deeper_parts_are_left_alone_until_they_are_asked_for() -> None:
     assert len(deep.claims()) == 1 and not core.claims()
 
 
+@pytest.mark.slow
 def test_an_endless_fault_is_ended(lecture: Path) -> None:
     _, report = judged(lecture, "weak")
     assert "n += 2` | left out" not in report  # it would never end: caught

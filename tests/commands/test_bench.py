@@ -112,6 +112,7 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
     assert not left_behind(tmp_path / "none", environment)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str]) -> None:
     process = started(tmp_path, environment, *written(tmp_path, a=LECTURE, b=LECTURE))
     assert process.stderr is not None

@@ -247,6 +247,7 @@ def test_a_difference_wins_over_what_could_not_be_judged(tmp_path: Path) -> None
     assert diff(a, a).exit_code == 0  # one recording: nothing of it can differ
 
 
+@pytest.mark.slow
 def test_of_two_machines_times_are_judged_by_nobody_unless_that_is_asked(tmp_path: Path) -> None:
     b = made(1)
     a, b_file = saved(tmp_path / "a", made(0)), saved(tmp_path / "b", replace(b, machine=replace(b.machine, cores=9)))

@@ -423,6 +423,7 @@ print(calls)
     assert ended.stdout.splitlines() == ["('shown', None) (None, 'repr took too long')", "['<lambda>']"], ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
 def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
     guard, limit, depth = Guard(), sys.getrecursionlimit(), len(list(traceback.walk_stack(None)))

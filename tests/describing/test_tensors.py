@@ -72,6 +72,7 @@ def test_equal_labels_are_shared_memory() -> None:
     assert labels[5] == "s3"
 
 
+@pytest.mark.slow
 def test_memory_that_is_used_again_gets_a_new_label() -> None:
     describer = Describer()
     labels, addresses = [], set()

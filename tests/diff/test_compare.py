@@ -152,6 +152,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "matched", "unmatched"),
     [

@@ -63,6 +63,7 @@ def test_a_page_runs_nothing_but_its_script_and_complains_of_nothing(browser: An
     assert ask(browser, "document.querySelectorAll('h1').length") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, width: int) -> None:

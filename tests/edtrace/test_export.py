@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cases_in_one import each
 from tests.notebooks.theirs import copied, traced_by_edtrace
 from tests.traces import example_trace
@@ -40,6 +42,7 @@ def values(trace: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, text.replace("exchanged.Pair", "Pair")
 
 
+@pytest.mark.slow
 def test_what_edtrace_wrote_comes_back(tmp_path: Path) -> None:
     path = traced_by_edtrace(copied("exchanged.py", tmp_path))
     theirs, trace = json.loads(path.read_text(encoding="utf-8")), imported(path)

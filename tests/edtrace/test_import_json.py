@@ -37,6 +37,7 @@ def by_place(trace: Trace) -> dict[tuple[str, str, int], Step]:
     return found
 
 
+@pytest.mark.slow
 def test_it_is_the_trace_that_we_make_of_the_same_lecture(
     written: Path, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

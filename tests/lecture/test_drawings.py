@@ -110,6 +110,7 @@ DRAWINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_phone_shows_every_word_of_the_page_whole_and_large_enough(name: str) -> None:
     """11 pixels are 8.25 points; matplotlib's own boxes say what its labels cover."""

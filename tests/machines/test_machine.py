@@ -34,6 +34,7 @@ def _measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
 # The machine
 
 
+@pytest.mark.slow
 def test_a_cpu_is_described_as_the_system_describes_it() -> None:
     found = machine.this_machine("cpu")
     assert (found.slug, found.device) == ("cpu", "cpu")

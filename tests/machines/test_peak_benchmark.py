@@ -39,6 +39,7 @@ def test_no_way_to_compute_a_product_is_faster_than_the_roof() -> None:
     assert max(roofs) > 0.8 * seen
 
 
+@pytest.mark.slow
 def test_measuring_leaves_torch_as_it_was() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()

@@ -121,6 +121,7 @@ esac
 PIP = "-m pip install -q "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("smi", "lacks", "installed", "said"),
     [

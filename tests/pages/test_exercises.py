@@ -215,6 +215,7 @@ def test_a_reader_turns_folding_off_for_all_pages(browser: Any, page: Path) -> N
     assert ask(browser, SEEN)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unfolded")
 @pytest.mark.parametrize("way", ["a link", "an address", "a step", "a slide", "paper"])
 def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page: Path, way: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from tests.cases_in_one import each
 from tests.javascript import evaluated
 from trace_tools.pages import explorations
@@ -23,6 +25,7 @@ def drawn_values(draw: random.Random) -> list[float]:
     return [*found, 0.0, 0.095, 0.0995, 9.95, 9999.5, 1e7, 1e15, 1e21, 1e300, 5e-324, 1.7e308]
 
 
+@pytest.mark.slow
 @each("decimal", [False, True])
 @each("unit", UNITS)
 def test_javascript_writes_numbers_as_python_does(unit: str | None, decimal: bool) -> None:

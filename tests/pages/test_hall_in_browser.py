@@ -178,6 +178,7 @@ def test_on_shows_each_listing_and_each_block_once_and_goes_on_to_the_next_secti
     assert ask(browser, PLACE) == f"{places} of {places}"
 
 
+@pytest.mark.slow
 def test_a_section_of_five_minutes_has_at_most_forty_places_and_over_needs_no_more(
     browser: Any, pages: dict[str, Path]
 ) -> None:
@@ -379,6 +380,7 @@ def test_a_finger_steps(browser: Any, pages: dict[str, Path]) -> None:
     assert not ask(browser, "document.getElementById('hall')")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_the_panel_says_first_what_changed_and_breaks_no_name(
     browser: Any, pages: dict[str, Path], size: tuple[int, int]
@@ -418,6 +420,7 @@ def presenter(browser: Any) -> str:
     return str(browser.window_handles[1])
 
 
+@pytest.mark.slow
 def test_the_presenter_sees_notes_the_next_step_and_a_clock_in_a_second_window(
     browser: Any, document: Document, pages: dict[str, Path]
 ) -> None:
@@ -529,6 +532,7 @@ def test_deeper_parts_are_left_out_until_they_are_opened(browser: Any, pages: di
     assert count(browser) == without
 
 
+@pytest.mark.slow
 def test_only_a_readers_own_click_on_a_deeper_part_is_remembered(browser: Any, pages: dict[str, Path]) -> None:
     opened = "document.querySelectorAll('details.deeper[open]').length"
     ready(browser, pages[ROOFLINE])
@@ -640,6 +644,7 @@ return times;
 """
 
 
+@pytest.mark.slow
 def test_a_press_takes_less_than_a_frame(browser: Any, pages: dict[str, Path]) -> None:
     browser.set_script_timeout(120)
     enter(browser, pages[TRAINING])

@@ -92,6 +92,7 @@ def test_an_equation_that_held_is_not_said_twice() -> None:
     assert [claim_texts(line)[::2] for line in section.claims] == [("x.sum() == 6", False)]
 
 
+@pytest.mark.slow
 def test_two_thousand_claims_fit_into_an_index() -> None:
     assert len(index(traced(2_000)).encode()) < 400_000
 

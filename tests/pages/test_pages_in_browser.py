@@ -176,6 +176,7 @@ def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> No
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["row", "figure"])
 def test_an_address_from_elsewhere_is_in_its_place_when_the_page_is_there(browser: Any, site: Path, at: str) -> None:
     page = site / "plain" / "00-first.html"

@@ -86,6 +86,7 @@ def test_a_blank_line_of_the_source_begins_a_paragraph_and_an_image_is_the_copy_
     assert "](<figures/square-" in (pages / "lines/cpu/01-paragraphs.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("page", ["index", "00-bisection", "01-costs", "02-pictures"])
 def test_its_pages_stay_within_the_window_and_obey_their_policy(

@@ -135,6 +135,7 @@ def test_an_argument_that_differs_has_a_row_for_each_rank(browser: Any, pages: P
     assert variables(browser)["x"] == "rank 0: 4; rank 1: 14; rank 2: 24; rank 3: 34"
 
 
+@pytest.mark.slow
 def test_of_64_ranks_eight_have_a_column_and_the_page_says_so(browser: Any, tmp_path: Path) -> None:
     render_site([SiteTrace(of_ranks(64), "cpu")], tmp_path)
     opened(browser, tmp_path / "cpu" / "00-sums.html", size=NARROW)

@@ -119,6 +119,7 @@ def test_a_real_page_keeps_to_its_weight(page: Path) -> None:
     assert page.stat().st_size <= (200_000 if is_section else 400_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

@@ -109,6 +109,7 @@ QUESTIONS = {  # what a student or an engineer types, and the sections that answ
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_questions_as_people_type_them_find_the_section_that_answers_them(browser: Any) -> None:
     show(browser, Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "index.html")
     first = among_three = 0
@@ -203,6 +204,7 @@ def test_the_search_says_what_it_found_to_a_screen_reader(browser: Any, site: Pa
     assert browser.find_element("id", "search-said").text == "No results."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["index", "cpu/index", "cpu/setup", "hostile/00-evil"])
 def test_every_page_has_a_search_that_leads_somewhere(browser: Any, site: Path, page: str) -> None:
     show(browser, site / f"{page}.html", NARROW)
@@ -214,6 +216,7 @@ def test_every_page_has_a_search_that_leads_somewhere(browser: Any, site: Path, 
     assert browser.get_log("browser") == [] and ask(browser, "window.pwned") is None
 
 
+@pytest.mark.slow
 def test_what_is_found_in_a_hostile_trace_is_text(browser: Any, site: Path) -> None:
     show(browser, site / "hostile" / "00-evil.html")
     for words in ("script", "onerror", "<", "javascript:", ".*", "(((", "\\"):

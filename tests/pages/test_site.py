@@ -37,6 +37,7 @@ def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: P
     assert {str(path.relative_to(tmp_path)) for path in changed} == pages
 
 
+@pytest.mark.slow
 def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
     site = [SiteTrace(lecture().trace(), "cpu"), SiteTrace(failing().trace(), "h200")]
     render_site(site, tmp_path)
@@ -157,6 +158,7 @@ def test_files_are_rendered_where_they_lie_or_elsewhere(tmp_path: Path) -> None:
         list(render_files([bad], None))
 
 
+@pytest.mark.slow
 def test_a_trace_is_found_from_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("rendered/cpu", "rendered/cpu/partial"):
         (tmp_path / folder).mkdir(parents=True)
@@ -250,6 +252,7 @@ def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -
     assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')
 
 
+@pytest.mark.slow
 def test_a_trace_of_ranks_has_one_set_of_pages_and_those_by_rank_of_older_versions_go(tmp_path: Path) -> None:
     several = joined(dict.fromkeys(range(10), lecture().trace()))
     several = replace(several, run=replace(several.run, ranks=10))

@@ -140,6 +140,7 @@ def test_what_can_be_no_site(rendered: Path, tmp_path: Path) -> None:
         static_site(tmp_path, ADDRESS)
 
 
+@pytest.mark.slow
 def test_a_list_of_pages_that_was_tampered_with_removes_nothing_outside(rendered: Path, tmp_path: Path) -> None:
     kept, out = tmp_path / "kept.md", tmp_path / "site"
     kept.write_text("kept")
@@ -151,6 +152,7 @@ def test_a_list_of_pages_that_was_tampered_with_removes_nothing_outside(rendered
     assert kept.read_text() == "kept" and not (out / "old.html").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_no_site_made_is_left_alone(rendered: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     command = [sys.executable, "-m", "trace_tools", "site", str(rendered), "-o", str(tmp_path), "--url", ADDRESS]

@@ -157,6 +157,7 @@ def test_what_runs_there_ends_with_the_connection(lecture: Path, ssh_box: Box) -
         (ssh_box.home / "at-work").unlink()
 
 
+@pytest.mark.slow
 def test_what_a_wrapper_started_ends_with_it(lecture: Path, tmp_path: Path, there: str) -> None:
     sign, wrapper = tmp_path / "at-work", tmp_path / "in a container"
     wrapper.write_text(f'#!/bin/sh\nsleep 50 & echo $! >{tmp_path}/beside\n"$@"\n')  # no exec: it is the parent
@@ -390,6 +391,7 @@ def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
 # --- resuming -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_traced_again(lecture: Path, there: str) -> None:
     first = outcomes(lecture, here(folder=there))["here"]
     assert first.fresh and first.path is not None
@@ -408,6 +410,7 @@ def test_what_is_there_is_not_traced_again(lecture: Path, there: str) -> None:
     assert outcomes(lecture, here(folder=there))["here"].fresh
 
 
+@pytest.mark.slow
 def test_a_lecture_that_raises_is_partial_and_traced_again(lecture: Path, there: str) -> None:
     lecture.write_text(lecture.read_text() + "    raise ValueError('no')\n")
     for _ in range(2):
@@ -419,6 +422,7 @@ def test_a_lecture_that_raises_is_partial_and_traced_again(lecture: Path, there:
     assert not came.path.with_name("partial").exists(), "pages would say that a later run did not finish"
 
 
+@pytest.mark.slow
 def test_two_fleets_write_down_all_that_is_there(lecture: Path, tmp_path: Path) -> None:
     require("sh", "tar", "gzip")
     code = f"""if True:
@@ -433,6 +437,7 @@ def test_two_fleets_write_down_all_that_is_there(lecture: Path, tmp_path: Path) 
     assert len(json.loads((lecture.parent / "rendered" / STAMPS).read_text())) == 400
 
 
+@pytest.mark.slow
 def test_another_lectures_trace_stays(lecture: Path, there: str) -> None:
     outcomes(lecture, here(folder=there))
     other = lecture.with_name("other.py")
@@ -545,6 +550,7 @@ def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
         assert [*full.iterdir()] == []
 
 
+@pytest.mark.slow
 def test_devices_are_traced_apart(lecture: Path, there: str) -> None:
     came = outcomes(lecture, here(folder=there, devices=["cpu"]))
     assert [*came] == ["here"]

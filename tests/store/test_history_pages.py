@@ -68,6 +68,7 @@ def test_of_a_few_runs_the_figure_counts_whole_ones(tmp_path: Path, runs: int) -
     assert TOO_FEW in text and "changed by 10%" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(1280, 900), NARROW])
 def test_a_page_fits_its_window_and_loads_nothing(

@@ -83,6 +83,7 @@ def everywhere(text: str) -> list[Any]:
     return [*(yaml.load(text.encode(), loader) for loader in LOADERS), careful(text, TRACE)]
 
 
+@pytest.mark.slow
 @quick
 @given(front=st.dictionaries(keys, nested, min_size=1, max_size=3), source=texts, steps=events)
 def test_every_loader_reads_what_was_written(front: dict[str, Any], source: str, steps: list[dict[str, Any]]) -> None:

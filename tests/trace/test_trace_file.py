@@ -291,6 +291,7 @@ def test_a_line_is_read_as_json_or_as_yaml_or_refused(tmp_path: Path, after: str
             read_as_json_or_as_yaml_or_refused(text + after, tmp_path)
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, database=None, max_examples=400)
 @given(st.lists(DAMAGE, min_size=1, max_size=3))
 def test_a_damaged_file_is_never_read_as_something_else(damage: list[tuple[int, int, str]]) -> None:

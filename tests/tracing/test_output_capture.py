@@ -62,6 +62,7 @@ open("told", "w", encoding="utf-8", newline="").write("".join(told))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}, {"PYTHONIOENCODING": "utf-8:backslashreplace"}])
 def test_the_stream_is_as_plain(variables: dict[str, str], tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "stream.py").write_text(STREAM, encoding="utf-8")

@@ -96,6 +96,7 @@ def test_a_process_has_what_it_was_given_and_no_more(starter: Spawner, tmp_path:
     assert second == "an error"
 
 
+@pytest.mark.slow
 def test_an_exception_is_told_with_its_traceback(starter: Spawner, tmp_path: Path) -> None:
     assert _status(_run(starter, tmp_path / "out", "raise")) != 0
     assert (tmp_path / "out").read_text().endswith("SystemError: of its own\n")

@@ -157,6 +157,7 @@ def test_a_small_limit(tmp_path: Path, limit: int) -> None:
     assert executions(lecture, run, "x = i") == {*range(1, head + 1), *range(2001 - tail, 2001)}
 
 
+@pytest.mark.slow
 def test_looking_at_any_time_finds_a_run_that_holds_together(tmp_path: Path) -> None:
     """Read again and again while it runs: every step's frame is there, every frame's calling step, no step twice."""
     text = """

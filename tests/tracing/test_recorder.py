@@ -175,6 +175,7 @@ def test_lines_are_those_that_settrace_sees(tmp_path: Path) -> None:
     check_against_settrace(SCENES.replace("work", "int"), tmp_path)
 
 
+@pytest.mark.slow
 @given(programs())
 @settings(
     max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)

@@ -279,6 +279,7 @@ def size_of(n: int, folder: Path) -> tuple[int, int, int]:
     return lecture.journal.path.stat().st_size, measured.most, len(lecture.run.steps)
 
 
+@pytest.mark.slow
 def test_a_million_statements_are_no_more_than_a_few_thousand(tmp_path: Path) -> None:
     """333,000 turns execute a million statements; journal, memory and steps are those of 33,000 turns."""
     few, many = size_of(33_000 + 67_000, tmp_path), size_of(333_000, tmp_path)

@@ -380,6 +380,7 @@ def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str
     raise AssertionError("the lecture did not start")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_ctrl_c(
     lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, number: int, code: int
@@ -534,6 +535,7 @@ def draws():
 """
 
 
+@pytest.mark.slow
 def test_an_image_that_the_lecture_makes_is_kept_in_the_trace(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
@@ -630,6 +632,7 @@ def part(n):
 """
 
 
+@pytest.mark.slow
 def test_a_lecture_that_puts_back_all_clocks(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
