@@ -64,7 +64,7 @@ def test_a_cpus_roof_is_measured_and_says_so() -> None:
     assert set(peaks) == {"float32", "float64", "bfloat16", "float16", "memory"}
     for name, peak in peaks.items():
         assert peak.measured
-        copied = r"copies of \d+ MiB, bytes read and written|dot products of two times \d+ MiB, bytes read"
+        copied = r"copies of \d+ MiB, bytes read and written|dot products of two tensors of \d+ MiB, bytes read"
         copied += r"|changes of \d+ MiB in place, bytes read and written"
         what = copied if name == "memory" else r"matmuls(?: as convolutions)?, \d+³ each"
         assert re.fullmatch(rf"measured: best of \d+ ({what})", peak.source), peak
