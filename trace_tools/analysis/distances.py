@@ -35,9 +35,9 @@ from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.util import formats
 from trace_tools.util.languages import _
 
-MOSTLY = 0.8  # of a step's floor: its kind
+MOSTLY = 0.8  # least share of a step's floor for its kind to count as the step's
 MIXED = "mixed"
-EXPECTED = 0.99  # of the steps hold to a roof that was measured well
+EXPECTED = 0.99  # least share of steps within a roof that was measured well
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Distance:
 
     @property
     def cached(self) -> bool:
-        """Whether it was faster than its floor, and a cache explains that."""
+        """Return whether the step was faster than its floor, and a cache explains that."""
         return self.ratio < 1 and self.seconds >= (self.floor.beyond_caches or 0.0)
 
     @property
@@ -159,8 +159,8 @@ class Estimator:
     """Time over floor by kind of operator, and how far off its estimates were for machines that were left out."""
 
     ratios: Mapping[str, float]
-    half: float  # the factor that half of the estimates are off by, or less
-    most: float  # that nine in ten are
+    half: float  # half of the estimates are off by this factor or less
+    most: float  # nine in ten estimates are off by this factor or less
     tried: int  # steps with a time estimated from other machines
 
     def seconds(self, floor: Floor) -> float | None:

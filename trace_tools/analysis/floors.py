@@ -33,8 +33,8 @@ NOTHING = "its operators computed nothing and moved no bytes of memory"
 NOWHERE = "its operators ran on the meta device, which computes nothing"
 UNMETERED = "nothing was counted"
 SEVERAL_CALLS = "it contains several measurements"
-HEAVY_S = 1e-6  # floor of an operator: starting one takes some microseconds
-LEFT_OVER = 0.95  # share of the nominal memory that a program has at least
+HEAVY_S = 1e-6  # least floor of a heavy operator, because starting any operator takes some microseconds
+LEFT_OVER = 0.95  # least share of the nominal memory that a program can use
 MANY_CALLS = "it includes the operators of all the calls that `measure` or `count` made"
 
 
@@ -76,7 +76,7 @@ class Floor:
 
 
 def ceiling_named(name: str) -> Ceiling:
-    """Return the ceiling of a machine of the table, by its driver's name of it; raises UsageError for another."""
+    """Return the ceiling of a machine in the table by its driver's name. Raises UsageError for any other name."""
     entry = known_machine(name)
     if entry is None:
         names = [of for machine in known_machines() for of in machine.names]

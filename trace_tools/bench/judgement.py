@@ -55,21 +55,21 @@ from trace_tools.diff.judge.times import (
 from trace_tools.source.statements import parse_source, reached
 from trace_tools.trace.model import Machine, Step
 
-FALSE_ALARMS = 0.05  # share of comparisons without a difference that report one
+FALSE_ALARMS = 0.05  # share of comparisons that report a difference although there is none
 SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations
 # shares of FALSE_ALARMS; the share of an empty group goes to the others
 OF_ALARMS = {SUSPECTED: 0.8, LARGE: 0.15, OTHERS: 0.05}
-MOST_ROUNDS = 50  # that are proposed
+MOST_ROUNDS = 50  # most rounds that are proposed
 FEWEST_ROUNDS = 6  # one of 2⁵ swaps is the original: 3%; with fewer rounds no result is as rare as 5%
 SWAPS = 1000  # number of random swaps if there are more
 AT_ONCE = 50_000  # numbers per side that are processed at once
-SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds: how many may count as the quickest
-FEWEST_QUICK = 3  # of the quickest rounds: the error of two has no meaning
+SHARES = (1.0, 0.5, 0.33, 0.25)  # shares of the rounds that may count as the quickest
+FEWEST_QUICK = 3  # fewest quickest rounds: the error of two rounds has no meaning
 
 
 @dataclass(frozen=True)
 class SwapTest(TimeTest):
-    """The test of paired rounds; an adjusted p is the probability of a statistic so large among all durations."""
+    """The test of paired rounds; an adjusted p is the probability that chance makes any statistic so large."""
 
     a: Floats  # logarithm of the duration, in the quickest rounds
     b: Floats

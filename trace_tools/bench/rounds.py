@@ -157,9 +157,9 @@ def run_rounds(request: BenchRequest, say: Callable[[str], None]) -> BenchResult
             contenders[0].tracer.prepare(contenders[0].folder)
             contenders[1].tracer.like = contenders[0].machine()
             contenders[1].tracer.prepare(contenders[1].folder)
-            with suppress(OSError):  # on a CPU
+            with suppress(OSError):  # the file does not exist on a CPU
                 shutil.copy(contenders[0].folder / machines.FREE_FILE, contenders[1].folder)
-            other_processes = contenders[0].options()["beside"]  # than passes, such as the metering process
+            other_processes = contenders[0].options()["beside"]  # such as the metering process
             while not ended:
                 tried += 1
                 process, began = str(ProcessId(PASS, rounds + 1)), time.monotonic()

@@ -49,7 +49,7 @@ REPEAT_S = 0.05  # until code that still runs is interrupted again
 IN_A_ROW = 8  # interruptions, each raised when the previous one is caught
 SOON_S = 0.005  # until code that caught them all is interrupted again
 EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
-CALLS = 20  # more than the end of any observation makes
+CALLS = 20  # more nested calls than ending an observation needs
 MESSAGE_S = 0.2  # for the text of an exception
 PATIENCE = 3  # calls of one kind that may take too long in a run
 
@@ -61,7 +61,7 @@ _set_handler, _handler_of = signal.signal, signal.getsignal  # our own reference
 
 
 def _descend(calls: int) -> None:
-    """Raise RecursionError if the stack has no room for so many calls: they could not be ended."""
+    """Raise RecursionError if the stack has no room for so many calls, without which code could not be ended."""
     if calls:
         _descend(calls - 1)
 
@@ -74,9 +74,10 @@ class _TooSlowAgain(_TooSlow):
     """Triggers the next SIGALRM when it is created, so that code that catches it gets another at its next step.
 
     This ends `while True: try: … except BaseException: pass`, because the jump back is outside the `try`. The chain
-    ends after some in a row: in Python 3.12 such a jump can count as part of the `try`, and a generator that only does
-    `yield` there would catch each of them inside. The next row finds it elsewhere. C code creates the exception
-    and reports the signal, because Python would run the handler before the exception exists.
+    ends after `IN_A_ROW` exceptions: in Python 3.12 such a jump can count as part of the `try`, and a generator that
+    only does `yield` there would catch each of them. The next chain, after `SOON_S`, finds the code at another
+    position. C code creates the exception and reports the signal, because Python would run the handler before the
+    exception exists.
     """
 
     __init__ = staticmethod(partial(_thread.interrupt_main, signal.SIGALRM))
@@ -298,7 +299,7 @@ class Guard:
             self.slow[source, 0] += 1
 
     def _limited(self, call: Callable[[], Any], seconds: float) -> Any:
-        """Call it, and raise `_TooSlow` after `seconds`; inside another call with a time limit, just call it."""
+        """Run `call`, and raise `_TooSlow` after `seconds`; inside another call with a time limit, just run it."""
         if get_ident() in self.observing:
             return call()
         if not _alarm_is_free():
@@ -313,7 +314,7 @@ class Guard:
                 watch.close()
 
     def _elsewhere(self, call: Callable[[], Any], seconds: float) -> Any:
-        """Call it in a thread of its own; abandon the thread if the time is up and it can't be interrupted."""
+        """Run `call` in its own thread; abandon the thread if the time is up and it can't be interrupted."""
         begun, done = _thread.allocate_lock(), _thread.allocate_lock()
         begun.acquire(), done.acquire()
         outcome: list[Any] = []  # its result and its exception
@@ -335,7 +336,7 @@ class Guard:
                 withdraw()
                 _settle()
             self.observing.discard(get_ident())
-            threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if it asked who it is
+            threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if `call` asked for its thread
             done.release()
 
         noted = _Noted(self)

@@ -52,7 +52,7 @@ from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.languages import N_
 
-WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
+WORTH_SHOWING_S = 10e-6  # least time of a step in a table, on the slowest machine; the CSV has all steps
 WORTH_SHOWING_BYTES = 1024
 MEASURED_UNITS = {"s": "lower", "FLOP/s": "higher", "B/s": "higher"}  # of values that the lecture computed
 SEVERAL = "it contains several measurements"

@@ -2,7 +2,7 @@
 
     imported(Path("var/traces/lecture_01.json"))      Trace(title="Lecture 01", machine=Machine("not recorded", …), …)
 
-Two formats are read: that of edtrace 0.1 (values with types), and that of its predecessor, the `execute.py` of
+Two formats are read: edtrace 0.1 (values with types), and its predecessor, the `execute.py` of
 Stanford's CS336 in 2025 (plain values, printed text). In both, a step is a line before or after it runs, with the whole
 stack; calls and executions are reconstructed from these. The formats have no times, strides, devices, storages, or code
 before `main`, so these are absent.

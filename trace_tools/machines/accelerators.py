@@ -198,7 +198,9 @@ class Accelerator(ABC):
         return _idle_wait_s(type(self), self.module, other_devices)
 
     def idle_s(self) -> float:
-        """Return the seconds since a wait last found the devices busy; infinity if no wait in this process has."""
+        """Return the seconds since a wait last found the devices busy; infinity if no wait in this process found them
+        busy.
+        """
         return perf_counter() - self._activity().last_s
 
     def _activity(self) -> Activity:

@@ -65,7 +65,7 @@ def known_machines() -> tuple[KnownMachine, ...]:
 
 
 def known_machine(name: str, multiprocessors: int | None = None) -> KnownMachine | None:
-    """Return the entry for a device's whole name, as the driver reports it.
+    """Return the entry for a device's full name, as the driver reports it.
 
     With `multiprocessors`, a device with another number of them (a partition) is not that machine. The names of MIG
     slices and virtual GPUs name their card; the number of multiprocessors determines their share of its rates.

@@ -308,7 +308,7 @@ def _first_call(f: Callable[[], Any]) -> _FirstCall:
 
 
 def _warm_up(f: Callable[[], Any], first: _FirstCall, calls: int, least_s: float, most_s: float) -> float:
-    """Call `f` at least `calls` times and `least_s` in all, including its first call; return the others' time.
+    """Call `f` at least `calls` times and `least_s` in all, including its first call; return the time of all others.
 
     Infinity if the first call alone exceeded `most_s`.
     """

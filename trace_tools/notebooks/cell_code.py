@@ -338,7 +338,7 @@ class Figures:
     """How a notebook draws."""
 
     pyplot: frozenset[str]  # the notebook's names for matplotlib.pyplot
-    drawing: frozenset[str]  # these, seaborn's, and the functions that use them
+    drawing: frozenset[str]  # these names, seaborn's, and the functions that use them
 
     @classmethod
     def of(cls, pieces: Sequence[Piece]) -> Figures:

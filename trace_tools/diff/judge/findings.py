@@ -164,8 +164,8 @@ def absence(
 ) -> tuple[Finding, tuple[TimeFinding, ...]]:
     """Return the finding that only one side has a step, and its time, which may explain why its caller got slower.
 
-    `excused` is why that is no difference of the lecture. A claim that failed in the step is a difference in any case.
-    The step is not judged if the other side could not have recorded it.
+    `excused` is the reason if that is no difference of the lecture. A claim that failed in the step is a difference in
+    any case. The step is not judged if the other side could not have recorded it.
     """
     step, prose = row.step, bool(row.step.narrative) and row.step.claim is None
     subject = Subject("step", expression="prose" if prose else "a step")

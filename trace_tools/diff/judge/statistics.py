@@ -9,7 +9,7 @@ expression", 2004, section 6). The false discovery rate is controlled at 5% (Ben
 the change that most steps share, such as that of a slower clock, is removed: it is the centre of an empirical null
 (Efron, "Large-scale simultaneous hypothesis testing: the choice of a null hypothesis", 2004). Suspected steps get half
 of the allowed false discoveries (Genovese, Roeder and Wasserman, "False discovery control with p-value weighting",
-2006). `tests/checks/power.md` has the curve of power against effect, noise and passes.
+2006). `tests/README.md` has a table of the power by effect, noise and passes.
 
 Student's t is computed here, because no dependency provides it; t_quantile(0.975, 4.0) is 2.776.
 """

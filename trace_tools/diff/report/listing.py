@@ -63,7 +63,7 @@ class ListedCall:
 
 @dataclass(frozen=True, slots=True)
 class ListedSection:
-    """One section (as defined in `call_tree`), with the calls inside it."""
+    """One section (as defined in `trace.tree`), with the calls inside it."""
 
     anchor: str
     title: str  # in Markdown
