@@ -223,8 +223,7 @@ class Call:
     """One call of a lecture function: the code that it ran, with observations.
 
     `shown` is "part" if it contains narrative: its blocks are then part of the text, under its title. Otherwise it is
-    "open",
-    "folded", or "named" if the page shows the same code already.
+    "open", "folded", or "named" if the page shows the same code already.
     """
 
     function: str
@@ -485,7 +484,7 @@ UNRUN = 3  # so many rows are folded
 
 
 def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
-    """Divide the rows of a listing into (none of these ran and they are folded, rows), in order.
+    """Divide the rows of a listing into stretches, in order: (whether they are folded, as no row ran; the rows).
 
     Comments and blank lines between rows that did not run are folded with them.
     """

@@ -347,7 +347,7 @@ def _inline(script: str) -> str:
 
 
 def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> dict[str, Any]:
-    """Return what is marked `@cover` for a template, with what writes it."""
+    """Return, for a template, the figure and the code that are marked `@cover`, with their writers."""
     section = cover.code[0] if cover.code is not None else None
     blocks, shared = (section.blocks, section.shared) if section is not None else ((), ())
     writer = _HtmlPage(document, site, section, blocks, shared)

@@ -243,7 +243,7 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
 
 
 def language_links(site: Traces, page: str) -> list[LanguageLink]:
-    """Return the links from a page to itself in all languages of a site; none if there is one language.
+    """Return the links from a page to itself in all languages of a site; empty for a site in one language.
 
     `page` is its address in the site, the same in each language.
     """
@@ -270,8 +270,8 @@ def _machine_files(
 ) -> dict[str, bytes]:
     """Return the files of one machine by their names in its folder.
 
-    `others` are the columns of the other machines, `ranks` the columns of its ranks. With several parts, each writes
-    its share of the sections, and the first one also writes all other files.
+    `other_machines` are the columns of the other machines, `ranks` the columns of its ranks. With several parts, each
+    writes its share of the sections, and the first one also writes all other files.
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
     notices: list[Notice] = []

@@ -46,7 +46,7 @@ NEEDED = {"ssh": "host", "sky": "accelerators"}
 
 
 class Entry(Struct, frozen=True):
-    """One machine: `name` is its folder's and all that a trace tells of how it was reached."""
+    """One machine: `name` names its folder; a trace contains no other fact about how the machine was reached."""
 
     name: str
     engine: str

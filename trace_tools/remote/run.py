@@ -66,7 +66,7 @@ class NotTracedError(TraceToolsError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one machine: a trace with its path, or why there is none."""
+    """The result of one machine: its trace with its path, or the reason why it has no trace."""
 
     folder: str
     path: Path | None = None

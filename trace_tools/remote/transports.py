@@ -198,7 +198,7 @@ def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def in_words(entry: Entry, status: int, error_lines: Sequence[str]) -> str:
-    """Return one line that says why no trace arrived, from the exit status and the end of standard error."""
+    """Explain in one line why no trace arrived, from the exit status and the end of standard error."""
     lines = [line.strip() for line in error_lines if line.strip()]
     text = "\n".join(lines)
     last = lines[-1] if lines else ""

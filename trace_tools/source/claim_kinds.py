@@ -142,8 +142,8 @@ class _Provenance:
                     yield from ((target, value) for value in arguments)
 
     def _add(self, target: ast.expr, kinds: frozenset[Kind]) -> None:
-        """Add origins to a target; the parts of a tuple have the origins of the whole, and so does a container of
-        its items.
+        """Add origins to a target; the parts of a tuple have all origins of the tuple, a container has those of its
+        items.
         """
         match target:
             case ast.Name():

@@ -97,7 +97,7 @@ class History:
 
 
 def find(store: Store, wanted: str, *, lecture: str = "") -> Followed:
-    """Return the statement at a line of the newest version, or the one whose code contains a text.
+    """Return the statement at a line of the newest version, or the statement whose code contains a text.
 
     Raises UsageError unless exactly one statement matches; the message lists the lines of several.
     """

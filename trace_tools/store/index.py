@@ -104,7 +104,7 @@ def record(
 ) -> None:
     """Add the trace at `path`, a file of `size` bytes.
 
-    `load` reads other traces of the same lecture; those that it cannot read (None) are skipped.
+    `load` reads other traces of the same lecture; traces for which it returns None are skipped.
     """
     # The number of the trace's version of its lecture; a new version is added with its statements.
     texts = "\0".join(f"{source.path}\0{source.text}" for source in trace.sources)

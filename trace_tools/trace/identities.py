@@ -77,7 +77,7 @@ _PREFIXES: dict[EndingKind, str] = {
     "killed": "killed by ",  # a signal
     "exited": "exited with status ",
     "stopped": "stopped ",  # by torchrun or with the tracer
-    "waited": "waited for the others ",  # without end: another rank was missing
+    "waited": "waited for the others ",  # waited until the time limit, because another rank was missing
 }
 
 
@@ -161,7 +161,7 @@ class Positions:
 
     def __init__(self) -> None:
         self.keys: list[CallKey | StepKey] = []  # by position
-        self._of_calls: dict[CallKey, int] = {}  # apart, because a call's key may equal a step's
+        self._of_calls: dict[CallKey, int] = {}  # separate, because a call's key may equal a step's
         self._of_steps: dict[StepKey, int] = {}
 
     def of_call(self, key: CallKey) -> int:

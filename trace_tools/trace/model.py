@@ -106,7 +106,7 @@ class Value(Struct, frozen=True):
     samples: list[Scalar] | None = None  # of a varying scalar, one per warm run
     cold_samples: list[Scalar] | None = None  # likewise, one per cold run
     clock: bool = False  # depends on a clock: equal in all timed runs, different in the clock-perturbation run
-    device_random: bool = False  # it follows from a device's generator: another once that was seeded differently
+    device_random: bool = False  # it depends on a device's generator: another seed changed it
 
 
 Observed = tuple[str, Value]  # an expression and its value
@@ -220,7 +220,7 @@ class NarrativeKind(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str
 
     @property
     def style(self) -> list[tuple[str, str]] | None:
-        """How it is to look, as CSS: ("color", "red")."""
+        """Its style, as CSS: ("color", "red")."""
         return None
 
 
@@ -242,14 +242,14 @@ class Note(NarrativeKind, frozen=True, kw_only=True):
     text: str
     varied: list[Varied] | None = None
     others: list[tuple[str, Natural]] | None = None
-    left_out: int | None = None  # characters, as in the classes below that do not say more
+    left_out: int | None = None  # characters; also in the classes below, unless a comment says otherwise
 
 
 class Link(NarrativeKind, frozen=True, kw_only=True):
     """A reference on the web, or a link to a function or class of the lecture."""
 
     text: str | None = None  # description
-    url: str | None = None  # None only of a flowing link
+    url: str | None = None  # None only for a flowing link
     title: str | None = None
     authors: str | None = None
     date: str | None = None
@@ -273,7 +273,7 @@ class Image(NarrativeKind, frozen=True, kw_only=True):
 
 
 class Video(Image, frozen=True, kw_only=True):
-    """A video, likewise."""
+    """A video next to the lecture, on the web, or as data."""
 
 
 class Table(NarrativeKind, frozen=True, kw_only=True):
@@ -288,7 +288,7 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
 
 
 class Plot(NarrativeKind, frozen=True, kw_only=True):
-    """A plot of series; one that another tool drew has an `svg`, and may have one for a phone."""
+    """A plot of series; a plot that another tool drew has an `svg`, and may have a second one for a phone."""
 
     text: str | None = None  # the drawing in words
     title: str | None = None
@@ -328,7 +328,7 @@ Narrative = Text | Note | Link | Image | Video | Table | Plot | Ask | Explore
 class Answer(Struct, frozen=True):
     """The computed answer to a question, and the replies to other answers.
 
-    A number is right within a relative error of `within`; if runs computed different answers, within that of any.
+    A number is right within a relative error of `within`; if runs computed different answers, any of these counts.
     """
 
     value: int | float | str
@@ -346,7 +346,7 @@ class Input(Struct, frozen=True):
 
     name: str  # of the function's parameter
     label: str
-    value: float  # as the lecture has it
+    value: float  # the lecture's number
     low: float
     high: float
     scale: str  # of its slider: "linear" or "log"
@@ -362,7 +362,7 @@ class Menu(Struct, frozen=True):
     label: str
     columns: list[Input]  # the numbers of a row; a reader may type a row within their limits
     rows: list[tuple[str, list[float]]]
-    own: bool = False  # whether a reader may
+    own: bool = False  # whether a reader may type a row
 
 
 class Result(Struct, frozen=True):
@@ -378,7 +378,7 @@ class Exploration(Struct, frozen=True):
     """A function of the lecture that a reader can call with other numbers, and how its results are drawn."""
 
     name: str  # of the function
-    formula: str  # it, as `arithmetic` writes it
+    formula: str  # the function, as `arithmetic` writes it
     parameters: list[str]  # the names of inputs and of columns of menus, in the function's order
     inputs: list[Input]
     menus: list[Menu]
@@ -400,8 +400,8 @@ class LeftOut(Struct, frozen=True):
 class Choice(Struct, frozen=True):
     """The reason for a sentence: `samples` were all above `high`, all below `low`, or undecided.
 
-    A run records its own samples and all three sentences; a trace the samples of all timed runs and the sentence that
-    fits.
+    A run records its own samples and all three sentences; a trace records the samples of all timed runs, and the
+    sentence that fits.
     """
 
     low: float
@@ -417,7 +417,7 @@ class Varied(Struct, frozen=True):
     In a text, `text[start:end]` is the number in the narrative; in a table, it is a cell.
     """
 
-    samples: list[Scalar]  # as the warm runs have it: of a text the digits as they were written, of a table the cell
+    samples: list[Scalar]  # one per warm run: the digits as written in a text, or the cell of a table
     cold_samples: list[Scalar] | None = None
     start: int | None = None
     end: int | None = None
@@ -508,7 +508,7 @@ class Step(Struct, frozen=True):
     host_ns: list[Natural] | None = None
     cold_ns: list[Natural] | None = None
     device_ns: list[Natural] | None = None
-    launch_ns: list[Natural] | None = None  # with `device_ns`: until the host was done, before the wait
+    launch_ns: list[Natural] | None = None  # with `device_ns`: host time until the work was launched, without the wait
     # Before it began, the host waited so long for work that was queued earlier; no step includes this time.
     queued_ns: list[Natural] | None = None
     annotated: bool = False
@@ -526,8 +526,8 @@ class Step(Struct, frozen=True):
     suspended: bool = False  # it yielded or awaited: no duration
     compiled: bool = False  # dynamo compiled during it
     graph: bool = False  # torch recorded a graph during it; the calls for that were neither observed nor counted
-    runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, where not in all
-    clock: bool = False  # whether it ran follows from a clock: once clocks were scaled, it did not
+    runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, if not in all
+    clock: bool = False  # whether it ran depends on a clock: with perturbed clocks it did not run
     on: list[int] | None = None  # the ranks that ran it, where not all did
     ranks: list[RankStep] | None = None  # differences by rank
 
@@ -535,7 +535,7 @@ class Step(Struct, frozen=True):
 class Omitted(Struct, frozen=True):
     """Executions of one statement in one frame that the limit left out, as totals."""
 
-    omitted: Positive  # how many executions
+    omitted: Positive  # number of executions
     frame: Natural
     statement: Natural
     line: Positive
@@ -591,9 +591,9 @@ class Process(Struct, frozen=True):
     peak_ram_bytes: Natural | None = None  # the most memory that it held at once, Python, torch and the tracer included
     peak_device_bytes: Natural | None = None  # peak of torch's allocator on one device, without its context
     floor_ns: Natural | None = None  # the device's clock for an empty step
-    other_cores: Annotated[float, Meta(ge=0)] | None = None  # of its cores, how many other processes kept busy
-    rank: Natural | None = None  # of several
-    device_index: Natural | None = None  # of a rank: its computer's accelerator with most of its memory
+    other_cores: Annotated[float, Meta(ge=0)] | None = None  # average number of cores that other processes kept busy
+    rank: Natural | None = None  # if there are several ranks
+    device_index: Natural | None = None  # of a rank: the accelerator that holds most of its memory
 
     @property
     def id(self) -> ProcessId:
@@ -617,9 +617,9 @@ class Run(Struct, frozen=True):
     complete: bool
     ended: str = "complete"  # or the first thing that went wrong
     timed_runs: Natural | None = None  # cold and warm runs of all passes
-    story: str | None = None  # the run that values, prose and order of steps are from: "pass 2, warm"
+    story: str | None = None  # the run that supplies values, prose and order of steps: "pass 2, warm"
     only: str | None = None
-    main: str | None = None  # the function that ran the lecture, where it is not `main`
+    main: str | None = None  # the function that ran the lecture, if it is not `main`
     commit: str | None = None
     keep_going: bool = False
     inspect_all: bool = False

@@ -110,7 +110,7 @@ def unlike(expected: str, plain: object) -> str:
 
 
 def short(plain: object) -> str:
-    """Write plain data as an error may show it."""
+    """Shorten plain data for an error message."""
     shown = plain[:41] if isinstance(plain, str) else plain
     try:
         text = repr(shown)

@@ -118,7 +118,7 @@ class Plan:
 
 
 def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None = None) -> Plan:
-    """Return the plan of a lecture's trace. Raises LectureError for a lecture, UsageError for options, that fail."""
+    """Return the plan of a lecture's trace. Raises LectureError or UsageError for an invalid lecture or option."""
     source = check_lecture(lecture, in_package=options.module is not None, main=options.main)
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
     uses = imported(source, folder)

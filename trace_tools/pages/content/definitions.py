@@ -23,7 +23,7 @@ _Name = tuple[int, str]  # source, name
 
 @dataclass
 class Definitions:
-    """Shows each definition once; `places` gives its page, the page's name, and the anchor."""
+    """Shows each definition once; `places` maps it to its page, the page's name, and the anchor."""
 
     ran: Lecture
     places: dict[_Name, tuple[str, str, str]] = field(default_factory=dict)

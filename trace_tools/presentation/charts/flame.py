@@ -19,7 +19,7 @@ OPACITIES = (0.34, 0.22)  # of neighbours
 
 
 def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | None:
-    """Draw how a time was spent, in at most `rows` rows; None if nothing took time.
+    """Draw how a time was spent, in at most `rows` rows; None if the time is 0.
 
     A block without a line is the lecture or a section. Its anchor is the page of the statements inside it: "" for the
     current page.

@@ -31,9 +31,9 @@ from pathlib import Path
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import read_text
 
-FILE_BYTES = 64 << 20  # per copied file
+FILE_BYTES = 64 << 20  # largest copied file
 ALL_BYTES = 256 << 20  # of all copied files
-ENTRIES = 5000  # of the copy
+ENTRIES = 5000  # most entries of the copy
 LINKS = 4000  # in all folders above the copy, nearest first; a link takes 0.5 ms on some systems
 SHARED = frozenset({".git", ".hg", ".svn", ".jj"})
 PATH_BYTES = 3800  # longest path of a lecture's copy; the limit of Linux is 4,096

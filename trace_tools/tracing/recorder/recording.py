@@ -49,8 +49,8 @@ class Instruments:
     """The measuring instruments of a recorder."""
 
     describer: DescriberLike
-    gpu: Accelerator | None = None  # which the lecture may use
-    meter: MeterLike | None = None  # in a metered run
+    gpu: Accelerator | None = None  # the GPU that the lecture may use
+    meter: MeterLike | None = None  # only in a metered run
     section: Callable[[str], None] | None = None  # called with the name of each function that main calls
     output: OutputFile | None = None  # descriptor 1, for output that bypasses Python
     records_graph: Callable[[], bool] = bool  # whether torch records a graph now: then observing is forbidden

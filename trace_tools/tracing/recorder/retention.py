@@ -47,7 +47,7 @@ BOUNDS: Mapping[str, Bound] = {
     "values": Bound(8 << 20, 256 << 10),  # including arguments, both sides of claims, and errors
 }
 ROW = 32  # bytes of an observation in addition to its content
-_SHORT = (int, float, bool)  # values that take no more
+_SHORT = (int, float, bool)  # types whose values take no further bytes
 
 Kept = tuple[int, int, float] | tuple[int, "Records"]  # execution, step and seconds; or execution and its records
 
