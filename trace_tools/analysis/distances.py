@@ -47,8 +47,8 @@ class Distance:
     step: int  # its id
     seconds: float
     floor: Floor
-    kind: str  # of operators, or "mixed"
-    own: bool  # it called no function of the lecture: its time is in no other step
+    kind: str  # the kind of its operators, or "mixed"
+    own: bool  # it called no function of the lecture, so its time is in no other step
     steady: bool  # its operators account for its time, as far as runs show (`rates.why_no_rate`)
 
     @property
@@ -75,7 +75,7 @@ class KindLost:
     steps: int
     seconds: float
     floor: float
-    median: float  # of time over floor
+    median: float  # median of time over floor
 
     @property
     def lost(self) -> float:
@@ -150,7 +150,7 @@ def lost_by_kind(steps: Iterable[Distance]) -> list[KindLost]:
 # --- estimates for a machine without a trace ------------------------------------------------------
 
 
-LEAST_STEPS = 3  # of a kind on a machine, for its ratio there
+LEAST_STEPS = 3  # fewest steps of a kind on a machine for a ratio
 LEAST_TRIED = 10  # steps with a known and an estimated time
 
 

@@ -47,7 +47,7 @@ class Ceiling:
     bytes_per_second: float
     source: str  # title of the datasheet, or "measured"
     memory_bytes: int | None = None
-    cache_bytes: int | None = None  # of its largest cache, where it is known
+    cache_bytes: int | None = None  # of its largest cache, if known
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Floor:
     beyond_caches: float | None = None
     why: str | None = None
     unknown_peak: bool = False  # no floor, because the machine has no peak of a dtype
-    calls: int = 0  # of its operators, where their bytes are known
+    calls: int = 0  # number of calls of its operators whose bytes are known
 
     @property
     def heavy(self) -> bool:

@@ -42,7 +42,7 @@ ACTIVITIES = {  # of the processes of a trace, except the passes
 EXITS = ("SystemExit", "KeyboardInterrupt")  # exceptions that end a run in spite of `--keep-going`
 LONGEST = 5
 SHORTEST_S = 0.1  # shorter times are left out
-SHORTEST_NS = 100_000  # of a step long enough to show the noise of the machine
+SHORTEST_NS = 100_000  # least time of a step that shows the noise of the machine
 NOISY = 0.10  # half the range between passes over the median, of a typical step
 
 

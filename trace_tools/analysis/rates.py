@@ -22,7 +22,7 @@ from trace_tools.util import formats
 from trace_tools.util.languages import N_, _
 
 FLOATING = ("float", "bfloat")
-WORTH_SAYING_NS = 1_000_000  # of a statement without annotation
+WORTH_SAYING_NS = 1_000_000  # least time that is shown for a statement without annotation
 WORTH_SAYING_ANNOTATED_NS = 10_000
 TEACHES_NS = 100_000  # shorter or more variable times are shown on demand
 TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median

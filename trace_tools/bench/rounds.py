@@ -63,7 +63,7 @@ class BenchRequest:
     options: TraceOptions = DEFAULTS
     budget_s: float = 300.0
     find: float = 1.2  # the smallest ratio to detect
-    keep: Path | None = None  # where both traces stay, in A/ and B/
+    keep: Path | None = None  # folder in which both traces are kept, in A/ and B/
     choices: Choices = DEFAULT
 
 
@@ -85,7 +85,7 @@ class _Contender:
     letter: str
     tracer: Tracer
     folder: Path = field(default_factory=Path)
-    fails: bool = False  # in the first round, so probably in all
+    fails: bool = False  # it failed in the first round, so it probably fails in all
 
     def run(self, name: str) -> str | None:
         """Run one process; return why it cannot be compared, or None. Raises KeyboardInterrupt on Ctrl-C."""

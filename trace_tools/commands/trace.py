@@ -87,7 +87,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
                 progress.done()
             click.echo(f"node {node.node} of {node.count}: {ended}; the trace is on node 0", err=True)
             sys.exit(ended != "complete")
-        if options.draft:  # its processes are being made meanwhile
+        if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)
         elif tracer.plan.torch:
             examine_first(options.device, lecture, out)

@@ -65,7 +65,7 @@ Kind = Literal[
     "value",  # an inspected expression
     "argument",  # of a call that the statement made, if the `def` line is inspected
     "claim",
-    "side",  # of a claim's comparison
+    "side",  # one side of a claim's comparison
     "counter",  # a field of `Meters`, `allocated_bytes`, or "operators"
     "measured",  # one call of `measure`, a field of `Measured`
     "executions",  # how often a statement ran in one call
@@ -150,7 +150,7 @@ class Finding:
     b: Observation = None
     detail: str | None = None  # the exact difference, or its size
     matters: bool = False  # it makes the exit code 1 by default
-    size: float = 0.0  # of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
+    size: float = 0.0  # size of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
     cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
     origin: int | None = None  # the row it may follow from: an edit, a longer loop, a changed count
     setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
@@ -257,7 +257,7 @@ class TimeStatistics:
     """Counts of judged times, and the smallest changes that could have been detected."""
 
     judged: int = 0  # steps with a verdict
-    different: int = 0  # of them faster or slower
+    different: int = 0  # number of judged steps that are faster or slower
     statements: int = 0  # tested; all executions of a statement in a function are judged together
     not_judged: tuple[tuple[str, int], ...] = ()  # (reason, number of steps)
     a_processes: int = 0  # the maximum over steps

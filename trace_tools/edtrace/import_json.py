@@ -151,7 +151,7 @@ class _LectureFile:
     parsed: ParsedSource
     inspected: frozenset[int]  # statements whose values are recorded
     unread: tuple[tuple[int, str], ...]  # invalid directives by line, with the reason
-    innermost: Mapping[int, Statement]  # by line
+    innermost: Mapping[int, Statement]  # the innermost statement on each line
     definitions: Mapping[tuple[int, str], Statement]  # by first line and name
     classes: frozenset[str]
 

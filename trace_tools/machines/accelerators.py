@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
 
-FLOOR_NS = 50_000  # of an empty step between two events; with a longer floor, short steps can't be measured
+FLOOR_NS = 50_000  # longest empty step between two events that still lets short steps be measured
 
 # Waiting for an idle device takes some µs, on some hosts 100 µs and more. If waiting for the whole device takes this
 # many times as long after the timed stream has finished, other streams were still at work.

@@ -15,7 +15,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-SHARE = 0.05  # of this thread's own time; less is waiting and waking up
+SHARE = 0.05  # share of this thread's own time; less is only waiting and waking up
 NAMED = 3
 
 

@@ -84,16 +84,16 @@ class SiteContext:
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
     languages: Callable[[str], Sequence[LanguageLink]] = lambda page: ()  # of a page, by its file's name
-    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # of the other machines
-    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
+    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # columns of the other machines
+    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # roofs of the other machines, with steps
     ranks_note: str = ""  # which ranks have no column
-    home: str = "index.html"  # of the whole site
+    home: str = "index.html"  # first page of the whole site
     has_trace: bool = True  # trace.yaml is next to the pages
     alone: bool = False  # the page is self-contained, with no other files
     notices: tuple[Notice, ...] = ()
 
 
-ALONE = SiteContext(machines=lambda section: (), picture=lambda address: None)  # of the site's first page
+ALONE = SiteContext(machines=lambda section: (), picture=lambda address: None)  # for the site's first page
 
 
 @lru_cache(maxsize=1)

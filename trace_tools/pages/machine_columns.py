@@ -29,7 +29,7 @@ from trace_tools.trace.model import Frame, Machine, Trace, Value
 from trace_tools.trace.ranks import of_rank
 from trace_tools.util import formats
 
-MOST_RANKS = 8  # that have columns
+MOST_RANKS = 8  # most ranks that have columns
 ALIKE = 1.05  # ratio of times below which no factor is shown
 WORTH_SHOWING_BYTES = 1024
 ENTRY_KINDS: dict[str, Kind] = {

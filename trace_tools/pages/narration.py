@@ -61,7 +61,7 @@ class Position:
     image: Images
     drawing: Drawing = lambda name, svg: ""
     web: bool = True  # the page may load images and videos from the web
-    number: int | None = None  # of a question whose answer is at the end of the page
+    number: int | None = None  # number of a question whose answer is at the end of the page
 
     @property
     def identity(self) -> str:
@@ -75,7 +75,7 @@ class Format(Generic[K]):
     html: Callable[[K, Position], Markup]
     markdown: Callable[[K, Position], str]
     search: Callable[[K], str]
-    entry: Literal["text", "table", "figure", "link", "note", "exercise"] = "text"  # in the search
+    entry: Literal["text", "table", "figure", "link", "note", "exercise"] = "text"  # kind of its entries in the search
     left_out: str = "characters"  # what the trace leaves out of a long one
 
 

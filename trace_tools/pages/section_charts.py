@@ -37,7 +37,7 @@ HOST = N_(" On a device, the time of a statement without annotations is only its
 class PageFigure:
     """One figure of a page."""
 
-    name: str  # of its file and its anchor
+    name: str  # name of its file and of its anchor
     title: str
     caption: str
     svg: str

@@ -28,7 +28,7 @@ ARITHMETIC = frozenset(
     {"__future__", "abc", "bisect", "collections", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq"}
     | {"itertools", "math", "numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "typing"}
 )
-FILLS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})  # of containers
+FILLS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})  # methods that add to a container
 LOOKS_OUTSIDE = frozenset({"open", "input", "id", "hash", "globals", "locals", "vars"})
 
 _Scope = int | None  # the number of a function's `def`, or None for the module

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from trace_tools.trace.model import Exploration
 
-MOST_ROWS = 200  # of a menu
+MOST_ROWS = 200  # most rows of a menu
 LONGEST_NAME, LONGEST_SENTENCE = 200, 5_000  # characters
 DEEPEST = 20  # placeholders inside placeholders
 

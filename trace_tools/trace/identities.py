@@ -87,7 +87,7 @@ class Ending:
 
     kind: EndingKind  # "failed": for the reason in `detail`
     detail: str = ""  # the exception's class, the signal, the exit status, the rest of the text
-    line: int | None = None  # of the lecture
+    line: int | None = None  # line of the lecture
 
     @classmethod
     def parse(cls, text: str) -> Ending:

@@ -95,16 +95,16 @@ class Value(Struct, frozen=True):
     type: str
     value: Scalar = None
     text: str | None = None
-    length: Natural | None = None  # of the whole container or string, when it was cut short or is a container
+    length: Natural | None = None  # length of a container, or of a string that was cut short
     items: list[Value] | None = None
     entries: list[tuple[Value, Value]] | None = None
     tensor: Tensor | None = None
-    labels: list[Value] | None = None  # of the first rows of a pandas object, where its index is not 0, 1, 2 …
+    labels: list[Value] | None = None  # labels of the first rows of a pandas object, if its index is not 0, 1, 2 …
     unit: str | None = None  # from the directive: FLOP, B, s …
     note: str | None = None  # why something is missing
     varies: bool = False  # it differed between timed runs with the same seeds
-    samples: list[Scalar] | None = None  # of a varying scalar, one per warm run
-    cold_samples: list[Scalar] | None = None  # likewise, one per cold run
+    samples: list[Scalar] | None = None  # values of a varying scalar, one per warm run
+    cold_samples: list[Scalar] | None = None  # the same, one per cold run
     clock: bool = False  # depends on a clock: equal in all timed runs, different in the clock-perturbation run
     device_random: bool = False  # it depends on a device's generator: another seed changed it
 
@@ -128,7 +128,7 @@ class Collective(Struct, frozen=True):
     """
 
     operation: str  # "all_reduce"
-    ranks: Positive  # in the group
+    ranks: Positive  # number of ranks in the group
     calls: Positive
     bytes: Total
     factor: Annotated[float, Meta(ge=0, le=2)] | None = None  # None without a payload, as for a barrier
@@ -150,7 +150,7 @@ class Meters(Struct, frozen=True):
     operators: list[tuple[str, Natural]] | None = None  # ("aten.mm", 3)
     uncounted: list[str] | None = None  # operators without a FLOP formula
     meta_flops: Total | None = None  # part of the FLOPs: those on tensors without memory, never computed
-    dtype: str | None = None  # of nearly all FLOPs; None if they are divided among dtypes
+    dtype: str | None = None  # dtype of nearly all FLOPs; None if they are divided among dtypes
     collectives: list[Collective] | None = None  # traffic between ranks
     work: list[Work] | None = None  # of operators on tensors that have memory; absent from older traces
     # reason for a figure of None: "fused", "no counterpart in the metering process", NOT_METERED
@@ -172,7 +172,7 @@ class Measured(Struct, frozen=True):
     dtype: str | None = None  # as in `Meters`
     operators: list[tuple[str, Natural]] | None = None
     uncounted: list[str] | None = None  # as in `Meters`; absent from older traces
-    meta_flops: Total | None = None  # likewise
+    meta_flops: Total | None = None  # as in `Meters`; absent from older traces
     collectives: list[Collective] | None = None
     work: list[Work] | None = None
     why: str | None = None  # reason for a count of None: "no torch operator ran in it", "fused"
@@ -191,7 +191,7 @@ class Claim(Struct, frozen=True):
     source: str
     held: bool
     sides: list[Observed] = field(default_factory=list)
-    message: str | None = None  # of the AssertionError
+    message: str | None = None  # message of the AssertionError
     failed_runs: list[str] | None = None  # "pass 2, warm"
 
 
@@ -256,7 +256,7 @@ class Link(NarrativeKind, frozen=True, kw_only=True):
     left_out: int | None = None
     flows: bool = False
     style: list[tuple[str, str]] | None = None
-    label: str | None = None  # of a flowing link: its text
+    label: str | None = None  # text of a flowing link
     target: str | None = None  # the function or class of the lecture
     notes: str | None = None  # remarks of the lecture's own
 
@@ -333,7 +333,7 @@ class Answer(Struct, frozen=True):
 
     value: int | float | str
     unit: str | None = None
-    within: Annotated[float, Meta(ge=0, le=1e40)] | None = None  # of a number
+    within: Annotated[float, Meta(ge=0, le=1e40)] | None = None  # for a numeric answer
     choices: list[str] | None = None  # including the answer
     hint: str | None = None  # Markdown, as in the fields below
     why: str | None = None
@@ -349,7 +349,7 @@ class Input(Struct, frozen=True):
     value: float  # the lecture's number
     low: float
     high: float
-    scale: str  # of its slider: "linear" or "log"
+    scale: str  # scale of its slider: "linear" or "log"
     whole: bool = False  # only whole numbers
     unit: str | None = None
 
@@ -440,7 +440,7 @@ class Raised(Struct, frozen=True):
     type: str
     message: str
     origin_line: Positive | None = None  # the lecture's line the traceback ends at or nearest to
-    survived: bool = False  # it ended a section, and the next section still ran: `--keep-going`
+    survived: bool = False  # it ended a section, and the next section still ran because of `--keep-going`
     waited_line: Positive | None = None  # of a device error: the failed work was launched after the tracer waited here
 
 
@@ -517,8 +517,8 @@ class Step(Struct, frozen=True):
     narrative: list[Narrative] | None = None
     stdout: str | None = None
     warnings: list[str] | None = None
-    left_out: list[LeftOut] | None = None  # of its output, narrative, warnings and measurements
-    allocated_bytes: Natural | None = None  # by the device's caching allocator, after the step
+    left_out: list[LeftOut] | None = None  # omitted output, narrative, warnings and measurements
+    allocated_bytes: Natural | None = None  # bytes in the device's caching allocator after the step
     meters: Meters | None = None
     measured: list[Measured] | None = None  # the calls of `measure` in it, in order
     harness: bool = False  # `measure` or `count` ran in it or below: its own time is that of many calls
@@ -539,7 +539,7 @@ class Omitted(Struct, frozen=True):
     frame: Natural
     statement: Natural
     line: Positive
-    host_ns: Natural  # of all of them together, in the first pass
+    host_ns: Natural  # total time of these executions in the first pass
     on: list[int] | None = None  # the ranks with such executions, if not all
 
 
@@ -570,7 +570,7 @@ class Machine(Struct, frozen=True):
     cache_bytes: Natural | None = None  # of a CPU: its largest cache
     tf32: str | None = None  # torch.get_float32_matmul_precision(): "highest", "high", "medium"
     cpu: str | None = None
-    cores: Positive | None = None  # that the process may use
+    cores: Positive | None = None  # number of cores that the process may use
     threads: Positive | None = None  # torch's intra-op threads
     ram_bytes: Natural | None = None
     os: str | None = None
@@ -624,7 +624,7 @@ class Run(Struct, frozen=True):
     keep_going: bool = False
     inspect_all: bool = False
     ranks: Positive | None = None  # how many processes each pass was, under torchrun
-    nodes: list[str] | None = None  # of several machines that they ran on, in order, with as many ranks on each
+    nodes: list[str] | None = None  # names of the machines, if several, in order; each has as many ranks
     processes: list[Process] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)  # left out by the size cap or a limit
 

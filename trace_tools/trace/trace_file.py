@@ -44,7 +44,7 @@ from trace_tools.util.files import replace as replace_file
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.structs import NOT_JSON, Struct, from_json, json_decoder
 
-LARGEST_BYTES = 2**30  # of a file; the tracer's size cap is far smaller
+LARGEST_BYTES = 2**30  # largest file; the tracer's size cap is far smaller
 EVENTS = "events"  # the key in a file's head for the number of events that follow
 CUT_SHORT = "the trace file was cut short"
 

@@ -52,7 +52,7 @@ class Plan:
     uses: frozenset[str]  # packages that the lecture and its modules import
     torch: bool
     spawns: bool  # it may start processes
-    binds_a_port: bool  # for a process group, so that two runs at once would conflict
+    binds_a_port: bool  # it binds a port for a process group, so two runs at once would conflict
     skipped: list[str]  # functions that `main` must not call
     modules: Sequence[included.Module]
     # Functions where the only run of a draft counts no operators; None if a second process must count.

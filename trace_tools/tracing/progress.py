@@ -33,7 +33,7 @@ class Progress:
 
     process: str  # "pass 1", "metering"
     section: str = ""  # a function that `main` calls, or a run: "cold"
-    line: int | None = None  # of the lecture
+    line: int | None = None  # line of the lecture
     stalled_s: int = 0  # seconds without a new line or step
     rank: int | None = None
     waits_in: str | None = None  # function of torch.distributed in which the rank waits for others

@@ -363,7 +363,7 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
         end += 1
     ends: list[int] = []  # positions in b of the ends of the best chain of each length
     links: list[_Link] = []
-    positions: dict[Hashable, list[int]] = {}  # in b
+    positions: dict[Hashable, list[int]] = {}  # key → its positions in b
     for j, key in enumerate(b[start : len(b) - end]):
         positions.setdefault(key, []).append(j)
     ranks: dict[Hashable, int] = {}

@@ -41,7 +41,7 @@ Samples = tuple[Sequence[float], Sequence[float]]  # logarithms, one per process
 class Prior:
     """The distribution of variances, estimated from all steps together."""
 
-    variance: float  # of a logarithm between processes
+    variance: float  # variance of a logarithm between processes
     degrees_of_freedom: float  # infinite if the steps do not differ in variance
 
     def shrink(self, variance: Floats, degrees: Floats) -> Floats:
@@ -210,7 +210,7 @@ def side_by_side(steps: Sequence[Samples]) -> Floats:
         variance = np.array([_squares(step[side]) for step in steps]) / (sizes - 1)
         prior = fit_prior(variance, sizes - 1)
         of_side = np.minimum(sizes - 1 + prior.degrees_of_freedom, (sizes - 1).sum())
-        squared_error = prior.shrink(variance, sizes - 1) / sizes  # of the mean
+        squared_error = prior.shrink(variance, sizes - 1) / sizes  # squared error of the mean
         total = total + squared_error
         parts = parts + squared_error**2 / of_side
     degrees = np.divide(total**2, parts, out=np.full_like(total, np.inf), where=parts > 0)

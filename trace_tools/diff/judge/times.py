@@ -424,7 +424,7 @@ class SideDurations:
     """The durations of a statement on one side: logarithms, one per process."""
 
     warm: Sequence[float]
-    cold: Sequence[float]  # of the first runs; empty if these cannot be compared
+    cold: Sequence[float]  # from the first runs; empty if these cannot be compared
     loaded: Sequence[bool]  # whether other processes used the machine, by process
 
 

@@ -64,7 +64,7 @@ from trace_tools.trace.ranks import disagreeing, sharing_a_device
 from trace_tools.util.languages import _
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
-BODIES = 4  # of one function shown on a page
+BODIES = 4  # most bodies of one function on a page
 SHORT = 6  # rows of a body that may be open
 EMULATED = (
     "Emulated: software imitated this device, to test the tools. No time here is a measurement; do "

@@ -15,7 +15,7 @@ from trace_tools.util.languages import _
 WIDTH, ROW = 960.0, 24.0
 NARROWEST = 2.0  # pixels
 LETTERS = 11.5
-OPACITIES = (0.34, 0.22)  # of neighbours
+OPACITIES = (0.34, 0.22)  # opacities of neighbouring blocks
 
 
 def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | None:

@@ -24,7 +24,7 @@ LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
 NAMED = 4  # peaks labelled with their lines
 APART = 110.0  # pixels between labels
 LEAST_BYTES = 4096  # sections with less have no figure
-MOST_POINTS = 1_200  # of a path; longer ones are thinned out, but keep their peaks
+MOST_POINTS = 1_200  # most points of a path; longer paths are thinned out, but keep their peaks
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class _Line:
     x: list[float]
     y: list[float]
     base: list[float]  # the lower ends of its bars
-    width: float  # of its stroke
+    width: float  # width of its stroke
     opacity: Paint
     dashes: str
 

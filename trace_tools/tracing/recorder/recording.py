@@ -63,7 +63,7 @@ class Settings:
     limit: int = 100  # executions kept per frame and statement (first and last half)
     frames: int = 1000  # frames kept per function
     steps: int = STEPS  # steps kept in total, see `Admission`
-    bounds: Mapping[str, Bound] = field(default_factory=lambda: BOUNDS)  # of output, prose and described values
+    bounds: Mapping[str, Bound] = field(default_factory=lambda: BOUNDS)  # bounds of output, prose and described values
     failing_claims_raise: bool = True  # if False, only claims that the lecture visibly catches raise
     timed_claims: TimedClaims | None = None  # outside timed runs: claims raise as they did in the timed runs
     opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded

@@ -57,7 +57,7 @@ encoded = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 class Records(list[Row]):
     """Records on their way to the journal, with the amounts that they have spent."""
 
-    steps = 0  # of ended calls, or as far as they have been counted
+    steps = 0  # steps of the ended calls, or of all calls at the last count
     costs: dict[str, int] | None = None  # bytes of each kind
     left_out = False
     written = 0  # how many of them are in the journal's tail

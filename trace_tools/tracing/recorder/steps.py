@@ -164,7 +164,7 @@ class CallFrame(Frame):
 class TimedFrame(CallFrame):
     """A recorded call with the times of its steps."""
 
-    timing: DeviceTiming | None = None  # of the open step
+    timing: DeviceTiming | None = None  # timing of the open step
 
     def __init__(self, recorder: Recording, key: int, number: int, parent: CallFrame | None) -> None:
         CallFrame.__init__(self, recorder, key, number, parent)  # faster than `super()`
