@@ -9,7 +9,7 @@ of a step is the sum over its operators, because they run one after another. It 
 and workspaces, so only these can be faster: work that a cache served, because its bytes never came from memory;
 convolutions by the algorithms of Winograd or Fourier, which need fewer products; and operators that run at the same
 time. Compiled code moves fewer bytes than its operators would, so its bytes are not counted. Work on the meta device
-was never computed and has no floor. No figure here was measured on the machine in question, unless its roof was.
+was never computed and has no floor. A floor is computed, never measured; only the roof may come from measurements.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Floor:
     """The least seconds for a step's operators on a machine; None, with the reason, if it has no floor.
 
     `binds` names the roof that accounts for most of it: "memory", or the name of a peak. `beyond_caches` holds the
-    seconds if each call finds as many of its bytes in the machine's largest cache as fit, and leaves as many there.
+    least seconds if the machine's largest cache serves each call: the call finds as many of its bytes there as fit, and
+    leaves as many there.
     """
 
     seconds: float | None

@@ -43,9 +43,9 @@ Clock = Literal["device", "host", "launch", "call"]
 class Timing:
     """Durations of one step, one per timed pass.
 
-    `clock` is "device" (between device events), "host", "launch" (the host's share of work that the device may
-    not have finished, so the duration of the work is unknown) or "call": the step called `measure` once, and
-    these are its measured seconds per call; the step itself took `whole_ns`.
+    `clock` is "device" (between device events), "host", "launch" or "call". "launch" is the host's time for work that
+    the device may not have finished, so the duration of that work is unknown. "call" is the time of one call, as the
+    step's only `measure` reported it; the step itself took `whole_ns`.
     """
 
     clock: Clock

@@ -9,8 +9,8 @@ Sample number n of both traces is from round n. Of the cold and the warm run of 
 the shorter time, because a burst of load rarely hits both. Statements, measurements (as in `times`) and whole
 functions are judged.
 
-The moderated t of `statistics` is not suitable here. In simulated rounds with bursts on 30% of the durations, it found
-12% of the changes by half when it used all rounds; the test of `judge_pairs` finds all of them. When it used the
+The moderated t of `statistics` is not suitable for rounds. In simulated rounds with bursts on 30% of the durations, it
+found 12% of the changes by half when it used all rounds; the test of `judge_pairs` finds all of them. When it used the
 quicker half of the rounds, it called a difference in 20% to 56% of comparisons of a lecture with itself.
 
 Other work on a machine only makes a run longer, sometimes tenfold, so the quickest runs show the speed of the code best
@@ -148,7 +148,8 @@ def _statistic(effect: Floats, error: Floats) -> Floats:
 
 
 def _swaps(rounds: int, seed: int) -> NDArray[np.bool_]:
-    """Return which rounds to swap, a row for each swap: all of them if there are few; the first row swaps nothing.
+    """Return which rounds each swap exchanges, a row per swap; all possible swaps if these are few. The first row is
+    the original order.
 
     Swapping the complement gives the same statistic, so the first round is never swapped.
     """

@@ -69,7 +69,7 @@ class BenchRequest:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """The result, the number of rounds, and why there were no more."""
+    """The result, the number of rounds, and why the rounds ended."""
 
     judged: RoundsJudgement
     rounds: int

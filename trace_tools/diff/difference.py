@@ -123,7 +123,7 @@ class Side:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the lecture ran to its end and the file is whole."""
+        """Return whether the lecture ran to its end and the file is complete."""
         return self.trace.run.complete
 
 

@@ -109,7 +109,7 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
 
     @aside
     def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
-        """Draw a graph from `make_graph`; None draws nothing."""
+        """Draw a graph from `make_graph`; ignore None."""
         if spec is not None:
             emit(graph_figure(spec, style))
 

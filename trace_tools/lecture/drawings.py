@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 def _drawing(draw: Callable[Concatenate[float, P], Figure]) -> Callable[P, Drawing]:
-    """Leave the first argument of a function, the largest width in inches, to `plot`."""
+    """Turn a function into one that returns a `Drawing`: `plot` supplies its first argument, the width in inches."""
 
     @wraps(draw)
     def given(*args: P.args, **kwargs: P.kwargs) -> Drawing:

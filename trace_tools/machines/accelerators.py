@@ -478,7 +478,7 @@ class AppleGpu(Accelerator):
         """Return without effect, because this backend has no peaks."""
 
     def generators(self) -> list[Any]:
-        """List the one generator."""
+        """List the only generator."""
         return [self.module._get_default_mps_generator()]
 
 

@@ -186,7 +186,7 @@ def available_bytes(root: Path = ROOT) -> int | None:
 def peak_bytes(root: Path = ROOT) -> int | None:
     """Return this process's peak memory in bytes; None if the system does not report it.
 
-    Not from `getrusage`, because a process inherits the peak of its parent there.
+    `getrusage` is not used, because there a process inherits the peak of its parent.
     """
     peak = re.search(r"^VmHWM:\s+(\d+) kB", _read(root / "proc/self/status"), re.MULTILINE)
     return 1024 * int(peak[1]) if peak else None

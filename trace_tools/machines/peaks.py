@@ -109,7 +109,7 @@ def table_peaks(machine: KnownMachine | None) -> list[Peak]:
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:
-    """Return the machine's peak of that name: the table's, else the measured one, else the one with the reason why
+    """Return the machine's peak of that name: the table's peak, else the measured peak, else a peak with the reason why
     it is unknown.
     """
     peaks = [peak for peak in machine.peaks if peak.name == name]

@@ -5,8 +5,8 @@ with ForceEager():  # or GraphsOfInductor()
 
 `records_graph` detects that torch turns the running code into a graph: under `torch.jit.trace`, `make_fx`,
 `torch.export` and `torch.fx`, operators are recorded instead of computed, or in addition. An operator that a tool ran
-would become part of the graph, and a size that it read as a number would become fixed there. So the tools neither
-observe nor count while this returns True.
+would become part of the graph, and a size that it read as a number would become fixed there. So while it returns True,
+the tools do not observe or count.
 """
 
 from __future__ import annotations

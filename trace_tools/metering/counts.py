@@ -86,7 +86,7 @@ class Totals:
 
 
 class Operator:
-    """What a meter knows of one operator before its call."""
+    """The facts about one operator that a meter knows before its call."""
 
     __slots__ = ("_least_share", "_rounded", "between_ranks", "composite", "formula", "name", "takes_tensor", "traffic")
 

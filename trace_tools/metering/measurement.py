@@ -364,7 +364,8 @@ def witnessed(witness: Witness) -> Iterator[None]:
 def _calls_lasting(
     seconds: float, most_s: float, batch: Batch, agreed: Callable[[float], float] = float
 ) -> tuple[int, Lasted, bool]:
-    """Return how many calls last at least `seconds` together (with several ranks, on the slowest), and their time here.
+    """Return how many calls last at least `seconds` together (with several ranks, on the slowest), and their time on
+    this rank.
 
     The third value is whether the host's clock counts, because the device's does not see all of the host's time. The
     search ends at the latest when the host has spent `most_s` on it.

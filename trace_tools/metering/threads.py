@@ -20,7 +20,7 @@ NAMED = 3
 
 
 class OtherThreads:
-    """Watches the threads of Python's `threading` from its creation until its end."""
+    """Watches the threads of Python's `threading`, from the creation of this object until `end`."""
 
     def __init__(self) -> None:
         self._started: list[str] = []

@@ -5,8 +5,8 @@ section.
 
 The lecture does what the cells do in one namespace: a section is a function that declares the names it binds as
 `global`, and only order-independent code moves to the top (`cell_code.hoisted`). The value that a cell shows at its end
-is inspected. Stored outputs are omitted, because a trace observes them again. What cannot be converted is a warning
-that names its cell.
+is inspected. Stored outputs are omitted, because a trace observes them again. For code that cannot be converted, a
+warning names its cell.
 """
 
 from __future__ import annotations

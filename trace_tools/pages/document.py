@@ -442,8 +442,8 @@ TROUBLED_SHOWN = 4
 def salient(items: Sequence[_T]) -> tuple[_T, ...]:
     """Return the executions or calls to show: the first, the last, and the first few with trouble, in order.
 
-    The last one is the last with observations, if any has observations: the last evaluation of a loop's header has
-    none.
+    "The last" is the last with observations, if any has observations, because the last evaluation of a loop's header
+    has none.
     """
     if len(items) < 3:
         return tuple(items)

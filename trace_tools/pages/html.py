@@ -79,7 +79,7 @@ class MachineLink:
 
 @dataclass(frozen=True, slots=True)
 class SiteContext:
-    """What a document's pages need to know of their site."""
+    """The facts about their site that a document's pages need."""
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
@@ -392,7 +392,7 @@ def site_index(
 
 
 def _own_words(document: Document | None) -> dict[str, str]:
-    """Return the language of a translated page, and the title under which browsers remember what a reader answered."""
+    """Return the language of a translated page, and the title under which browsers remember a reader's answers."""
     if document is None or document.language == "en":
         return {}
     return {"language": document.language.replace("_", "-"), "own_title": document.own_title}

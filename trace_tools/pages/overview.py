@@ -204,7 +204,7 @@ def cover(document: Document) -> Cover:
 
 
 def _alone(listing: CodeListing) -> CodeListing:
-    """Return a listing with the notes next to its lines, without details, links, anchors and what is below them."""
+    """Return a listing with the notes next to its lines, without details, links, anchors and blocks below them."""
     rows = []
     for row in listing.rows:
         notes = (n for n in row.beside if n.kind == "held" or not (n.kind == "call" or n.collapsed))

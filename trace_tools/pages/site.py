@@ -149,7 +149,7 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
 
 
 def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
-    """Return the files that compare the machines; none if their lectures have no step in common."""
+    """Return the files that compare the machines; empty if their lectures have no step in common."""
     from trace_tools.diff.compare import compare  # late: loads NumPy, which a site of one machine does not need
     from trace_tools.diff.report.folder import report_files
 

@@ -70,7 +70,9 @@ class Entry(Struct, frozen=True):
 
 
 class Inventory(Struct, frozen=True):
-    """A fleet: its machines, and the files below the lecture's folder that are sent besides what it imports."""
+    """A fleet: its machines, and the files below the lecture's folder that are sent in addition to the modules that it
+    imports.
+    """
 
     machines: list[Entry]
     files: list[str] = field(default_factory=list)  # patterns: "data/*.csv"

@@ -156,7 +156,7 @@ class Fleet:
     # --- existing traces ------------------------------------------------------------------------------------------
 
     def _options(self, entry: Entry, device: str | None) -> dict[str, Any]:
-        """Return one machine's options, without `force`, which is for the trace here."""
+        """Return one machine's options, without `force`, which applies only to the trace on this machine."""
         own = {"device": device, "name": folder_of(entry, device), "nodes": entry.nodes, "force": False}
         return {**asdict(self.options), **own}
 

@@ -1,4 +1,4 @@
-"""Pack what a machine needs, and build the command that reaches it and runs a trace there.
+"""Pack the files that a machine needs, and build the command that reaches it and runs a trace there.
 
 bundle = pack(Path("lecture.py"), files=["data/*.csv"])
 bundle.archive        # a gzipped tar; the same files give the same bytes

@@ -6,9 +6,9 @@
     words = Words.read(Path("lecture.zh_CN.po"))
     words.translation("napkin_math", "{x:.1f} GB in all")             "共 {x:.1f} GB", or None
 
-A message is one string of a narrative call, the docstring of the module, of `main` or of a function that has
-narrative, or a string elsewhere that a trace shows whole, such as a label of a figure. Its context is the section that
-it belongs to. Placeholders of f-strings, formulas, code and links of a translation are those of the message.
+A message is one string of a narrative call, the docstring of the module, of `main` or of a function that has narrative,
+or a string elsewhere that a trace shows in full, such as a label of a figure. Its context is the section that it
+belongs to. Placeholders of f-strings, formulas, code and links of a translation are those of the message.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _locale(language: str) -> Locale | None:
 def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = MAIN) -> list[LectureMessage]:
     """Return the messages of a lecture in order of their lines, each once for a section.
 
-    `shown` are strings that traces of the lecture show whole (`shown_in`).
+    `shown` are strings that traces of the lecture show in full (`shown_in`).
     """
     own = dict.fromkeys(sections(source, main)).keys()
     uses: dict[str, set[str]] = defaultdict(set)
@@ -229,7 +229,7 @@ def title_and_rest(doc: str) -> tuple[str, str]:
 
 
 def shown_in(trace: Trace) -> set[str]:
-    """Return the strings that the narrative of a trace shows whole: labels, cells, values of placeholders."""
+    """Return the strings that the narrative of a trace shows in full: labels, cells, values of placeholders."""
     texts: set[str] = set()
 
     def walk(plain: object) -> None:

@@ -1,4 +1,4 @@
-"""An index over many traces: which runs there are, and how long each statement took in each.
+"""An index over many traces: the runs, and the time of each statement in each run.
 
     record(index, "lecture.py/1bba177/cpu/…/trace.yaml.gz", 25_914, "lecture.py", "1bba177", trace, load)
     index.execute("SELECT machine, started FROM runs")

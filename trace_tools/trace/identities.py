@@ -117,7 +117,9 @@ class Ending:
 
     @property
     def follows_another(self) -> bool:
-        """Whether it may only follow from the end of another rank: an operation waits for it, or torchrun stops it."""
+        """Whether another rank's end may be its only cause: an operation waited for that rank, or torchrun stopped this
+        one.
+        """
         return self.kind in ("stopped", "waited")
 
 

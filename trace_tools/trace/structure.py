@@ -76,7 +76,7 @@ def to_plain(instance: object) -> dict[str, Any]:
 
 
 def _records_in(hint: Any, plain: Any) -> list[Any]:
-    """Return the classes of records in a hint like `list[tuple[str, Value]] | None`; of a union, the one of `plain`."""
+    """Return the classes of records in a hint like `list[tuple[str, Value]] | None`; for a union, that of `plain`."""
     if is_dataclass(hint):
         return [hint]
     records = [one for inner in get_args(hint) for one in _records_in(inner, plain)]

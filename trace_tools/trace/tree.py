@@ -48,8 +48,8 @@ class Tree:
             self._omitted_in[event.frame].append(event)
 
     def _number(self) -> None:
-        """Give each frame its section (a function that `main` called) and its number among its function's calls
-        there.
+        """Give each frame its section (a function that `main` called) and its number among the calls of its function in
+        that section.
         """
         self.main_name = self.trace.run.main or MAIN
         self.main = next((f for f in self.frames.values() if f.function == self.main_name and not f.source), None)

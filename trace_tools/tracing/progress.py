@@ -102,7 +102,7 @@ class ProgressSender:
         return report
 
     def forget(self) -> None:
-        """Send nothing more, in the child of a fork."""
+        """Stop sending, in the child of a fork."""
         self._forked = True
 
     def _send(self, message: Progress) -> None:

@@ -1,7 +1,7 @@
 """The base of all records, which msgspec reads and checks; dataclasses where msgspec is not installed.
 
-msgspec is compiled, so `fleet` can't send it along, and a machine that traces may lack it. Records are dataclasses
-there: types are checked, more slowly, but no bounds.
+msgspec is compiled, so `fleet` can't send it along, and a machine that traces may lack it. There, records are
+dataclasses: types are checked more slowly, and bounds are not checked.
 
     class Peak(Struct, frozen=True):
         name: str

@@ -343,7 +343,7 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
     """Return, for each row with different code or counts, the representative row of its statement."""
 
     def key(row: StepPair) -> tuple[object, ...]:
-        """Return what all executions of a statement in a section share."""
+        """Return the key that all executions of a statement in a section share."""
         pair = frames[row.frame]
         frame = pair.b if row.b is not None else pair.a
         function = (frame.source, frame.function) if frame is not None else None

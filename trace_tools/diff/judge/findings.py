@@ -139,7 +139,7 @@ class StepJudge:
 def paired(
     a: Sequence[Observed], b: Sequence[Observed], renamed: Mapping[str, str]
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Yield indices (in a, in b) of the values of one expression, in B's order, then what only A has."""
+    """Yield indices (in a, in b) of the values of one expression, in B's order, then the values that only A has."""
     unmatched: dict[str, list[int]] = {}  # in a, by name; the first is last
     for index, (name, _) in reversed(list(enumerate(a))):
         unmatched.setdefault(translated(name, renamed), []).append(index)

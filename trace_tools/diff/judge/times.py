@@ -429,7 +429,7 @@ class SideDurations:
 
 
 def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> str | None:
-    """Return why a difference between warm runs may be a difference between modes; None if there is no sign of it.
+    """Return why a difference between warm runs may be a difference between modes; None without evidence of two modes.
 
     `spread` is the standard deviation of a logarithm between processes.
     """

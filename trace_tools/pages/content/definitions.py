@@ -147,7 +147,7 @@ class Definitions:
                 yield source, node.id
 
     def _locals(self, source: int, statement: Statement) -> frozenset[str]:
-        """Return the names bound in the function around a statement, or in the one that it defines."""
+        """Return the names bound in the function around a statement, or in the function that it defines."""
         around = self.ran.editions[source].source.enclosing(statement.number)
         function = statement if isinstance(statement.node, FUNCTIONS) else around
         if function is None:

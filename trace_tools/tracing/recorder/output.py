@@ -1,4 +1,4 @@
-"""Bound what the steps of a run emit: output, warnings, prose and measurements.
+"""Bound the content that the steps of a run emit: output, warnings, prose and measurements.
 
 printed = Emission(Retention(100), records, step=3, kind="stdout")
 printed.add("x" * 10_000_000)  # the first 32 KiB are a record now

@@ -110,7 +110,7 @@ class Frame:
     current: int | None  # the statement of the open step
 
     def pin(self) -> object:
-        """Make the open step one that has a list of records."""
+        """Give the open step a list of records."""
 
     def account(self) -> None:
         """Charge the run for the steps that this call has kept since the last accounting."""
