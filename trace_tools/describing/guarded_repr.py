@@ -92,7 +92,7 @@ class _GivenUp(Exception):
 
 
 class Deadline:
-    """Observed code that runs directly in this thread, from `start` to `close`; this base class sets no time limit.
+    """Observes code that runs in this thread from `start` to `close`; this base class sets no time limit.
 
     A caller that leaves the code sets `armed` to False and then calls `withdraw`, in the frame that catches the
     exception and before anything else: Python raises at calls of functions and at jumps, and neither occurs between
@@ -252,8 +252,8 @@ class Guard:
     ) -> tuple[Any, str | None]:
         """Return the result of `call`, code of the lecture, within `seconds` (above 0), or None and the reason.
 
-        `name` and `kind` identify it: after some calls of a kind took too long, others of that kind are not called any
-        more. Only KeyboardInterrupt passes through.
+        `name` and `kind` identify the call: after some calls of a kind took too long, other calls of that kind are
+        refused. Only KeyboardInterrupt passes through.
         """
         key = (name, id(kind))  # a class can make itself unhashable
         if self.slow[key] >= PATIENCE:

@@ -323,7 +323,8 @@ class CudaGpu(Accelerator):
         """Return whether operations launched now become part of a graph, or another thread captures a graph.
 
         The driver answers for the current stream only. But a wait for a device, or a query of its memory, while any
-        thread captures a graph ends that capture with an error. Other threads are known after `watch_captures`.
+        thread captures a graph ends that capture with an error. Captures by other threads are detected only after
+        `watch_captures`.
         """
         return super().is_capturing() or bool(_captures(self.module))
 

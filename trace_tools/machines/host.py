@@ -355,7 +355,9 @@ def processes_in_words(memory_mib: list[float], own_excluded: bool) -> str | Non
 
 
 def _selected_gpu() -> list[str]:
-    """Return nvidia-smi's arguments that select PyTorch's GPU: under CUDA_VISIBLE_DEVICES their numbers differ."""
+    """Return nvidia-smi's arguments that select PyTorch's GPU; the two number GPUs differently under
+    CUDA_VISIBLE_DEVICES.
+    """
     if hung():
         return []
     # torch would initialise a GPU to answer, and the lecture would then begin with a warm one

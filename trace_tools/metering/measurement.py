@@ -326,7 +326,7 @@ class Witness:
     """Observer of `measure` and `count` during a trace; this base class leaves them unchanged.
 
     `single` makes `measure` call its function exactly once, as its only sample: for a process that counts operators.
-    Its time has no meaning there.
+    That process does not use the measured time.
     """
 
     single = False

@@ -17,7 +17,7 @@ informative ones first: repetitions of the previous execution, then all except f
 stops.
 
 Two views of one storage show the same memory. If an observation differs from an earlier one at the same position, even
-of another view, something has written there: `StorageContents` detects this.
+of another view, the lecture has written at that position: `StorageContents` detects this.
 """
 
 from __future__ import annotations

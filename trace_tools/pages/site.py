@@ -10,8 +10,8 @@ one does not is removed: `.pages` in each folder lists the pages that were made 
 
     list(stale_files(Path("rendered")))     ["rendered/cpu/03-tensors.html: differs", "rendered/index.md: missing"]
 
-`stale_files` renders in memory and compares byte by byte, in both directions, so that pages of no trace are found as
-well. Other files in the folder (such as a picture) are ignored.
+`stale_files` renders in memory and compares byte by byte, in both directions, so that pages without a trace are found
+as well. Other files in the folder (such as a picture) are ignored.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def in_any_shell(script: str) -> str:
 
 
 def host_of(entry: Entry) -> str | None:
-    """Return the host for ssh; None to run here. SkyPilot makes each cluster an ssh host of its name."""
+    """Return the host for ssh; None to run on this machine. SkyPilot makes each cluster an ssh host of its name."""
     return entry.name if entry.engine == "sky" else entry.host
 
 

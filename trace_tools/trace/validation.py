@@ -105,7 +105,7 @@ def check_step(step: Step, source: str) -> None:
 
 
 class References:
-    """Checks events in their order, knowing the frames and steps that came before."""
+    """Checks events in order against the frames and steps that came before."""
 
     def __init__(self, sources: list[SourceFile], ranks: int = 0) -> None:
         self._ranks = ranks

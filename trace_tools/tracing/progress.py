@@ -4,7 +4,7 @@ message = Progress("pass 1", "matmul", line=42, stalled_s=30)
 message.where                          "matmul, line 42 for 30 s"
 Progress.read(message.to_json())       the same message
 
-A process sends one at each new section, and one each second with the lecture's position (`ProgressSender`).
+A process sends a message at each new section, and each second with the lecture's position (`ProgressSender`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _encode = json.JSONEncoder().encode  # a lecture may replace `json.dumps`
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a process is. A worker sends one at each new section, and one each second."""
+    """Where a process is. A worker sends this message at each new section, and each second."""
 
     process: str  # "pass 1", "metering"
     section: str = ""  # a function that `main` calls, or a run: "cold"

@@ -126,8 +126,8 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
 def _strays(tree: Tree, statements: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
     """Return the unmatched frames that a statement without a counterpart called, directly or indirectly.
 
-    `statements` have a counterpart, `matched` are the frames that have one.
-    Calls in extra executions are excluded, because a loop with more iterations calls no other function.
+    `statements` are the statements with a counterpart, `matched` the frames with one. Calls in extra executions are
+    excluded, because a loop with more iterations calls the same functions.
     """
     statements, matched = set(statements), set(matched)
     strays: dict[int, Frame] = {}

@@ -162,7 +162,8 @@ def _prose(narrative: Narrative) -> str:
 def absence(
     row: StepPair, a: Side, b: Side, last_matched: int, excused: str | None, *, timed: bool
 ) -> tuple[Finding, tuple[TimeFinding, ...]]:
-    """Return the finding that only one side has a step, and its time, which may explain why its caller got slower.
+    """Return the finding that only one side has a step, and the step's time, which may explain why its caller got
+    slower.
 
     `excused` is the reason if that is no difference of the lecture. A claim that failed in the step is a difference in
     any case. The step is not judged if the other side could not have recorded it.

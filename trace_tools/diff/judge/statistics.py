@@ -261,7 +261,7 @@ def _nonzero(x: Floats) -> Floats:
 def t_quantile(probability: float, degrees: float) -> float:
     """Return Student's t quantile for `probability` (0.5 … 1); infinite beyond 10¹².
 
-    Each iteration divides the interval that contains it into 64 at once.
+    Each iteration divides the interval that contains the quantile into 64 parts.
     """
     tail = 2 * (1 - probability)
 

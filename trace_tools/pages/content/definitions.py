@@ -1,7 +1,7 @@
 """Show the code of a lecture's functions and classes, under the first line of a page that names them.
 
-A recorded call shows its code with its observations. Code that no recorded call shows (its calls are under `@stepover`
-or inside something that is timed) is shown here, folded; later pages link to it.
+A recorded call shows its code with its observations. This module shows, folded, the code that no recorded call shows,
+because its calls are under `@stepover` or inside timed code; later pages link to it.
 
     definitions = Definitions(lecture)
     blocks = definitions.beside(blocks, "13-training_loop", "section 13")

@@ -274,7 +274,7 @@ def _tick(x: Scalar) -> str:
 
 
 def _fitted(words: str, room: float) -> str:
-    """Shorten a name to some pixels."""
+    """Shorten a name to a width in pixels."""
     while len(words) > 2 and width_of(words, TICK) > room:
         words = words.rstrip("…")[:-1] + "…"
     return words

@@ -1,8 +1,9 @@
 """Bound how much of one run is kept while it runs, however much the lecture executes, prints or allocates.
 
-Each bound is defined here, once. `Retention` counts how much a run has spent of each bound. `Records` spend it, and
-give it back when the limit leaves them out. One step may spend a share of the remainder (`Bound.of_step` if the run has
-spent 0 bytes), so that even a very long first output leaves room for all later ones and a run never reaches its bound.
+Each bound is defined here, once. `Retention` counts how much a run has spent of each bound. `Records` spend bytes, and
+give them back when the limit leaves the records out. One step may spend a share of the remainder (`Bound.of_step` if
+the run has spent 0 bytes), so that even a very long first output leaves room for all later ones and a run never reaches
+its bound.
 
 The destination of a step's records depends on whether the limit may still leave the step out. The first executions of
 a statement in a call (half the limit) are certain: their records go to the destination of the call's records (the
