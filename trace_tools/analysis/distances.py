@@ -16,9 +16,9 @@ Times on a machine without a trace follow from its floors and the distances of t
     estimator.seconds(floor)             # 2.1e-05
 
 The error is measured: each machine is left out in turn, and the times of its steps are estimated from the others. Only
-steps count if their operators account for their time (`rates.why_no_rate`) and are heavy: each has a floor of at least
-a microsecond on the machine in question, so that launch overhead is not most of the time. Other steps get no estimate.
-An estimator needs at least two machines, because the error is unknown with a single machine.
+steps count if their operators account for their time (`rates.why_no_rate`) and are heavy. A heavy operator has a floor
+of at least a microsecond on the machine in question, so that launch overhead is not most of its time. Other steps get
+no estimate. An estimator needs at least two machines, because the error is unknown with a single machine.
 """
 
 from __future__ import annotations

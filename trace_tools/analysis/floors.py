@@ -5,8 +5,8 @@
 
 The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
 roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009). The floor
-of a step is the sum over its operators, because they run one after another. It leaves out launches, synchronisation
-and workspaces, so only these can be faster: work that a cache served, because its bytes never came from memory;
+of a step is the sum over its operators, because they run one after another. It leaves out launches, synchronisation and
+workspaces. Only three kinds of work can be faster: work that a cache served, because its bytes never came from memory;
 convolutions by the algorithms of Winograd or Fourier, which need fewer products; and operators that run at the same
 time. Compiled code moves fewer bytes than its operators would, so its bytes are not counted. Work on the meta device
 was never computed and has no floor. A floor is computed, never measured; only the roof may come from measurements.

@@ -268,7 +268,7 @@ def is_run_loaded(run: Run) -> bool:
 def load_average_of(run: Run) -> float:
     """Return the median over timed processes of the load average per core, counting processes without load as 0.
 
-    The median, because a load average lags: the first process may still report earlier programs.
+    The median is used because a load average lags: the first process may still report earlier programs.
     """
     return median([_average(process) if is_loaded(process) else 0.0 for process in timed(run)] or [0.0])
 

@@ -9,10 +9,10 @@ run.
     guard.call(lambda: repr(x), "repr", 0.2)    # (None, "repr took too long")
 
 On the main thread, unless the lecture uses SIGALRM, a timer interrupts the code, whether asleep or at work. On other
-threads it runs in a thread of its own, which is abandoned when the time is up: there it sees other thread-local
-objects, and an RLock held by the lecture's thread is taken. Code that must run in the lecture's frame, an expression of
-`@inspect`, is watched in that frame on any thread (`Deadline`); off the main thread, sleeping and waiting can't be
-interrupted there.
+threads the code runs in a separate thread, which is abandoned when the time is up. In that thread it sees other
+thread-local objects, and can't acquire an RLock that the lecture's thread holds. Code that must run in the lecture's
+frame, an expression of `@inspect`, is watched in that frame on any thread (`Deadline`); off the main thread, sleeping
+and waiting can't be interrupted there.
 
 A single long call of C that holds the interpreter can't be ended: `"x" * 10**10`. Other side effects, such as a change
 to a list of the code's own object, persist. Random generators are restored only while the lecture has one thread,
@@ -95,8 +95,8 @@ class Deadline:
     """Observes code that runs in this thread from `start` to `close`; this base class sets no time limit.
 
     A caller that leaves the code sets `armed` to False and then calls `withdraw`, in the frame that catches the
-    exception and before anything else: Python raises at calls of functions and at jumps, and neither occurs between
-    these two.
+    exception and before anything else. Python raises only at calls of functions and at jumps, and between these two
+    steps there are no such instructions.
     """
 
     armed = False

@@ -1,8 +1,8 @@
 """Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
 
-The functions take shapes, strides and bit strings and return a `Drawing` for `plot`: a function that draws a matplotlib
-`Figure` of at most a given width, which `plot` calls for a page and for a phone. They do not load torch: a tensor is
-any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
+The functions take shapes, strides and bit strings and return a `Drawing` for `plot`. A `Drawing` is a function that
+draws a matplotlib `Figure` of at most a given width; `plot` calls it for a page and for a phone. They do not load
+torch: a tensor is any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
 
     plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
 """

@@ -172,7 +172,7 @@ class Accelerator(ABC):
         """Wait, and return the seconds from `mark` until everything queued since then was done.
 
         The device times work on the current stream, and work that this stream waits for, to its end. If another stream,
-        or a device that has become the current one since, works longer, the time ends when the host observed its end:
+        or a device that became current later, works longer, the time ends when the host observes the end of that work,
         some 10 µs later.
         """
         if self.index() != mark.device:

@@ -56,9 +56,9 @@ class _WhileLoaded:
 class ForceEager(_WhileLoaded):
     """Switches torch's compiler off once it is loaded.
 
-    Loading the compiler takes more than a second, which a lecture that compiles nothing should not wait for, least of
+    Loading the compiler takes more than a second. A lecture that does not compile should not wait for that, least of
     all in the step that it counts; and an import keeps its caller's frames alive. So if the compiler is not loaded,
-    this waits for another import of it. With nested meters, the outermost acts first.
+    this acts only once other code imports it. With nested meters, the outermost acts first.
     """
 
     def __init__(self) -> None:

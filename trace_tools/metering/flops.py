@@ -1,9 +1,9 @@
 """Find the formula that counts the floating-point operations of one call of an operator.
 
 torch's own counter covers matrix products, convolutions and attention, and counts 0 for all other operators. The tables
-below cover the other operators of a training step, so that a sum over operators is complete or says what it lacks: an
-operator has a formula over shapes, or a weight per element, or does no arithmetic (`FREE`, views); the meter lists all
-others as uncounted. The convention:
+below cover the other operators of a training step, so that no operator is left out of a sum silently. An operator has a
+formula over shapes, or a weight per element, or does no arithmetic (`FREE`, views); the meter lists all others as
+uncounted. The convention:
 
 - A multiply-add is 2 FLOPs: (m, k) @ (k, n) is 2mkn (exactly mn(2k − 1)). A bias that a matrix product
   or convolution adds in the same operator is not counted, nor is the softmax inside fused attention; a causal mask
