@@ -495,7 +495,7 @@ def _flat(contents: Any, depth: int) -> Iterator[Any]:
 
 
 def _block(contents: Any, depth: int) -> list[int]:
-    """Return the shape of nested lists, by their first ones."""
+    """Return the shape of nested lists, judged by the first list at each level."""
     if not depth:
         return []
     if not isinstance(contents, list):

@@ -372,12 +372,12 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, 
 
 
 def _canvas(across: float, up: float, width: float) -> tuple[Figure, Axes]:
-    """Return a figure for so many cells across and up, of half an inch each, or less for a figure of that width."""
+    """Return a figure of `across` × `up` cells, each half an inch wide, or less if the figure would exceed `width`."""
     return _page((-0.8, across - 0.8), (-0.8, up - 0.8), width, 0.5)
 
 
 def _page(across: tuple[float, float], up: tuple[float, float], width: float, unit: float) -> tuple[Figure, Axes]:
-    """Return a figure of that range of coordinates, `unit` inches each, or less for a figure of that width."""
+    """Return a figure of two ranges of coordinates, at `unit` inches each, or less if it would exceed `width`."""
     wide, tall = across[1] - across[0], up[1] - up[0]
     unit = min(unit, width / wide)
     figure, axes = _blank(wide * unit, tall * unit)

@@ -33,7 +33,7 @@ def in_runs(verb: str, runs: int | None, timed_runs: int | None, *, clock: bool)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception at a statement that it left; `caught` if the lecture continued, `origin` if it was raised there.
+    """An exception that left a statement; `caught` if the lecture continued, `origin` if it was raised there.
 
     `survived`: it ended a section, and the run continued with the next one.
     """
@@ -377,7 +377,7 @@ class Section(WithClaims):
 class Notice:
     """A notice for every page: the trace is of no real device, or partial, or stale, or incomplete.
 
-    "doubtful": it contains a contradiction.
+    "doubtful": the trace contains a contradiction.
     """
 
     kind: Literal["emulated", "partial", "stale", "failed", "doubtful", "info"]

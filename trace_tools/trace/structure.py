@@ -70,7 +70,7 @@ def converted(cls: type[T], plain: object) -> T:
 
 
 def to_plain(instance: object) -> dict[str, Any]:
-    """Return a record's fields as plain data, in their order, without those at their defaults."""
+    """Return a record as plain data: its fields in order, without fields that equal their defaults."""
     plain: dict[str, Any] = structs.to_plain(instance)
     return plain
 

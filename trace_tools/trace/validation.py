@@ -169,7 +169,7 @@ class References:
                 _check_range(line, 1, self._last_line, f".raised.{field}")
 
     def _check_ranks(self, ranks: list[int], part: str) -> None:
-        """Check that ranks are some of the run's, in their order."""
+        """Check that ranks are ranks of the run, in ascending order."""
         for rank in ranks:
             _check_range(rank, 0, self._ranks - 1, part)
         if any(one >= other for one, other in pairwise(ranks)):

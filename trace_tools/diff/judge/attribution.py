@@ -409,7 +409,7 @@ def _leads_alone(finding: Finding) -> bool:
 
 
 def _factor(changed: Change) -> list[Change]:
-    """Return a change as a factor, in a form that no change of a number has."""
+    """Return a change as a factor, in a form that differs from every change of a number."""
     a, b = changed
     if isinstance(a, str) or isinstance(b, str) or not a or b is None:
         return []

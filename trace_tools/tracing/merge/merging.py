@@ -207,8 +207,8 @@ STAGES: tuple[tuple[str, Thin], ...] = (
 
 @collector_paused()
 def merge(folder: Path, source: ParsedSource, *, strict: bool = False) -> Trace:
-    """Return the trace of the run in `folder`, of the lecture `source`. Raises NothingRecordedError if no step was
-    recorded.
+    """Return the trace of the run in `folder`, a run of the lecture `source`. Raises NothingRecordedError if no step
+    was recorded.
 
     `strict`, as in `read_process`, is for journals that otherwise make no valid trace.
     """
