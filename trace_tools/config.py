@@ -79,8 +79,8 @@ def trace_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add options of the table to a command, which takes all of them as one argument `options`.
 
-    A project sets their defaults where the table says so, unless `project` is false. `changes` has attributes for click
-    by name.
+    A project sets their defaults where the table says so, unless `project` is false. `changes` maps an option's name to
+    click's attributes that replace those of the table.
     """
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:

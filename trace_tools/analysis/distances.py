@@ -16,9 +16,9 @@ Times on a machine without a trace follow from its floors and the distances of t
     estimator.seconds(floor)             # 2.1e-05
 
 The error is measured: each machine is left out in turn, and the times of its steps are estimated from the others. Only
-steps count if their operators account for their time (`rates.why_no_rate`) and are heavy: each has a floor of at least
-a microsecond on the machine in question, so that launch overhead is not most of the time. Other steps get no estimate.
-An estimator needs at least two machines, because the error is unknown with a single machine.
+steps count if their operators account for their time (`rates.why_no_rate`) and are heavy. A heavy operator has a floor
+of at least a microsecond on the machine in question, so that launch overhead is not most of its time. Other steps get
+no estimate. An estimator needs at least two machines, because the error is unknown with a single machine.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.util import formats
 from trace_tools.util.languages import _
 
-MOSTLY = 0.8  # of a step's floor: its kind
+MOSTLY = 0.8  # least share of a step's floor for its kind to count as the step's
 MIXED = "mixed"
-EXPECTED = 0.99  # of the steps hold to a roof that was measured well
+EXPECTED = 0.99  # least share of steps within a roof that was measured well
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Distance:
     step: int  # its id
     seconds: float
     floor: Floor
-    kind: str  # of operators, or "mixed"
-    own: bool  # it called no function of the lecture: its time is in no other step
+    kind: str  # the kind of its operators, or "mixed"
+    own: bool  # it called no function of the lecture, so its time is in no other step
     steady: bool  # its operators account for its time, as far as runs show (`rates.why_no_rate`)
 
     @property
@@ -58,7 +58,7 @@ class Distance:
 
     @property
     def cached(self) -> bool:
-        """Whether it was faster than its floor, and a cache explains that."""
+        """Return whether the step was faster than its floor, and a cache explains that."""
         return self.ratio < 1 and self.seconds >= (self.floor.beyond_caches or 0.0)
 
     @property
@@ -75,7 +75,7 @@ class KindLost:
     steps: int
     seconds: float
     floor: float
-    median: float  # of time over floor
+    median: float  # median of time over floor
 
     @property
     def lost(self) -> float:
@@ -150,7 +150,7 @@ def lost_by_kind(steps: Iterable[Distance]) -> list[KindLost]:
 # --- estimates for a machine without a trace ------------------------------------------------------
 
 
-LEAST_STEPS = 3  # of a kind on a machine, for its ratio there
+LEAST_STEPS = 3  # fewest steps of a kind on a machine for a ratio
 LEAST_TRIED = 10  # steps with a known and an estimated time
 
 
@@ -159,8 +159,8 @@ class Estimator:
     """Time over floor by kind of operator, and how far off its estimates were for machines that were left out."""
 
     ratios: Mapping[str, float]
-    half: float  # the factor that half of the estimates are off by, or less
-    most: float  # that nine in ten are
+    half: float  # half of the estimates are off by this factor or less
+    most: float  # nine in ten estimates are off by this factor or less
     tried: int  # steps with a time estimated from other machines
 
     def seconds(self, floor: Floor) -> float | None:

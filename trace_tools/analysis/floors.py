@@ -5,11 +5,11 @@
 
 The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
 roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009). The floor
-of a step is the sum over its operators, because they run one after another. It leaves out launches, synchronisation
-and workspaces, so only these can be faster: work that a cache served, because its bytes never came from memory;
+of a step is the sum over its operators, because they run one after another. It leaves out launches, synchronisation and
+workspaces. Only three kinds of work can be faster: work that a cache served, because its bytes never came from memory;
 convolutions by the algorithms of Winograd or Fourier, which need fewer products; and operators that run at the same
 time. Compiled code moves fewer bytes than its operators would, so its bytes are not counted. Work on the meta device
-was never computed and has no floor. No figure here was measured on the machine in question, unless its roof was.
+was never computed and has no floor. A floor is computed, never measured; only the roof may come from measurements.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ NOTHING = "its operators computed nothing and moved no bytes of memory"
 NOWHERE = "its operators ran on the meta device, which computes nothing"
 UNMETERED = "nothing was counted"
 SEVERAL_CALLS = "it contains several measurements"
-HEAVY_S = 1e-6  # floor of an operator: starting one takes some microseconds
-LEFT_OVER = 0.95  # share of the nominal memory that a program has at least
+HEAVY_S = 1e-6  # least floor of a heavy operator, because starting any operator takes some microseconds
+LEFT_OVER = 0.95  # least share of the nominal memory that a program can use
 MANY_CALLS = "it includes the operators of all the calls that `measure` or `count` made"
 
 
@@ -47,7 +47,7 @@ class Ceiling:
     bytes_per_second: float
     source: str  # title of the datasheet, or "measured"
     memory_bytes: int | None = None
-    cache_bytes: int | None = None  # of its largest cache, where it is known
+    cache_bytes: int | None = None  # of its largest cache, if known
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class Floor:
     """The least seconds for a step's operators on a machine; None, with the reason, if it has no floor.
 
     `binds` names the roof that accounts for most of it: "memory", or the name of a peak. `beyond_caches` holds the
-    seconds if each call finds as many of its bytes in the machine's largest cache as fit, and leaves as many there.
+    least seconds if the machine's largest cache serves each call: the call finds as many of its bytes there as fit, and
+    leaves as many there.
     """
 
     seconds: float | None
@@ -64,7 +65,7 @@ class Floor:
     beyond_caches: float | None = None
     why: str | None = None
     unknown_peak: bool = False  # no floor, because the machine has no peak of a dtype
-    calls: int = 0  # of its operators, where their bytes are known
+    calls: int = 0  # number of calls of its operators whose bytes are known
 
     @property
     def heavy(self) -> bool:
@@ -76,7 +77,7 @@ class Floor:
 
 
 def ceiling_named(name: str) -> Ceiling:
-    """Return the ceiling of a machine of the table, by its driver's name of it; raises UsageError for another."""
+    """Return the ceiling of a machine in the table by its driver's name. Raises UsageError for any other name."""
     entry = known_machine(name)
     if entry is None:
         names = [of for machine in known_machines() for of in machine.names]

@@ -41,8 +41,8 @@ ACTIVITIES = {  # of the processes of a trace, except the passes
 }
 EXITS = ("SystemExit", "KeyboardInterrupt")  # exceptions that end a run in spite of `--keep-going`
 LONGEST = 5
-SHORTEST_S = 0.1  # that is worth a word
-SHORTEST_NS = 100_000  # of a step long enough to show the noise of the machine
+SHORTEST_S = 0.1  # shorter times are left out
+SHORTEST_NS = 100_000  # least time of a step that shows the noise of the machine
 NOISY = 0.10  # half the range between passes over the median, of a typical step
 
 
@@ -80,7 +80,7 @@ def problems(trace: Trace, *, code: bool = False) -> list[str]:
                 lines.append(f"{where}: @inspect {source}: {value.text}")
     return [
         ("    " if line.startswith("    ") else "") + formats.one_line(line, 1000) for line in lines
-    ]  # of a stranger
+    ]  # recorded text may be long, or contain control characters
 
 
 def what_was_kept(trace: Trace, path: Path) -> list[str]:
@@ -95,7 +95,7 @@ def what_was_kept(trace: Trace, path: Path) -> list[str]:
     total = len(sections(parse_source(trace.sources[0].text, trace.run.lecture))) if trace.sources else 0
     reached = f"; {began} of {formats.plural(total, 'section')} began" if total and trace.run.only is None else ""
     lines = [f"incomplete: {ended}", f"{formats.plural(len(tree.by_id), 'step')} kept in {path}{reached}"]
-    exception = trace.run.ending.detail  # of another kind of ending, the name of no exception
+    exception = trace.run.ending.detail  # if the run ended in another way, no exception has this name
     last = [s for s in tree.by_id.values() if s.raised and s.raised.type == exception and not tree.caught(s)]
     in_section = any(tree.section_of[step.frame] is not None for step in last)
     if in_section and exception not in EXITS and not trace.run.keep_going:
@@ -155,13 +155,13 @@ def noise_text(trace: Trace) -> str | None:
 # --- impossible figures ---------------------------------------------------------------------------
 
 
-CLOCKS = 1.02  # the device's clock over the host's
+CLOCKS = 1.02  # limit of the device's time over the host's
 OVER_ROOF = 1.05  # limit of a rate over its peak, and of a measured peak over the datasheet's
 # A datasheet states its peak at one clock. Gaming cards exceed that clock while they are cool. A slice of a card
 # exceeds it if the power limit of the whole card keeps the clock down.
 OVER_CLOCKED, CLOCKED_HIGHER = 1.25, ("GeForce", "TITAN", " MIG ")
 
-Violation = tuple[float, Step, str]  # how far it is off, where, and in words
+Violation = tuple[float, Step, str]  # by how much the figure is wrong, its step, and its description
 
 
 def violations(trace: Trace) -> list[str]:
@@ -194,7 +194,7 @@ def _most_over_datasheet(machine: Machine) -> float:
 
 
 def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Violation]:
-    """The host's time of an annotated step includes the wait for the device."""
+    """Compare the times by both clocks: the host's time of an annotated step includes the wait for the device."""
     for device, host in zip(step.device_ns or (), step.host_ns or (), strict=False):
         if device > CLOCKS * host + FLOOR_NS:
             yield device / max(host, 1), step, f"{formats.duration(device)} and {formats.duration(host)}"
@@ -202,7 +202,7 @@ def _longer_than_the_host(step: Step, machine: Machine) -> Iterator[Violation]:
 
 
 def _less_than_is_alive(step: Step, machine: Machine) -> Iterator[Violation]:
-    """Every tensor's storage is the allocator's, and it rounds up."""
+    """Compare the allocator's bytes with the live tensors': it allocates every storage, and rounds up."""
     alive = step.meters.live_bytes if step.meters is not None else None
     if alive is not None and step.allocated_bytes is not None and step.allocated_bytes < alive:
         words = f"{formats.quantity(step.allocated_bytes, 'B', 3)} and {formats.quantity(alive, 'B', 3)}"
@@ -268,7 +268,7 @@ def is_run_loaded(run: Run) -> bool:
 def load_average_of(run: Run) -> float:
     """Return the median over timed processes of the load average per core, counting processes without load as 0.
 
-    The median, because a load average lags: the first process may still report earlier programs.
+    The median is used because a load average lags: the first process may still report earlier programs.
     """
     return median([_average(process) if is_loaded(process) else 0.0 for process in timed(run)] or [0.0])
 

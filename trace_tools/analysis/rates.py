@@ -22,7 +22,7 @@ from trace_tools.util import formats
 from trace_tools.util.languages import N_, _
 
 FLOATING = ("float", "bfloat")
-WORTH_SAYING_NS = 1_000_000  # of a statement without annotation
+WORTH_SAYING_NS = 1_000_000  # least time that is shown for a statement without annotation
 WORTH_SAYING_ANNOTATED_NS = 10_000
 TEACHES_NS = 100_000  # shorter or more variable times are shown on demand
 TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median
@@ -43,9 +43,9 @@ Clock = Literal["device", "host", "launch", "call"]
 class Timing:
     """Durations of one step, one per timed pass.
 
-    `clock` is "device" (between device events), "host", "launch" (the host's share of work that the device may
-    not have finished, so the duration of the work is unknown) or "call": the step called `measure` once, and
-    these are its measured seconds per call; the step itself took `whole_ns`.
+    `clock` is "device" (between device events), "host", "launch" or "call". "launch" is the host's time for work that
+    the device may not have finished, so the duration of that work is unknown. "call" is the time of one call, as the
+    step's only `measure` reported it; the step itself took `whole_ns`.
     """
 
     clock: Clock
@@ -63,7 +63,7 @@ class Rate:
     share: float | None = None  # of the roof
     roof: str | None = None  # description of the roof, or why it is missing
     peak: str | None = None  # name of the peak that `share` refers to: "float32", "memory"; None without a share
-    call: int | None = None  # of the step's n-th `measure`, from 1; None: of the step's own time
+    call: int | None = None  # n if it is of the step's n-th `measure`, from 1; None if of its own time
     intensity: float | None = None  # FLOP per byte of the same work
     above: str | None = None  # the warning for a rate above its roof
 
@@ -115,8 +115,8 @@ def rates_of(step: Step, timing: Timing | None, machine: Machine) -> tuple[Rate,
 def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     """Return the reason why a step's time does not show the speed of its operators; None if it does.
 
-    One execution is not a benchmark: below 100 µs dispatching operators is most of it, a first run also loads and
-    allocates, and if three runs do not agree within 25%, other work took the time.
+    One execution is not a benchmark. Below 100 µs, dispatching operators takes most of the time; a first run also loads
+    and allocates; and if three runs do not agree within 25%, other work took the time.
     """
     if step.measured or step.harness:
         return _("its own time covers all the calls that `measure` or `count` made")
@@ -247,7 +247,7 @@ class StatementTime:
     """One statement with all its executions, or a section: their total time, and its parts."""
 
     code: str
-    line: int  # 0 of a section
+    line: int  # 0 for a section
     anchor: str  # "" where it is not on the page
     ns: int
     executions: int
@@ -262,7 +262,7 @@ def statement_times(
     Executions of one statement count together, and so do the calls it made. Times are the host's: with a device they
     show when the host continued, not when the work was done.
 
-    `left_out` are statements whose time is not work of the lecture, by source and number.
+    `left_out` are the statements, by source and number, whose time is not the lecture's work.
     """
     executed: dict[tuple[int, int], list[Step]] = {}
     # of statements that also have executions, because the first is kept

@@ -32,11 +32,11 @@ LEFT_OUT_IN_WORDS = {  # `model.LeftOut.what`
 }
 CALLS_LEFT_OUT = re.compile(r"[\d,]+ further calls of (?P<function>\S+), beyond .*")  # `calls_left_out`
 VALUES_LEFT_OUT = "values, which are there with their types and shapes only"
-BOTH = 24  # characters of a side that need not be written twice
-INLINE_ELEMENTS = 6  # of a one-dimensional tensor, next to its shape
+BOTH = 24  # longest side of a claim that is written twice although both sides are equal
+INLINE_ELEMENTS = 6  # most elements of a one-dimensional tensor next to its shape
 GRIDS, GRID_ROWS, GRID_COLUMNS = 8, 16, 12
 SMALL_SIDE = 8  # rows and columns of a small matrix; a player shows its elements next to its name
-FRAME_ROWS, FRAME_COLUMNS = 5, 8  # of a frame's first rows
+FRAME_ROWS, FRAME_COLUMNS = 5, 8  # the part of a frame that is shown
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
     **{ast.Eq: "==", ast.NotEq: "≠", ast.Lt: "<", ast.LtE: "≤", ast.Gt: ">", ast.GtE: "≥"},

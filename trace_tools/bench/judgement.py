@@ -9,8 +9,8 @@ Sample number n of both traces is from round n. Of the cold and the warm run of 
 the shorter time, because a burst of load rarely hits both. Statements, measurements (as in `times`) and whole
 functions are judged.
 
-The moderated t of `statistics` is not suitable here. In simulated rounds with bursts on 30% of the durations, it found
-12% of the changes by half when it used all rounds; the test of `judge_pairs` finds all of them. When it used the
+The moderated t of `statistics` is not suitable for rounds. In simulated rounds with bursts on 30% of the durations, it
+found 12% of the changes by half when it used all rounds; the test of `judge_pairs` finds all of them. When it used the
 quicker half of the rounds, it called a difference in 20% to 56% of comparisons of a lecture with itself.
 
 Other work on a machine only makes a run longer, sometimes tenfold, so the quickest runs show the speed of the code best
@@ -55,21 +55,21 @@ from trace_tools.diff.judge.times import (
 from trace_tools.source.statements import parse_source, reached
 from trace_tools.trace.model import Machine, Step
 
-FALSE_ALARMS = 0.05  # share of comparisons without a difference that report one
+FALSE_ALARMS = 0.05  # share of comparisons that report a difference although there is none
 SUSPECTED, LARGE, OTHERS = range(3)  # groups of durations
 # shares of FALSE_ALARMS; the share of an empty group goes to the others
 OF_ALARMS = {SUSPECTED: 0.8, LARGE: 0.15, OTHERS: 0.05}
-MOST_ROUNDS = 50  # that are proposed
+MOST_ROUNDS = 50  # most rounds that are proposed
 FEWEST_ROUNDS = 6  # one of 2⁵ swaps is the original: 3%; with fewer rounds no result is as rare as 5%
 SWAPS = 1000  # number of random swaps if there are more
 AT_ONCE = 50_000  # numbers per side that are processed at once
-SHARES = (1.0, 0.5, 0.33, 0.25)  # of the rounds: how many may count as the quickest
-FEWEST_QUICK = 3  # of the quickest rounds: the error of two has no meaning
+SHARES = (1.0, 0.5, 0.33, 0.25)  # shares of the rounds that may count as the quickest
+FEWEST_QUICK = 3  # fewest quickest rounds: the error of two rounds has no meaning
 
 
 @dataclass(frozen=True)
 class SwapTest(TimeTest):
-    """The test of paired rounds; an adjusted p is the probability of a statistic so large among all durations."""
+    """The test of paired rounds; an adjusted p is the probability that chance makes any statistic so large."""
 
     a: Floats  # logarithm of the duration, in the quickest rounds
     b: Floats
@@ -148,7 +148,8 @@ def _statistic(effect: Floats, error: Floats) -> Floats:
 
 
 def _swaps(rounds: int, seed: int) -> NDArray[np.bool_]:
-    """Return which rounds to swap, a row for each swap: all of them if there are few; the first row swaps nothing.
+    """Return which rounds each swap exchanges, a row per swap; all possible swaps if these are few. The first row is
+    the original order.
 
     Swapping the complement gives the same statistic, so the first round is never swapped.
     """

@@ -63,13 +63,13 @@ class BenchRequest:
     options: TraceOptions = DEFAULTS
     budget_s: float = 300.0
     find: float = 1.2  # the smallest ratio to detect
-    keep: Path | None = None  # where both traces stay, in A/ and B/
+    keep: Path | None = None  # folder in which both traces are kept, in A/ and B/
     choices: Choices = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """The result, the number of rounds, and why there were no more."""
+    """The result, the number of rounds, and why the rounds ended."""
 
     judged: RoundsJudgement
     rounds: int
@@ -85,7 +85,7 @@ class _Contender:
     letter: str
     tracer: Tracer
     folder: Path = field(default_factory=Path)
-    fails: bool = False  # in the first round, so probably in all
+    fails: bool = False  # it failed in the first round, so it probably fails in all
 
     def run(self, name: str) -> str | None:
         """Run one process; return why it cannot be compared, or None. Raises KeyboardInterrupt on Ctrl-C."""
@@ -157,9 +157,9 @@ def run_rounds(request: BenchRequest, say: Callable[[str], None]) -> BenchResult
             contenders[0].tracer.prepare(contenders[0].folder)
             contenders[1].tracer.like = contenders[0].machine()
             contenders[1].tracer.prepare(contenders[1].folder)
-            with suppress(OSError):  # on a CPU
+            with suppress(OSError):  # the file does not exist on a CPU
                 shutil.copy(contenders[0].folder / machines.FREE_FILE, contenders[1].folder)
-            other_processes = contenders[0].options()["beside"]  # than passes, such as the metering process
+            other_processes = contenders[0].options()["beside"]  # such as the metering process
             while not ended:
                 tried += 1
                 process, began = str(ProcessId(PASS, rounds + 1)), time.monotonic()

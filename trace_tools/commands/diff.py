@@ -25,7 +25,7 @@ from trace_tools.util.files import replace as replace_file
 
 FORMAT = "Format of the report (default: terminal)."
 FAIL_ON = "Exit with 1 only if these aspects differ; `none` for never."
-WIDTH = 120  # of a terminal report that goes to a file
+WIDTH = 120  # width of a terminal report that goes to a file
 
 
 @click.command("diff", context_settings={"max_content_width": 100})

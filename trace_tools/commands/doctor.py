@@ -79,7 +79,7 @@ def past_memory(lecture: Path | None, out: Path | None) -> PastMemory:
 
 
 def examine_first(device: str | None, lecture: Path, out: Path) -> None:
-    """Examine the machine briefly and print what is worth a look; skip the examination if it was measured earlier.
+    """Examine the machine briefly and print problems; skip the examination if the machine was measured earlier.
 
     Raises UsageError for the first problem.
     """

@@ -104,7 +104,7 @@ def fleet(
 
 
 class _MachineLines:
-    """Shows the progress of each machine: a changing line each on a terminal, in a log a line for each process that
+    """Shows the progress of each machine: on a terminal one changing line, in a log a line for each process that
     begins.
     """
 
@@ -145,7 +145,7 @@ class _MachineLines:
         self._print(line)
 
     def done(self) -> None:
-        """Leave no changing line."""
+        """Remove the changing lines."""
         if self._live is not None:
             with suppress(OSError):
                 self._live.stop()

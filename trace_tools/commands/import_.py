@@ -1,4 +1,4 @@
-"""`import FILE`: edtrace's JSON becomes a trace; a notebook, or a script in cells, a lecture."""
+"""Run `import FILE`: make a trace from edtrace's JSON, or a lecture from a notebook or a script in cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`serve lecture.py`: its pages in a browser, made again at each save."""
+"""Run `serve lecture.py`: show its pages in a browser, and make them again at each save."""
 
 from __future__ import annotations
 

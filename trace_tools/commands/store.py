@@ -3,7 +3,7 @@
 python -m trace_tools store add traces rendered/*/trace.yaml            traces/<lecture>/<commit>/<machine>/<run>/…
 python -m trace_tools store list traces --machine H100
 python -m trace_tools store history traces "x @ w" --machine H100       on the terminal; -o DIR: as pages
-python -m trace_tools store index traces                                the index, made again from the files
+python -m trace_tools store index traces                                rebuild the index from the files
 """
 
 from __future__ import annotations

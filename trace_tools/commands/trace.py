@@ -1,4 +1,4 @@
-"""`trace lecture.py`: run it, write OUT/<machine>/trace.yaml and its pages."""
+"""Run `trace lecture.py`: run the lecture, write OUT/<machine>/trace.yaml and its pages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
                 progress.done()
             click.echo(f"node {node.node} of {node.count}: {ended}; the trace is on node 0", err=True)
             sys.exit(ended != "complete")
-        if options.draft:  # its processes are being made meanwhile
+        if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)
         elif tracer.plan.torch:
             examine_first(options.device, lecture, out)
@@ -130,7 +130,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
 
 
 def _fork_server(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
-    """Begin to import torch for a draft that needs it, while the rest of the tools is imported here."""
+    """Begin to import torch for a draft that needs it, while this process imports the rest of the tools."""
     if options.draft and options.ranks is None and options.module is None:
         from trace_tools.source.imports import imported, is_installed
         from trace_tools.source.statements import read_source
@@ -162,7 +162,7 @@ class ProgressLine:
         self._logged: dict[str, float] = {}  # for each process in a log: time of the last report of a stall
 
     def done(self) -> None:
-        """Leave the terminal's line empty."""
+        """Clear the changing line of the terminal."""
         if sys.stderr.isatty():
             self._write("\r\x1b[K")
 

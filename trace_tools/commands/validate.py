@@ -1,4 +1,4 @@
-"""`validate TRACE.yaml`: whether it follows the schema."""
+"""Run `validate TRACE.yaml`: check whether the trace follows the schema."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def sample(
 ) -> None:
     """Add a corner of a large array to the fields of a `tensor`, and statistics if its elements are numbers.
 
-    `elements` lists the elements of a small array; a device that reads `times` as many in the same time may read this
-    many.
+    `elements` lists the elements of a small array; a device that reads `times` as many elements as a CPU in the same
+    time has a limit `times` as high.
     """
     tensor["corner_shape"] = corner_shape(x.shape)
     tensor["corner"] = elements(x[tuple(map(slice, tensor["corner_shape"]))])

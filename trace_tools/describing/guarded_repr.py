@@ -9,10 +9,10 @@ run.
     guard.call(lambda: repr(x), "repr", 0.2)    # (None, "repr took too long")
 
 On the main thread, unless the lecture uses SIGALRM, a timer interrupts the code, whether asleep or at work. On other
-threads it runs in a thread of its own, which is abandoned when the time is up: there it sees other thread-local
-objects, and an RLock held by the lecture's thread is taken. Code that must run in the lecture's frame, an expression of
-`@inspect`, is watched in that frame on any thread (`Deadline`); off the main thread, sleeping and waiting can't be
-interrupted there.
+threads the code runs in a separate thread, which is abandoned when the time is up. In that thread it sees other
+thread-local objects, and can't acquire an RLock that the lecture's thread holds. Code that must run in the lecture's
+frame, an expression of `@inspect`, is watched in that frame on any thread (`Deadline`); off the main thread, sleeping
+and waiting can't be interrupted there.
 
 A single long call of C that holds the interpreter can't be ended: `"x" * 10**10`. Other side effects, such as a change
 to a list of the code's own object, persist. Random generators are restored only while the lecture has one thread,
@@ -49,7 +49,7 @@ REPEAT_S = 0.05  # until code that still runs is interrupted again
 IN_A_ROW = 8  # interruptions, each raised when the previous one is caught
 SOON_S = 0.005  # until code that caught them all is interrupted again
 EXPRESSION_S = 10.0  # for one evaluation of an expression, which may compute
-CALLS = 20  # more than the end of any observation makes
+CALLS = 20  # more nested calls than ending an observation needs
 MESSAGE_S = 0.2  # for the text of an exception
 PATIENCE = 3  # calls of one kind that may take too long in a run
 
@@ -61,7 +61,7 @@ _set_handler, _handler_of = signal.signal, signal.getsignal  # our own reference
 
 
 def _descend(calls: int) -> None:
-    """Raise RecursionError if the stack has no room for so many calls: they could not be ended."""
+    """Raise RecursionError if the stack has no room for so many calls, without which code could not be ended."""
     if calls:
         _descend(calls - 1)
 
@@ -74,9 +74,10 @@ class _TooSlowAgain(_TooSlow):
     """Triggers the next SIGALRM when it is created, so that code that catches it gets another at its next step.
 
     This ends `while True: try: … except BaseException: pass`, because the jump back is outside the `try`. The chain
-    ends after some in a row: in Python 3.12 such a jump can count as part of the `try`, and a generator that only does
-    `yield` there would catch each of them inside. The next row finds it elsewhere. C code creates the exception
-    and reports the signal, because Python would run the handler before the exception exists.
+    ends after `IN_A_ROW` exceptions: in Python 3.12 such a jump can count as part of the `try`, and a generator that
+    only does `yield` there would catch each of them. The next chain, after `SOON_S`, finds the code at another
+    position. C code creates the exception and reports the signal, because Python would run the handler before the
+    exception exists.
     """
 
     __init__ = staticmethod(partial(_thread.interrupt_main, signal.SIGALRM))
@@ -91,11 +92,11 @@ class _GivenUp(Exception):
 
 
 class Deadline:
-    """Observed code that runs directly in this thread, from `start` to `close`; this base class sets no time limit.
+    """Observes code that runs in this thread from `start` to `close`; this base class sets no time limit.
 
     A caller that leaves the code sets `armed` to False and then calls `withdraw`, in the frame that catches the
-    exception and before anything else: Python raises at calls of functions and at jumps, and neither occurs between
-    these two.
+    exception and before anything else. Python raises only at calls of functions and at jumps, and between these two
+    steps there are no such instructions.
     """
 
     armed = False
@@ -251,8 +252,8 @@ class Guard:
     ) -> tuple[Any, str | None]:
         """Return the result of `call`, code of the lecture, within `seconds` (above 0), or None and the reason.
 
-        `name` and `kind` identify it: after some calls of a kind took too long, others of that kind are not called any
-        more. Only KeyboardInterrupt passes through.
+        `name` and `kind` identify the call: after some calls of a kind took too long, other calls of that kind are
+        refused. Only KeyboardInterrupt passes through.
         """
         key = (name, id(kind))  # a class can make itself unhashable
         if self.slow[key] >= PATIENCE:
@@ -298,7 +299,7 @@ class Guard:
             self.slow[source, 0] += 1
 
     def _limited(self, call: Callable[[], Any], seconds: float) -> Any:
-        """Call it, and raise `_TooSlow` after `seconds`; inside another call with a time limit, just call it."""
+        """Run `call`, and raise `_TooSlow` after `seconds`; inside another call with a time limit, just run it."""
         if get_ident() in self.observing:
             return call()
         if not _alarm_is_free():
@@ -313,7 +314,7 @@ class Guard:
                 watch.close()
 
     def _elsewhere(self, call: Callable[[], Any], seconds: float) -> Any:
-        """Call it in a thread of its own; abandon the thread if the time is up and it can't be interrupted."""
+        """Run `call` in its own thread; abandon the thread if the time is up and it can't be interrupted."""
         begun, done = _thread.allocate_lock(), _thread.allocate_lock()
         begun.acquire(), done.acquire()
         outcome: list[Any] = []  # its result and its exception
@@ -335,7 +336,7 @@ class Guard:
                 withdraw()
                 _settle()
             self.observing.discard(get_ident())
-            threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if it asked who it is
+            threading._active.pop(get_ident(), None)  # type: ignore[attr-defined]  # if `call` asked for its thread
             done.release()
 
         noted = _Noted(self)

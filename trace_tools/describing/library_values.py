@@ -1,4 +1,4 @@
-"""Describe objects of torch, NumPy, pandas, polars and JAX for `values`; imports none of these until it needs it.
+"""Describe objects of torch, NumPy, pandas, polars and JAX for `values`; import each of these only when it is needed.
 
 tensor(walk, torch.ones(2))  # {"type": "tensor", "tensor": {"dtype": "float32", …}}
 """
@@ -124,6 +124,6 @@ def neural_module(walk: Walk, obj: Any) -> Plain:
 
 
 def _without_positions(fields: Plain) -> Plain:
-    """Return a tensor's description without the positions of its elements, which its owner does not give."""
+    """Return a tensor's description without the positions of its elements, because its library does not report them."""
     positions = {"storage", "storage_bytes", "strides", "offset", "contiguous"}
     return {name: value for name, value in fields.items() if name not in positions}

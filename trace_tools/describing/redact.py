@@ -1,4 +1,4 @@
-"""Remove from a text what identifies this person or machine, or opens their accounts.
+"""Remove names and secrets from a text: whatever identifies the person or the machine, or gives access to accounts.
 
 redact = Redactor.of_this_machine()
 redact("/home/ann/lecture.py")  # "~/lecture.py"

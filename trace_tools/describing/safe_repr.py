@@ -31,7 +31,7 @@ def class_name(kind: type) -> str:
     """Return the name of a class without calling its metaclass; qualified if a `Value` type has that name."""
     name = _exact_text(_NAME(kind))
     if name in _VALUE_TYPES and (module := _exact_text(_MODULE(kind))) != "builtins":
-        name = f"{module}.{name}"  # re.error is not an expression that failed
+        name = f"{module}.{name}"  # so that the class re.error does not look like a failed expression
     return name[:LONGEST_NAME]
 
 

@@ -347,8 +347,8 @@ def _untracked(x: torch.Tensor) -> Iterator[None]:
 def _block(x: torch.Tensor, notes: list[str]) -> Iterator[tuple[int, int]]:
     """Yield the number of elements to read at once, and the total to read as a multiple of a CPU tensor's.
 
-    On a GPU the temporaries come from the allocator whose peak the lecture may read next: they stay below the previous
-    peak, if it leaves room for small blocks; otherwise a note gives the increase.
+    On a GPU the temporaries come from the allocator whose peak the lecture may read next. They stay below the previous
+    peak if it leaves room for small blocks; otherwise a note gives the increase.
     """
     gpu = accelerators.accelerator(x.device.type)
     if gpu is None:

@@ -30,8 +30,8 @@ def unsignalled() -> Iterator[None]:
 def start_apart(function: Callable[..., Any], *arguments: Any) -> int:
     """Call a function in a new thread, which Python's own list of threads lacks; return its id once it runs.
 
-    Until then, in Python 3.11, it has the id of its creator, and an exception thrown at one may reach the other. Raises
-    RuntimeError if no more threads can be started.
+    Before it runs, in Python 3.11, the new thread has its creator's id, and an exception thrown at one of the two
+    threads may reach the other. Raises RuntimeError if no more threads can be started.
     """
     begun = _thread.allocate_lock()
     begun.acquire()

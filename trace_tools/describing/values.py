@@ -1,8 +1,8 @@
 """Describe any object in the file form of a `Value`: a plain dict of the fields that differ from their defaults.
 
-The description runs in the lecture's process at every `@inspect`, on any object, so it trusts only `type(obj)`: it
-neither calls nor looks up methods that a class could override, except through the guard (`repr`, a property that is a
-field), and keeps no reference to the object.
+The description runs in the lecture's process at every `@inspect`, on any object, so it trusts only `type(obj)`. Methods
+that a class could override are looked up and called only through the guard (`repr`, a property that is a field), and no
+reference to the object is kept.
 
     describe = Describer().describe
     describe(3)           # {"type": "int", "value": 3}

@@ -105,7 +105,7 @@ class Walk:
             self.inside.pop()
 
     def other(self, obj: Any) -> Plain:
-        """Describe a dataclass by its fields, and so an object of the lecture's own class that has no repr of its own.
+        """Describe a dataclass by its fields, likewise an object of a class of the lecture without its own repr.
 
         All other objects are described by their repr.
         """

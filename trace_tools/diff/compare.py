@@ -52,7 +52,7 @@ from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.languages import N_
 
-WORTH_SHOWING_S = 10e-6  # of an annotated step, on the slowest machine; the CSV has all
+WORTH_SHOWING_S = 10e-6  # least time of a step in a table, on the slowest machine; the CSV has all steps
 WORTH_SHOWING_BYTES = 1024
 MEASURED_UNITS = {"s": "lower", "FLOP/s": "higher", "B/s": "higher"}  # of values that the lecture computed
 SEVERAL = "it contains several measurements"
@@ -63,7 +63,7 @@ NOWHERE = "its FLOPs were on tensors without memory, so no device computed them"
 class Quantity:
     """A measured quantity; `better` is the better end, or None if neither is better."""
 
-    key: str  # in the CSV
+    key: str  # its name in the CSV
     title: str
     unit: str | None  # None for a fraction
     better: Literal["lower", "higher"] | None
@@ -95,10 +95,10 @@ class Cell:
     why: str | None = None  # reason for a missing value
     ratio: float | None = None
     best: bool = False
-    worst: bool = False  # of at least three machines
-    intensity: float | None = None  # of a rate of arithmetic, FLOPs ÷ bytes read and written
-    dtype: str | None = None  # of such a rate, the format of its peak
-    above: str | None = None  # of a rate above its roofline, the warning
+    worst: bool = False  # marked only among at least three machines
+    intensity: float | None = None  # for a rate of arithmetic: FLOPs ÷ bytes read and written
+    dtype: str | None = None  # for a rate of arithmetic: the format of its peak
+    above: str | None = None  # the warning for a rate above its roofline
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Line:
     which: str  # "call 2, execution 3" if it ran several times
     cells: tuple[Cell, ...]
     unit: str | None = None
-    floors: tuple[Floor, ...] = ()  # of a time: lower bounds on machines that were not traced
+    floors: tuple[Floor, ...] = ()  # for a time: lower bounds on machines that were not traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,14 @@ class Comparison:
     aligned: tuple[Aligned | None, ...]  # each with the base; None for the base itself
     tables: tuple[Table, ...]
     values: tuple[Line, ...]  # measurements by the lecture itself
-    peaks: tuple[Line, ...]  # of each dtype, and memory
+    peaks: tuple[Line, ...]  # the peaks of each dtype, and of memory
     reached: tuple[Line, ...]  # the best MFU of each dtype
     matched: int  # annotated steps that every machine has
     unmatched: tuple[int, ...]  # annotated steps that some other machine lacks
     notes: tuple[str, ...] = ()
-    ceilings: tuple[Ceiling, ...] = ()  # of the machines with lower bounds
+    ceilings: tuple[Ceiling, ...] = ()  # ceilings of the machines that get lower bounds
     live_bytes: int | None = None  # the maximum of bytes in live tensors, if the work was counted
-    estimator: Estimator | None = None  # from lower bounds to estimates, with its error
+    estimator: Estimator | None = None  # turns lower bounds into estimates, with their error
 
 
 @dataclass(frozen=True, slots=True)

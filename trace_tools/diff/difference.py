@@ -44,13 +44,13 @@ Verdict = Literal[
     "faster",
     "slower",
     "no difference detected",  # does not mean "same"
-    "two modes",  # of times, not judged because a side's own runs show both durations; `why` names the runs
+    "two modes",  # a time is not judged, because a side's own runs show both durations; `why` names the runs
     "not judged",  # `why` has the reason
-    "ratio",  # of times on different machines: everything differs
+    "ratio",  # times on different machines, which always differ
     "claim flipped",
     "only in A",
     "only in B",
-    "edited",  # of a statement, which explains later differences
+    "edited",  # the statement's code differs, which explains later differences
 ]
 
 # Verdicts on values that never matter, with their plural for reports; all others except "same" matter.
@@ -65,7 +65,7 @@ Kind = Literal[
     "value",  # an inspected expression
     "argument",  # of a call that the statement made, if the `def` line is inspected
     "claim",
-    "side",  # of a claim's comparison
+    "side",  # one side of a claim's comparison
     "counter",  # a field of `Meters`, `allocated_bytes`, or "operators"
     "measured",  # one call of `measure`, a field of `Measured`
     "executions",  # how often a statement ran in one call
@@ -74,8 +74,8 @@ Kind = Literal[
     "printed",
     "warnings",
     "told",  # prose, tables, figures
-    "time",  # its own
-    "launch",  # of its own time on a device: until the host had launched it
+    "time",  # the step's own time
+    "launch",  # on a device: the host's time until the step's work was launched
 ]
 Observation = Value | Claim | Raised | Scalar  # the observation of one side; counts are integers
 
@@ -86,7 +86,7 @@ class Subject:
 
     kind: Kind
     index: int = 0  # index within its kind in the step of B, or of A if only A has it
-    expression: str = ""  # from B's source, or A's if only A has it; of a count the field
+    expression: str = ""  # from B's source, or A's if only A has it; for a count, its field
     function: str = ""  # the function of an argument
 
 
@@ -123,7 +123,7 @@ class Side:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the lecture ran to its end and the file is whole."""
+        """Return whether the lecture ran to its end and the file is complete."""
         return self.trace.run.complete
 
 
@@ -150,7 +150,7 @@ class Finding:
     b: Observation = None
     detail: str | None = None  # the exact difference, or its size
     matters: bool = False  # it makes the exit code 1 by default
-    size: float = 0.0  # of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
+    size: float = 0.0  # size of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
     cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
     origin: int | None = None  # the row it may follow from: an edit, a longer loop, a changed count
     setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
@@ -166,19 +166,19 @@ class TimeFinding:
     """
 
     verdict: Verdict  # "faster", "slower", "no difference detected", "two modes", "not judged", "ratio", "only in …"
-    clock: Clock  # "call" of a function given to `measure`; "launch" of a launch
+    clock: Clock  # "call" if one call by `measure` was timed; "launch" for `LAUNCH_TIME`
     a_ns: float
     b_ns: float
     ratio: float | None = None
-    executions: int = 1  # that were judged together
-    overall: float | None = None  # their ratio
-    interval: tuple[float, float] | None = None  # of that, 95%
+    executions: int = 1  # number of executions that were judged together
+    overall: float | None = None  # ratio of all of them
+    interval: tuple[float, float] | None = None  # 95% interval of `overall`
     p: float | None = None  # under the hypothesis of no difference
     adjusted_p: float | None = None  # after Benjamini–Hochberg
     detectable: float | None = None  # the smallest ratio (above 1) that would probably have been detected
-    a_share: float | None = None  # of the machine's own roofline, compute or memory, whichever is larger
+    a_share: float | None = None  # share of the machine's own roofline, of compute or memory, whichever is larger
     b_share: float | None = None
-    roof: str | None = None  # its peak: "memory", "bfloat16"; "A: …, B: …" if they differ
+    roof: str | None = None  # the peak of that roofline: "memory", "bfloat16"; "A: …, B: …" if they differ
     why: str | None = None  # reason for not judging it
     cause: int | None = None  # the row, inside this one's call, with most of the difference
     origin: int | None = None  # as in `Finding`
@@ -225,9 +225,9 @@ class StepPair:
     b: Step | None
     edited: bool = False  # the statement's code is not the same, or only one side has it
     beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
-    excused: str | None = None  # why it is no difference that one side lacks it
-    findings: tuple[Finding, ...] = ()  # without equal observations
-    times: tuple[TimeFinding, ...] = ()  # its own and its launch's; or one for each of its measurements
+    excused: str | None = None  # why one side may lack it without a difference of the lecture
+    findings: tuple[Finding, ...] = ()  # observations that differ
+    times: tuple[TimeFinding, ...] = ()  # of the step and of its launch; or one for each of its measurements
 
     @property
     def step(self) -> Step:
@@ -257,7 +257,7 @@ class TimeStatistics:
     """Counts of judged times, and the smallest changes that could have been detected."""
 
     judged: int = 0  # steps with a verdict
-    different: int = 0  # of them faster or slower
+    different: int = 0  # number of judged steps that are faster or slower
     statements: int = 0  # tested; all executions of a statement in a function are judged together
     not_judged: tuple[tuple[str, int], ...] = ()  # (reason, number of steps)
     a_processes: int = 0  # the maximum over steps

@@ -17,7 +17,7 @@ from trace_tools.util import formats
 from trace_tools.util.languages import N_, _
 
 NAME = 80  # characters of a subject
-SIDE = 80  # of a side
+SIDE = 80  # most characters of a side
 MOST_DIGITS = 17  # enough to distinguish any two floats
 KEPT = 14  # characters before the first difference
 

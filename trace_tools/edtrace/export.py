@@ -46,7 +46,7 @@ _ARRAYS = {"tensor": "torch.Tensor", "parameter": "torch.nn.parameter.Parameter"
 _MARKS = {"line": "line", "points": "point", "bars": "bar", "stacked": "bar", "steps": "line"}
 
 DEEPEST = 20  # outer calls in the stack of a step
-MOST_ELEMENTS = 200_000  # of all stacks together, about 150 bytes each
+MOST_ELEMENTS = 200_000  # most elements of all stacks together, about 150 bytes each
 
 Json = dict[str, Any]
 

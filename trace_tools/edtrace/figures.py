@@ -68,7 +68,7 @@ def _converted(spec: Spec) -> str | None:
     except ImportError:
         return None
     clear = {"background": "transparent", **spec}  # the page has its own background, also a dark one
-    with suppress(Exception):  # of specifications that it does not support
+    with suppress(Exception):  # it raises for specifications that it does not support
         return str(converter.vegalite_to_svg(clear))
     return None
 
@@ -170,7 +170,7 @@ def _plain(value: Any) -> Any:
 Positions = dict[str, tuple[float, float]]
 
 INK, LINE, GROUND = "#000000", "#7a828e", "none"
-SIZE = 13.0  # of the text, in pixels
+SIZE = 13.0  # size of the text, in pixels
 LETTER = 0.58 * SIZE  # approximate width of a letter
 APART = 1.8  # distance between rows, in node heights
 LISTED = 20  # most edges listed in words

@@ -2,7 +2,7 @@
 
     imported(Path("var/traces/lecture_01.json"))      Trace(title="Lecture 01", machine=Machine("not recorded", …), …)
 
-Two formats are read: that of edtrace 0.1 (values with types), and that of its predecessor, the `execute.py` of
+Two formats are read: edtrace 0.1 (values with types), and its predecessor, the `execute.py` of
 Stanford's CS336 in 2025 (plain values, printed text). In both, a step is a line before or after it runs, with the whole
 stack; calls and executions are reconstructed from these. The formats have no times, strides, devices, storages, or code
 before `main`, so these are absent.
@@ -151,7 +151,7 @@ class _LectureFile:
     parsed: ParsedSource
     inspected: frozenset[int]  # statements whose values are recorded
     unread: tuple[tuple[int, str], ...]  # invalid directives by line, with the reason
-    innermost: Mapping[int, Statement]  # by line
+    innermost: Mapping[int, Statement]  # the innermost statement on each line
     definitions: Mapping[tuple[int, str], Statement]  # by first line and name
     classes: frozenset[str]
 
@@ -495,7 +495,7 @@ def _flat(contents: Any, depth: int) -> Iterator[Any]:
 
 
 def _block(contents: Any, depth: int) -> list[int]:
-    """Return the shape of nested lists, by their first ones."""
+    """Return the shape of nested lists, judged by the first list at each level."""
     if not depth:
         return []
     if not isinstance(contents, list):

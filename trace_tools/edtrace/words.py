@@ -68,7 +68,7 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
 
     @aside
     def link(arg: Any = None, style: Mapping[str, Any] | None = None, **fields: Any) -> None:
-        """Link to a function or class of the lecture, a reference, an address, or a reference made of the fields."""
+        """Link to a function or class of the lecture, a reference, an address, or a reference made of `fields`."""
         if isinstance(arg, str) and isinstance(style, str):  # edtrace has no `link(title, url)`
             raise TypeError(f"link: found {arg[:80]!r} and {style[:80]!r}; expected link(title=…, url=…)")
         if arg is None:
@@ -109,7 +109,7 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
 
     @aside
     def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
-        """Draw a graph from `make_graph`; None draws nothing."""
+        """Draw a graph from `make_graph`; ignore None."""
         if spec is not None:
             emit(graph_figure(spec, style))
 

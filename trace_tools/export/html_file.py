@@ -58,7 +58,7 @@ _ERROR = re.compile(r"^\[[^\]]*:(?:ERROR|FATAL):(?!dbus/)[^\]]*\] (.+)", re.MULT
 
 
 def printed(page: str) -> bytes:
-    """Print a page. Raises UsageError if there is no browser, or it prints nothing within the time limit."""
+    """Print a page. Raises UsageError if no browser is found, or the browser does not print within the time limit."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(f"no browser on PATH that prints a PDF: looked for {', '.join(BROWSERS)}")

@@ -43,7 +43,7 @@ class NotFetchedWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference to a paper or a page, with the fields of edtrace's class of this name."""
+    """A reference to a paper or a page, with the fields of edtrace's class `Reference`."""
 
     title: str | None = None
     authors: list[str] | None = None

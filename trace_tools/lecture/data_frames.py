@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Any
 
-MOST_ROWS = 1_000  # of a table; a page shows fewer
+MOST_ROWS = 1_000  # most rows of a table; a page shows fewer
 MISSING = frozenset({"NAType", "NaTType"})  # pandas' types for missing values
 
 

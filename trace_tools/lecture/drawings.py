@@ -1,8 +1,8 @@
 """Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
 
-The functions take shapes, strides and bit strings and return a `Drawing` for `plot`: a function that draws a matplotlib
-`Figure` of at most a given width, which `plot` calls for a page and for a phone. They do not load torch: a tensor is
-any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
+The functions take shapes, strides and bit strings and return a `Drawing` for `plot`. A `Drawing` is a function that
+draws a matplotlib `Figure` of at most a given width; `plot` calls it for a page and for a phone. They do not load
+torch: a tensor is any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
 
     plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
 """
@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 def _drawing(draw: Callable[Concatenate[float, P], Figure]) -> Callable[P, Drawing]:
-    """Leave the first argument of a function, the largest width in inches, to `plot`."""
+    """Turn a function into one that returns a `Drawing`: `plot` supplies its first argument, the width in inches."""
 
     @wraps(draw)
     def given(*args: P.args, **kwargs: P.kwargs) -> Drawing:
@@ -372,12 +372,12 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, 
 
 
 def _canvas(across: float, up: float, width: float) -> tuple[Figure, Axes]:
-    """Return a figure for so many cells across and up, of half an inch each, or less for a figure of that width."""
+    """Return a figure of `across` × `up` cells, each half an inch wide, or less if the figure would exceed `width`."""
     return _page((-0.8, across - 0.8), (-0.8, up - 0.8), width, 0.5)
 
 
 def _page(across: tuple[float, float], up: tuple[float, float], width: float, unit: float) -> tuple[Figure, Axes]:
-    """Return a figure of that range of coordinates, `unit` inches each, or less for a figure of that width."""
+    """Return a figure of two ranges of coordinates, at `unit` inches each, or less if it would exceed `width`."""
     wide, tall = across[1] - across[0], up[1] - up[0]
     unit = min(unit, width / wide)
     figure, axes = _blank(wide * unit, tall * unit)

@@ -74,7 +74,7 @@ NEAR = 0.01  # relative error allowed in a reader's numeric answer
 PAGE, PHONE = 10.0, 3.55  # inches: the widths for which a figure is drawn
 STICKS_OUT = 0.02  # inches that a label may extend beyond its figure before the figure gets a larger box
 
-MADE_BYTES = 1 << 20  # of an image that the lecture itself makes, which is stored in the trace
+MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
 MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
 
 _WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)

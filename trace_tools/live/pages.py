@@ -86,7 +86,7 @@ class Site:
 
     @property
     def addresses(self) -> Mapping[str, object]:
-        """The addresses of all pages, the first one's first."""
+        """The addresses of all pages; the address of the first page comes first."""
         return self._makers
 
     def page(self, address: str) -> bytes | None:

@@ -55,7 +55,7 @@ ASSET_FOLDERS = (page_shell.HERE / "templates", page_shell.HERE / "static")
 
 @dataclass(frozen=True, slots=True)
 class LectureVersion:
-    """What the last save left: the lecture's text, the files that it uses, and the content of its modules."""
+    """The state after the last save: the lecture's text, the files that it uses, and the content of its modules."""
 
     text: str = ""
     dependencies: Dependencies = field(default_factory=Dependencies)
@@ -357,7 +357,7 @@ class Retracer:
             self._server.stop()
 
     def fork_server(self, *, start: bool) -> ForkServer | None:
-        """Return the server that forks the processes of traces, if there is one; `start` it if none is alive."""
+        """Return the server that forks the processes of traces, or None; with `start`, start one if needed."""
         if FORKS and start and not (self._server and self._server.alive):
             self._server = ForkServer(environment(), torch=True)
         return self._server

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
 
-FLOOR_NS = 50_000  # of an empty step between two events; with a longer floor, short steps can't be measured
+FLOOR_NS = 50_000  # longest empty step between two events that still lets short steps be measured
 
 # Waiting for an idle device takes some µs, on some hosts 100 µs and more. If waiting for the whole device takes this
 # many times as long after the timed stream has finished, other streams were still at work.
@@ -172,7 +172,7 @@ class Accelerator(ABC):
         """Wait, and return the seconds from `mark` until everything queued since then was done.
 
         The device times work on the current stream, and work that this stream waits for, to its end. If another stream,
-        or a device that has become the current one since, works longer, the time ends when the host observed its end:
+        or a device that became current later, works longer, the time ends when the host observes the end of that work,
         some 10 µs later.
         """
         if self.index() != mark.device:
@@ -198,7 +198,9 @@ class Accelerator(ABC):
         return _idle_wait_s(type(self), self.module, other_devices)
 
     def idle_s(self) -> float:
-        """Return the seconds since a wait last found the devices busy; infinity if no wait in this process has."""
+        """Return the seconds since a wait last found the devices busy; infinity if no wait in this process found them
+        busy.
+        """
         return perf_counter() - self._activity().last_s
 
     def _activity(self) -> Activity:
@@ -321,7 +323,8 @@ class CudaGpu(Accelerator):
         """Return whether operations launched now become part of a graph, or another thread captures a graph.
 
         The driver answers for the current stream only. But a wait for a device, or a query of its memory, while any
-        thread captures a graph ends that capture with an error. Other threads are known after `watch_captures`.
+        thread captures a graph ends that capture with an error. Captures by other threads are detected only after
+        `watch_captures`.
         """
         return super().is_capturing() or bool(_captures(self.module))
 
@@ -476,7 +479,7 @@ class AppleGpu(Accelerator):
         """Return without effect, because this backend has no peaks."""
 
     def generators(self) -> list[Any]:
-        """List the one generator."""
+        """List the only generator."""
         return [self.module._get_default_mps_generator()]
 
 

@@ -28,8 +28,8 @@ from trace_tools.machines.preflight import NVIDIA_SMI, UNKNOWN_PAST, Check, Past
 from trace_tools.util import formats
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
-SCARCE_BYTES = 2**31  # of free memory, if the lecture's needs are unknown: its large tensors may not fit
-SHARED = 0.10  # of a card's memory that others use
+SCARCE_BYTES = 2**31  # less free memory may not hold a lecture's large tensors, if its needs are unknown
+SHARED = 0.10  # share of a card's memory, used by others, that is reported
 SETTINGS = {  # environment variables and their effects
     "CUDA_LAUNCH_BLOCKING": "each launch waits for its kernel, so launch times are wrong and kernels cannot overlap",
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "the allocator caches no memory, so memory figures differ from a normal run",
@@ -49,11 +49,11 @@ SETTINGS = {  # environment variables and their effects
 # Values without effect. Earlier versions of torch set CUDA_MODULE_LOADING=LAZY themselves; NVIDIA_TF32_OVERRIDE=0
 # forbids tf32.
 UNCHANGED, UNCHANGED_BY = ("", "0"), {"CUDA_MODULE_LOADING": ("", "LAZY", "DEFAULT"), "NVIDIA_TF32_OVERRIDE": ("",)}
-LONG_S = 0.3  # of device work, timed by two clocks
+LONG_S = 0.3  # seconds of device work that two clocks time
 CLOCKS_AGREE = (0.95, 1.02)  # device time over host time, which includes the launches and the wait
-ASLEEP_S = 0.02  # of host work alone, timed by two clocks
-SLOW_WAIT_S = 100e-6  # for an idle device: 5 to 30 µs are usual
-DRIFT_S = 4.0  # of products in sequence
+ASLEEP_S = 0.02  # seconds of sleep of the host that two clocks time
+SLOW_WAIT_S = 100e-6  # a slow wait for an idle device; 5 to 30 µs are usual
+DRIFT_S = 4.0  # seconds of products in sequence
 DRIFTED = 1.10  # late time over early time
 
 

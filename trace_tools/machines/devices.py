@@ -19,8 +19,8 @@ from trace_tools.util import formats
 
 FORMS = "cpu, cuda, cuda:N, mps, xpu or xpu:N"
 ON_THE_CPU = "trace the CPU: DEVICE=cpu (--device cpu)"
-LEAST_BYTES = 2**29  # of a GPU's memory that must be free: for products' workspaces and a small lecture's tensors
-FILLING_SIDE = 4096  # of a square product that keeps all of a GPU busy
+LEAST_BYTES = 2**29  # least free memory of a GPU: for products' workspaces and a small lecture's tensors
+FILLING_SIDE = 4096  # side of a square product that keeps all of a GPU busy
 # Variables that list the GPUs that a process may see: CUDA's; ROCm's, which has precedence there; Intel's.
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 INTELS = "ZE_AFFINITY_MASK"

@@ -186,7 +186,7 @@ def available_bytes(root: Path = ROOT) -> int | None:
 def peak_bytes(root: Path = ROOT) -> int | None:
     """Return this process's peak memory in bytes; None if the system does not report it.
 
-    Not from `getrusage`, because a process inherits the peak of its parent there.
+    `getrusage` is not used, because there a process inherits the peak of its parent.
     """
     peak = re.search(r"^VmHWM:\s+(\d+) kB", _read(root / "proc/self/status"), re.MULTILINE)
     return 1024 * int(peak[1]) if peak else None
@@ -355,7 +355,9 @@ def processes_in_words(memory_mib: list[float], own_excluded: bool) -> str | Non
 
 
 def _selected_gpu() -> list[str]:
-    """Return nvidia-smi's arguments that select PyTorch's GPU: under CUDA_VISIBLE_DEVICES their numbers differ."""
+    """Return nvidia-smi's arguments that select PyTorch's GPU; the two number GPUs differently under
+    CUDA_VISIBLE_DEVICES.
+    """
     if hung():
         return []
     # torch would initialise a GPU to answer, and the lecture would then begin with a warm one

@@ -35,7 +35,7 @@ MATMUL_BUDGET_S = 0.2  # per dtype: all of a CPU's peaks stay under 1.5 s on two
 COPY_BUDGET_S = 0.15
 GPU_WARM_UP_S, GPU_BUDGET_S = 0.3, 0.5  # per dtype, and for memory
 LONGEST_CALL_S = 0.06
-PROBE_S = 0.005  # at each size on the way up: long enough that one preempted call does not stop the growth
+PROBE_S = 0.005  # time at each size while sizes grow, so that one preempted call does not stop the growth
 
 
 def measured_peaks(device: str) -> list[Peak]:

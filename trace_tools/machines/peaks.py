@@ -65,7 +65,7 @@ def known_machines() -> tuple[KnownMachine, ...]:
 
 
 def known_machine(name: str, multiprocessors: int | None = None) -> KnownMachine | None:
-    """Return the entry for a device's whole name, as the driver reports it.
+    """Return the entry for a device's full name, as the driver reports it.
 
     With `multiprocessors`, a device with another number of them (a partition) is not that machine. The names of MIG
     slices and virtual GPUs name their card; the number of multiprocessors determines their share of its rates.
@@ -109,7 +109,7 @@ def table_peaks(machine: KnownMachine | None) -> list[Peak]:
 
 
 def peak_of(machine: Machine, name: str) -> Peak | None:
-    """Return the machine's peak of that name: the table's, else the measured one, else the one with the reason why
+    """Return the machine's peak of that name: the table's peak, else the measured peak, else a peak with the reason why
     it is unknown.
     """
     peaks = [peak for peak in machine.peaks if peak.name == name]

@@ -1,4 +1,4 @@
-"""Check this machine for problems in a separate process, so that no crash or hang there ends the caller.
+"""Check this machine for problems in a separate process, so that the caller survives a crash or a hang of the checks.
 
     for check in examine("cuda", quick=True):
         check.verdict, check.name, check.found, check.advice

@@ -5,8 +5,8 @@ with ForceEager():  # or GraphsOfInductor()
 
 `records_graph` detects that torch turns the running code into a graph: under `torch.jit.trace`, `make_fx`,
 `torch.export` and `torch.fx`, operators are recorded instead of computed, or in addition. An operator that a tool ran
-would become part of the graph, and a size that it read as a number would become fixed there. So the tools neither
-observe nor count while this returns True.
+would become part of the graph, and a size that it read as a number would become fixed there. So while it returns True,
+the tools do not observe or count.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class _WhileLoaded:
 class ForceEager(_WhileLoaded):
     """Switches torch's compiler off once it is loaded.
 
-    Loading the compiler takes more than a second, which a lecture that compiles nothing should not wait for, least of
+    Loading the compiler takes more than a second. A lecture that does not compile should not wait for that, least of
     all in the step that it counts; and an import keeps its caller's frames alive. So if the compiler is not loaded,
-    this waits for another import of it. With nested meters, the outermost acts first.
+    this acts only once other code imports it. With nested meters, the outermost acts first.
     """
 
     def __init__(self) -> None:

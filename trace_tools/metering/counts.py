@@ -25,7 +25,7 @@ _CONVOLUTIONS = ("convolution", "_convolution", "convolution_backward")
 _LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 # Operators in which torch may round float32.
 _ROUNDED = dict.fromkeys((*_PRODUCTS, *_LAYERS), "matmul") | dict.fromkeys(_CONVOLUTIONS, "conv")
-NEARLY_ALL = 0.99  # of a step's FLOPs: a dtype with this share sets the step's roof
+NEARLY_ALL = 0.99  # a dtype with this share of a step's FLOPs sets the step's roof
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Totals:
     """A meter's running totals at one moment, or the difference of two."""
 
     flops: int
-    meta_flops: int  # of these, on tensors without memory
+    meta_flops: int  # FLOPs, included in `flops`, on tensors without memory
     bytes_read: int
     bytes_written: int
     live_bytes: int
@@ -86,7 +86,7 @@ class Totals:
 
 
 class Operator:
-    """What a meter knows of one operator before its call."""
+    """The facts about one operator that a meter knows before its call."""
 
     __slots__ = ("_least_share", "_rounded", "between_ranks", "composite", "formula", "name", "takes_tensor", "traffic")
 

@@ -1,7 +1,7 @@
 """Find the formula that counts the floating-point operations of one call of an operator.
 
 torch's own counter covers matrix products, convolutions and attention, and counts 0 for all other operators. The tables
-below cover the other operators of a training step, so that a sum over operators omits none silently: an operator has a
+below cover the other operators of a training step, so that no operator is left out of a sum silently. An operator has a
 formula over shapes, or a weight per element, or does no arithmetic (`FREE`, views); the meter lists all others as
 uncounted. The convention:
 
@@ -151,7 +151,7 @@ def _pool(args: Arguments, kwargs: Keywords) -> int:
 
 
 def _bounded(args: Arguments, kwargs: Keywords, index: int) -> int:
-    """Return 2 if argument `at` requests the two bounds set by ε, else 0."""
+    """Return 2 if the argument at `index` requests the two bounds set by ε, else 0."""
     return 2 * ((args[index] if len(args) > index else kwargs.get("eps")) is not None)
 
 
@@ -373,8 +373,9 @@ _CELLS = (2, 1 + TANH, LSTM_CELL, GRU_CELL)  # by torch's numbers for RNN-ReLU, 
 def _recurrent(products: int, mode_index: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
     """Count products with each weight at every position (forward 2; backward 4, twice as many), and the cell's FLOPs.
 
-    A cell's backward takes about as many operations as its forward. The mode is argument `at`, followed by the hidden
-    size; mkldnn runs one layer with two matrices per call, cuDNN all layers and directions, with a list of weights.
+    A cell's backward takes about as many operations as its forward. The mode is the argument at `mode_index`, followed
+    by the hidden size; mkldnn runs one layer with two matrices per call, cuDNN all layers and directions, with a list
+    of weights.
     """
     positions, mode, hidden = args[0].numel() // args[0].shape[-1], args[mode_index], args[mode_index + 1]
     weights, layers = [*args[1:3]], 1
@@ -406,7 +407,7 @@ _FORMULAS: dict[str, Formula] = {
     "_weight_int8pack_mm": lambda args, kwargs, out: 2 * args[0].numel() * out.shape[-1],
     "_weight_int4pack_mm": lambda args, kwargs, out: 2 * args[0].numel() * out.shape[-1],
     "_sparse_mm_reduce_impl": lambda args, kwargs, out: 2 * elements(args[0]) * args[1].shape[-1],
-    # for its stored elements
+    # computed only at its stored elements
     "sparse_sampled_addmm": lambda args, kwargs, out: 2 * elements(args[0]) * args[1].shape[-1],
     "trace": lambda args, kwargs, out: min(args[0].shape) if floating(args[0]) else 0,
     "addr": lambda args, kwargs, out: 2 * out.numel(),  # self + a·b
@@ -423,7 +424,7 @@ _FORMULAS: dict[str, Formula] = {
     "_thnn_fused_gru_cell": lambda args, kwargs, out: GRU_CELL * args[2].numel(),
     "_thnn_fused_gru_cell_backward": lambda args, kwargs, out: GRU_CELL * args[0].numel(),
     **dict.fromkeys(("index_add", "scatter_add", "scatter_reduce", "index_reduce"), partial(_accumulate, 3, None)),
-    "searchsorted": lambda args, kwargs, out: out.numel() * args[0].shape[-1].bit_length(),  # halved until one is left
+    "searchsorted": lambda args, kwargs, out: out.numel() * args[0].shape[-1].bit_length(),  # a binary search
     "bucketize": lambda args, kwargs, out: out.numel() * args[1].shape[-1].bit_length(),
     **dict.fromkeys(("index_put", "_index_put_impl"), partial(_accumulate, 2, 3)),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), lambda args, kwargs, out: args[1].numel()),  # targets
@@ -436,12 +437,13 @@ _FORMULAS: dict[str, Formula] = {
 def least_share(operator: Any) -> Callable[[Arguments, Keywords, Any], float] | None:
     """Return a function for the share of an operator's counted FLOPs that every program needs; None if it needs all.
 
-    By convention a causal mask does not halve attention, and a convolution multiplies the zeros around its input. No
-    kernel has to: lower bounds use the rest. (Winograd's and Fourier algorithms need still fewer products.)
+    By convention a causal mask does not halve attention, and a convolution multiplies the zeros around its input.
+    Kernels need not compute these, so lower bounds count the rest. (Winograd's and Fourier algorithms need still fewer
+    products.)
     """
     name = base_name(operator)
     if name == "equal":
-        return lambda args, kwargs, out: 1.0 if out else 0.0  # the first difference ends it
+        return lambda args, kwargs, out: 1.0 if out else 0.0  # the comparison ends at the first difference
     if name in ("convolution", "_convolution"):
         return lambda args, kwargs, out: _share_inside(args[0], out, args[1], args[3:7])
     if name == "convolution_backward":
@@ -468,7 +470,7 @@ def _share_inside(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, how: A
     inside = every = 1.0
     for dim, length in enumerate(weight.shape[2:]):
         stride, padding, dilation = (sizes[dim if len(sizes) > 1 else 0] for sizes in (strides, paddings, dilations))
-        windows, sites = (x, y) if transposed else (y, x)  # each cell of one has a window on the other
+        windows, sites = (x, y) if transposed else (y, x)  # each element of `windows` has a window on `sites`
         count, last = windows.shape[2 + dim], sites.shape[2 + dim] - 1
         starts = [tap * dilation - padding for tap in range(length)]
         inside *= sum(max(0, min(count - 1, (last - s) // stride) - max(0, -(s // stride)) + 1) for s in starts)

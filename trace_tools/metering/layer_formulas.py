@@ -176,7 +176,7 @@ _SAMPLED = {
     2: (7, 0, _interpolated(4, 2)),
     3: (15, 0),
 }  # by dimensions: bilinear (its weights are given), nearest, cubic
-_SAMPLED_BACKWARD = {2: ((8, 24), (1, 0), (32, 128)), 3: ((16, 96), (1, 0))}  # of the image, of the grid
+_SAMPLED_BACKWARD = {2: ((8, 24), (1, 0), (32, 128)), 3: ((16, 96), (1, 0))}  # gradients of the image and of the grid
 
 
 def _sampled(dims: int, args: Arguments, kwargs: Keywords, out: Any) -> int:

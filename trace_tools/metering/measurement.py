@@ -308,7 +308,7 @@ def _first_call(f: Callable[[], Any]) -> _FirstCall:
 
 
 def _warm_up(f: Callable[[], Any], first: _FirstCall, calls: int, least_s: float, most_s: float) -> float:
-    """Call `f` at least `calls` times and `least_s` in all, including its first call; return the others' time.
+    """Call `f` at least `calls` times and `least_s` in all, including its first call; return the time of all others.
 
     Infinity if the first call alone exceeded `most_s`.
     """
@@ -326,7 +326,7 @@ class Witness:
     """Observer of `measure` and `count` during a trace; this base class leaves them unchanged.
 
     `single` makes `measure` call its function exactly once, as its only sample: for a process that counts operators.
-    Its time has no meaning there.
+    That process does not use the measured time.
     """
 
     single = False
@@ -364,7 +364,8 @@ def witnessed(witness: Witness) -> Iterator[None]:
 def _calls_lasting(
     seconds: float, most_s: float, batch: Batch, agreed: Callable[[float], float] = float
 ) -> tuple[int, Lasted, bool]:
-    """Return how many calls last at least `seconds` together (with several ranks, on the slowest), and their time here.
+    """Return how many calls last at least `seconds` together (with several ranks, on the slowest), and their time on
+    this rank.
 
     The third value is whether the host's clock counts, because the device's does not see all of the host's time. The
     search ends at the latest when the host has spent `most_s` on it.

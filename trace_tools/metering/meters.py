@@ -14,10 +14,10 @@ The modules that compute the figures define them: `flops` (the convention), `ope
 - Tensor subclasses and sparse tensors are followed to the plain tensors that they consist of. Meta and fake
   tensors count FLOPs but no bytes.
 - Compiled functions run as the operators they were compiled from, because a mode can't look into a kernel. FLOPs stay
-  valid, bytes would be those of the unfused code: `fused` counts such operators, and a reading with any has None as its
-  bytes. (A backward pass of compiled code can't be recognised.) Around one call, torch's compiler is switched off
-  (`torch.compiler.set_stance("force_eager")`). Around a whole lecture (`compiling`) it makes the same graphs, breaks
-  and errors as without a meter, and runs inductor's graphs directly instead of making kernels.
+  valid, but bytes would be those of the unfused code. `fused` counts such operators, and a reading that includes any
+  of them has None as its bytes. (A backward pass of compiled code can't be recognised.) Around one call, torch's
+  compiler is switched off (`torch.compiler.set_stance("force_eager")`). Around a whole lecture (`compiling`) it makes
+  the same graphs, breaks and errors as without a meter, and runs inductor's graphs directly instead of making kernels.
 - While torch records a graph (`records_graph`), operators pass unmetered: those that compute are `uncounted`, those
   on fake tensors are no work.
 - Operations between ranks are `collectives`, without FLOPs.

@@ -4,15 +4,15 @@ base_name(torch.ops.aten.add_.Tensor)  # "add"
 traffic = Traffic(torch.ops.aten.add_.Tensor)
 traffic.moved(traffic.uses((x, y), {}), [x], (x, y))  # (bytes of x and y, bytes of x)
 
-Bytes read and written are the least traffic that does the work: what a kernel must move if no data is in a cache and
-none is read twice. An input counts once per operator, even if it is passed twice, with the distinct bytes that its
-elements occupy (an expanded dimension occupies one element); an output counts if it is new memory.
-Views, `empty` and changes of metadata move 0 bytes. An in-place operator reads and writes its target, unless it
-only overwrites it (`zero_`, `copy_`, `out=`). Gathering (`embedding`, indexing) reads the rows it takes, not the
-whole table, and scattering writes the rows it changes; a row taken twice counts twice, up to the size of the table.
-Shrinking an image, cropping, pooling with gaps and searching also gather; a triangle counts as the part that is kept.
-With a sparse tensor, only the elements that meet its specified elements count. `equal` that is False may have ended at
-the first element, so it moves 0 bytes. Meta tensors have no bytes.
+Bytes read and written are the least traffic that does the work: the bytes that a kernel must move if all data comes
+from memory and is read once. An input counts once per operator, even if it is passed twice, with the distinct bytes
+that its elements occupy (an expanded dimension occupies one element); an output counts if it is new memory. Views,
+`empty` and changes of metadata move 0 bytes. An in-place operator reads and writes its target, unless it only
+overwrites it (`zero_`, `copy_`, `out=`). Gathering (`embedding`, indexing) reads the rows it takes, not the whole
+table, and scattering writes the rows it changes; a row taken twice counts twice, up to the size of the table. Shrinking
+an image, cropping, pooling with gaps and searching also gather; a triangle counts as the part that is kept. With a
+sparse tensor, only the elements that meet its specified elements count. An `equal` that returns False may have ended at
+the first element, so it counts as 0 bytes. Meta tensors have no bytes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Use(Enum):
 _NOTHING = {
     *("_unsafe_view", "_has_same_storage_numel", "is_same_size", "is_pinned", "record_stream", "set"),
     *("from_file", "_efficientzerotensor"),
-    "embedding_renorm",  # which rows are too long, and changed, is known only from the table
+    "embedding_renorm",  # only the table shows which rows are too long and are changed
 }
 _FILLS = {
     *("zero", "fill", "copy", "normal", "uniform", "random", "bernoulli", "exponential", "geometric", "log_normal"),
@@ -164,8 +164,7 @@ Uses = list[tuple[Use, torch.Tensor]]
 class EagerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode for use under a meter, with the compiler off.
 
-    So no compiler compiles its `__torch_dispatch__`, and torch need not wrap it against that: the wrapper would load
-    it.
+    Its `__torch_dispatch__` is then never compiled, so torch need not wrap it; the wrapper would load the compiler.
     """
 
     @classmethod
@@ -258,7 +257,7 @@ class Traffic:
                 read += rows if adds else 0
         new = [tensor for tensor in results if tensor.untyped_storage()._cdata not in storages]
         if results and not new and not written:
-            return 0, 0  # it returned only its arguments' memory: a view, whatever its schema declares
+            return 0, 0  # a view, whatever its schema declares: its results use only the arguments' memory
         return read, written + sum(map(touched_bytes, new))
 
 

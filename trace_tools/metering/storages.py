@@ -1,9 +1,9 @@
 """Follow the storages of the tensors that operators use, and sum their live and peak bytes.
 
-A storage counts once, however many views it has, from the operator that allocates it (or the first operator that
-receives it, if it was made before or outside) until Python or autograd releases its last tensor. Memory that torch only
-borrows counts 0: NumPy arrays, buffers, memory maps, files being loaded. So the sums are a lower bound of the memory of
-the process or the device, without workspaces inside operators.
+A storage counts once, however many views it has. It counts from the operator that allocates it (or the first operator
+that receives it, if it was made before or outside) until Python or autograd releases its last tensor. Memory that torch
+only borrows counts 0: NumPy arrays, buffers, memory maps, files being loaded. So the sums are a lower bound of the
+memory of the process or the device, without workspaces inside operators.
 
     storages = Storages()
     storages.see_result(torch.empty(1000))  # live_bytes: 4000 for as long as the tensor is referenced

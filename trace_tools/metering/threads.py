@@ -15,12 +15,12 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-SHARE = 0.05  # of this thread's own time; less is waiting and waking up
+SHARE = 0.05  # share of this thread's own time; less is only waiting and waking up
 NAMED = 3
 
 
 class OtherThreads:
-    """Watches the threads of Python's `threading` from its creation until its end."""
+    """Watches the threads of Python's `threading`, from the creation of this object until `end`."""
 
     def __init__(self) -> None:
         self._started: list[str] = []

@@ -328,7 +328,7 @@ def _is_of(node: ast.expr, kinds: tuple[type[ast.AST], ...], names: Collection[s
 # --- figures of matplotlib: a notebook shows the open ones at a cell's end and closes them ----------
 
 OPEN = "open_figures"
-_METHODS = frozenset({"bar", "boxplot", "hist", "imshow", "plot", "scatter"})  # of pandas and of axes
+_METHODS = frozenset({"bar", "boxplot", "hist", "imshow", "plot", "scatter"})  # methods of pandas and of axes that draw
 # Functions of pyplot that make no figure.
 _SETTINGS = frozenset({"close", "get_cmap", "ioff", "ion", "rc", "rcParams", "set_cmap", "style", "switch_backend"})
 
@@ -338,12 +338,12 @@ class Figures:
     """How a notebook draws."""
 
     pyplot: frozenset[str]  # the notebook's names for matplotlib.pyplot
-    drawing: frozenset[str]  # these, seaborn's, and the functions that use them
+    drawing: frozenset[str]  # these names, seaborn's, and the functions that use them
 
     @classmethod
     def of(cls, pieces: Sequence[Piece]) -> Figures:
         """Return how the pieces of a notebook draw."""
-        imported: dict[str, str] = {}  # by the notebook's name for it: the module
+        imported: dict[str, str] = {}  # the notebook's name of a module → the module
         for node in (part for piece in pieces for one in piece.nodes for part in ast.walk(one)):
             if isinstance(node, ast.Import):
                 imported |= {alias.asname: alias.name for alias in node.names if alias.asname}

@@ -4,9 +4,9 @@ section.
     lecture_of_cells(Path("notes.ipynb")).text      'from trace_tools import text\n\n\ndef main():\n    begin()\n…'
 
 The lecture does what the cells do in one namespace: a section is a function that declares the names it binds as
-`global`, and only order-independent code moves to the top (`hoisting`). The value that a cell shows at its end is
-inspected. Stored outputs are omitted, because a trace observes them again. What cannot be converted is a warning that
-names its cell.
+`global`, and only order-independent code moves to the top (`cell_code.hoisted`). The value that a cell shows at its end
+is inspected. Stored outputs are omitted, because a trace observes them again. For code that cannot be converted, a
+warning names its cell.
 """
 
 from __future__ import annotations

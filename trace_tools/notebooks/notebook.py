@@ -10,8 +10,8 @@ values, and the claims.
     # [NotebookCell("# L", prose=True), NotebookCell("## A", prose=True), NotebookCell("x = 1", statements=(3,))]
 
 The cells do what the lecture does. A call in `main` is replaced by the function's body, at module level, unless that
-could change the meaning: the function is called more than once or with arguments, returns or yields, or has a local
-name that is also the module's.
+could change the meaning. It could if the function is called more than once or with arguments, returns or yields, or has
+a local name that is also the module's.
 """
 
 from __future__ import annotations

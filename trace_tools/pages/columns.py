@@ -37,7 +37,7 @@ class ColumnEntry:
     """One result for a line on another machine."""
 
     kind: Kind
-    name: str  # of the expression
+    name: str  # the expression
     label: str  # number of the execution, if several
     text: str | None  # None: the same as on this machine
     note: str = ""  # the comparison: "3.1× slower", "varies"

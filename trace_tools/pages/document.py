@@ -33,7 +33,7 @@ def in_runs(verb: str, runs: int | None, timed_runs: int | None, *, clock: bool)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception at a statement that it left; `caught` if the lecture continued, `origin` if it was raised there.
+    """An exception that left a statement; `caught` if the lecture continued, `origin` if it was raised there.
 
     `survived`: it ended a section, and the run continued with the next one.
     """
@@ -129,7 +129,7 @@ class MarginNote:
     facts: Facts = ()
     ranks: Facts = ()  # its text by ranks, if they differ
     link: str | None = None  # address: "#anchor" on the page
-    timing: Timing | None = None  # for a figure of its samples
+    timing: Timing | None = None  # drawn as a figure of its samples
     counted: bool = False  # the FLOPs of the timed work are known
     index: int | None = None  # of a value: its index among those of the execution, or among the call's arguments
     call: Call | None = None  # shown under the row
@@ -188,16 +188,16 @@ class Narration:
 
     narrative: Narrative | References
     number: int  # within the page, from 1
-    step: int | None = None  # that emitted it; None for prose newer than the trace
+    step: int | None = None  # the step that emitted it; None for prose newer than the trace
     sometimes: str | None = None  # in how many of the timed runs it was emitted, if not in all
-    headings: tuple[Heading, ...] = ()  # of its prose
+    headings: tuple[Heading, ...] = ()  # headings in its prose
     cover: bool = False  # also shown on the first page
     takeaway: bool = False  # a text after a section's last part: its summary
-    beside: bool = False  # of an image: placed next to others of its line
+    beside: bool = False  # for an image: placed next to others of its line
     begins_paragraph: bool = False  # follows a blank line of the source, so it begins a new paragraph
-    steps: tuple[int, ...] = ()  # of a passage: the other steps that contributed to it
-    cited: tuple[Link, ...] = ()  # of a passage: its references with more than an address
-    own_text: str | None = None  # of a translated question: as the lecture has it
+    steps: tuple[int, ...] = ()  # for a passage: the other steps that contributed to it
+    cited: tuple[Link, ...] = ()  # for a passage: its references with more than an address
+    own_text: str | None = None  # for a translated question: the text in the lecture
 
 
 def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
@@ -223,27 +223,26 @@ class Call:
     """One call of a lecture function: the code that it ran, with observations.
 
     `shown` is "part" if it contains narrative: its blocks are then part of the text, under its title. Otherwise it is
-    "open",
-    "folded", or "named" if the page shows the same code already.
+    "open", "folded", or "named" if the page shows the same code already.
     """
 
     function: str
     frame: int
-    step: int | None  # that made the call
+    step: int | None  # the step that made the call
     number: int  # among the calls of this function in the section
     total: int
     anchor: str  # if this call is only named: of the function's first shown call, or its full address
     title: str  # first line of its docstring, else its name; in the words of the pages
     header: CodeRow | None  # its `def` line
     blocks: tuple[Block, ...]
-    level: int  # of its heading when it is a part
+    level: int  # level of its heading, if it is a part
     shown: Literal["part", "open", "folded", "named"] = "folded"
     thread: str | None = None
     troubled: bool = False
     observed: bool = False  # something was inspected, claimed or printed in it
     deeper: bool = False  # a folded part, which the core path skips
     module: str = ""  # the module that defines it, if not the lecture
-    own_title: str | None = None  # of a translated lecture: as it is there
+    own_title: str | None = None  # for a translated lecture: the title in the lecture
 
     @property
     def name(self) -> str:
@@ -320,12 +319,12 @@ class Stop:
 
     number: int  # among the section's steps, from 1
     frame: int  # index in `Stepping.frames`
-    anchor: str  # of the row or narration; "" if neither is on the page
+    anchor: str  # anchor of the row or narration; "" if neither is on the page
     line: int
     code: str  # the line, if its row is not on the page
     source: int
     inside: int  # number of following stops that happened during it
-    outputs: int  # that `@animate` reveals one at a time
+    outputs: int  # number of outputs that `@animate` reveals one at a time
     variables: tuple[Variable, ...]
     execution: Execution
 
@@ -365,7 +364,7 @@ class Section(WithClaims):
     stepping: Stepping
     times: tuple[StatementTime, ...] = ()  # distribution of its time
     shared: tuple[str, ...] = ()  # storages shared by several of its expressions
-    left_out: tuple[str, ...] = ()  # by the trace, in this section
+    left_out: tuple[str, ...] = ()  # omissions of the trace in this section
     failure: Failure | None = None
 
     @property
@@ -378,7 +377,7 @@ class Section(WithClaims):
 class Notice:
     """A notice for every page: the trace is of no real device, or partial, or stale, or incomplete.
 
-    "doubtful": it contains a contradiction.
+    "doubtful": the trace contains a contradiction.
     """
 
     kind: Literal["emulated", "partial", "stale", "failed", "doubtful", "info"]
@@ -399,8 +398,8 @@ class Document(WithClaims):
     """One lecture on one machine."""
 
     title: str
-    own_title: str  # without a translation
-    language: str  # of the pages: "en", "zh_CN"
+    own_title: str  # the title in the lecture, without a translation
+    language: str  # language of the pages: "en", "zh_CN"
     run: Run
     machine: Machine
     versions: tuple[tuple[str, str], ...]
@@ -408,13 +407,13 @@ class Document(WithClaims):
     opening: tuple[Block, ...]
     setup: tuple[Block, ...]
     sections: tuple[Section, ...]
-    notices: tuple[Notice, ...]  # of every page
-    left_out: tuple[str, ...] = ()  # of the trace, anywhere
-    claims_outside: tuple[ClaimLine, ...] = ()  # of `main` and the module itself
+    notices: tuple[Notice, ...]  # shown on every page
+    left_out: tuple[str, ...] = ()  # all omissions of the trace
+    claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
     violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     sharing: str | None = None  # which ranks computed on the same GPU, and how to change that
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
-    distances: tuple[Distance, ...] = ()  # from the measured roof
+    distances: tuple[Distance, ...] = ()  # distances from the measured roof
     live_bytes: int | None = None  # maximum bytes of tensors alive at the same time
     why_no_floors: str | None = None
 
@@ -443,8 +442,8 @@ TROUBLED_SHOWN = 4
 def salient(items: Sequence[_T]) -> tuple[_T, ...]:
     """Return the executions or calls to show: the first, the last, and the first few with trouble, in order.
 
-    The last one is the last with observations, if any has observations: the last evaluation of a loop's header has
-    none.
+    "The last" is the last with observations, if any has observations, because the last evaluation of a loop's header
+    has none.
     """
     if len(items) < 3:
         return tuple(items)
@@ -485,7 +484,7 @@ UNRUN = 3  # so many rows are folded
 
 
 def stretches(rows: Sequence[CodeRow]) -> list[tuple[bool, list[CodeRow]]]:
-    """Divide the rows of a listing into (none of these ran and they are folded, rows), in order.
+    """Divide the rows of a listing into stretches, in order: (whether they are folded, as no row ran; the rows).
 
     Comments and blank lines between rows that did not run are folded with them.
     """

@@ -2,7 +2,7 @@ r"""Show a question with its answer folded; in a browser, `answering.js` checks 
 
 as_html(it, 3, question)      Markup('<div class="ask" id="said-3" …>…</div>')
 as_markdown(it, question)     'How many bytes …?\n\n<details><summary>Answer</summary>…'
-divided(blocks)               what follows a question, which `exercises.js` folds until it is answered
+divided(blocks)               the blocks after a question, which `exercises.js` folds until it is answered
 
 On paper and on Markdown pages, the answers are at the end of the section.
 """
@@ -34,8 +34,9 @@ _KINDS = {"text": "text", "table": "table", "link": "reference", "note": ""}  # 
 
 
 def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None) -> Markup:
-    """Return the question with fields for an answer, a hint and the solution; without JavaScript the last two
-    unfold. `number` is its narration's on the page, `own_text` the question as the lecture has it if it is translated.
+    """Return the question with fields for an answer, a hint and the solution; without JavaScript the last two unfold.
+    `number` is the number of its narration on the page; `own_text` is the lecture's own question if this is a
+    translation.
     """
     answer = it.answer
     choices = Markup("").join(
@@ -66,7 +67,7 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
 
 
 def answer_html(it: Ask) -> Markup:
-    """Return the answer, why, and the hint, for the end of a printed section."""
+    """Return the answer, its explanation and the hint, for the end of a printed section."""
     answer = it.answer
     hint = _("Hint.")
     return _solution_html(answer) + Markup(prose.to_html(f"*{hint}* {answer.hint}") if answer.hint else "")
@@ -99,7 +100,7 @@ def question_markdown(it: Ask, question: str, label: str) -> str:
 
 
 def answer_markdown(it: Ask, number: int) -> str:
-    """Return the answer, why, and the hint as Markdown, for the end of a section."""
+    """Return the answer, its explanation and the hint as Markdown, for the end of a section."""
     first, *why = _solution_markdown(it.answer)
     label, answer = _("Hint."), _("Answer {n}.").format(n=number)
     hint = f"*{label}* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
@@ -122,8 +123,8 @@ def asked(blocks: Sequence[Block]) -> list[Ask]:
 
 
 def divided(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
-    """Divide blocks into (words, blocks): what follows a question, up to the next question or heading, with words for
-    what it contains; other blocks with no words.
+    """Divide blocks into (words, blocks). For the blocks after a question, up to the next question or heading, the
+    words name their contents; for other blocks they are "".
     """
     groups: list[tuple[str, list[Block]]] = [("", [])]
     follows = False
@@ -142,7 +143,7 @@ def divided(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
 
 
 def _contents(blocks: Sequence[Block]) -> str:
-    """Return words for what some blocks contain, in order: "code, text and 2 tables"; "" if only references or
+    """Name the contents of some blocks, in order: "code, text and 2 tables"; "" if they contain only references or
     presenter's notes, which give no answer.
     """
     kinds: dict[str, int] = {}
@@ -157,7 +158,7 @@ def _contents(blocks: Sequence[Block]) -> str:
 
 
 def identity(question: str) -> str:
-    """Return the key under which a browser remembers a question: the same on every machine, and if numbers vary."""
+    """Return the key under which a browser remembers a question: the same on every machine, whatever its numbers."""
     words = "".join(letter for letter in question if not letter.isdigit())
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 

@@ -28,7 +28,7 @@ OWN = "custom"  # a row of a menu
 
 
 def as_html(it: Explore, number: int) -> Markup:
-    """Return the figure with the lecture's numbers; `number` is its narration's on the page."""
+    """Return the figure with the lecture's numbers; `number` is the number of its narration on the page."""
     exploration = it.exploration
     caption = Markup("<figcaption>{}</figcaption>").format(Markup(prose.inline_html(it.title))) if it.title else ""
     row = Markup('<tr><th scope="row">{}</th><td class="right">{}</td></tr>')
@@ -56,7 +56,7 @@ def as_markdown(it: Explore) -> str:
 
 
 def sentence(exploration: Exploration, says: str, plain: Callable[[str], str] = str, form: str = "{}") -> str:
-    """Return the sentence with the lecture's numbers; `plain` escapes text, `place` wraps each inserted value."""
+    """Return the sentence with the lecture's numbers; `plain` escapes text, `form` wraps each inserted value."""
     decimal = _is_decimal(exploration)
     values: dict[str, str] = {menu.label: menu.rows[0][0] for menu in exploration.menus}
     columns = [column for menu in exploration.menus for column in menu.columns]
@@ -95,7 +95,7 @@ def script(figures: Mapping[str, Explore]) -> str:
 
 
 def _is_decimal(exploration: Exploration) -> bool:
-    """Return whether bytes are written with SI prefixes: if the lecture's numbers of bytes are."""
+    """Return whether bytes are written with SI prefixes, as the lecture's own numbers of bytes are."""
     byte_counts = [one.value for one in exploration.inputs if one.unit in formats.BYTE_UNITS]
     for menu in exploration.menus:
         for number, column in enumerate(menu.columns):

@@ -79,21 +79,21 @@ class MachineLink:
 
 @dataclass(frozen=True, slots=True)
 class SiteContext:
-    """What a document's pages need to know of their site."""
+    """The facts about their site that a document's pages need."""
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
     languages: Callable[[str], Sequence[LanguageLink]] = lambda page: ()  # of a page, by its file's name
-    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # of the other machines
-    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # of the other machines, with their steps
+    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # columns of the other machines
+    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # roofs of the other machines, with steps
     ranks_note: str = ""  # which ranks have no column
-    home: str = "index.html"  # of the whole site
+    home: str = "index.html"  # first page of the whole site
     has_trace: bool = True  # trace.yaml is next to the pages
     alone: bool = False  # the page is self-contained, with no other files
     notices: tuple[Notice, ...] = ()
 
 
-ALONE = SiteContext(machines=lambda section: (), picture=lambda address: None)  # of the site's first page
+ALONE = SiteContext(machines=lambda section: (), picture=lambda address: None)  # for the site's first page
 
 
 @lru_cache(maxsize=1)
@@ -347,7 +347,7 @@ def _inline(script: str) -> str:
 
 
 def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> dict[str, Any]:
-    """Return what is marked `@cover` for a template, with what writes it."""
+    """Return, for a template, the figure and the code that are marked `@cover`, with their writers."""
     section = cover.code[0] if cover.code is not None else None
     blocks, shared = (section.blocks, section.shared) if section is not None else ((), ())
     writer = _HtmlPage(document, site, section, blocks, shared)
@@ -392,7 +392,7 @@ def site_index(
 
 
 def _own_words(document: Document | None) -> dict[str, str]:
-    """Return the language of a translated page, and the title under which browsers remember what a reader answered."""
+    """Return the language of a translated page, and the title under which browsers remember a reader's answers."""
     if document is None or document.language == "en":
         return {}
     return {"language": document.language.replace("_", "-"), "own_title": document.own_title}

@@ -59,7 +59,7 @@ def ids(part: str) -> Iterator[str]:
 def with_inner_links(part: str, pages: Mapping[str, PagePart], all_ids: Set[str]) -> str:
     """Return HTML with links to the positions of the pages in the file; links without a target are removed.
 
-    `pages` maps former addresses to positions, `known` are the ids of the whole file. Links to the web are unchanged.
+    `pages` maps former addresses to positions, `all_ids` are the ids of the whole file. Links to the web are unchanged.
     """
 
     def turned(tag: str, attribute: str, value: str) -> str | None:

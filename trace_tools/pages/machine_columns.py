@@ -29,8 +29,8 @@ from trace_tools.trace.model import Frame, Machine, Trace, Value
 from trace_tools.trace.ranks import of_rank
 from trace_tools.util import formats
 
-MOST_RANKS = 8  # that have columns
-ALIKE = 1.05  # ratio of times below which no factor is worth a word
+MOST_RANKS = 8  # most ranks that have columns
+ALIKE = 1.05  # ratio of times below which no factor is shown
 WORTH_SHOWING_BYTES = 1024
 ENTRY_KINDS: dict[str, Kind] = {
     "value": "value",
@@ -298,7 +298,7 @@ def _time(
 
 
 def _compared(time: TimeFinding | None, other: Counterparts) -> str:
-    """Return how a time there compares with the one here: "3.1× faster"."""
+    """Compare a time on the other machine with the time on this one: "3.1× faster"."""
     if time is None or time.verdict == "no difference detected":
         return "" if time is None else "≈"
     if time.ratio and time.verdict in ("faster", "slower", "ratio"):

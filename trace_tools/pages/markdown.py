@@ -5,7 +5,7 @@
     pages.files                                             {"figures/00-overview-fig1.svg": b"…"}
 
 Code is in fences, with observations as comments. Plots and images are files next to the page; long values are folded in
-`<details>`, the only HTML. Nothing from a trace can close a fence or open a tag.
+`<details>`, the only HTML. Text from a trace can never close a fence or open a tag.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class MarkdownWriter:
                 yield as_markdown(block, self._image, self._drawing, number)
 
     def _answers(self) -> Iterator[str]:
-        """Write the answers to the questions so far, folded, so that nobody reads them by accident."""
+        """Write the answers to the questions so far, folded, so that readers do not see them by accident."""
         answers = [exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1)]
         yield from ["## " + _("Answers"), *folded(_("Show the answers"), answers)] if answers else []
         self._asked = []

@@ -40,8 +40,8 @@ from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, No
 from trace_tools.util import formats
 from trace_tools.util.languages import _
 
-ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # of a table
-REFERENCES, NOTES = 300, 20  # of a page; lines of one's notes
+ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # most rows, columns and cells of a table
+REFERENCES, NOTES = 300, 20  # most references of a page, and lines of the notes of one
 OTHERS = 12  # most texts of other runs that are listed
 # a number in a table that the lecture formatted itself
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")
@@ -61,7 +61,7 @@ class Position:
     image: Images
     drawing: Drawing = lambda name, svg: ""
     web: bool = True  # the page may load images and videos from the web
-    number: int | None = None  # of a question whose answer is at the end of the page
+    number: int | None = None  # number of a question whose answer is at the end of the page
 
     @property
     def identity(self) -> str:
@@ -75,7 +75,7 @@ class Format(Generic[K]):
     html: Callable[[K, Position], Markup]
     markdown: Callable[[K, Position], str]
     search: Callable[[K], str]
-    entry: Literal["text", "table", "figure", "link", "note", "exercise"] = "text"  # in the search
+    entry: Literal["text", "table", "figure", "link", "note", "exercise"] = "text"  # kind of its entries in the search
     left_out: str = "characters"  # what the trace leaves out of a long one
 
 
@@ -90,7 +90,8 @@ def as_html(narration: Narration, image: Images, *, web: bool = True) -> Markup:
 def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: int | None = None) -> str:
     """Return the same as Markdown; a short line mentions other runs that differ.
 
-    `number` is that of a question whose answer is at the end of the page; otherwise the answer is below it, folded.
+    `number` is the number of a question whose answer is at the end of the page; without it, the answer is below the
+    question, folded.
     """
     text = FORMATS[type(narration.narrative)].markdown(
         narration.narrative, Position(narration, image, drawing, number=number)

@@ -169,7 +169,7 @@ def _in_words(text: str, limit: int = 280) -> str:
 
 
 def closing_words(section: Section) -> str | None:
-    """Return the takeaway of a section, Markdown, without a heading in bold; None if it has none."""
+    """Return the takeaway of a section, Markdown, without a heading in bold; None without a takeaway."""
     closing = (it.narrative for it in section.blocks if isinstance(it, Narration) and it.takeaway)
     text = "\n\n".join(it.text for it in closing if isinstance(it, Text) and it.text)
     return re.sub(r"\A\s*\*\*[^*\n]+\*\*\s*\n\n", "", text) or None
@@ -177,7 +177,7 @@ def closing_words(section: Section) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """What is marked `@cover`, for the first page, each with its section: a figure, and the code around a line."""
+    """The figure, and the code around a line, marked `@cover` for the first page; each with its section."""
 
     figure: tuple[Section, Narration] | None
     code: tuple[Section, CodeListing, str] | None  # the third is the anchor of the marked line
@@ -204,7 +204,7 @@ def cover(document: Document) -> Cover:
 
 
 def _alone(listing: CodeListing) -> CodeListing:
-    """Return a listing with the notes next to its lines, without details, links, anchors and what is below them."""
+    """Return a listing with the notes next to its lines, without details, links, anchors and blocks below them."""
     rows = []
     for row in listing.rows:
         notes = (n for n in row.beside if n.kind == "held" or not (n.kind == "call" or n.collapsed))
@@ -346,12 +346,12 @@ def _cold_runs(run: Run) -> Sequence[int]:
 
 
 def _warm_runs(run: Run) -> Sequence[int]:
-    """Return how long it took once more, in nanoseconds."""
+    """Return the time of the second, warm run of `main` in each process, in nanoseconds."""
     return whole_runs(run, "warm_ns")
 
 
 def peak_texts(peak: Peak) -> tuple[str, str, str]:
-    """Return a peak as texts: what, how much, from where."""
+    """Return a peak as texts: its name, its rate, its source."""
     unit = "B/s" if peak.name == "memory" else "OP/s" if peak.name.startswith("int") else "FLOP/s"
     rate = _("not known") if peak.per_second is None else formats.quantity(peak.per_second, unit)
     return formats.one_line(peak.name, 40), rate, formats.one_line(peak.source, 200)

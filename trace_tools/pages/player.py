@@ -17,7 +17,7 @@ informative ones first: repetitions of the previous execution, then all except f
 stops.
 
 Two views of one storage show the same memory. If an observation differs from an earlier one at the same position, even
-of another view, something has written there: `StorageContents` detects this.
+of another view, the lecture has written at that position: `StorageContents` detects this.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
             yield replace(one, ranks=values_by_rank(by_rank[name])) if name in by_rank else one
 
     def lies_at(value: Value) -> tuple[object, ...] | None:
-        """Return the view of memory that a tensor is."""
+        """Identify the view of memory that a tensor is: equal results mean the same view."""
         t = value.tensor
         return None if t is None or t.storage is None else (t.storage, t.shape, t.strides, t.offset, t.dtype)
 
@@ -251,7 +251,7 @@ def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
 
 
 def _telling(stops: Sequence[Stop]) -> list[int]:
-    """Keep first and last executions, and all that changed a variable, made a call, failed, or emitted text."""
+    """Keep first and last executions, and those that changed a variable, made a call, failed, or emitted text."""
     kept = set(_first_and_last(stops))
     for index, stop in enumerate(stops):
         step = stop.execution.step

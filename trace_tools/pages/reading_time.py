@@ -25,9 +25,9 @@ _HAN, HAN_A_WORD = re.compile(r"[\u4e00-\u9fff]"), 255 / 228
 
 
 def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
-    """Return the reading time of a page or part: of its core, or with `deeper` of its folded parts; None: both.
+    """Return the reading time of a page or part: of its core, with `deeper` of its folded parts, with None of both.
 
-    The result is in minutes, rounded. What a page folds (answers, called functions, lines that did not run), links and
+    The result is in minutes, rounded. Folded content (answers, called functions, lines that did not run), links and
     observations beside code are left out.
     """
     minutes = sum(_minutes(block) for block, in_deeper in _parts(blocks) if deeper is None or in_deeper is deeper)
@@ -35,7 +35,7 @@ def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> 
 
 
 def own_minutes(blocks: Sequence[Block]) -> float:
-    """Return the time of a page or part in minutes, to a tenth, without the parts in it: the plan of its heading."""
+    """Return the time of a page or part in minutes, to a tenth, without its parts: the planned time of its heading."""
     return round(sum(_minutes(block) for block in blocks), 1)
 
 

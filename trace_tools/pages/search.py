@@ -132,7 +132,7 @@ class SearchIndex:
         return f'searchIndex = "{self.packed_in(LARGEST)}";\n'
 
     def packed_in(self, budget: int) -> str:
-        """Return the index in at most `budget` characters; it states its omissions."""
+        """Return the index in at most `budget` characters; the index lists its omissions."""
         for limit in LIMITS:
             if limit not in self._packed:
                 shown = [_cut(entry, limit) for entry in self._entries]

@@ -1,6 +1,6 @@
 """Draw the figures of a section or of a whole document: where time went, memory, rooflines.
 
-    section_figures(section, document, others)     [PageFigure("time", "Where the time went", …), …]
+    section_figures(section, document, other_roofs)     [PageFigure("time", "Where the time went", …), …]
 
 The HTML writer embeds them; the Markdown writer stores them as files.
 """
@@ -37,14 +37,14 @@ HOST = N_(" On a device, the time of a statement without annotations is only its
 class PageFigure:
     """One figure of a page."""
 
-    name: str  # of its file and its anchor
+    name: str  # name of its file and of its anchor
     title: str
     caption: str
     svg: str
 
 
 def section_figures(section: Section, document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
-    """Return a section's figures; `others` are the rooflines of the other machines with this section's steps."""
+    """Return a section's figures; `other_roofs` are the other machines' rooflines with this section's steps."""
     tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
     time_caption = (
         _("The width of a statement is its time in the only run (cold); its calls are below it.")
@@ -112,8 +112,8 @@ def _under_the_roof(
 def section_points(
     section: Section, page: str = "", counterpart: Callable[[Execution], Execution | None] = lambda here: here
 ) -> Iterator[RoofPoint]:
-    """Yield the points of inspected or measured statements that were timed and counted; `there` maps to another
-    machine.
+    """Yield the points of inspected or measured statements that were timed and counted; `counterpart` maps an execution
+    to another machine.
     """
     for row in rows_shown(section.blocks):
         code = brief_code(row.lines[0].text) if row.lines else ""

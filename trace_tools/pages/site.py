@@ -10,8 +10,8 @@ one does not is removed: `.pages` in each folder lists the pages that were made 
 
     list(stale_files(Path("rendered")))     ["rendered/cpu/03-tensors.html: differs", "rendered/index.md: missing"]
 
-`stale_files` renders in memory and compares byte by byte, in both directions, so that pages of no trace are found as
-well. Other files in the folder (such as a picture) are ignored.
+`stale_files` renders in memory and compares byte by byte, in both directions, so that pages without a trace are found
+as well. Other files in the folder (such as a picture) are ignored.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
 
 
 def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
-    """Return the files that compare the machines; none if their lectures have no step in common."""
+    """Return the files that compare the machines; empty if their lectures have no step in common."""
     from trace_tools.diff.compare import compare  # late: loads NumPy, which a site of one machine does not need
     from trace_tools.diff.report.folder import report_files
 
@@ -243,7 +243,7 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
 
 
 def language_links(site: Traces, page: str) -> list[LanguageLink]:
-    """Return the links from a page to itself in all languages of a site; none if there is one language.
+    """Return the links from a page to itself in all languages of a site; empty for a site in one language.
 
     `page` is its address in the site, the same in each language.
     """
@@ -270,8 +270,8 @@ def _machine_files(
 ) -> dict[str, bytes]:
     """Return the files of one machine by their names in its folder.
 
-    `others` are the columns of the other machines, `ranks` the columns of its ranks. With several parts, each writes
-    its share of the sections, and the first one also writes all other files.
+    `other_machines` are the columns of the other machines, `ranks` the columns of its ranks. With several parts, each
+    writes its share of the sections, and the first one also writes all other files.
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
     notices: list[Notice] = []

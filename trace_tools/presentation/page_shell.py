@@ -79,7 +79,7 @@ def assets(*names: str) -> Assets:
 
 @lru_cache(maxsize=32)
 def assets_in(language: str, *names: str) -> Assets:
-    """Read the same in a language, which is the language of the moment."""
+    """Read the same files in `language`, which must be the current language."""
     files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in files)
     parts = re.split(r'("[^"]*")', css)  # those in quotes are unchanged

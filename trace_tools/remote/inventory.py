@@ -46,7 +46,7 @@ NEEDED = {"ssh": "host", "sky": "accelerators"}
 
 
 class Entry(Struct, frozen=True):
-    """One machine: `name` is its folder's and all that a trace tells of how it was reached."""
+    """One machine: `name` names its folder; a trace contains no other fact about how the machine was reached."""
 
     name: str
     engine: str
@@ -70,7 +70,9 @@ class Entry(Struct, frozen=True):
 
 
 class Inventory(Struct, frozen=True):
-    """A fleet: its machines, and the files below the lecture's folder that are sent besides what it imports."""
+    """A fleet: its machines, and the files below the lecture's folder that are sent in addition to the modules that it
+    imports.
+    """
 
     machines: list[Entry]
     files: list[str] = field(default_factory=list)  # patterns: "data/*.csv"

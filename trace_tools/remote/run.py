@@ -66,7 +66,7 @@ class NotTracedError(TraceToolsError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one machine: a trace with its path, or why there is none."""
+    """The result of one machine: its trace with its path, or the reason why it has no trace."""
 
     folder: str
     path: Path | None = None
@@ -156,7 +156,7 @@ class Fleet:
     # --- existing traces ------------------------------------------------------------------------------------------
 
     def _options(self, entry: Entry, device: str | None) -> dict[str, Any]:
-        """Return one machine's options, without `force`, which is for the trace here."""
+        """Return one machine's options, without `force`, which applies only to the trace on this machine."""
         own = {"device": device, "name": folder_of(entry, device), "nodes": entry.nodes, "force": False}
         return {**asdict(self.options), **own}
 

@@ -1,4 +1,4 @@
-"""Pack what a machine needs, and build the command that reaches it and runs a trace there.
+"""Pack the files that a machine needs, and build the command that reaches it and runs a trace there.
 
 bundle = pack(Path("lecture.py"), files=["data/*.csv"])
 bundle.archive        # a gzipped tar; the same files give the same bytes
@@ -172,7 +172,7 @@ def in_any_shell(script: str) -> str:
 
 
 def host_of(entry: Entry) -> str | None:
-    """Return the host for ssh; None to run here. SkyPilot makes each cluster an ssh host of its name."""
+    """Return the host for ssh; None to run on this machine. SkyPilot makes each cluster an ssh host of its name."""
     return entry.name if entry.engine == "sky" else entry.host
 
 
@@ -198,7 +198,7 @@ def environment(entry: Entry, ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def in_words(entry: Entry, status: int, error_lines: Sequence[str]) -> str:
-    """Return one line that says why no trace arrived, from the exit status and the end of standard error."""
+    """Explain in one line why no trace arrived, from the exit status and the end of standard error."""
     lines = [line.strip() for line in error_lines if line.strip()]
     text = "\n".join(lines)
     last = lines[-1] if lines else ""

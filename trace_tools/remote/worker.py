@@ -37,7 +37,7 @@ PIECE_BYTES = 48_000
 
 
 def main() -> None:
-    """Run the trace that the one argument describes."""
+    """Run the trace that the command's argument describes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     request = json.loads(sys.argv[1])

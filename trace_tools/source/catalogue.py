@@ -6,9 +6,9 @@
     words = Words.read(Path("lecture.zh_CN.po"))
     words.translation("napkin_math", "{x:.1f} GB in all")             "共 {x:.1f} GB", or None
 
-A message is one string of a narrative call, the docstring of the module, of `main` or of a function that has
-narrative, or a string elsewhere that a trace shows whole, such as a label of a figure. Its context is the section that
-it belongs to. Placeholders of f-strings, formulas, code and links of a translation are those of the message.
+A message is one string of a narrative call, the docstring of the module, of `main` or of a function that has narrative,
+or a string elsewhere that a trace shows in full, such as a label of a figure. Its context is the section that it
+belongs to. Placeholders of f-strings, formulas, code and links of a translation are those of the message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from trace_tools.util.files import replace as replace_file
 from trace_tools.util.languages import N_, _, in_language
 
 HEADER = "# Translations for LECTURE, updated by `trace-tools translate`.\n"
-# What figures of the vocabulary add to the labels of a lecture (`lecture.drawings`).
+# Labels that the vocabulary's own figures draw (`lecture.drawings`).
 LABELS = (
     N_("sign"),
     N_("exponent"),
@@ -54,7 +54,7 @@ LABELS = (
 )
 MEASURED = " ✓"  # after a label
 _WORDS = re.compile(r"[^\W\d_]{2}")
-LEAST_LITERAL = 5  # characters of a template that are not placeholders
+LEAST_LITERAL = 5  # least characters of a template outside its placeholders
 # arguments of narrative calls whose values are names that the tools know
 _SETTINGS = {"across", "curve", "limit", "stack", "style", "width", "x_scale", "y_scale"}
 _WHOLES = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.BinOp, ast.BoolOp, ast.Starred, ast.keyword)
@@ -66,7 +66,7 @@ _TARGET = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\))?[^()\s]*)\)")
 
 @dataclass(frozen=True, slots=True)
 class LectureMessage:
-    """A message with its section, None if it belongs to several or to none."""
+    """A message with its section; None if it does not belong to a single section."""
 
     message: Message
     section: str | None
@@ -85,7 +85,7 @@ class Template:
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], wording: Sequence[Piece]) -> Template | None:
-        """Return the template of a message; None if it is all placeholders, or has none."""
+        """Return the template of a message; None without placeholders, or with hardly any text around them."""
         slots = [piece.source for piece in pieces if isinstance(piece, Slot)]
         literal = "".join(piece for piece in pieces if isinstance(piece, str))
         if not slots or len(literal) < LEAST_LITERAL:
@@ -109,7 +109,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The translations of a catalogue, by section and message; of fuzzy entries none."""
+    """The translations of a catalogue, by section and message, without fuzzy entries."""
 
     language: str  # "zh_CN"
     of_section: Mapping[tuple[str | None, str], str]
@@ -173,7 +173,7 @@ def _locale(language: str) -> Locale | None:
 def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = MAIN) -> list[LectureMessage]:
     """Return the messages of a lecture in order of their lines, each once for a section.
 
-    `shown` are strings that traces of the lecture show whole (`shown_in`).
+    `shown` are strings that traces of the lecture show in full (`shown_in`).
     """
     own = dict.fromkeys(sections(source, main)).keys()
     uses: dict[str, set[str]] = defaultdict(set)
@@ -207,7 +207,7 @@ def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = M
             if has_words(string) and (is_argument or _is_shown(message, shown)):
                 add(message, statement.function)
             elif "\n" in message.text and not any("\n" in slot for slot in message.slots):
-                for line in map(message.worded, message.text.split("\n")):  # a drawing has each line apart
+                for line in map(message.worded, message.text.split("\n")):  # a drawing stores each line separately
                     if _WORDS.search(line.text) and "://" not in line.text and _is_shown(line, shown):
                         add(line, statement.function)
     by_section = {(one.section, one.message.text): one for one in reversed(messages)}
@@ -215,7 +215,7 @@ def messages_of(source: ParsedSource, shown: Collection[str] = (), main: str = M
 
 
 def _is_shown(message: Message, shown: Collection[str]) -> bool:
-    """Return whether a string that is not prose for itself is shown whole, with any values of its placeholders."""
+    """Return whether a string outside prose is shown in full, with any values of its placeholders."""
     if not message.is_formatted:
         return message.text in shown
     template = Template.of(message.pieces, message.pieces)
@@ -229,7 +229,7 @@ def title_and_rest(doc: str) -> tuple[str, str]:
 
 
 def shown_in(trace: Trace) -> set[str]:
-    """Return the strings that the narrative of a trace shows whole: labels, cells, values of placeholders."""
+    """Return the strings that the narrative of a trace shows in full: labels, cells, values of placeholders."""
     texts: set[str] = set()
 
     def walk(plain: object) -> None:
@@ -250,10 +250,10 @@ def shown_in(trace: Trace) -> set[str]:
 
 
 def _strings(node: ast.AST, *, outermost: bool, is_argument: bool = False) -> Iterator[tuple[String, bool]]:
-    """Yield the strings of one statement, and whether each is prose of a narrative call for itself.
+    """Yield the strings of one statement, and whether each is the complete prose of a narrative call.
 
-    That is an argument of the statement's `outermost` calls, or a value in it that a condition chooses; not a key, a
-    comparison or what another call is given.
+    Such a string is an argument of the statement's `outermost` calls, or a value in it that a condition chooses. Keys,
+    comparisons and arguments of other calls are not prose.
     """
     match node:
         case ast.Expr(value=ast.Constant()):  # a docstring
@@ -293,7 +293,7 @@ def _strings(node: ast.AST, *, outermost: bool, is_argument: bool = False) -> It
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Numbers of messages of a section, or of those that belong to none."""
+    """Numbers of messages of one section, or of the messages outside sections."""
 
     section: str | None
     translated: int
@@ -368,7 +368,7 @@ def wrong_translations(path: Path) -> list[str]:
 
 
 def _fixed(text: str) -> dict[str, Counter[str]]:
-    """Return what a translation must keep. Formulas are compared without their placeholders' text."""
+    """Return the parts that a translation must keep. Formulas are compared without their placeholders' text."""
     return {
         "placeholder": Counter(_CHOICE.sub(r"\1?", piece.source) for piece in _pieces(text) if isinstance(piece, Slot)),
         "formula": Counter(_FORMULA.findall(text)),
@@ -378,7 +378,7 @@ def _fixed(text: str) -> dict[str, Counter[str]]:
 
 
 def _pieces(text: str) -> list[Piece]:
-    """Return the pieces of a message; of one that is no f-string, and has a single brace, the text."""
+    """Return the pieces of a message; if its braces do not match, as in a plain string, return the text."""
     try:
         return [*pieces_of(text)]
     except ValueError:

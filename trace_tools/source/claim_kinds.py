@@ -28,7 +28,7 @@ ARITHMETIC = frozenset(
     {"__future__", "abc", "bisect", "collections", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq"}
     | {"itertools", "math", "numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "typing"}
 )
-FILLS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})  # of containers
+FILLS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})  # methods that add to a container
 LOOKS_OUTSIDE = frozenset({"open", "input", "id", "hash", "globals", "locals", "vars"})
 
 _Scope = int | None  # the number of a function's `def`, or None for the module
@@ -142,8 +142,8 @@ class _Provenance:
                     yield from ((target, value) for value in arguments)
 
     def _add(self, target: ast.expr, kinds: frozenset[Kind]) -> None:
-        """Add origins to a target; the parts of a tuple have the origins of the whole, and so does a container of
-        its items.
+        """Add origins to a target; the parts of a tuple have all origins of the tuple, a container has those of its
+        items.
         """
         match target:
             case ast.Name():

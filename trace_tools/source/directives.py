@@ -90,9 +90,9 @@ class Directive:
     name: DirectiveName
     statement: int  # Statement.number
     position: Position
-    line: int  # of the comment
+    line: int  # line of the comment
     inspected: tuple[Inspected, ...] = ()
-    names: tuple[str, ...] = ()  # of @clear
+    names: tuple[str, ...] = ()  # the names in a `@clear`
 
 
 def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None = None) -> tuple[Directive, ...]:

@@ -69,7 +69,7 @@ class Message:
 
 
 def strings_in(node: ast.AST) -> Iterator[String]:
-    """Yield the string constants and f-strings in a node, in order of the source; those inside placeholders too."""
+    """Yield the string constants and f-strings in a node, also inside placeholders, in order of the source."""
     if isinstance(node, ast.JoinedStr):
         yield node
         for part in node.values:

@@ -281,10 +281,10 @@ def _flat(tree: ast.AST, prose_ids: set[int], placeholders: Mapping[int, list[st
 def _prose_beside(old: _Code, new: _Code) -> dict[int, NewProse] | None:
     """Find a recorded statement near each prose statement; return None if a prose statement has no such neighbour.
 
-    The recorded statement decides how often the prose is shown. Candidates in order of certainty: the prose that it
-    replaces; any prose in the same gap between statements; the nearest sibling that runs as often, before or after it
-    (a loop's header runs once more than its siblings); prose anywhere in the same list of statements. In a function's
-    own body, prose is shown once per call.
+    The recorded statement decides how often the prose is shown. The candidates, in order of certainty, are: the prose
+    that it replaces; any prose in the same gap between statements; the nearest sibling that runs as often, before or
+    after it (a loop's header runs once more than its siblings); prose anywhere in the same list of statements. In a
+    function's own body, prose is shown once per call.
     """
     counterparts: dict[int, int] = {}  # the same words in the same gap, else their replacement
     for gap, after in new.gaps.items():

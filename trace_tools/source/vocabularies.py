@@ -188,8 +188,8 @@ def _parsed(source: SourceFile) -> ParsedSource | None:
 def narrating(tree: Tree, sources: Sequence[ParsedSource | None]) -> frozenset[StatementKey]:
     """Return the statements that only call the vocabulary, by source and number.
 
-    Calls of functions that only do so count, and so do compound statements that only contain such statements. `sources`
-    are the parsed sources of the trace, or None for a source that cannot be parsed.
+    Calls of functions that contain only such statements also count, as do compound statements that contain only these.
+    `sources` are the parsed sources of the trace, or None for a source that cannot be parsed.
     """
     parsed = [(source_number, source) for source_number, source in enumerate(sources) if source is not None]
     emitting = {(source_number, number) for source_number, source in parsed for number in narrative_calls(source)}

@@ -71,7 +71,7 @@ class Change:
 def in_other_words(
     narrative: Narrative, changes: Sequence[Change], words: Callable[[str], str | None] | None = None
 ) -> Narrative:
-    """Return a narrative with these changes of its words; `words` gives other words for a string that is shown whole.
+    """Return a narrative with these changes of its words; `words` gives other words for a string that is shown in full.
 
     In a drawing the labels that are such strings change.
     """

@@ -34,7 +34,7 @@ SHORTEST = 3  # fewest runs between two changes
 FEWEST = 6  # fewest runs in which changes are searched
 PENALTY = 4.0
 LEAST = 1.1  # smallest ratio that is reported, as in a diff
-QUIETEST = 0.01  # of the log: repeated runs do not reveal smaller noise
+QUIETEST = 0.01  # least noise of the logarithm: repeated runs do not reveal smaller noise
 NORMAL = 0.6745 * math.sqrt(2)  # median |difference of neighbours| of normal noise, in σ
 TOO_FEW = f"change points are computed only for machines with {FEWEST} or more runs"
 MISSING = not_installed("ruptures", "history", "marking change points")
@@ -97,7 +97,7 @@ class History:
 
 
 def find(store: Store, wanted: str, *, lecture: str = "") -> Followed:
-    """Return the statement at a line of the newest version, or the one whose code contains a text.
+    """Return the statement at a line of the newest version, or the statement whose code contains a text.
 
     Raises UsageError unless exactly one statement matches; the message lists the lines of several.
     """

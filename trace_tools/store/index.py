@@ -1,4 +1,4 @@
-"""An index over many traces: which runs there are, and how long each statement took in each.
+"""An index over many traces: the runs, and the time of each statement in each run.
 
     record(index, "lecture.py/1bba177/cpu/…/trace.yaml.gz", 25_914, "lecture.py", "1bba177", trace, load)
     index.execute("SELECT machine, started FROM runs")
@@ -104,7 +104,7 @@ def record(
 ) -> None:
     """Add the trace at `path`, a file of `size` bytes.
 
-    `load` reads other traces of the same lecture; those that it cannot read (None) are skipped.
+    `load` reads other traces of the same lecture; traces for which it returns None are skipped.
     """
     # The number of the trace's version of its lecture; a new version is added with its statements.
     texts = "\0".join(f"{source.path}\0{source.text}" for source in trace.sources)

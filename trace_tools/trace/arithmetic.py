@@ -232,7 +232,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """An expression in JavaScript, its kind in Python, and its value where only constants are in it."""
+    """An expression in JavaScript, its kind in Python, and its value if it contains only constants."""
 
     code: str
     kind: Kind

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from trace_tools.trace.model import Exploration
 
-MOST_ROWS = 200  # of a menu
+MOST_ROWS = 200  # most rows of a menu
 LONGEST_NAME, LONGEST_SENTENCE = 200, 5_000  # characters
-DEEPEST = 20  # places in places
+DEEPEST = 20  # placeholders inside placeholders
 
 Parts = list["str | tuple[str] | tuple[str, Parts, Parts]"]
 
@@ -20,7 +20,7 @@ Parts = list["str | tuple[str] | tuple[str, Parts, Parts]"]
 def places(text: str) -> Parts:
     """Return the parts of a sentence of `explore`: texts, (name,), and (result, parts if true, parts if false).
 
-    Raises ValueError where its braces are not closed, and where they are too deep.
+    Raises ValueError for braces that are not closed or nested too deeply.
     """
 
     def read(at: int, ends: str, depth: int) -> tuple[Parts, int]:

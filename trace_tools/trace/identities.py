@@ -77,7 +77,7 @@ _PREFIXES: dict[EndingKind, str] = {
     "killed": "killed by ",  # a signal
     "exited": "exited with status ",
     "stopped": "stopped ",  # by torchrun or with the tracer
-    "waited": "waited for the others ",  # without end: another rank was missing
+    "waited": "waited for the others ",  # waited until the time limit, because another rank was missing
 }
 
 
@@ -87,7 +87,7 @@ class Ending:
 
     kind: EndingKind  # "failed": for the reason in `detail`
     detail: str = ""  # the exception's class, the signal, the exit status, the rest of the text
-    line: int | None = None  # of the lecture
+    line: int | None = None  # line of the lecture
 
     @classmethod
     def parse(cls, text: str) -> Ending:
@@ -117,7 +117,9 @@ class Ending:
 
     @property
     def follows_another(self) -> bool:
-        """Whether it may only follow from the end of another rank: an operation waits for it, or torchrun stops it."""
+        """Whether another rank's end may be its only cause: an operation waited for that rank, or torchrun stopped this
+        one.
+        """
         return self.kind in ("stopped", "waited")
 
 
@@ -161,7 +163,7 @@ class Positions:
 
     def __init__(self) -> None:
         self.keys: list[CallKey | StepKey] = []  # by position
-        self._of_calls: dict[CallKey, int] = {}  # apart, because a call's key may equal a step's
+        self._of_calls: dict[CallKey, int] = {}  # separate, because a call's key may equal a step's
         self._of_steps: dict[StepKey, int] = {}
 
     def of_call(self, key: CallKey) -> int:

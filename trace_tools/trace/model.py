@@ -95,18 +95,18 @@ class Value(Struct, frozen=True):
     type: str
     value: Scalar = None
     text: str | None = None
-    length: Natural | None = None  # of the whole container or string, when it was cut short or is a container
+    length: Natural | None = None  # length of a container, or of a string that was cut short
     items: list[Value] | None = None
     entries: list[tuple[Value, Value]] | None = None
     tensor: Tensor | None = None
-    labels: list[Value] | None = None  # of the first rows of a pandas object, where its index is not 0, 1, 2 …
+    labels: list[Value] | None = None  # labels of the first rows of a pandas object, if its index is not 0, 1, 2 …
     unit: str | None = None  # from the directive: FLOP, B, s …
     note: str | None = None  # why something is missing
     varies: bool = False  # it differed between timed runs with the same seeds
-    samples: list[Scalar] | None = None  # of a varying scalar, one per warm run
-    cold_samples: list[Scalar] | None = None  # likewise, one per cold run
+    samples: list[Scalar] | None = None  # values of a varying scalar, one per warm run
+    cold_samples: list[Scalar] | None = None  # the same, one per cold run
     clock: bool = False  # depends on a clock: equal in all timed runs, different in the clock-perturbation run
-    device_random: bool = False  # it follows from a device's generator: another once that was seeded differently
+    device_random: bool = False  # it depends on a device's generator: another seed changed it
 
 
 Observed = tuple[str, Value]  # an expression and its value
@@ -128,7 +128,7 @@ class Collective(Struct, frozen=True):
     """
 
     operation: str  # "all_reduce"
-    ranks: Positive  # in the group
+    ranks: Positive  # number of ranks in the group
     calls: Positive
     bytes: Total
     factor: Annotated[float, Meta(ge=0, le=2)] | None = None  # None without a payload, as for a barrier
@@ -150,7 +150,7 @@ class Meters(Struct, frozen=True):
     operators: list[tuple[str, Natural]] | None = None  # ("aten.mm", 3)
     uncounted: list[str] | None = None  # operators without a FLOP formula
     meta_flops: Total | None = None  # part of the FLOPs: those on tensors without memory, never computed
-    dtype: str | None = None  # of nearly all FLOPs; None if they are divided among dtypes
+    dtype: str | None = None  # dtype of nearly all FLOPs; None if they are divided among dtypes
     collectives: list[Collective] | None = None  # traffic between ranks
     work: list[Work] | None = None  # of operators on tensors that have memory; absent from older traces
     # reason for a figure of None: "fused", "no counterpart in the metering process", NOT_METERED
@@ -172,7 +172,7 @@ class Measured(Struct, frozen=True):
     dtype: str | None = None  # as in `Meters`
     operators: list[tuple[str, Natural]] | None = None
     uncounted: list[str] | None = None  # as in `Meters`; absent from older traces
-    meta_flops: Total | None = None  # likewise
+    meta_flops: Total | None = None  # as in `Meters`; absent from older traces
     collectives: list[Collective] | None = None
     work: list[Work] | None = None
     why: str | None = None  # reason for a count of None: "no torch operator ran in it", "fused"
@@ -191,7 +191,7 @@ class Claim(Struct, frozen=True):
     source: str
     held: bool
     sides: list[Observed] = field(default_factory=list)
-    message: str | None = None  # of the AssertionError
+    message: str | None = None  # message of the AssertionError
     failed_runs: list[str] | None = None  # "pass 2, warm"
 
 
@@ -220,7 +220,7 @@ class NarrativeKind(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str
 
     @property
     def style(self) -> list[tuple[str, str]] | None:
-        """How it is to look, as CSS: ("color", "red")."""
+        """Its style, as CSS: ("color", "red")."""
         return None
 
 
@@ -242,21 +242,21 @@ class Note(NarrativeKind, frozen=True, kw_only=True):
     text: str
     varied: list[Varied] | None = None
     others: list[tuple[str, Natural]] | None = None
-    left_out: int | None = None  # characters, as in the classes below that do not say more
+    left_out: int | None = None  # characters; also in the classes below, unless a comment says otherwise
 
 
 class Link(NarrativeKind, frozen=True, kw_only=True):
     """A reference on the web, or a link to a function or class of the lecture."""
 
     text: str | None = None  # description
-    url: str | None = None  # None only of a flowing link
+    url: str | None = None  # None only for a flowing link
     title: str | None = None
     authors: str | None = None
     date: str | None = None
     left_out: int | None = None
     flows: bool = False
     style: list[tuple[str, str]] | None = None
-    label: str | None = None  # of a flowing link: its text
+    label: str | None = None  # text of a flowing link
     target: str | None = None  # the function or class of the lecture
     notes: str | None = None  # remarks of the lecture's own
 
@@ -273,7 +273,7 @@ class Image(NarrativeKind, frozen=True, kw_only=True):
 
 
 class Video(Image, frozen=True, kw_only=True):
-    """A video, likewise."""
+    """A video next to the lecture, on the web, or as data."""
 
 
 class Table(NarrativeKind, frozen=True, kw_only=True):
@@ -288,7 +288,7 @@ class Table(NarrativeKind, frozen=True, kw_only=True):
 
 
 class Plot(NarrativeKind, frozen=True, kw_only=True):
-    """A plot of series; one that another tool drew has an `svg`, and may have one for a phone."""
+    """A plot of series; a plot that another tool drew has an `svg`, and may have a second one for a phone."""
 
     text: str | None = None  # the drawing in words
     title: str | None = None
@@ -328,12 +328,12 @@ Narrative = Text | Note | Link | Image | Video | Table | Plot | Ask | Explore
 class Answer(Struct, frozen=True):
     """The computed answer to a question, and the replies to other answers.
 
-    A number is right within a relative error of `within`; if runs computed different answers, within that of any.
+    A number is right within a relative error of `within`; if runs computed different answers, any of these counts.
     """
 
     value: int | float | str
     unit: str | None = None
-    within: Annotated[float, Meta(ge=0, le=1e40)] | None = None  # of a number
+    within: Annotated[float, Meta(ge=0, le=1e40)] | None = None  # for a numeric answer
     choices: list[str] | None = None  # including the answer
     hint: str | None = None  # Markdown, as in the fields below
     why: str | None = None
@@ -346,10 +346,10 @@ class Input(Struct, frozen=True):
 
     name: str  # of the function's parameter
     label: str
-    value: float  # as the lecture has it
+    value: float  # the lecture's number
     low: float
     high: float
-    scale: str  # of its slider: "linear" or "log"
+    scale: str  # scale of its slider: "linear" or "log"
     whole: bool = False  # only whole numbers
     unit: str | None = None
 
@@ -362,7 +362,7 @@ class Menu(Struct, frozen=True):
     label: str
     columns: list[Input]  # the numbers of a row; a reader may type a row within their limits
     rows: list[tuple[str, list[float]]]
-    own: bool = False  # whether a reader may
+    own: bool = False  # whether a reader may type a row
 
 
 class Result(Struct, frozen=True):
@@ -378,7 +378,7 @@ class Exploration(Struct, frozen=True):
     """A function of the lecture that a reader can call with other numbers, and how its results are drawn."""
 
     name: str  # of the function
-    formula: str  # it, as `arithmetic` writes it
+    formula: str  # the function, as `arithmetic` writes it
     parameters: list[str]  # the names of inputs and of columns of menus, in the function's order
     inputs: list[Input]
     menus: list[Menu]
@@ -400,8 +400,8 @@ class LeftOut(Struct, frozen=True):
 class Choice(Struct, frozen=True):
     """The reason for a sentence: `samples` were all above `high`, all below `low`, or undecided.
 
-    A run records its own samples and all three sentences; a trace the samples of all timed runs and the sentence that
-    fits.
+    A run records its own samples and all three sentences; a trace records the samples of all timed runs, and the
+    sentence that fits.
     """
 
     low: float
@@ -417,7 +417,7 @@ class Varied(Struct, frozen=True):
     In a text, `text[start:end]` is the number in the narrative; in a table, it is a cell.
     """
 
-    samples: list[Scalar]  # as the warm runs have it: of a text the digits as they were written, of a table the cell
+    samples: list[Scalar]  # one per warm run: the digits as written in a text, or the cell of a table
     cold_samples: list[Scalar] | None = None
     start: int | None = None
     end: int | None = None
@@ -440,7 +440,7 @@ class Raised(Struct, frozen=True):
     type: str
     message: str
     origin_line: Positive | None = None  # the lecture's line the traceback ends at or nearest to
-    survived: bool = False  # it ended a section, and the next section still ran: `--keep-going`
+    survived: bool = False  # it ended a section, and the next section still ran because of `--keep-going`
     waited_line: Positive | None = None  # of a device error: the failed work was launched after the tracer waited here
 
 
@@ -508,7 +508,7 @@ class Step(Struct, frozen=True):
     host_ns: list[Natural] | None = None
     cold_ns: list[Natural] | None = None
     device_ns: list[Natural] | None = None
-    launch_ns: list[Natural] | None = None  # with `device_ns`: until the host was done, before the wait
+    launch_ns: list[Natural] | None = None  # with `device_ns`: host time until the work was launched, without the wait
     # Before it began, the host waited so long for work that was queued earlier; no step includes this time.
     queued_ns: list[Natural] | None = None
     annotated: bool = False
@@ -517,8 +517,8 @@ class Step(Struct, frozen=True):
     narrative: list[Narrative] | None = None
     stdout: str | None = None
     warnings: list[str] | None = None
-    left_out: list[LeftOut] | None = None  # of its output, narrative, warnings and measurements
-    allocated_bytes: Natural | None = None  # by the device's caching allocator, after the step
+    left_out: list[LeftOut] | None = None  # omitted output, narrative, warnings and measurements
+    allocated_bytes: Natural | None = None  # bytes in the device's caching allocator after the step
     meters: Meters | None = None
     measured: list[Measured] | None = None  # the calls of `measure` in it, in order
     harness: bool = False  # `measure` or `count` ran in it or below: its own time is that of many calls
@@ -526,8 +526,8 @@ class Step(Struct, frozen=True):
     suspended: bool = False  # it yielded or awaited: no duration
     compiled: bool = False  # dynamo compiled during it
     graph: bool = False  # torch recorded a graph during it; the calls for that were neither observed nor counted
-    runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, where not in all
-    clock: bool = False  # whether it ran follows from a clock: once clocks were scaled, it did not
+    runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, if not in all
+    clock: bool = False  # whether it ran depends on a clock: with perturbed clocks it did not run
     on: list[int] | None = None  # the ranks that ran it, where not all did
     ranks: list[RankStep] | None = None  # differences by rank
 
@@ -535,11 +535,11 @@ class Step(Struct, frozen=True):
 class Omitted(Struct, frozen=True):
     """Executions of one statement in one frame that the limit left out, as totals."""
 
-    omitted: Positive  # how many executions
+    omitted: Positive  # number of executions
     frame: Natural
     statement: Natural
     line: Positive
-    host_ns: Natural  # of all of them together, in the first pass
+    host_ns: Natural  # total time of these executions in the first pass
     on: list[int] | None = None  # the ranks with such executions, if not all
 
 
@@ -570,7 +570,7 @@ class Machine(Struct, frozen=True):
     cache_bytes: Natural | None = None  # of a CPU: its largest cache
     tf32: str | None = None  # torch.get_float32_matmul_precision(): "highest", "high", "medium"
     cpu: str | None = None
-    cores: Positive | None = None  # that the process may use
+    cores: Positive | None = None  # number of cores that the process may use
     threads: Positive | None = None  # torch's intra-op threads
     ram_bytes: Natural | None = None
     os: str | None = None
@@ -591,9 +591,9 @@ class Process(Struct, frozen=True):
     peak_ram_bytes: Natural | None = None  # the most memory that it held at once, Python, torch and the tracer included
     peak_device_bytes: Natural | None = None  # peak of torch's allocator on one device, without its context
     floor_ns: Natural | None = None  # the device's clock for an empty step
-    other_cores: Annotated[float, Meta(ge=0)] | None = None  # of its cores, how many other processes kept busy
-    rank: Natural | None = None  # of several
-    device_index: Natural | None = None  # of a rank: its computer's accelerator with most of its memory
+    other_cores: Annotated[float, Meta(ge=0)] | None = None  # average number of cores that other processes kept busy
+    rank: Natural | None = None  # if there are several ranks
+    device_index: Natural | None = None  # of a rank: the accelerator that holds most of its memory
 
     @property
     def id(self) -> ProcessId:
@@ -617,14 +617,14 @@ class Run(Struct, frozen=True):
     complete: bool
     ended: str = "complete"  # or the first thing that went wrong
     timed_runs: Natural | None = None  # cold and warm runs of all passes
-    story: str | None = None  # the run that values, prose and order of steps are from: "pass 2, warm"
+    story: str | None = None  # the run that supplies values, prose and order of steps: "pass 2, warm"
     only: str | None = None
-    main: str | None = None  # the function that ran the lecture, where it is not `main`
+    main: str | None = None  # the function that ran the lecture, if it is not `main`
     commit: str | None = None
     keep_going: bool = False
     inspect_all: bool = False
     ranks: Positive | None = None  # how many processes each pass was, under torchrun
-    nodes: list[str] | None = None  # of several machines that they ran on, in order, with as many ranks on each
+    nodes: list[str] | None = None  # names of the machines, if several, in order; each has as many ranks
     processes: list[Process] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)  # left out by the size cap or a limit
 

@@ -1,4 +1,4 @@
-"""Plain data ↔ the YAML of a trace: a head in block style for people, then one JSON object a line.
+"""Convert plain data to the YAML of a trace and back: a head in block style for people, then one JSON object a line.
 
 Every line written here reads the same as JSON and as YAML 1.1: floats carry a dot and a signed exponent, strings are
 double-quoted, and the few characters YAML cannot hold are escaped. (PyYAML's reader and scanner are the reference for

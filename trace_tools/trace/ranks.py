@@ -4,7 +4,7 @@
     of_rank(trace, 1)                        the lecture as rank 1 ran it, as a separate trace
     by_rank(step, 2)[1]                      a step on rank 1
 
-Calls and steps of two ranks match if they have the same key: see `keys`.
+Calls and steps of two ranks match if they have the same key: see `identities`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _differ(one: Any, other: Any) -> bool:
 
 
 def _slowest(times: Sequence[list[int] | None]) -> list[int] | None:
-    """Return the longest time of each pass; where ranks did not all time each, the slowest rank's."""
+    """Return the longest time of each pass; if a rank lacks the time of a pass, return the slowest rank's times."""
     timed = [one for one in times if one]
     if not timed:
         return None
@@ -197,7 +197,7 @@ def as_on(step: Step, own: RankStep) -> Step:
 
 
 def by_rank(step: Step, ranks: int) -> dict[int, Step]:
-    """Return a step as each rank had it that ran it."""
+    """Return a step as recorded by each rank that ran it."""
     own_fields = {one.rank: one for one in step.ranks or ()}
     ranks_with_step = step.on if step.on is not None else range(ranks)
     return {rank: as_on(step, own_fields[rank]) if rank in own_fields else step for rank in ranks_with_step}

@@ -70,13 +70,13 @@ def converted(cls: type[T], plain: object) -> T:
 
 
 def to_plain(instance: object) -> dict[str, Any]:
-    """Return a record's fields as plain data, in their order, without those at their defaults."""
+    """Return a record as plain data: its fields in order, without fields that equal their defaults."""
     plain: dict[str, Any] = structs.to_plain(instance)
     return plain
 
 
 def _records_in(hint: Any, plain: Any) -> list[Any]:
-    """Return the classes of records in a hint like `list[tuple[str, Value]] | None`; of a union, the one of `plain`."""
+    """Return the classes of records in a hint like `list[tuple[str, Value]] | None`; for a union, that of `plain`."""
     if is_dataclass(hint):
         return [hint]
     records = [one for inner in get_args(hint) for one in _records_in(inner, plain)]
@@ -110,7 +110,7 @@ def unlike(expected: str, plain: object) -> str:
 
 
 def short(plain: object) -> str:
-    """Write plain data as an error may show it."""
+    """Shorten plain data for an error message."""
     shown = plain[:41] if isinstance(plain, str) else plain
     try:
         text = repr(shown)

@@ -9,8 +9,8 @@ lines that are not JSON (`.nan`, `.inf`, or edited by hand), and whole files wit
 
 The head records in `events` how many events `steps` lists, so that a file without its end is recognised wherever it was
 cut. Such a trace is partial: its `run.complete` is False and its `run.ended` holds the reason. Traces of older versions
-have no `events`; in these, only a cut inside a line is recognised. Traces of older schemas keep loading: an upgrade for
-each turns its plain data into those of the next schema.
+have no `events`; in these, only a cut inside a line is recognised. Traces of older schemas keep loading: for each old
+schema, an upgrade turns its plain data into that of the next schema.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from trace_tools.util.files import replace as replace_file
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.structs import NOT_JSON, Struct, from_json, json_decoder
 
-LARGEST_BYTES = 2**30  # of a file; the tracer's size cap is far smaller
+LARGEST_BYTES = 2**30  # largest file; the tracer's size cap is far smaller
 EVENTS = "events"  # the key in a file's head for the number of events that follow
 CUT_SHORT = "the trace file was cut short"
 
@@ -254,7 +254,7 @@ def _text(contents: bytes, path: Path) -> str:
 
 @contextmanager
 def _hinting_at_a_cut(contents: bytes, path: Path) -> Iterator[None]:
-    """Name the likely cause where a file begins like a trace, can't be read, and ends before its steps."""
+    """Name the likely cause if a file begins like a trace, can't be read, and ends before its steps."""
     try:
         yield
     except TraceFileError as error:

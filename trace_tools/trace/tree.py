@@ -4,7 +4,7 @@
     tree.steps(frame=3, statement=17)     its executions in that call, in order
     tree.calls(step=41)                   the frames opened during a step; for None: by no traced step
     tree.section_of[3]                    "napkin_math": the section that a frame belongs to
-    tree.caught(step)                     whether the lecture went on after the exception that left it
+    tree.caught(step)                     whether the lecture continued after the exception that left the step
 
 A section is a function that `main` calls: `statements.sections` finds them before a run, `section_of` after it.
 """
@@ -48,8 +48,8 @@ class Tree:
             self._omitted_in[event.frame].append(event)
 
     def _number(self) -> None:
-        """Give each frame its section (a function that `main` called) and its number among its function's calls
-        there.
+        """Give each frame its section (a function that `main` called) and its number among the calls of its function in
+        that section.
         """
         self.main_name = self.trace.run.main or MAIN
         self.main = next((f for f in self.frames.values() if f.function == self.main_name and not f.source), None)
@@ -118,7 +118,7 @@ class Tree:
         return not outermost or self.trace.run.complete or not self._is_last_raised(last)
 
     def survived(self, step: Step) -> bool:
-        """Whether the exception that left `step` ended a section, and no more: `--keep-going`."""
+        """Whether the exception that left `step` ended only a section, because of `--keep-going`."""
         raised = self._last_left(step).raised
         return raised is not None and raised.survived
 
@@ -136,14 +136,14 @@ class Tree:
         return self.by_id.get(frame.of) if frame is not None and frame.of is not None else None
 
     def _went_on(self, step: Step, caller: Step) -> bool:
-        """Return whether the exception that left `step` also left the step that called its function, not a later
-        exception.
+        """Return whether the exception that left `step` also left the step that called its function, rather than a
+        later exception.
         """
         raised, above = step.raised, caller.raised
         assert raised is not None and above is not None
         alike = raised.type == above.type and (
             raised.origin_line == above.origin_line
-            or self.frames[step.frame].source != self.frames[caller.frame].source  # each names a line of its own
+            or self.frames[step.frame].source != self.frames[caller.frame].source  # not the same line
         )
         was_last = self.steps_of(step.frame)[-1] is step  # otherwise a later statement replaced the exception
         return self._is_last_raised(step) and (alike or was_last)

@@ -57,10 +57,10 @@ from trace_tools.util.files import why_not_inside
 T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
-MOST_RANKS = 1_024  # of one run, because each rank has its part of every step
+MOST_RANKS = 1_024  # most ranks of one run, because every step may have a part for each rank
 MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
-LARGEST_NUMBER = 1e300  # that a figure is drawn with
-LARGEST_COUNT = 10**40  # FLOPs and bytes of operators: seven of them multiply to what a float holds
+LARGEST_NUMBER = 1e300  # largest number that a figure can show
+LARGEST_COUNT = 10**40  # FLOPs and bytes of operators: the product of seven such counts still fits a float
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # not in the lecture's folder: on the web, or in the trace
@@ -92,7 +92,7 @@ def check_head(run: Run, machine: Machine, sources: list[SourceFile], path: Path
 
 
 def check_step(step: Step, source: str) -> None:
-    """Raise `TraceFileError` at the first thing in a step, of frame 0 in this text, that is impossible."""
+    """Raise `TraceFileError` at the first impossible value in a step, which is of frame 0 in this text."""
     references = References([SourceFile("", source)])
     references.check(Frame(frame=step.frame, function=""))
     try:
@@ -105,7 +105,7 @@ def check_step(step: Step, source: str) -> None:
 
 
 class References:
-    """Checks events in their order, knowing the frames and steps that came before."""
+    """Checks events in order against the frames and steps that came before."""
 
     def __init__(self, sources: list[SourceFile], ranks: int = 0) -> None:
         self._ranks = ranks
@@ -114,11 +114,11 @@ class References:
         texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
         self._bounds = [(text.count("\n") + 1, len(text) // 2 + 1) for text in texts]
         self._last_line = max((lines for lines, _ in self._bounds), default=1)
-        self._frames: dict[int, tuple[int, int]] = {}  # → lines and statements there can be in its source
+        self._frames: dict[int, tuple[int, int]] = {}  # frame → most lines and statements in its source
         self._steps: set[int] = set()
 
     def check(self, event: Event) -> None:
-        """Raise `Mismatch` at the first thing in the next event that is impossible."""
+        """Raise `Mismatch` at the first impossible value in the next event."""
         if event.on is not None:
             self._check_ranks(event.on, ".on")
         if isinstance(event, Frame):
@@ -169,7 +169,7 @@ class References:
                 _check_range(line, 1, self._last_line, f".raised.{field}")
 
     def _check_ranks(self, ranks: list[int], part: str) -> None:
-        """Check that ranks are some of the run's, in their order."""
+        """Check that ranks are ranks of the run, in ascending order."""
         for rank in ranks:
             _check_range(rank, 0, self._ranks - 1, part)
         if any(one >= other for one, other in pairwise(ranks)):
@@ -224,7 +224,7 @@ def _check_answer(answer: Answer) -> None:
 
 
 def _check_exploration(narrative: Exploration, says: str) -> None:
-    """Check that its formula is arithmetic, and that whatever is named is there: pages make a script of it."""
+    """Check that the formula is arithmetic and that all names exist, because pages turn the formula into a script."""
     menus = [column for menu in narrative.menus for column in menu.columns]
     try:
         parameter_count, result_count = arithmetic.shape_of(narrative.formula)
@@ -310,7 +310,7 @@ def _check_tensor(tensor: Tensor) -> None:
         _has_length(tensor.corner, shapes.count(tensor.corner_shape, LARGEST_COUNT), ".corner")
 
 
-# --- what all of it needs -------------------------------------------------------------------------
+# --- for all parts --------------------------------------------------------------------------------
 
 
 def _inside(part: str, check: Callable[[T], None], item: T) -> None:

@@ -84,7 +84,7 @@ class Adoption(importlib.abc.MetaPathFinder):
 
 
 def adopt_in_spawned() -> None:
-    """Adopt the vocabularies in a spawned process, which imports modules again; calls there are not recorded."""
+    """Adopt the vocabularies in a spawned process, which imports modules again; its calls are not recorded."""
     sys.meta_path.insert(0, Adoption(BORROWED))
 
 

@@ -61,7 +61,7 @@ def serve(asking: socket.socket, imported: Sequence[str]) -> None:
             if os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 continue
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(number, signal.SIGKILL)  # its leftovers, before its process id is reused
+                os.killpg(number, signal.SIGKILL)  # kill its leftovers before its process id is reused
             _answer(running.pop(number), os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
 
 

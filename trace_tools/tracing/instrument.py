@@ -1,7 +1,7 @@
 """Insert probes into a syntax tree; the program stays the same.
 
 The lecture runs as ordinary Python. Before each statement, one call closes the previous step and opens the next.
-Nothing else is intercepted, so library code runs unchanged.
+Probes intercept only this, so library code runs unchanged.
 
     def f(x):                      def f(x):
         y = g(x)  # @inspect y         if _@is_compiling() or _@in_graph(): <the body as written>

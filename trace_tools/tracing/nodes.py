@@ -261,7 +261,7 @@ class Leading:
     def _welcome(
         self, connection: socket.socket, missing: Sequence[int], facts: Mapping[str, Any], machines: dict[int, str]
     ) -> None:
-        """Accept a connection from a missing node; close any other connection, without an error here.
+        """Accept a connection from a missing node; close any other connection, without raising an error.
 
         Raises UsageError if the node differs in one of the `facts`.
         """

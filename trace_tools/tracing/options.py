@@ -22,7 +22,7 @@ from trace_tools.machines.devices import FORMS, checked
 from trace_tools.source.vocabularies import BORROWED
 from trace_tools.trace.model import MAIN
 
-SEEDS = range(-(2**63), 2**64)  # that `torch.manual_seed` takes
+SEEDS = range(-(2**63), 2**64)  # the seeds that `torch.manual_seed` takes
 
 
 class Scope(Flag):

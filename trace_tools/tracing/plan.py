@@ -52,7 +52,7 @@ class Plan:
     uses: frozenset[str]  # packages that the lecture and its modules import
     torch: bool
     spawns: bool  # it may start processes
-    binds_a_port: bool  # for a process group, so that two runs at once would conflict
+    binds_a_port: bool  # it binds a port for a process group, so two runs at once would conflict
     skipped: list[str]  # functions that `main` must not call
     modules: Sequence[included.Module]
     # Functions where the only run of a draft counts no operators; None if a second process must count.
@@ -118,7 +118,7 @@ class Plan:
 
 
 def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None = None) -> Plan:
-    """Return the plan of a lecture's trace. Raises LectureError for a lecture, UsageError for options, that fail."""
+    """Return the plan of a lecture's trace. Raises LectureError or UsageError for an invalid lecture or option."""
     source = check_lecture(lecture, in_package=options.module is not None, main=options.main)
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
     uses = imported(source, folder)

@@ -114,7 +114,7 @@ class _Spawned(Running):
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return None
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)  # its leftovers, before its process id is reused
+                os.killpg(self.pid, signal.SIGKILL)  # kill its leftovers before its process id is reused
         return self._started.wait()
 
 

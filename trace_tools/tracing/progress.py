@@ -4,7 +4,7 @@ message = Progress("pass 1", "matmul", line=42, stalled_s=30)
 message.where                          "matmul, line 42 for 30 s"
 Progress.read(message.to_json())       the same message
 
-A process sends one at each new section, and one each second with the lecture's position (`ProgressSender`).
+A process sends a message at each new section, and each second with the lecture's position (`ProgressSender`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _encode = json.JSONEncoder().encode  # a lecture may replace `json.dumps`
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a process is. A worker sends one at each new section, and one each second."""
+    """Where a process is. A worker sends this message at each new section, and each second."""
 
     process: str  # "pass 1", "metering"
     section: str = ""  # a function that `main` calls, or a run: "cold"
-    line: int | None = None  # of the lecture
+    line: int | None = None  # line of the lecture
     stalled_s: int = 0  # seconds without a new line or step
     rank: int | None = None
     waits_in: str | None = None  # function of torch.distributed in which the rank waits for others
@@ -102,7 +102,7 @@ class ProgressSender:
         return report
 
     def forget(self) -> None:
-        """Send nothing more, in the child of a fork."""
+        """Stop sending, in the child of a fork."""
         self._forked = True
 
     def _send(self, message: Progress) -> None:

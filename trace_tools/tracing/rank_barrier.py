@@ -3,8 +3,8 @@
     stuck, port = meet_ranks("pass 1, warm", rank=0, ranks=2, stuck=None)
     with meeting_at(port): …          init_process_group finds a store of that run's own
 
-They agree through torchrun's store, which all nodes can reach. Each rank writes a message
-and reads those of the others.
+The ranks agree through torchrun's store, which all nodes can reach: each rank writes a message and reads the messages
+of the others.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Kept:
 
 
 class SupersededError(TraceToolsError):
-    """The trace would replace another one that must stay."""
+    """The trace would replace an existing trace that must stay."""
 
 
 # --- making one ---------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.survey import DESCRIBE, MEASURE
 
 OUTPUT_BYTES = 1 << 20  # most bytes kept of a process's standard error, from its end
-STALLED_S = 10.0  # without a new line or step; from then on the stall is reported every second
+STALLED_S = 10.0  # after this time without a new line or step, the stall is reported every second
 
 GRACE_S = 5.0  # time for a process to end after Ctrl-C
 SURVEY = "survey"

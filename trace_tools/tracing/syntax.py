@@ -52,7 +52,9 @@ def value(method: str, item: Inspected) -> ast.stmt:
 
 
 def without_position(expression: ast.expr) -> ast.expr:
-    """Remove an expression's position, so that it gets its probe's: its effects are not part of the lecture."""
+    """Remove an expression's position, so that it gets the position of its probe, because its effects are not the
+    lecture's.
+    """
     for node in ast.walk(expression):
         for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
             vars(node).pop(name, None)  # generated nodes have no position

@@ -5,8 +5,8 @@
 
 torchrun (`torch.distributed.run`) gives each rank its environment and a meeting address, watches all of them, and stops
 the others once one has failed. The status of each failed rank is written next to its journal, as the tracer does for
-its own processes. torchrun does not give it: its exit status is 1 for every failure, and its "root cause" may be a rank
-that only noticed the failure of another.
+its own processes. torchrun itself does not report these statuses: its exit status is 1 for every failure, and its "root
+cause" may be a rank that only noticed the failure of another.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def update_folder(folder: Path, files: Mapping[str, bytes], made_here: re.Patter
 
 
 def manifest(files: Iterable[str]) -> bytes:
-    """Return the content of the file that lists what `update_folder` wrote."""
+    """Return the content of the file that lists the files written by `update_folder`."""
     return "".join(f"{name}\n" for name in sorted(files)).encode("utf-8")
 
 

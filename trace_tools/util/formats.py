@@ -23,13 +23,13 @@ SI_UNITS = frozenset(
     {"FLOP", "FLOPs", "FLOP/s", "FLOPS", "OP/s", "B/s", "byte/s", "bytes/s", "Hz", "W", "J", "bit", "bit/s", "token/s"}
 )
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
-RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # how they are written after a prefix
+RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # spelling of these units after a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _UNIT_WORDS = (N_("bytes"), N_("bytes / s"), N_("seconds"))
 _UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
 _SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "bits": "bit", "bytes": "byte", "flops": "flop", "ops": "op"}
 
-DIMENSIONS = 64  # of a tensor that are written: as many as NumPy supports
+DIMENSIONS = 64  # most dimensions of a tensor that are written: as many as NumPy supports
 
 FIGURE, POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a point
 _DECIMAL = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,]*(\.\d+)?(\s?[%×]?)")

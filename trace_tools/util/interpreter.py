@@ -1,4 +1,4 @@
-"""Change what Python does in a `with` block, or until told otherwise.
+"""Change Python's behaviour in a `with` block, or until `end` is called.
 
 with collector_paused(): …                     no cycle is collected
 with replaced(module, "name", new): …          the attribute is `new`

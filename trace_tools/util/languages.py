@@ -1,4 +1,4 @@
-"""The pages' own words in other languages: gettext catalogues in `trace_tools/locales`, and the language of the moment.
+"""The pages' own words in other languages: gettext catalogues in `trace_tools/locales`, and the current language.
 
     with in_language("zh_CN"):
         _("Show me")                          "展开"
@@ -44,7 +44,7 @@ def in_language(code: str | None) -> Iterator[None]:
 
 
 def _(message: str) -> str:
-    """Return the translation of words into the current language; the words if there is none."""
+    """Return the translation of words into the current language; untranslated words are returned unchanged."""
     code = _language.get()
     return message if code == ENGLISH else _words(code).get(message, message)
 
@@ -62,7 +62,7 @@ def ngettext(one: str, many: str, n: int) -> str:
 
 
 def worded_script(script: str) -> str:
-    """Return a script with its words, `_("…")` and `_(`…`)`, in the current language; values keep their places."""
+    """Return a script with its words, `_("…")` and `_(`…`)`, in the current language; values keep their positions."""
 
     def worded(match: re.Match[str]) -> str:
         literal = match[1]
@@ -96,7 +96,7 @@ def script_message(literal: str) -> tuple[str, list[str]]:
 
 @cache
 def _words(code: str) -> Mapping[str, str]:
-    """Return the translations of a language; none for one without a catalogue."""
+    """Return the translations of a language; empty without a catalogue."""
     from babel.messages.pofile import read_po  # late: a run of a lecture, here or on a remote machine, needs no babel
 
     path = LOCALES / code / "LC_MESSAGES" / "messages.po"

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def in_processes(calls: Sequence[Callable[[], T]], processes: int | None = None) -> list[T]:
-    """Return the results of the calls, in order; an exception of a call is raised here."""
+    """Return the results of the calls, in order; an exception of a call is raised in this process."""
     most = min(len(calls), cores() if processes is None else processes)
     alone = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
     if most < 2 or not alone:

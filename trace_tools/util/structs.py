@@ -1,7 +1,7 @@
 """The base of all records, which msgspec reads and checks; dataclasses where msgspec is not installed.
 
-msgspec is compiled, so `fleet` can't send it along, and a machine that traces may lack it. Records are dataclasses
-there: types are checked, more slowly, but no bounds.
+msgspec is compiled, so `fleet` can't send it along, and a machine that traces may lack it. There, records are
+dataclasses: types are checked more slowly, and bounds are not checked.
 
     class Peak(Struct, frozen=True):
         name: str
@@ -38,7 +38,7 @@ if TYPE_CHECKING or find_spec("msgspec"):
         `dataclasses.replace`, `fields` and `asdict` work on records as on dataclasses.
         """
 
-        __dataclass_fields__ = _DataclassFields()  # all that these functions ask for
+        __dataclass_fields__ = _DataclassFields()  # these functions check only this attribute
 
     @cache
     def _dataclass_fields(cls: type[Struct]) -> Fields:
@@ -91,7 +91,7 @@ else:
     _hints = cache(get_type_hints)
 
     def converted(plain: Any, hint: Any) -> Any:
-        """Return what a type hint makes of plain data. Raises ValueError where it is something else."""
+        """Convert plain data to the type of a hint. Raises ValueError if the data does not fit the hint."""
         kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         if type(plain) in kinds or hint is Any:
             return plain

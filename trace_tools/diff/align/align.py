@@ -7,9 +7,9 @@
     lines, _ = align_all([Tree(a), Tree(b), Tree(c)], base=0)
     lines[5]           # [Step(…), Step(…), None]: one execution, on each machine that had it
 
-Calls and steps match if they have the same key (see `keys`), so loops are aligned from their first iteration. A call
-from a statement without a counterpart is matched with the next such call of the same function. All lookups use
-dictionaries, so the work is proportional to the number of steps.
+Calls and steps match if they have the same key (see `trace.identities`), so loops are aligned from their first
+iteration. A call from a statement without a counterpart is matched with the next such call of the same function. All
+lookups use dictionaries, so the work is proportional to the number of steps.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def align_all(trees: Sequence[Tree], base: int) -> tuple[list[list[Step | None]]
     with_base: list[Aligned | None] = [None] * len(trees)
     for n in sorted(range(len(trees)), key=lambda n: n != base):
         tree = trees[n]
-        own_lines: dict[int, int] = {}  # of this trace's steps
-        for earlier in line_of:  # the base first
+        own_lines: dict[int, int] = {}  # step of this trace → its line
+        for earlier in line_of:  # the base is the first of them
             if earlier != base and len(own_lines) == len(tree.by_id):
                 break
             aligned = align(trees[earlier], tree)
@@ -126,8 +126,8 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
 def _strays(tree: Tree, statements: Iterable[tuple[int, int]], matched: Iterable[int]) -> list[Frame]:
     """Return the unmatched frames that a statement without a counterpart called, directly or indirectly.
 
-    `statements` have a counterpart, `matched` are the frames that have one.
-    Calls in extra executions are excluded, because a loop with more iterations calls no other function.
+    `statements` are the statements with a counterpart, `matched` the frames with one. Calls in extra executions are
+    excluded, because a loop with more iterations calls the same functions.
     """
     statements, matched = set(statements), set(matched)
     strays: dict[int, Frame] = {}

@@ -329,7 +329,7 @@ def _by_gap(positions: Sequence[int], fences: Sequence[int]) -> dict[int, list[i
 
 
 def _renamed_variables(matched: Sequence[tuple[Code, Code]], functions: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that were renamed throughout a function, mostly to a single other name, each to its own."""
+    """Return the variables renamed throughout a function: each mostly to one new name, no two to the same."""
     counterparts: dict[str, Counter[str]] = defaultdict(Counter)
     for x, y in matched:
         if x.unnamed == y.unnamed:
@@ -363,7 +363,7 @@ def common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]
         end += 1
     ends: list[int] = []  # positions in b of the ends of the best chain of each length
     links: list[_Link] = []
-    positions: dict[Hashable, list[int]] = {}  # in b
+    positions: dict[Hashable, list[int]] = {}  # key → its positions in b
     for j, key in enumerate(b[start : len(b) - end]):
         positions.setdefault(key, []).append(j)
     ranks: dict[Hashable, int] = {}

@@ -1,4 +1,4 @@
-"""Attribute each finding to its cause, so that a report can lead with it, and to what it may follow from.
+"""Attribute each finding to its cause, so that a report can lead with the cause, and to its possible origin.
 
     rows = with_origins(with_settings(with_causes(rows, frames), difference), frames)
     rows[30].findings[0].cause      the row where a chain of findings began
@@ -34,7 +34,7 @@ from trace_tools.trace.model import Raised, Scalar, Value
 
 SHARE = 0.5  # least share of a call's change that differing statements inside it must explain to be its cause
 PLAIN = 1_000  # lectures contain many smaller integers, so these repeat a setting only if the code names it
-TELLING = 4  # characters of a text that rarely occurs twice by chance
+TELLING = 4  # least characters of a text that rarely occurs twice by chance
 WORD = 3  # characters of a setting's word that an expression must contain: "thread" of "threads", "ram"
 
 Change = tuple[Scalar, Scalar]
@@ -45,7 +45,7 @@ def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[S
     explained = list(rows)
     ended = [number for ends, number in in_order(rows, frames) if ends]
     _repeated(explained)
-    # what only one side has, inside a call that only it made, follows from that call
+    # a row that only one side has follows from its call if only that side made the call
     for row in explained:
         parent = frames[row.frame].parent
         if parent is None or (row.a is not None and row.b is not None):
@@ -91,7 +91,7 @@ def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[S
 
 
 def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[tuple[bool, int]]:
-    """Yield (whether it ends, number) as rows begin and end; a call ends after everything in it."""
+    """Yield (whether the row ends, its number) as rows begin and end; a call ends after all rows inside it."""
     opened: list[int] = []
     for row in rows:
         while opened and frames[rows[opened[-1]].frame].depth >= frames[row.frame].depth:
@@ -114,7 +114,7 @@ def _one_sided(finding: Finding) -> bool:
 
 
 def _repeated(rows: list[StepPair]) -> None:
-    """Report a loop that ran more often once; executions that one side lacks follow from it."""
+    """Report only once that a loop ran more often; executions that one side lacks follow from that finding."""
     # (frame, statement) → the difference in executions, and the row with that finding
     extra: dict[tuple[int, int], tuple[int, int]] = {}
     for row in rows:
@@ -135,7 +135,7 @@ def _repeated(rows: list[StepPair]) -> None:
 
 
 def _memory(rows: list[StepPair], ended: Sequence[int]) -> None:
-    """Attribute bytes that were alive before to the row after which they first were.
+    """Attribute bytes that were already alive to the row after which they were first alive.
 
     If a step that one side lacks made at least half of a change since the last common step, the bytes began there, and
     the finding moves to it. A call's peak that was reached in such a step inside it moves as well.
@@ -202,7 +202,7 @@ def _move(rows: list[StepPair], number: int, began: int, field: str) -> None:
 
 
 def _is_type(began: Observation, passed: Observation) -> bool:
-    """Return whether one exception may be the other, passed on; an unknown origin may have passed anything."""
+    """Return whether an exception may be an earlier one that was passed on; True if the earlier one is unknown."""
     return began is None or (isinstance(began, Raised) and isinstance(passed, Raised) and began.type == passed.type)
 
 
@@ -343,7 +343,7 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
     """Return, for each row with different code or counts, the representative row of its statement."""
 
     def key(row: StepPair) -> tuple[object, ...]:
-        """Return what all executions of a statement in a section share."""
+        """Return the key that all executions of a statement in a section share."""
         pair = frames[row.frame]
         frame = pair.b if row.b is not None else pair.a
         function = (frame.source, frame.function) if frame is not None else None
@@ -369,11 +369,11 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
 def _after_counts(
     row: StepPair, section: str | None, causes: dict[tuple[str | None, Change], tuple[int, int | None]]
 ) -> StepPair:
-    """Mark values that changed by the same factor as FLOPs, or to another statement's number, as possible results of
-    it.
+    """Mark values that changed by the same factor as FLOPs, or from and to the same numbers as another statement's
+    value, as possible results of that change.
 
-    The same holds for a time that grew or shrank with its statement's FLOPs. `causes` maps a section and change to a
-    row, and to its statement if a value of it changed so; FLOPs also as a factor.
+    The same holds for a time that grew or shrank with its statement's FLOPs. `causes` maps a section and a change to
+    the row with that change, and to its statement if a value changed; a change in FLOPs is also listed as a factor.
     """
     if not row.findings and not row.times:
         return row
@@ -409,7 +409,7 @@ def _leads_alone(finding: Finding) -> bool:
 
 
 def _factor(changed: Change) -> list[Change]:
-    """Return a change as a factor, in a form that no change of a number has."""
+    """Return a change as a factor, in a form that differs from every change of a number."""
     a, b = changed
     if isinstance(a, str) or isinstance(b, str) or not a or b is None:
         return []

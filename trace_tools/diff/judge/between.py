@@ -51,7 +51,7 @@ class Choices:
     ignored: tuple[str, ...] = ()  # patterns of expressions and functions to leave out, as in a shell
     tolerances: Tolerances = field(default_factory=Tolerances)
     force: bool = False  # compare lectures without common code
-    time_asked: bool = False  # explicitly: then two machines cannot give an answer
+    time_asked: bool = False  # the user asked explicitly; between two machines, that question has no answer
 
     def wants(self, finding: Finding, function: str) -> bool:
         """Return whether a finding was asked for."""

@@ -139,7 +139,7 @@ class StepJudge:
 def paired(
     a: Sequence[Observed], b: Sequence[Observed], renamed: Mapping[str, str]
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Yield indices (in a, in b) of the values of one expression, in B's order, then what only A has."""
+    """Yield indices (in a, in b) of the values of one expression, in B's order, then the values that only A has."""
     unmatched: dict[str, list[int]] = {}  # in a, by name; the first is last
     for index, (name, _) in reversed(list(enumerate(a))):
         unmatched.setdefault(translated(name, renamed), []).append(index)
@@ -162,10 +162,11 @@ def _prose(narrative: Narrative) -> str:
 def absence(
     row: StepPair, a: Side, b: Side, last_matched: int, excused: str | None, *, timed: bool
 ) -> tuple[Finding, tuple[TimeFinding, ...]]:
-    """Return the finding that only one side has a step, and its time, which may explain why its caller got slower.
+    """Return the finding that only one side has a step, and the step's time, which may explain why its caller got
+    slower.
 
-    `excused` is why that is no difference of the lecture. A claim that failed in the step is a difference in any case.
-    The step is not judged if the other side could not have recorded it.
+    `excused` is the reason if that is no difference of the lecture. A claim that failed in the step is a difference in
+    any case. The step is not judged if the other side could not have recorded it.
     """
     step, prose = row.step, bool(row.step.narrative) and row.step.claim is None
     subject = Subject("step", expression="prose" if prose else "a step")

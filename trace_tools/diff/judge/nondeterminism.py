@@ -29,7 +29,7 @@ Statement = tuple[int, int]  # index of its call in `Aligned.frames`, its number
 
 
 def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int, str], Mapping[int, str]]:
-    """Return, by row, why it does not matter that a side lacks it, and that its statement ran more often on a side."""
+    """Return by row the reasons why a side may lack it, and why its statement may run more often on a side."""
     sides = a, b
     absent: dict[int, str] = {}
     uneven: dict[int, str] = {}
@@ -64,7 +64,7 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
 
     varying: dict[Statement, str] = {}  # statements with a marked step
     choices: dict[Statement, str] = {}  # choosing statements with a marked step directly inside
-    chosen_on: tuple[set[Statement], set[Statement]] = (set(), set())  # these, by the side with the mark
+    chosen_on: tuple[set[Statement], set[Statement]] = (set(), set())  # the same statements, by the side with the mark
     for _, side, step, statement, around in observations():
         if _is_marked(step):
             varying.setdefault(statement, why(side, step))

@@ -6,10 +6,10 @@
 The unit is the process. A step's variance, estimated from few processes, is shrunk towards the pooled variance of all
 steps by empirical Bayes as in limma (Smyth, "Linear models and empirical Bayes methods for assessing differential
 expression", 2004, section 6). The false discovery rate is controlled at 5% (Benjamini and Hochberg, 1995). On request,
-the change that most steps share, such as that of a slower clock, is removed: it is the centre of an empirical null
-(Efron, "Large-scale simultaneous hypothesis testing: the choice of a null hypothesis", 2004). Suspected steps get half
-of the allowed false discoveries (Genovese, Roeder and Wasserman, "False discovery control with p-value weighting",
-2006). `tests/checks/power.md` has the curve of power against effect, noise and passes.
+the change that most steps share, such as the effect of a slower clock, is removed. It is estimated as the centre of an
+empirical null (Efron, "Large-scale simultaneous hypothesis testing: the choice of a null hypothesis", 2004). Suspected
+steps get half of the allowed false discoveries (Genovese, Roeder and Wasserman, "False discovery control with p-value
+weighting", 2006). `tests/README.md` has a table of the power by effect, noise and passes.
 
 Student's t is computed here, because no dependency provides it; t_quantile(0.975, 4.0) is 2.776.
 """
@@ -41,7 +41,7 @@ Samples = tuple[Sequence[float], Sequence[float]]  # logarithms, one per process
 class Prior:
     """The distribution of variances, estimated from all steps together."""
 
-    variance: float  # of a logarithm between processes
+    variance: float  # variance of a logarithm between processes
     degrees_of_freedom: float  # infinite if the steps do not differ in variance
 
     def shrink(self, variance: Floats, degrees: Floats) -> Floats:
@@ -210,7 +210,7 @@ def side_by_side(steps: Sequence[Samples]) -> Floats:
         variance = np.array([_squares(step[side]) for step in steps]) / (sizes - 1)
         prior = fit_prior(variance, sizes - 1)
         of_side = np.minimum(sizes - 1 + prior.degrees_of_freedom, (sizes - 1).sum())
-        squared_error = prior.shrink(variance, sizes - 1) / sizes  # of the mean
+        squared_error = prior.shrink(variance, sizes - 1) / sizes  # squared error of the mean
         total = total + squared_error
         parts = parts + squared_error**2 / of_side
     degrees = np.divide(total**2, parts, out=np.full_like(total, np.inf), where=parts > 0)
@@ -261,7 +261,7 @@ def _nonzero(x: Floats) -> Floats:
 def t_quantile(probability: float, degrees: float) -> float:
     """Return Student's t quantile for `probability` (0.5 … 1); infinite beyond 10¹².
 
-    Each iteration divides the interval that contains it into 64 at once.
+    Each iteration divides the interval that contains the quantile into 64 parts.
     """
     tail = 2 * (1 - probability)
 

@@ -68,7 +68,7 @@ from trace_tools.trace.model import Machine, Step
 from trace_tools.util.languages import N_, _
 
 SHORTEST_NS = 1_000  # shorter steps are not judged, because a probe and its clock take about 200 ns
-SMALLEST_SHARE = 1e-4  # of the run, for an unannotated statement with all its executions
+SMALLEST_SHARE = 1e-4  # least share of the run, for an unannotated statement with all its executions
 
 HEAVY_LOAD = 1.5  # load average per core, of which the lecture itself causes about 1
 
@@ -414,7 +414,7 @@ def _operators(step: Step | None) -> list[tuple[str, int]] | None:
 
 
 APART = 3.0  # least distance of two modes, in standard deviations
-OFTEN = 0.25  # least share of a side's first runs in the other mode, because some of many are there by chance
+OFTEN = 0.25  # least share of a side's first runs in the other mode, because a few may be there by chance
 NORMAL = 1.4826  # standard deviation ÷ median absolute deviation of normally distributed numbers
 FIRST_RUNS_VARY = math.log(2.0)  # between processes, in 1 statement of 20 of the lecture on a quiet machine
 
@@ -424,12 +424,12 @@ class SideDurations:
     """The durations of a statement on one side: logarithms, one per process."""
 
     warm: Sequence[float]
-    cold: Sequence[float]  # of the first runs; empty if these cannot be compared
+    cold: Sequence[float]  # from the first runs; empty if these cannot be compared
     loaded: Sequence[bool]  # whether other processes used the machine, by process
 
 
 def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> str | None:
-    """Return why a difference between warm runs may be a difference between modes; None if there is no sign of it.
+    """Return why a difference between warm runs may be a difference between modes; None without evidence of two modes.
 
     `spread` is the standard deviation of a logarithm between processes.
     """

@@ -120,7 +120,7 @@ class Context:
     """The facts about the two traces that judging a value needs."""
 
     tolerances: Tolerances = field(default_factory=Tolerances)
-    devices: tuple[str, str] = ("cpu", "cpu")  # of the machines
+    devices: tuple[str, str] = ("cpu", "cpu")  # device types of the two machines
     used: set[str] = field(default_factory=set)  # dtypes that needed a tolerance
 
     def is_close(self, a: float, b: float, dtype: str) -> bool:
@@ -310,7 +310,7 @@ def _judge_many(
             signs = True
     if changed:
         x, y = a[position], b[position]
-        texts = element(x), element(y)  # as tensors show them, or with the digits that differ
+        texts = element(x), element(y)  # written as in tensors, or with the digits that differ
         if texts[0] == texts[1]:
             numbers = isinstance(x, (int, float)) and isinstance(y, (int, float))
             texts = numbers_apart(x, y) if numbers else (str(x), str(y))  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from trace_tools.util import formats
 from trace_tools.util.languages import N_, _
 
 LEADS = N_("Possible causes of other differences")
-RATIOS = N_("Times of annotated steps, as ratios")  # of two machines
+RATIOS = N_("Times of annotated steps, as ratios")  # title of the comparison of two machines
 WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a single difference
     "claims": (N_("Claims"), N_("claim")),
     "values": (N_("Values"), N_("value")),
@@ -43,7 +43,7 @@ ROOM: dict[Form, tuple[int, int, int | None, int | None, int | None]] = {
 }
 CODE = 90  # characters of a line of source
 MOST_REPEATS = 4  # most named repetitions of a setting
-POINTS = 1_500  # of a memory timeline
+POINTS = 1_500  # most points of a memory timeline
 NOTHING = N_("No difference that matters in settings, claims, values, times, memory or steps.")
 FOOT = N_(
     "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "

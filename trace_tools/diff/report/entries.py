@@ -90,7 +90,7 @@ def is_unseen(difference: Difference, row: StepPair, finding: Finding) -> bool:
 def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tuple[Aspect, bool, list[ReportEntry]]]:
     """Yield (aspect, whether they lead, entries) in the order of reports: edits, claims, counts that lead, the rest.
 
-    A finding that a lead covers has no other entry; neither have the executions of an edited statement.
+    A finding that a lead covers has no other entry. The executions of an edited statement have no entry of their own.
     """
     first = leads(difference)
     leading = {(lead.row.number, lead.subject) for lead in first}

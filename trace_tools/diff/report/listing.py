@@ -33,7 +33,7 @@ from trace_tools.trace.model import Machine, SourceFile, Step
 from trace_tools.util import formats
 from trace_tools.util.languages import N_, _
 
-MOST_ROWS = 1_500  # of a page
+MOST_ROWS = 1_500  # most rows of a page
 CLOCKS: dict[Clock, str] = {"device": N_("device time"), "launch": N_("launch time")}
 SIDE = 160  # characters of a side
 
@@ -63,10 +63,10 @@ class ListedCall:
 
 @dataclass(frozen=True, slots=True)
 class ListedSection:
-    """One section (as defined in `call_tree`), with the calls inside it."""
+    """One section (as defined in `trace.tree`), with the calls inside it."""
 
     anchor: str
-    title: str  # in Markdown
+    title: str  # title in Markdown
     calls: tuple[ListedCall, ...]
     differences: int
     matters: int

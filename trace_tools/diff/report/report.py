@@ -333,7 +333,7 @@ def _environment() -> Environment:
 
 @lru_cache(maxsize=8)
 def _assets(language: str, *, searches: bool) -> Assets:
-    """Read the pages' style and script with the reports' own after them, in the language of the moment."""
+    """Read the pages' style and script with the reports' own after them, in the current language."""
     shared = page_shell.assets_in(language, "page", *(["search"] if searches else []))
     own = HERE / "static" / "comparing.css", HERE / "static" / "comparing.js"
     css, js = (

@@ -118,7 +118,7 @@ def _peaks(comparison: Comparison) -> Iterator[Sentence]:
 
 
 def _sections(comparison: Comparison) -> Iterator[Sentence]:
-    """Yield the machine on which sections were faster in every pass."""
+    """Yield sentences that name the machine on which sections were faster in every pass."""
     sections = [line for line in _lines(comparison, TIME) if line.where == "section"]
     titles = titles_of(comparison.sides[comparison.base])
     parts = []

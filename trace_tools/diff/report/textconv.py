@@ -95,7 +95,7 @@ def _named(name: str, value: Value) -> str:
 
 
 def set_up() -> str:
-    """Make this clone's `git diff` use the text; return what was set.
+    """Make this clone's `git diff` use the text; return the changed settings.
 
     Only the clone's own configuration and attributes are changed, not committed files. Raises `UsageError` outside a
     repository.

@@ -64,7 +64,7 @@ from trace_tools.trace.ranks import disagreeing, sharing_a_device
 from trace_tools.util.languages import _
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
-BODIES = 4  # of one function shown on a page
+BODIES = 4  # most bodies of one function on a page
 SHORT = 6  # rows of a body that may be open
 EMULATED = (
     "Emulated: software imitated this device, to test the tools. No time here is a measurement; do "
@@ -503,7 +503,8 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
     A call that contains narrative becomes a part of the text with its own title; others are folded under their line.
     Code is not repeated: from the fifth call of a function on a page (the second without observations), a call is only
-    named. Trouble is always shown. The result for a call depends on earlier calls, so the walk is in page order.
+    named. Calls with a failed claim or an uncaught exception are always shown. The result for a call depends on earlier
+    calls, so the walk is in page order.
     """
     bodies: Counter[str] = Counter()  # of each function
     first: dict[str, str] = {}  # anchor of each function's first shown call

@@ -1,7 +1,7 @@
 """Show the code of a lecture's functions and classes, under the first line of a page that names them.
 
-A recorded call shows its code with its observations. Code that no recorded call shows (its calls are under `@stepover`
-or inside something that is timed) is shown here, folded; later pages link to it.
+A recorded call shows its code with its observations. This module shows, folded, the code that no recorded call shows,
+because its calls are under `@stepover` or inside timed code; later pages link to it.
 
     definitions = Definitions(lecture)
     blocks = definitions.beside(blocks, "13-training_loop", "section 13")
@@ -23,7 +23,7 @@ _Name = tuple[int, str]  # source, name
 
 @dataclass
 class Definitions:
-    """Shows each definition once; `places` gives its page, the page's name, and the anchor."""
+    """Shows each definition once; `places` maps it to its page, the page's name, and the anchor."""
 
     ran: Lecture
     places: dict[_Name, tuple[str, str, str]] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Definitions:
                 yield source, node.id
 
     def _locals(self, source: int, statement: Statement) -> frozenset[str]:
-        """Return the names bound in the function around a statement, or in the one that it defines."""
+        """Return the names bound in the function around a statement, or in the function that it defines."""
         around = self.ran.editions[source].source.enclosing(statement.number)
         function = statement if isinstance(statement.node, FUNCTIONS) else around
         if function is None:

@@ -34,7 +34,7 @@ NO_VALUES = "the words of an f-string have changed, and the trace lacks the valu
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """A function's title as the lecture has it, in the words of the pages, and the rest of its docstring in these."""
+    """A function's title in the lecture's language and in the pages' language, and the rest of its docstring."""
 
     own: str
     shown: str
@@ -55,7 +55,7 @@ class Lecture:
     narrating: frozenset[tuple[int, int]] = frozenset()  # (source, statement of the trace): narrative calls only
     defined: Mapping[str, int] = field(default_factory=dict)  # of link targets: qualified name → line
     words: Words | None = None  # the translation of the pages
-    own_questions: Mapping[str, str] = field(default_factory=dict)  # by their translations
+    own_questions: Mapping[str, str] = field(default_factory=dict)  # the lecture's own questions, by their translations
 
     def titled(self, definition: Statement | None, function: str, section: str | None) -> Titles:
         """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""

@@ -16,7 +16,7 @@ from trace_tools.util.languages import _
 
 WIDTH, STRIP, BARS, TALL = 260.0, 44.0, 66.0, 48.0
 EDGE = 10.0
-MOST_SAMPLES = 200  # in a row
+MOST_SAMPLES = 200  # most samples in a row
 FAR = 20  # times the shortest; beyond it the strip is logarithmic
 LETTERS = 11
 

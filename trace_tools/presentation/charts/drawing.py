@@ -9,7 +9,7 @@ A page contains dozens of these figures, so they are written as text: a millisec
 (which draws the lecture's own plots) takes 100 ms and ten times the bytes. Only presentation attributes are used,
 because the page's content policy forbids styles.
 
-`Labels` places words so that they cover nothing:
+`Labels` finds free space for words:
 
     labels = Labels((92, 14, 680, 294))           the frame for the words
     labels.avoid([(92, 200), (400, 40)])          a line that was drawn

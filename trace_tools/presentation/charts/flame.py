@@ -15,11 +15,11 @@ from trace_tools.util.languages import _
 WIDTH, ROW = 960.0, 24.0
 NARROWEST = 2.0  # pixels
 LETTERS = 11.5
-OPACITIES = (0.34, 0.22)  # of neighbours
+OPACITIES = (0.34, 0.22)  # opacities of neighbouring blocks
 
 
 def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | None:
-    """Draw how a time was spent, in at most `rows` rows; None if nothing took time.
+    """Draw how a time was spent, in at most `rows` rows; None if the time is 0.
 
     A block without a line is the lecture or a section. Its anchor is the page of the statements inside it: "" for the
     current page.

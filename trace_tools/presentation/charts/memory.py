@@ -24,7 +24,7 @@ LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
 NAMED = 4  # peaks labelled with their lines
 APART = 110.0  # pixels between labels
 LEAST_BYTES = 4096  # sections with less have no figure
-MOST_POINTS = 1_200  # of a path; longer ones are thinned out, but keep their peaks
+MOST_POINTS = 1_200  # most points of a path; longer paths are thinned out, but keep their peaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class MemoryPoint:
 
 
 def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, step by step") -> str | None:
-    """Draw bytes over steps; None if nothing large was alive."""
+    """Draw bytes over steps; None if all tensors together stayed small."""
     most = max((point.peak_bytes for point in points), default=0)
     if most < LEAST_BYTES or len(points) < 2:
         return None
@@ -47,7 +47,7 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     across = Scale(points[0].number - 1, points[-1].number, LEFT, WIDTH - RIGHT)
     up = Scale(0, most * 1.04, HEIGHT - BOTTOM, TOP)
     grid_up(drawing, Axes(across, up), [(size, formats.byte_size(size)) for size in binary_ticks(up.high)])
-    size = -(-len(points) // MOST_POINTS)  # of the groups of neighbours of which the highest is drawn
+    size = -(-len(points) // MOST_POINTS)  # size of the groups of neighbours; only the highest point of each is drawn
     groups = (points[at : at + size] for at in range(0, len(points), size))
     highest_points = [max(group, key=lambda p: p.peak_bytes) for group in groups]
     drawn = [(across(p.number - 1), p) for p in highest_points]

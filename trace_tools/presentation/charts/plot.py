@@ -32,13 +32,13 @@ from trace_tools.presentation.charts.drawing import (
 from trace_tools.trace.model import Plot, Scalar, Series
 from trace_tools.util import formats
 
-WIDTH, HEIGHT = 640.0, 270.0  # HEIGHT of the axes
-NARROW = 342.0  # of a figure that is shown whole on a phone
-WIDE = 780.0  # a figure of machines in a report
+WIDTH, HEIGHT = 640.0, 270.0  # HEIGHT is that of the axes alone
+NARROW = 342.0  # width of a figure that fits on a phone
+WIDE = 780.0  # width of a figure of machines in a report
 RIGHT, TOP, BOTTOM = 14.0, 14.0, 44.0
 ROW = 17.0  # height of a line of the legend
 NAME = 11.5  # font size of its names
-SERIES = 12  # more could not be distinguished
+SERIES = 12  # most series, because more could not be distinguished
 LABELLED_BARS = 12
 MARKED = 30  # a line with at most so many values marks each of them
 SPARSE = 8  # marks of a longer line
@@ -52,7 +52,7 @@ STACK = 110.0  # largest width of a stack of bars
 def figure(record: Plot, prefix: str, width: float = WIDTH) -> str | None:
     """Return a plot of the lecture as safe inline SVG whose ids begin with `prefix`; None if it has no numbers.
 
-    One that another tool drew has its own width, and may have a drawing for a phone.
+    A plot that another tool drew has its own width, and may have a second drawing for a phone.
     """
     title = record.title or " against ".join(label for label in (record.y_label, record.x_label) if label) or "Figure"
     words = describe(record)
@@ -107,7 +107,7 @@ class _Line:
     x: list[float]
     y: list[float]
     base: list[float]  # the lower ends of its bars
-    width: float  # of its stroke
+    width: float  # width of its stroke
     opacity: Paint
     dashes: str
 
@@ -274,7 +274,7 @@ def _tick(x: Scalar) -> str:
 
 
 def _fitted(words: str, room: float) -> str:
-    """Shorten a name to some pixels."""
+    """Shorten a name to a width in pixels."""
     while len(words) > 2 and width_of(words, TICK) > room:
         words = words.rstrip("…")[:-1] + "…"
     return words

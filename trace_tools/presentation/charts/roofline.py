@@ -30,7 +30,7 @@ FEW = 4  # so many machines have a line for each of their peaks
 NAMED = 16  # most points with labels
 SMALL = 11.0  # size of such a label
 DRAWN = 1e-100, 1e100  # range of rates and intensities: their quotients must be finite as well
-FAR = 1e-3  # of the roofline; points below are far from any limit
+FAR = 1e-3  # points below this share of the roofline are far from any limit
 STRIP = 26.0  # height of the strip for such points
 
 

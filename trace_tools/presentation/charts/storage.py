@@ -3,8 +3,8 @@
     storage(tensor, [("x", x), ("y", y)])     "<svg …>"
 
 The cells show the recorded elements. An arc for each dimension of the tensor shows its stride. Below, each tensor with
-this storage has a row of dots: tensors that share a cell have dots in one column. What has no room or was not recorded
-is named in the lines below.
+this storage has a row of dots: tensors that share a cell have dots in one column. The lines below name the parts that
+have no room or were not recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trace_tools.util.languages import _
 
 MOST_CELLS = 32
 MOST_VIEWS = 6
-MOST_ELEMENTS = 256  # of a tensor; an expanded tensor may have many in few cells
+MOST_ELEMENTS = 256  # most elements of a tensor that are located; an expanded tensor may have many in few cells
 CELL, ROW = 21.0, 17.0  # height of a cell, and of a line of text
 NARROWEST = 21.0  # smallest width of a cell
 BESIDE = 8.0  # room for a cell's border

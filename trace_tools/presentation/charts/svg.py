@@ -136,7 +136,7 @@ def embedded(figure: str) -> str:
 
 
 def frame(figure: str) -> str:
-    """Return an empty figure of the same size, which a script replaces by the whole one."""
+    """Return an empty figure of the same size, which a script replaces by the full figure."""
     size = re.findall(r' (?:width|height|viewBox)="[^"]*"', figure.partition(">")[0])
     return f'<svg{"".join(size)} aria-hidden="true"></svg>'
 

@@ -1,4 +1,5 @@
-"""End a process as plain Python does, without losing records: wait for what the lecture started, flush the journal.
+"""End a process as plain Python does, without losing records: wait for threads and processes of the lecture, flush the
+journal.
 
     running = wait_for_others(report)  # after each run: ["thread worker 1", "process Process-1 (12)"] still run
     with limited(on_timeout): atexit…  # at the end of the process, because its own waits have no limit

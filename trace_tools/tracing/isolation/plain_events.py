@@ -21,7 +21,7 @@ from typing import Any
 
 from trace_tools.util.interpreter import replaced
 
-BY_INSTRUCTION = sys.version_info < (3, 12)  # since then a call can't ask for events of its own instructions
+BY_INSTRUCTION = sys.version_info < (3, 12)  # from 3.12 on, a call can't request events of its own instructions
 TOOLS = tuple(
     f"{Path(__file__).parents[2] / part}"
     for part in ("tracing", "describing", "metering/meters.py", "metering/compiling.py", "util/interpreter.py")

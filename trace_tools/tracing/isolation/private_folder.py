@@ -31,10 +31,10 @@ from pathlib import Path
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import read_text
 
-FILE_BYTES = 64 << 20  # per copied file
-ALL_BYTES = 256 << 20  # of all copied files
-ENTRIES = 5000  # of the copy
-LINKS = 4000  # in all folders above the copy, nearest first; a link takes 0.5 ms on some systems
+FILE_BYTES = 64 << 20  # largest copied file
+ALL_BYTES = 256 << 20  # most bytes of all copied files
+ENTRIES = 5000  # most entries of the copy
+LINKS = 4000  # most links in all folders above the copy, nearest first; a link takes 0.5 ms on some systems
 SHARED = frozenset({".git", ".hg", ".svn", ".jj"})
 PATH_BYTES = 3800  # longest path of a lecture's copy; the limit of Linux is 4,096
 VIEW, ELSEWHERE = "view-", "trace-tools-view-"  # prefixes of roots: in the run's folder, or in the temporary folder
@@ -45,7 +45,7 @@ class PrivateFolder:
     """One private copy: its paths and size, and the entries that were linked or left out."""
 
     root: Path
-    lecture: Path  # in the copy
+    lecture: Path  # path of the lecture in the copy
     folder: Path  # copy of the lecture's folder (or of its package's parent)
     bytes: int = 0
     entries: int = 0

@@ -4,7 +4,7 @@
     module.main()
     result = before.restore()
     result.restored   # ["default dtype", "environment", "math.pi"]: state that was restored
-    result.stuck      # ["threads between operators: …"]: state that could not be, so no later run equals a new process
+    result.stuck      # ["threads between operators: …"]: not restored, so later runs differ from a new process
 
 Settings come from a table (`process_settings`); bindings in modules and classes are compared (`patches`). This module
 never ends a run: it reports state that cannot be read or restored, and threads and processes that still run.

@@ -3,7 +3,7 @@
 The run's folder contains lecture.py (the text that ran), run.json (the request), machine.json and versions.json, and
 for each process its journal, its output and, once it has ended, its status.
 
-The trace shows one run, the most typical warm one ; the other runs provide samples. `matching` chooses it and finds
+The trace shows one run, the most typical warm run; the other runs provide samples. `matching` chooses it and finds
 the same calls and steps in all runs. Steps that do not occur in the representative run are left out; for its own steps,
 the trace records in how many runs they occurred (`events`). How the processes ended is in their status files and at the
 ends of their output.
@@ -207,8 +207,8 @@ STAGES: tuple[tuple[str, Thin], ...] = (
 
 @collector_paused()
 def merge(folder: Path, source: ParsedSource, *, strict: bool = False) -> Trace:
-    """Return the trace of the run in `folder`, of the lecture `source`. Raises NothingRecordedError if no step was
-    recorded.
+    """Return the trace of the run in `folder`, a run of the lecture `source`. Raises NothingRecordedError if no step
+    was recorded.
 
     `strict`, as in `read_process`, is for journals that otherwise make no valid trace.
     """

@@ -47,7 +47,7 @@ from trace_tools.tracing.journal import (
 
 JOURNAL = Path("journal")  # the source of the data in error messages
 UNKNOWN = -2  # position of a step whose call is unknown, because its record is damaged
-UNFINISHED = Ending("stopped")  # of a run whose process was killed
+UNFINISHED = Ending("stopped")  # the ending of a run whose process was killed
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class RecordedCall:
     function: int
     of: int | None
     thread: str | None
-    position: int = UNKNOWN  # as of a step
+    position: int = UNKNOWN  # as for a step
     arguments: list[list[Any]] = field(default_factory=list)
 
 

@@ -9,7 +9,7 @@ from trace_tools.tracing.recorder.recording import Frame, Recording
 
 
 class Admission:
-    """The decision for each call of one run."""
+    """Decides for each call of one run whether it is recorded."""
 
     def __init__(self, recorder: Recording) -> None:
         self.recorder = recorder

@@ -1,10 +1,10 @@
 """Decide which asserts of a lecture raise when they fail: the same ones as in plain Python, in every process.
 
 In a timed run every failing assert raises, unless the user has asked to continue after failed claims. The metering
-process is slow and the perturbed process has wrong clocks, so claims about time may fail there that hold in plain
-Python. Such an error is not part of the lecture. These processes therefore use evidence: each timed run notes in its
-journal how often each assert was evaluated and which evaluations raised (`Evaluations`). When an evaluation fails in
-another process, `TimedClaims` reports its result in the timed runs.
+process is slow and the perturbed process has wrong clocks, so claims about time that hold in plain Python may fail in
+these processes. Such an error is not part of the lecture. These processes therefore use evidence: each timed run notes
+in its journal how often each assert was evaluated and which evaluations raised (`Evaluations`). When an evaluation
+fails in another process, `TimedClaims` reports its result in the timed runs.
 
     timed = TimedClaims(folder, passes=3)
     timed.raises((12, 4))    # False: the fourth evaluation of statement 12 held in all timed runs

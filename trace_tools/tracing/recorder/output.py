@@ -1,4 +1,4 @@
-"""Bound what the steps of a run emit: output, warnings, prose and measurements.
+"""Bound the content that the steps of a run emit: output, warnings, prose and measurements.
 
 printed = Emission(Retention(100), records, step=3, kind="stdout")
 printed.add("x" * 10_000_000)  # the first 32 KiB are a record now
@@ -17,7 +17,7 @@ from trace_tools.tracing.isolation.output_capture import OutputFile
 from trace_tools.tracing.journal import Observation, Row, Unsettled
 from trace_tools.tracing.recorder.retention import BOUNDS, ROW, Records, Retention, encoded
 
-LINE = 8_000  # characters of a line that is not broken in two
+LINE = 8_000  # longest line that is not cut
 
 
 class Emission:
@@ -38,10 +38,10 @@ class Emission:
         self.kind = kind
         self.room = retention.room(kind)
         self.half = self.room = max(0, self.room // 2) if kind == "stdout" else self.room
-        self.first = 0  # characters printed that are a record
-        self.beyond = 0  # characters printed after them
-        self.last: list[str] = []  # the kept part of these characters
-        self.left_out = 0  # warnings, calls, measurements
+        self.first = 0  # printed characters that are already recorded
+        self.beyond = 0  # characters printed after the first ones
+        self.last: list[str] = []  # the part of the later characters that is kept
+        self.left_out = 0  # number of warnings, calls or measurements
         self.written = 0  # the size of the part that is in the journal's tail
 
     @property

@@ -63,7 +63,7 @@ class Ownership:
         return self._nearest(_current_frames().get(threading.main_thread().ident or 0))
 
     def starts(self, thread: threading.Thread, python_frame: FrameType) -> None:
-        """Note which step starts a thread. Threads are keyed by id: a lecture's class may redefine or remove their
+        """Note which step starts a thread. Threads are keyed by id, because a lecture's class of threads may lack a
         hash.
         """
         owner = self.owner(python_frame)

@@ -50,7 +50,7 @@ class Recorder(Recording):
         super().__init__(program, journal, instruments, settings, self._report_device_failure)
         self.ownership = Ownership(self)
         self.admission = Admission(self)
-        self.namespace: dict[str, Any] | None = None  # of the lecture's module in this run
+        self.namespace: dict[str, Any] | None = None  # namespace of the lecture's module in this run
 
     def open(self, number: int) -> Frame:
         """Open the frame of the function call that calls this."""

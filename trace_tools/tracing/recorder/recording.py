@@ -49,8 +49,8 @@ class Instruments:
     """The measuring instruments of a recorder."""
 
     describer: DescriberLike
-    gpu: Accelerator | None = None  # which the lecture may use
-    meter: MeterLike | None = None  # in a metered run
+    gpu: Accelerator | None = None  # the GPU that the lecture may use
+    meter: MeterLike | None = None  # only in a metered run
     section: Callable[[str], None] | None = None  # called with the name of each function that main calls
     output: OutputFile | None = None  # descriptor 1, for output that bypasses Python
     records_graph: Callable[[], bool] = bool  # whether torch records a graph now: then observing is forbidden
@@ -63,7 +63,7 @@ class Settings:
     limit: int = 100  # executions kept per frame and statement (first and last half)
     frames: int = 1000  # frames kept per function
     steps: int = STEPS  # steps kept in total, see `Admission`
-    bounds: Mapping[str, Bound] = field(default_factory=lambda: BOUNDS)  # of output, prose and described values
+    bounds: Mapping[str, Bound] = field(default_factory=lambda: BOUNDS)  # bounds of output, prose and described values
     failing_claims_raise: bool = True  # if False, only claims that the lecture visibly catches raise
     timed_claims: TimedClaims | None = None  # outside timed runs: claims raise as they did in the timed runs
     opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded
@@ -110,7 +110,7 @@ class Frame:
     current: int | None  # the statement of the open step
 
     def pin(self) -> object:
-        """Make the open step one that has a list of records."""
+        """Give the open step a list of records."""
 
     def account(self) -> None:
         """Charge the run for the steps that this call has kept since the last accounting."""

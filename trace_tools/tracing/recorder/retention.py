@@ -1,8 +1,9 @@
 """Bound how much of one run is kept while it runs, however much the lecture executes, prints or allocates.
 
-Each bound is defined here, once. `Retention` counts how much a run has spent of each bound. `Records` spend it, and
-give it back when the limit leaves them out. One step may spend a share of the remainder (`Bound.of_step` if the run has
-spent 0 bytes), so that even a very long first output leaves room for all later ones and a run never reaches its bound.
+Each bound is defined here, once. `Retention` counts how much a run has spent of each bound. `Records` spend bytes, and
+give them back when the limit leaves the records out. One step may spend a share of the remainder (`Bound.of_step` if
+the run has spent 0 bytes), so that even a very long first output leaves room for all later ones and a run never reaches
+its bound.
 
 The destination of a step's records depends on whether the limit may still leave the step out. The first executions of
 a statement in a call (half the limit) are certain: their records go to the destination of the call's records (the
@@ -47,7 +48,7 @@ BOUNDS: Mapping[str, Bound] = {
     "values": Bound(8 << 20, 256 << 10),  # including arguments, both sides of claims, and errors
 }
 ROW = 32  # bytes of an observation in addition to its content
-_SHORT = (int, float, bool)  # values that take no more
+_SHORT = (int, float, bool)  # types whose values take no further bytes
 
 Kept = tuple[int, int, float] | tuple[int, "Records"]  # execution, step and seconds; or execution and its records
 
@@ -57,7 +58,7 @@ encoded = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 class Records(list[Row]):
     """Records on their way to the journal, with the amounts that they have spent."""
 
-    steps = 0  # of ended calls, or as far as they have been counted
+    steps = 0  # steps of the ended calls, or of all calls at the last count
     costs: dict[str, int] | None = None  # bytes of each kind
     left_out = False
     written = 0  # how many of them are in the journal's tail

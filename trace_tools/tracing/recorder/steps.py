@@ -37,7 +37,7 @@ class CallFrame(Frame):
     n = 0  # number of the open step's execution
     charged = 0  # steps of this call that the run has accounted for
     loop_caller: CallFrame | None = None  # the outermost caller that may yet drop its step, and this call with it
-    emissions: dict[str, Emission] | None = None  # the latest of each kind
+    emissions: dict[str, Emission] | None = None  # the latest emission of each kind
     marked: dict[str, int] | None = None  # mark → the last step that has it
 
     def __init__(self, recorder: Recording, key: int, number: int, parent: CallFrame | None) -> None:
@@ -46,7 +46,7 @@ class CallFrame(Frame):
         self.parent = parent
         self.id = recorder.frame_ids()
         self.counts: dict[int, int] = {}  # executions of each statement, until its head is full
-        self.loop_tails = NO_TAILS  # by statement, after that; replaced by a longer dictionary when one is added
+        self.loop_tails = NO_TAILS  # by statement, once its head is full; replaced at each addition
         self.beyond: LoopTail | None = None  # will receive the open step, unless that is pinned first
         self.thread = get_ident()
         # Destination of the frame's records, and of the open step's records unless it may still be pinned.
@@ -164,7 +164,7 @@ class CallFrame(Frame):
 class TimedFrame(CallFrame):
     """A recorded call with the times of its steps."""
 
-    timing: DeviceTiming | None = None  # of the open step
+    timing: DeviceTiming | None = None  # timing of the open step
 
     def __init__(self, recorder: Recording, key: int, number: int, parent: CallFrame | None) -> None:
         CallFrame.__init__(self, recorder, key, number, parent)  # faster than `super()`
