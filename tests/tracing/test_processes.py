@@ -1,4 +1,4 @@
-"""Processes that are spawned and forked end, tell and are killed alike; a lecture in one is `test_tracer`'s."""
+"""Processes that are spawned and forked end, tell and are killed alike; a lecture in one is `test_supervisor`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that measures the machine; `test_tracer` has what becomes of that."""
+"""The process that measures the machine; `test_supervisor` has what becomes of that."""
 
 from __future__ import annotations
 
