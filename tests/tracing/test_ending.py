@@ -16,7 +16,7 @@ import pytest
 
 from tests.programs import require
 from trace_tools.tracing.isolation import ending
-from trace_tools.tracing.isolation.ending import ENDS, written_before
+from trace_tools.tracing.isolation.ending import ENDS, flush_on_exit
 
 
 @pytest.fixture(autouse=True)
@@ -97,8 +97,8 @@ CALLS = {
 def test_each_ends_the_process_once_all_is_written(name: str) -> None:
     require("sh", "false")
     call, status = CALLS[name]
-    code = "import os\nfrom trace_tools.tracing.isolation.ending import written_before\n"
-    code += f"with written_before(lambda: os.write(1, b'written')):\n    {call}\n"
+    code = "import os\nfrom trace_tools.tracing.isolation.ending import flush_on_exit\n"
+    code += f"with flush_on_exit(lambda: os.write(1, b'written')):\n    {call}\n"
     ran = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60, start_new_session=True)
     assert ran.returncode == status and set(ran.stdout.split(b"written")) == {b""} != {ran.stdout}
 
@@ -114,7 +114,7 @@ def test_one_that_ends_nothing_is_as_in_plain_python() -> None:
         raise AssertionError("there is such a process")
 
     before, plain, flushed = os.kill, fails(), []
-    with written_before(lambda: flushed.append(1)):
+    with flush_on_exit(lambda: flushed.append(1)):
         assert fails() == plain and flushed == [1]
         assert pickle.loads(pickle.dumps(os.kill)) is before, "as what another process is to call"
         assert (os.kill.__name__, os.kill.__doc__) == (before.__name__, before.__doc__)

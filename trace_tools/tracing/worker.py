@@ -53,7 +53,7 @@ from trace_tools.trace.identities import (
 from trace_tools.tracing import failures, included
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.isolation.ending import WAIT_S, limited, processes_of_session, wait_for_others, written_before
+from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.isolation.output_capture import OutputFile
 from trace_tools.tracing.isolation.plain_events import plain_events
 from trace_tools.tracing.isolation.plain_signals import plain_signals
@@ -262,7 +262,7 @@ class _Process:
             if self.adoption is not None:
                 stack.enter_context(self.adoption.run(self.job.folder, self.job.root, recorder))
             stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
-            stack.enter_context(written_before(partial(self._write, recorder)))
+            stack.enter_context(flush_on_exit(partial(self._write, recorder)))
             self.output.connect()
             ended_by: BaseException | None = None
             started = perf_counter_ns()

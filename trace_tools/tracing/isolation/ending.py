@@ -8,7 +8,7 @@ At exit, Python waits without limit for non-daemon threads and for processes sta
 waits `WAIT_S`, so that the work of these threads and processes belongs to it. Idle workers of pools that were never
 shut down would wait forever for new work, so the run does not wait for them.
 
-    with written_before(flush): ...    # in it, `os._exit(3)` and similar calls first call `flush`
+    with flush_on_exit(flush): ...    # in it, `os._exit(3)` and similar calls first call `flush`
 
 Otherwise the last 50 ms would be lost, and a short lecture may begin and end within that time.
 """
@@ -128,7 +128,7 @@ ENDS = ("_exit", "abort", "execv", "execve", "kill", "killpg")
 
 
 @contextmanager
-def written_before(flush: Callable[[], None]) -> Iterator[None]:
+def flush_on_exit(flush: Callable[[], None]) -> Iterator[None]:
     """Call `flush` before each call of a function in `ENDS` inside the `with` block."""
     with ExitStack() as stack:
         for name in ENDS:
