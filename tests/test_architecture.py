@@ -13,8 +13,11 @@ import sys
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 import pytest
+
+from trace_tools.tracing.options import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {
@@ -145,6 +148,7 @@ def test_figures(request: pytest.FixtureRequest) -> None:
     longest, widest = (max(classes, key=lambda name: classes[name][by]) for by in (0, 1))
     tests = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py"))
     once = sum(map(called_once, trees().values()))
+    touched = [1 + len(acting_on(option)) for option in OPTIONS]  # 1: the table of options
     fast, everything = collected()
     readme = len((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
     rows = [
@@ -157,6 +161,7 @@ def test_figures(request: pytest.FixtureRequest) -> None:
         (f"longest class: lines of {longest}", classes[longest][0], 250),
         (f"widest class: attributes of {widest}", classes[widest][1], 15),
         ("private functions with one use", once, 250),
+        ("modules that an option of `trace` is in, median", int(median(touched)), 2),
         ("README: lines", readme, 150),
     ]
     width = max(len(name) for name, _, _ in rows)
@@ -178,6 +183,16 @@ def called_once(tree: ast.Module) -> int:
     used = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     called = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
     return sum(used[name] == called[name] == 1 for name in names)
+
+
+def acting_on(option: str) -> set[str]:
+    """Return the modules that read an option of `trace` from its `TraceOptions`."""
+    return {
+        module
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == option and ast.unparse(node.value).endswith("options")
+    }
 
 
 def collected() -> tuple[int, int]:
