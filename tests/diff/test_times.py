@@ -94,7 +94,11 @@ def test_what_all_have_in_common_is_put_down_to_the_machine(
 
 
 def test_times_of_a_machine_that_others_were_using_are_not_judged() -> None:
-    busy = [Process("pass 2", "complete", notes=["load average 3.9 on 2 cores: more was running than they hold"])]
+    busy = [
+        Process(
+            "pass 2", "complete", notes=["load average 3.9 on 2 cores: more tasks were running than there are cores"]
+        )
+    ]
     b = with_steps(made(1), slower(1.5))
     difference = differ(made(0), replace(b, run=replace(b.run, processes=busy)))
     assert not difference.matters and difference.times.judged == 0

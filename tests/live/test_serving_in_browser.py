@@ -158,7 +158,7 @@ def test_code_is_traced_again_and_what_goes_wrong_is_said(writing: Writing) -> N
     writing.save("y = x + 1", "y = x + [1]")
     writing.until(lambda: f"lecture.py:{line('y = x')}: TypeError: unsupported operand" in writing.notice())
     assert "x + [1]" not in writing.text()
-    writing.until(lambda: "What it did up to there" in writing.notice())
+    writing.until(lambda: "What the lecture did up to that point" in writing.notice())
     writing.browser.find_element("css selector", "#live a").click()
     writing.until(lambda: "x + [1]" in writing.text() and "TypeError" in writing.text())
     writing.save("Paragraph 2", "Paragraph 2")

@@ -225,7 +225,7 @@ def test_a_lecture_with_its_words_beside_it(traced: Traced, tmp_path: Path) -> N
     inner = [step for step in trace.steps if isinstance(step, Step) and step.values and step.values[0][0] == "share"]
     assert len(inner) == 1, "spawn ran it here, once"
     (otherwise,) = step_at(trace, "    spawn(of_rank").warnings or ()
-    assert otherwise.startswith("BehavesOtherwise: parallel_util.py, line 7 asks whether it is traced")
+    assert otherwise.startswith("BehavesOtherwise: parallel_util.py, line 7 checks whether it is traced")
     spawned = step_at(trace, "    spawned(of_rank")
     assert sorted((spawned.stdout or "").splitlines()) == ["rank 0 has 4", "rank 1 has 4"]
     (untraced,) = spawned.warnings or ()

@@ -240,7 +240,7 @@ def test_a_thread_is_waited_for_and_what_runs_on_is_named(traced: tuple[Trace, s
     (late,) = (frame for frame in trace.steps if isinstance(frame, Frame) and frame.function == "late")
     assert late.thread == "late"
     for process in trace.run.processes:
-        (note,) = (note for note in process.notes or () if note.startswith("still running when it had ended"))
+        (note,) = (note for note in process.notes or () if note.startswith("still running after the lecture had ended"))
         assert "sleep (" in note
         assert "sleep" not in command_of(note.rpartition("(")[2].rstrip(")")), "what a process left is ended"
 
