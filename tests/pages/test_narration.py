@@ -45,7 +45,7 @@ def test_an_image_that_is_not_there_is_said() -> None:
 def test_what_other_runs_said_stands_below() -> None:
     said = Narration(Text(text="Fast.", others=[("Slow.", 2)]), 1, sometimes="this is the text of 4 of 6 runs")
     for text in (as_html(said, image), as_markdown(said, image, lambda name, svg: name)):
-        assert "this is the text of 4 of 6 runs" in text and "Slow." in text
+        assert "This is the text of 4 of 6 runs" in text and "Slow." in text
 
 
 def test_a_column_of_rates_or_seconds_has_one_prefix_on_both_pages() -> None:
