@@ -62,7 +62,7 @@ def test_a_trace_and_every_page_say_emulated(tmp_path: Path) -> None:
     assert steps and all(step.device_ns and step.allocated_bytes for step in steps)
     pages = [*tmp_path.glob("out/emulated-*/*.html"), *tmp_path.glob("out/emulated-*/*.md")]
     assert len(pages) >= 4
-    assert all("Emulated: no such device ran this." in page.read_text() for page in pages)
+    assert all("Emulated: software imitated this device" in page.read_text() for page in pages)
 
 
 @pytest.mark.parametrize(("role", "process"), [("pass-1", "pass 1"), ("metering", "metering"), ("shaken", "shaken")])
