@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 from collections.abc import Iterator
@@ -15,6 +16,13 @@ from trace_tools.machines.machine import STORED, to_json
 from trace_tools.trace.model import Machine, Peak
 
 ROOT = Path(__file__).resolve().parents[1]
+
+with contextlib.suppress(ImportError):
+    from hypothesis import HealthCheck, settings
+
+    # A busy machine draws slowly, and is slow at times.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 
 
 @pytest.fixture(autouse=True, scope="module")
