@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from os import fstat, write  # imported now, because a lecture may replace them in `os`
 from sys import _current_frames
 from time import monotonic  # imported now, because runs with perturbed clocks replace it
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trace_tools.tracing.job import Job
-from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.structs import Unlike, converted
+
+if TYPE_CHECKING:  # who receives a message needs neither
+    from trace_tools.tracing.job import Job
+    from trace_tools.tracing.recorder.recorder import Recorder
 
 _encode = json.JSONEncoder().encode  # a lecture may replace `json.dumps`
 
