@@ -155,9 +155,12 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
 def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str, ended: str) -> None:
     """What all ranks did until then is there, and the trace says which one ended where, before the others.
 
-    These hear of it by their connection to it, or from torchrun: whichever is quicker.
+    These hear of it by their connection to it, or from torchrun: whichever is quicker. A step is written about 20 ms
+    after its end, so the failing rank waits until the others have written theirs.
     """
-    ran = traced(environment, lecture(tmp_path, how), "--ranks", "2", "--passes", "1", "--timeout", "15")
+    ran = traced(
+        environment, lecture(tmp_path, f"time.sleep(0.5); {how}"), "--ranks", "2", "--passes", "1", "--timeout", "15"
+    )
     assert ran.returncode == 1
     trace = trace_in(tmp_path, "cpu/partial")
     other = r"(RuntimeError at line 25|stopped because other ranks had failed( at line 25)?)"
