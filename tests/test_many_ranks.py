@@ -57,6 +57,10 @@ def first():
 """
 
 
+# A step is written about 20 ms after its end: a rank that fails at once leaves the others no time to write their last one.
+WRITTEN = "time.sleep(0.5); "
+
+
 def lecture(folder: Path, how: str = "pass") -> Path:
     path = folder / "lecture.py"
     path.write_text(SUMS.replace("HOW", how), encoding="utf-8")
@@ -155,12 +159,9 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
 def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str, ended: str) -> None:
     """What all ranks did until then is there, and the trace says which one ended where, before the others.
 
-    These hear of it by their connection to it, or from torchrun: whichever is quicker. A step is written about 20 ms
-    after its end, so the failing rank waits until the others have written theirs.
+    These hear of it by their connection to it, or from torchrun: whichever is quicker.
     """
-    ran = traced(
-        environment, lecture(tmp_path, f"time.sleep(0.5); {how}"), "--ranks", "2", "--passes", "1", "--timeout", "15"
-    )
+    ran = traced(environment, lecture(tmp_path, WRITTEN + how), "--ranks", "2", "--passes", "1", "--timeout", "15")
     assert ran.returncode == 1
     trace = trace_in(tmp_path, "cpu/partial")
     other = r"(RuntimeError at line 25|stopped because other ranks had failed( at line 25)?)"
@@ -349,7 +350,7 @@ def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_fails_on_another_node(environment: dict[str, str], tmp_path: Path) -> None:
-    path = lecture(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
+    path = lecture(tmp_path, WRITTEN + "os.kill(os.getpid(), signal.SIGKILL)")
     (first, second), _ = on_two_nodes(environment, path)
     _, output = first.communicate(timeout=120)
     last_line = second.communicate(timeout=60)[1].splitlines()[-1]
