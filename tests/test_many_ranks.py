@@ -57,7 +57,7 @@ def first():
 """
 
 
-# A step is written about 20 ms after its end: a rank that fails at once leaves the others no time to write their last one.
+# A step is written about 20 ms after its end: a rank that fails at once leaves the others no time to write theirs.
 WRITTEN = "time.sleep(0.5); "
 
 
