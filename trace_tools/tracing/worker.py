@@ -122,9 +122,9 @@ def _run_job(job: Job) -> int:
     linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
     journal = Journal(Path(job.journal))
     try:
-        process = _Process(job, program, codes, journal, frozenset(module.name for module in modules))
+        process = _Process(job, program, journal, frozenset(module.name for module in modules))
         os.register_at_fork(after_in_child=process.forget)
-        ending = process.run()
+        ending = process.run(codes)
     except BaseException:
         journal.close(complete=False)
         raise
@@ -147,7 +147,6 @@ class _Process:
         self,
         job: Job,
         program: Instrumented,
-        codes: dict[str, types.CodeType],
         journal: Journal,
         included: frozenset[str],
     ) -> None:
@@ -168,7 +167,6 @@ class _Process:
         self.job = job
         self.program = program
         self.included = included
-        self.codes = codes
         self.journal = journal
         self.redact = Redactor.of_this_machine(private=job.root)
         self.output = OutputFile(Path(job.journal).with_suffix(".stdout"), self.redact)
@@ -187,8 +185,11 @@ class _Process:
             self.adoption = Adoption(job.options.vocabularies, kept=job.run_folder / FETCHED)
             sys.meta_path.insert(0, self.adoption)
 
-    def run(self) -> Ending:
-        """Run the lecture as often as the job requires, each time from the same state; return how it ended."""
+    def run(self, codes: dict[str, types.CodeType]) -> Ending:
+        """Run the lecture as often as the job requires, each time from the same state; return how it ended.
+
+        `codes` holds the lecture compiled for each run, and is emptied.
+        """
         from trace_tools.machines.machine import conditions
 
         self.note("notes", conditions())
@@ -202,7 +203,7 @@ class _Process:
         before = ProcessState.read(folder)
         self.note("notes", before.unread)
         first, *later = self.job.runs
-        ending = self._run(first)
+        ending = self._run(first, codes.pop(first))
         for name in later if ending == COMPLETE else ():
             # Like the value after the next run, this includes the module's tensors.
             held_bytes = self.memory.held_on_gpu()
@@ -215,7 +216,7 @@ class _Process:
             if stuck:  # a run from another state would not be the warm run of the first
                 self.note("why_no_warm", stuck)
                 break
-            again = self._run(name, port)
+            again = self._run(name, codes.pop(name), port)
             if (kept := self.memory.held_on_gpu() - held_bytes) > 0:
                 self.note(
                     "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
@@ -235,7 +236,7 @@ class _Process:
             (self.job.run_folder / LOADED_TORCH).touch()
         return ending
 
-    def _run(self, name: str, port: int | None = None) -> Ending:
+    def _run(self, name: str, code: types.CodeType, port: int | None = None) -> Ending:
         """Run the lecture once. Ranks meet at `port`; without one, in torchrun's own store."""
         self.journal.write([(RunStart, name)])
         self.progress.enter(name)
@@ -271,7 +272,7 @@ class _Process:
                 context = self.context = contextvars.Context()
                 if self.job.options.package:
                     context.run(importlib.import_module, self.job.options.package)
-                context.run(exec, self.codes.pop(name), vars(module))
+                context.run(exec, code, vars(module))
                 shown(vars(module))
                 context.run(vars(module)[self.job.options.main])
             except BaseException as error:
