@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +223,19 @@ def test_several_may_add_at_once(tmp_path: Path) -> None:
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
     assert [day for day, *_ in started(tmp_path / "store")] == [f"{day:02}" for day in range(1, 9)]
     assert len([name for name in files(tmp_path / "store") if name.endswith(FILE)]) == 8
+
+
+def test_another_process_may_create_the_store_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_folder = Path.iterdir
+
+    def create_then_list(folder: Path) -> Iterator[Path]:
+        monkeypatch.setattr(Path, "iterdir", list_folder)
+        Store.create(folder).index.close()
+        return list_folder(folder)
+
+    monkeypatch.setattr(Path, "iterdir", create_then_list)
+    with Store.create(tmp_path) as store:
+        assert store.runs() == []
 
 
 @pytest.mark.slow

@@ -83,10 +83,11 @@ class Store:
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            names = [path.name for path in folder.iterdir()] if not (folder / INDEX).is_file() else []
+            names = [path.name for path in folder.iterdir()]
         except OSError as error:
             raise UsageError(f"{folder}: no store can be created there: {error.strerror or error}") from None
-        if names and not any(_files(folder)):
+        # The index is looked for after the listing: another process may have created the store in between.
+        if names and not (folder / INDEX).is_file() and not any(_files(folder)):
             raise UsageError(f"{folder}: not a store, because it contains {min(names)}; choose another folder")
         if not (folder / INDEX).exists():
             with _errors_in_one_line(folder):
