@@ -1,7 +1,7 @@
-"""What a killed tracer leaves below OUT, without starting one: a lecture run here with probes, and the files beside it.
+"""Make the run folder that a killed tracer leaves in OUT. The lecture runs with probes in this process.
 
-run = dead_run(out)                           OUT/.run-a, of which `recover` makes a complete trace
-run = dead_run(out, "b", done=False)          its process was killed: a partial one
+run = dead_run(out)                           OUT/.run-a; `recover` makes a complete trace from it
+run = dead_run(out, "b", done=False)          the lecture's process was killed; `recover` makes a partial trace
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ def dead_run(
     text: str = LECTURE,
     machine: str = "cpu",
 ) -> Path:
-    """Make OUT/.run-<name> as a killed tracer would leave it; its one process was `done`, or killed with it."""
+    """Make OUT/.run-<name> as a killed tracer leaves it; its only process was `done`, or killed with the tracer."""
     folder = out / f".run-{name}"
     folder.mkdir(parents=True)
-    ran = {"lecture": lecture, "started": started, "seed": 0, "passes": 1, "limit": 10, "complete": False}
-    (folder / "run.json").write_text(json.dumps({**ran, "name": None, "beside": [], "metered": None, "force": False}))
+    run = {"lecture": lecture, "started": started, "seed": 0, "passes": 1, "limit": 10, "complete": False}
+    (folder / "run.json").write_text(json.dumps({**run, "name": None, "beside": [], "metered": None, "force": False}))
     (folder / "lecture.py").write_text(text)
     (folder / "versions.json").write_text('[["python", "3.11"]]')
     peaks = [Peak("float32", 1.5e11, "measured", measured=True)]
     (folder / "machine.json").write_text(to_json(Machine("A processor", machine, "cpu", peaks=peaks)))
     probed = Probed(text, lecture, folder / "pass-1.journal", limit=10)
-    with contextlib.redirect_stdout(None), vocabulary.listening(lambda told: None):
+    with contextlib.redirect_stdout(None), vocabulary.listening(lambda narrative: None):
         if done:
             probed.journal.close = lambda complete: None  # type: ignore[method-assign]
             probed.main()

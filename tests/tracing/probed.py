@@ -1,9 +1,9 @@
-"""A source, run as it is or with probes in it; what came of it in a form that can be compared.
+"""Run a source with and without probes, and compare the outcomes.
 
-plain(text, path)                              # an Outcome
-probed(text, path, journal)                    # another, to compare with it
+plain(text, path)                              # the Outcome without probes
+probed(text, path, journal)                    # the Outcome with probes
 lecture = Probed(text, path, journal).main()
-lecture.steps("x = 1")                         # what the probes wrote down
+lecture.steps("x = 1")                         # the steps that the probes recorded
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MODULE = "source_under_test"
 
 
 class Probed:
-    """A source with probes, in a module of its own, and the recorder that they tell."""
+    """A source with probes, loaded as a module, and the recorder that the probes call."""
 
     def __init__(
         self,
@@ -55,8 +55,9 @@ class Probed:
         **settings: Any,
     ) -> None:
         self.source = parse_source(text, str(path))
-        found = parse_directives(self.source) if directives is None else directives
-        self.program = instrument(self.source, found)
+        if directives is None:
+            directives = parse_directives(self.source)
+        self.program = instrument(self.source, directives)
         self.journal = Journal(journal) if isinstance(journal, Path) else journal
         self.recorder = Recorder(
             self.program, self.journal, instruments or Instruments(Describer()), Settings(**settings)
@@ -78,19 +79,19 @@ class Probed:
         self.finish()
 
     def start(self) -> None:
-        """Begin a run in the journal, with the thread that flushes it."""
+        """Begin a run in the journal, and start the thread that flushes the journal."""
         self.journal.write([(RunStart, "cold")])
         self._watching.enter_context(self.recorder.watching(lambda: None))
 
     def finish(self, *, last: bool = True) -> None:
-        """End the run, and unless another is to follow, the journal."""
+        """End the run; close the journal if this is the last run."""
         self._watching.close()
         self.journal.write([(RunEnd, "complete", 0, [])])
         if last:
             self.journal.close(complete=True)
 
     def main(self) -> Probed:
-        """Run all of it: the module, then its `main`."""
+        """Run the module, then its `main`."""
         with listening(self.recorder, str), self:
             self.module.main()
         return self
@@ -111,14 +112,14 @@ class Probed:
         return [frame for frame in self.run.frames.values() if names[frame.function] == function]
 
     def calls(self) -> Counter[tuple[str, str]]:
-        """Count the calls: by the first line of the calling step, without its comment, and the function's name."""
+        """Count calls by the calling step's first line (without its comment) and the called function's name."""
         run, lines = self.run, self.source.text.splitlines()
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for frame in run.frames.values():
             if frame.of is not None:
                 line = self.source.statements[run.steps[frame.of].statement].line
-                found[lines[line - 1].strip().partition("  # ")[0], self.program.functions[frame.function]] += 1
-        return found
+                counts[lines[line - 1].strip().partition("  # ")[0], self.program.functions[frame.function]] += 1
+        return counts
 
     @property
     def records(self) -> list[Any]:
@@ -126,12 +127,12 @@ class Probed:
 
     @property
     def run(self) -> RunRecord:
-        """The last run, as the parent process would read it."""
+        """The last run, as the parent process reads it."""
         return read_process(self.journal.path, self.source).runs[-1]
 
 
 class Clock:
-    """A clock in s that only `work` moves, by ns."""
+    """A clock in s; only `work` advances it, by ns."""
 
     def __init__(self) -> None:
         self.now = 1
@@ -140,13 +141,13 @@ class Clock:
         return self.now / 1e9
 
     def work(self, ns: int) -> int:
-        """Let `ns` go by, and return them."""
+        """Advance the clock by `ns`, and return `ns`."""
         self.now += ns
         return ns
 
     @classmethod
     def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
-        """Return a clock that the probes look at instead of the real one."""
+        """Return a clock that the probes read instead of the real one."""
         clock = cls()
         for module in (recorder, frames, steps, recorder_clock, journal_writer, accelerators):
             monkeypatch.setattr(module, "perf_counter", clock)
@@ -157,18 +158,18 @@ Trace = Callable[..., Probed]
 
 
 def tracing(folder: Path, clock: Clock) -> Trace:
-    """Return what runs a source's `main` with probes; `work(ns)` in it is all that takes time."""
+    """Return a function that runs a source's `main` with probes; only `work(ns)` in the source takes time."""
     journals = (folder / f"{n}.journal" for n in itertools.count())
 
     def trace(text: str, **settings: Any) -> Probed:
-        given = {"work": clock.work, **settings.pop("given", {})}
-        return Probed(text, "lecture.py", next(journals), given=given, **settings).main()
+        names = {"work": clock.work, **settings.pop("given", {})}
+        return Probed(text, "lecture.py", next(journals), given=names, **settings).main()
 
     return trace
 
 
 def new_module(text: str, path: str | Path) -> types.ModuleType:
-    """Register a module for `text`, known to `linecache` (so to `inspect`) and to pickle."""
+    """Register a module for `text` in `sys.modules` (for pickle) and in `linecache` (for `inspect`)."""
     module = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
     vars(module)["__file__"] = str(path)
@@ -178,29 +179,29 @@ def new_module(text: str, path: str | Path) -> types.ModuleType:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What running a module and its `main` came to."""
+    """The result, output and exception of a module and its `main`."""
 
     result: str
     printed: str
-    error: Any  # see `described`
+    error: Any  # as `described` returns it
 
 
 def plain(text: str, path: str | Path) -> Outcome:
-    """Run `text` as it is."""
+    """Run `text` without probes."""
     module = new_module(text, path)
     code = compile(text, str(path), "exec", dont_inherit=True)
     return _outcome(module, lambda: exec(code, vars(module)), path)
 
 
 def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Directive] | None = None) -> Outcome:
-    """Run `text` with probes, as a timed process would."""
+    """Run `text` with probes, as a timed process does."""
     lecture = Probed(text, path, journal, directives)
     with listening(lecture.recorder, str):
         lecture.start()
         outcome = _outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
         lecture.finish()
     if lecture.recorder.frames:
-        gc.collect()  # a generator that nothing can reach any more
+        gc.collect()  # an unreachable generator keeps its frame until it is collected
     assert not lecture.recorder.frames
     return outcome
 
@@ -217,12 +218,12 @@ def _outcome(module: types.ModuleType, load: Callable[[], object], path: str | P
 
 
 def described(error: BaseException | None, path: str, depth: int = 12) -> Any:
-    """Return an exception as plain data: with its places in `path`, its causes, notes and members, down to a depth."""
+    """Return an exception as plain data: its lines in `path`, causes, notes and members, down to a depth."""
     if error is None or depth == 0:
         return None
     summary = traceback.extract_tb(error.__traceback__)
-    places = [(e.name, e.lineno, e.end_lineno, e.colno, e.end_colno) for e in summary if e.filename == path]
+    positions = [(e.name, e.lineno, e.end_lineno, e.colno, e.end_colno) for e in summary if e.filename == path]
     members = [described(member, path, depth - 1) for member in getattr(error, "exceptions", ())]
-    before = [described(e, path, depth - 1) for e in (error.__cause__, error.__context__)]
-    chain = [*before, error.__suppress_context__]
-    return type(error).__name__, str(error), places, chain, members, getattr(error, "__notes__", None)
+    causes = [described(e, path, depth - 1) for e in (error.__cause__, error.__context__)]
+    chain = [*causes, error.__suppress_context__]
+    return type(error).__name__, str(error), positions, chain, members, getattr(error, "__notes__", None)

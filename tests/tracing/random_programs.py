@@ -1,4 +1,4 @@
-"""Programs drawn at random: blocks nested in blocks, left in every way, with directives on their lines.
+"""Random programs: nested blocks that are left in every way, with directives on their lines.
 
 @given(programs())
 def test(text): ...
@@ -54,7 +54,7 @@ COMPOUND = ("if", "for", "while", "try", "except", "with", "match")
 
 @st.composite
 def programs(draw: st.DrawFn) -> str:
-    """Draw a module whose function `f` goes through blocks nested in blocks, and sometimes yields."""
+    """Draw a module whose function `f` runs nested blocks and sometimes yields."""
     yields = draw(st.sampled_from(["log.append('no generator')", "y = yield x"]))
     numbers = iter(range(10**6))
 

@@ -1,6 +1,6 @@
-"""What timed runs note of their asserts, and what other processes make of it.
+"""Which asserts raise in other processes, according to the journals of the timed runs.
 
-`test_plainly` has claims that are caught in many ways: in every process they come to what they come to plainly.
+`test_plainly` compares claims that are caught in many ways with plain Python, in every process.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from trace_tools.tracing.journal import Evaluated, Journal
 from trace_tools.tracing.recorder.claims import MEASURED, Evaluations, TimedClaims
 
 
-def noted(folder: Path, name: str, *records: tuple[Any, ...]) -> None:
-    """Leave what a process noted, and its status."""
+def write_process(folder: Path, name: str, *records: tuple[Any, ...]) -> None:
+    """Write the journal and the status file of a process that has ended."""
     journal = Journal(folder / f"{name}.journal")
     journal.write(records)
     journal.close(complete=True)
     (folder / f"{name}.status").write_text("0", encoding="utf-8")
 
 
-def test_evaluations_are_counted_and_those_that_raise_noted() -> None:
+def test_evaluations_and_failures_are_counted() -> None:
     evaluations = Evaluations()
     for n in range(1, 10):
         evaluation = evaluations.next(5, measured=False)
@@ -41,7 +41,7 @@ def test_evaluations_are_counted_and_those_that_raise_noted() -> None:
     ]
 
 
-def test_what_is_noted_is_bounded() -> None:
+def test_ranges_of_failed_evaluations_are_bounded() -> None:
     evaluations = Evaluations()
     for n in range(1, 10_001):
         evaluation = evaluations.next(0, measured=False)
@@ -55,24 +55,24 @@ def test_what_is_noted_is_bounded() -> None:
     ("evaluation", "raises"),
     [((3, 1), False), ((3, 2), True), ((3, 4), True), ((3, 6), None), ((4, 1), None), ((3, MEASURED), True)],
 )
-def test_an_evaluation_raises_where_it_did_in_any_timed_run(
+def test_an_evaluation_raises_if_it_did_in_any_timed_run(
     evaluation: tuple[int, int], raises: bool | None, tmp_path: Path
 ) -> None:
-    noted(tmp_path, "pass-1", (Evaluated, 3, 5, [[2, 2]], False), (Evaluated, 3, 3, [], True))
-    noted(tmp_path, "pass-2", (Evaluated, 3, 5, [[4, 5]], None))
-    noted(tmp_path, "metering", (Evaluated, 3, 9, [[1, 9]], None))
+    write_process(tmp_path, "pass-1", (Evaluated, 3, 5, [[2, 2]], False), (Evaluated, 3, 3, [], True))
+    write_process(tmp_path, "pass-2", (Evaluated, 3, 5, [[4, 5]], None))
+    write_process(tmp_path, "metering", (Evaluated, 3, 9, [[1, 9]], None))
     assert TimedClaims(tmp_path, passes=2).raises(evaluation) is raises
 
 
-def test_where_processes_run_side_by_side_the_passes_are_waited_for(tmp_path: Path) -> None:
-    noted(tmp_path, "pass-1", (Evaluated, 3, 1, [], None))
-    later = threading.Timer(0.2, lambda: noted(tmp_path, "pass-2", (Evaluated, 3, 1, [[1, 1]], None)))
-    later.start()
+def test_timed_claims_wait_for_unfinished_passes(tmp_path: Path) -> None:
+    write_process(tmp_path, "pass-1", (Evaluated, 3, 1, [], None))
+    timer = threading.Timer(0.2, lambda: write_process(tmp_path, "pass-2", (Evaluated, 3, 1, [[1, 1]], None)))
+    timer.start()
     assert TimedClaims(tmp_path, passes=2).raises((3, 1)) is True
 
 
-def test_measured_calls_do_not_shift_those_of_the_lecture(tmp_path: Path) -> None:
-    """A function that is measured 500 times in a timed run and once in another is evaluated alike all the same."""
+def test_measured_calls_do_not_shift_other_evaluations(tmp_path: Path) -> None:
+    """`measure` calls a function 500 times in a timed run and once in the metering process."""
 
     def measured(f: Callable[[], object], times: int) -> None:
         for _ in range(times):
@@ -89,10 +89,10 @@ def check(x):
     assert x > 0
 """
     for name, times, timed in (("pass-1", 500, None), ("metering", 1, TimedClaims(tmp_path, passes=1))):
-        given = {"measured": measured, "times": times}
+        names = {"measured": measured, "times": times}
         opaque = frozenset({measured.__code__})
         with Probed(
-            text, "x.py", tmp_path / f"{name}.journal", given=given, opaque=opaque, timed_claims=timed
+            text, "x.py", tmp_path / f"{name}.journal", given=names, opaque=opaque, timed_claims=timed
         ) as lecture:
             assert lecture.module.main() == "caught"
             lecture.journal.write(lecture.recorder.claims.evaluations.rows())
@@ -100,7 +100,7 @@ def check(x):
 
 
 def swallow(call: Callable[[], None]) -> int:
-    """Do what a library may: call, and let no claim's failure through. Return where the error was."""
+    """Call, and catch a failing claim, as a library may. Return the address of its error."""
     try:
         call()
     except AssertionError as error:
@@ -109,17 +109,17 @@ def swallow(call: Callable[[], None]) -> int:
 
 
 def raise_at(address: int) -> None:
-    """Raise an error that lies where another one did."""
-    others = []
-    while len(others) < 100_000:
+    """Raise an error at the address of an earlier one."""
+    errors = []
+    while len(errors) < 100_000:
         error = AssertionError("of a library")
         if id(error) == address:
             raise error
-        others.append(error)
-    pytest.skip("the memory was used for something else")
+        errors.append(error)
+    pytest.skip("no new error got the address of the earlier one")
 
 
-def test_an_error_where_a_swallowed_one_lay_is_not_its_claim(tmp_path: Path) -> None:
+def test_errors_at_a_reused_address_are_not_confused(tmp_path: Path) -> None:
     text = """
 def main():
     section()
@@ -134,11 +134,11 @@ def check():
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"swallow": swallow, "raise_at": raise_at})
     with pytest.raises(AssertionError, match="of a library"):
         lecture.main()
-    [claim] = lecture.steps("assert")
-    assert claim.claim is not None and claim.claim[1] == "raised" and not claim.left
+    [step] = lecture.steps("assert")
+    assert step.claim is not None and step.claim[1] == "raised" and not step.left
 
 
-def test_a_claim_fails_whose_error_is_handed_on_by_a_library(tmp_path: Path) -> None:
+def test_a_claim_fails_if_a_library_reraises_its_error(tmp_path: Path) -> None:
     text = """
 from concurrent.futures import ThreadPoolExecutor
 
@@ -157,4 +157,4 @@ def check():
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
     with pytest.raises(AssertionError):
         lecture.main()
-    assert [claim.left for claim in lecture.steps("assert")] == [True]
+    assert [step.left for step in lecture.steps("assert")] == [True]

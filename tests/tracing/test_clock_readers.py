@@ -1,4 +1,4 @@
-"""Which functions measure time: by name, through the functions that only hand the time on."""
+"""Functions that measure time are found by name, also if they read the clock through another function."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CASES = {
         "def timed():\n    start = time.time()\n    return time.time() - start\n",
         ["timed"],
     ),
-    "a timer under another name, and the function that it is handed": (
+    "a renamed timer that calls a function": (
         "from timeit import timeit as often\ndef main(): part()\ndef part(): timed()\n"
         "def timed():\n    def run(): pass\n    return often(run)\n",
         ["timed"],
     ),
-    "one reading is for the caller": (
+    "one reading, returned to the caller": (
         "import time\ndef main(): part()\ndef part(): whole()\ndef now(): return time.perf_counter()\n"
         "def whole():\n    start = now()\n    return now() - start\n",
         ["now", "whole"],
@@ -32,7 +32,7 @@ CASES = {
         "def whole():\n    with timer(): pass\n",
         ["timer", "whole"],
     ),
-    "a class of one": (
+    "a context manager class": (
         "import time\ndef main(): part()\ndef part(): whole()\nclass Deadline:\n"
         "    def __enter__(self): self.start = time.time()\n    def __exit__(self, *_): print(time.time())\n"
         "def whole():\n    with Deadline(): pass\n",
@@ -44,14 +44,14 @@ CASES = {
         "@timed\ndef whole(): pass\n",
         ["timed", "timed.inner"],
     ),
-    "a module beside it, which is not traced": (
+    "an imported module that is not traced": (
         "from beside import stopwatch, other\ndef main(): part()\ndef part():\n    whole()\n    other()\n"
         "def whole(): print(stopwatch(), stopwatch())\n",
         ["whole"],
     ),
     "no clock": ("import time, re\ndef main():\n    time.sleep(0)\n    re.compile('a')\n", []),
     "main": ("import time\ndef main(): print(time.time())\n", None),
-    "main, by way of another": ("import time\ndef main(): now()\ndef now(): return time.time()\n", None),
+    "main, through another function": ("import time\ndef main(): now()\ndef now(): return time.time()\n", None),
     "the module": ("import time\nSTART = time.time()\ndef main(): pass\n", None),
     "compiled": ("import torch\ndef main(): part()\ndef part(): torch.compile(print)\n", None),
 }
@@ -62,12 +62,12 @@ def test_functions_that_measure_time_are_found(case: str, tmp_path: Path) -> Non
     text, expected = CASES[case]
     (tmp_path / "beside.py").write_text(HELPER, encoding="utf-8")
     source = parse_source(text, "lecture.py")
-    found = clock_readers([source], tmp_path, "main")
-    assert (None if found is None else [qualified_name(source.statements[n]) for n in sorted(found)]) == expected
+    numbers = clock_readers([source], tmp_path, "main")
+    assert (None if numbers is None else [qualified_name(source.statements[n]) for n in sorted(numbers)]) == expected
 
 
-def test_functions_of_modules_that_are_traced_are_known_by_their_numbers(tmp_path: Path) -> None:
+def test_functions_of_traced_modules_are_found_by_number(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text(HELPER, encoding="utf-8")
     lecture = parse_source("from beside import stopwatch\ndef main(): part()\ndef part(): pass\n", "lecture.py")
-    found = clock_readers([lecture, parse_source(HELPER, "beside.py")], tmp_path, "main")
-    assert found == {len(lecture.statements) + 1}
+    numbers = clock_readers([lecture, parse_source(HELPER, "beside.py")], tmp_path, "main")
+    assert numbers == {len(lecture.statements) + 1}

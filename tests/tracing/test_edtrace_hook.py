@@ -1,4 +1,4 @@
-"""Lectures in other tools' words, traced: what they tell is what ours tell, whether or not those tools are there."""
+"""Lectures written for other tools have the same narrative as ours, with and without those tools installed."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ Traced = Callable[..., Trace]
 
 @pytest.fixture
 def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traced:
-    """Trace a lecture among copies of those in tests/lectures; with `beside` first on the children's path."""
+    """Return a function that traces a copy of a lecture in tests/lectures; PYTHONPATH begins with `packages`."""
     machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
     require("echo")
     shutil.copytree(LECTURES, tmp_path, dirs_exist_ok=True)
 
-    def run(name: str, beside: Path | None = None, **asked: Any) -> Trace:
-        path = f"{environment['PYTHONPATH']}" if beside is None else f"{beside}:{environment['PYTHONPATH']}"
+    def run(name: str, packages: Path | None = None, **options: Any) -> Trace:
+        path = f"{environment['PYTHONPATH']}" if packages is None else f"{packages}:{environment['PYTHONPATH']}"
         monkeypatch.setenv("PYTHONPATH", path)
-        known = replace(example_trace(), machine=machine)
+        like = replace(example_trace(), machine=machine)
         lecture = tmp_path / name
-        options = TraceOptions(device="cpu", draft=True, **asked)
-        made = Tracer(lecture, lecture.parent / "rendered", options, like=known).run()
-        assert problems(made.trace) == []
-        return made.trace
+        trace_options = TraceOptions(device="cpu", draft=True, **options)
+        result = Tracer(lecture, lecture.parent / "rendered", trace_options, like=like).run()
+        assert problems(result.trace) == []
+        return result.trace
 
     return run
 
 
 @contextmanager
 def adopting(*vocabularies: str) -> Iterator[Adoption]:
-    """Find modules as a traced process does, and forget those that were found."""
+    """Import modules as a traced process does, and unload them at the end."""
     adoption = Adoption(vocabularies)
     before = {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in NAMES}
     sys.meta_path.insert(0, adoption)
@@ -75,15 +75,15 @@ def adopting(*vocabularies: str) -> Iterator[Adoption]:
 NAMES = {"edtrace", "execute_util", "file_util", "arxiv_util", "reference"}
 
 
-def told(call: Callable[[], Any]) -> list[Narrative]:
-    heard: list[Narrative] = []
-    with listening(heard.append):
+def narrative_of(call: Callable[[], Any]) -> list[Narrative]:
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         call()
-    return heard
+    return narratives
 
 
-def said(trace: Trace) -> list[Narrative]:
-    return [one for step in trace.steps if isinstance(step, Step) for one in step.narrative or ()]
+def recorded_narrative(trace: Trace) -> list[Narrative]:
+    return [item for step in trace.steps if isinstance(step, Step) for item in step.narrative or ()]
 
 
 def step_at(trace: Trace, fragment: str) -> Step:
@@ -91,7 +91,7 @@ def step_at(trace: Trace, fragment: str) -> Step:
     return next(step for step in trace.steps if isinstance(step, Step) and step.line == line)
 
 
-def test_edtrace_can_be_imported_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edtrace_can_be_imported_without_being_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.machinery.PathFinder.find_spec
     hidden = staticmethod(lambda name, *rest: None if name.startswith("edtrace") else find(name, *rest))
     monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", hidden)
@@ -99,35 +99,35 @@ def test_edtrace_can_be_imported_where_it_is_not_installed(monkeypatch: pytest.M
         edtrace = importlib.import_module("edtrace")
         words = importlib.import_module("edtrace.execute_util")
         assert not getattr(edtrace, "__file__", None)
-        assert told(lambda: (edtrace.text("a"), words.link(edtrace.Reference(title="T"))))[1].label == "T"
+        assert narrative_of(lambda: (edtrace.text("a"), words.link(edtrace.Reference(title="T"))))[1].label == "T"
         assert importlib.import_module("edtrace.arxiv_util").is_arxiv_link("https://arxiv.org/abs/1")
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("edtrace.execute")
 
 
-def test_the_real_edtrace_tells_the_same() -> None:
-    pytest.importorskip("edtrace", reason="the real one; what stands in for it is tested above")
+def test_the_installed_edtrace_emits_the_same_narrative() -> None:
+    pytest.importorskip("edtrace", reason="not installed; its replacement is tested above")
     with adopting("edtrace"):
         edtrace = importlib.import_module("edtrace")
         assert edtrace.__file__ and edtrace.Reference.__module__ == "edtrace.reference"
         reference = edtrace.Reference(title="T", authors=["Ada Example"], date="2020")
-        link, text = told(lambda: (edtrace.link(reference), edtrace.text("a")))
+        link, text = narrative_of(lambda: (edtrace.link(reference), edtrace.text("a")))
         assert (link.label, text) == ("Example 2020", Text(text="a", flows=True))
         assert importlib.import_module("edtrace.execute_util").pop_renderings() == []
-    assert importlib.import_module("edtrace").text.__module__ == "edtrace.execute_util"  # as it was, elsewhere
+    assert importlib.import_module("edtrace").text.__module__ == "edtrace.execute_util"  # the real function is back
 
 
-def test_words_beside_a_lecture_are_replaced_and_what_else_is_beside_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_vocabulary_modules_next_to_a_lecture_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(LECTURES / "cs336_style")
     with adopting("cs336"):
         words = importlib.import_module("execute_util")
         assert words.__file__ == str(LECTURES / "cs336_style" / "execute_util.py")
-        (link,) = told(lambda: words.link(title="T", url="https://example.org"))
+        (link,) = narrative_of(lambda: words.link(title="T", url="https://example.org"))
         assert link.label == "T" and words.pop_renderings() == []
         assert importlib.import_module("reference").join("a", "b") == "a\nb"
 
 
-def test_other_modules_of_such_names_are_let_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrelated_modules_with_these_names_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "execute_util.py").write_text("def text(x):\n    return 2 * x\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with adopting("cs336"):
@@ -136,7 +136,7 @@ def test_other_modules_of_such_names_are_let_alone(tmp_path: Path, monkeypatch: 
         assert importlib.import_module("execute_util").text(2) == 4
 
 
-def test_a_module_that_needs_what_is_not_installed_is_stood_in_for(
+def test_modules_with_missing_imports_are_replaced_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file_util.py").write_text("import requests_of_nobody\n", encoding="utf-8")
@@ -145,16 +145,16 @@ def test_a_module_that_needs_what_is_not_installed_is_stood_in_for(
         assert importlib.import_module("file_util").relativize(str(Path.cwd() / "a")) == "a"
 
 
-class Recorded:
-    """A recorder at one step, which hears what is emitted."""
+class FakeRecorder:
+    """A recorder in one step that keeps what is emitted."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
+        self.emitted: list[tuple[str, str]] = []
         self.clock = SimpleNamespace(excluded=nullcontext)
         self.ownership = SimpleNamespace(recorded_owner=lambda python_frame: SimpleNamespace(seq=7))
 
     def emit(self, field: str, content: str) -> None:
-        self.heard.append((field, content))
+        self.emitted.append((field, content))
 
 
 @pytest.mark.parametrize(
@@ -166,34 +166,32 @@ class Recorded:
         ("before = sys.gettrace()\nsys.settrace(None)\nsys.settrace(before)\n", False),
     ],
 )
-def test_who_asks_whether_it_is_traced_is_told_so_below_its_folder_and_the_step_warns_where_that_decides(
-    text: str, decides: bool, tmp_path: Path
-) -> None:
+def test_gettrace_returns_a_tracer_and_branches_on_it_warn(text: str, decides: bool, tmp_path: Path) -> None:
     path = tmp_path / "l.py"
     path.write_text(f"import sys\n{text}seen = sys.gettrace()\n")
     code = compile(path.read_text(), str(path), "exec")
-    inside: dict[str, Any] = {}
-    recorder, before = Recorded(), sys.gettrace()
+    module_names: dict[str, Any] = {}
+    recorder, before = FakeRecorder(), sys.gettrace()
     try:
         with saying_it_is_traced(str(tmp_path), recorder):  # type: ignore[arg-type]
-            outside = sys.gettrace()
-            exec(code, inside)
-            exec(code, inside)
+            tracer_outside = sys.gettrace()
+            exec(code, module_names)
+            exec(code, module_names)
     finally:
         sys.settrace(before)
-    assert outside is before
+    assert tracer_outside is before
     if before is None:
-        assert inside["seen"] is traces_nothing
-        lines = {re.search(r"l\.py, line (\d+)", said)[1] for _, said in recorder.heard}  # type: ignore[index]
-        assert len(recorder.heard) == len(lines) and bool(lines) == decides
+        assert module_names["seen"] is traces_nothing
+        lines = {re.search(r"l\.py, line (\d+)", warning)[1] for _, warning in recorder.emitted}  # type: ignore[index]
+        assert len(recorder.emitted) == len(lines) and bool(lines) == decides
 
 
 @pytest.mark.slow
-def test_a_lecture_in_edtraces_words_and_its_pages(traced: Traced, tmp_path: Path) -> None:
+def test_an_edtrace_lecture_and_its_pages(traced: Traced, tmp_path: Path) -> None:
     trace = traced("edtrace_style.py")
-    kinds = {one.kind for one in said(trace)}
+    kinds = {item.kind for item in recorded_narrative(trace)}
     assert kinds == {"text", "link", "note", "image", "video", "plot"}
-    assert [getattr(one, "label", None) for one in step_at(trace, "Halve the").narrative or ()] == [
+    assert [getattr(item, "label", None) for item in step_at(trace, "Halve the").narrative or ()] == [
         None, "Interval", None, "example.org/…/754",
     ]  # fmt: skip
     assert dict(step_at(trace, "traced = bool").values or ())["traced"].value is True
@@ -213,23 +211,25 @@ def test_a_lecture_in_edtraces_words_and_its_pages(traced: Traced, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_lecture_with_its_words_beside_it(traced: Traced, tmp_path: Path) -> None:
+def test_a_cs336_lecture_and_its_pages(traced: Traced, tmp_path: Path) -> None:
     trace = traced("cs336_style/lecture_03.py")
     assert trace.title == "Lecture 03"
     (warning,) = step_at(trace, "from references import").warnings or ()
     assert warning.startswith("NotFetchedWarning: https://arxiv.org/abs/1412.6980 was not fetched (ConnectionError")
-    labels = [getattr(one, "label", None) for one in step_at(trace, "an optimizer").narrative or ()]
+    labels = [getattr(item, "label", None) for item in step_at(trace, "an optimizer").narrative or ()]
     assert labels == [None, "arXiv:1412.6980", "arXiv:2005.14165"]
-    made = step_at(trace, 'image(drawn("made.svg")').narrative or ()
-    assert made[0].url and made[0].url.startswith("data:image/svg+xml;base64,")
-    inner = [step for step in trace.steps if isinstance(step, Step) and step.values and step.values[0][0] == "share"]
-    assert len(inner) == 1, "spawn ran it here, once"
-    (otherwise,) = step_at(trace, "    spawn(of_rank").warnings or ()
-    assert otherwise.startswith("BehavesOtherwise: parallel_util.py, line 7 checks whether it is traced")
+    images = step_at(trace, 'image(drawn("made.svg")').narrative or ()
+    assert images[0].url and images[0].url.startswith("data:image/svg+xml;base64,")
+    share_steps = [
+        step for step in trace.steps if isinstance(step, Step) and step.values and step.values[0][0] == "share"
+    ]
+    assert len(share_steps) == 1, "spawn must run the function once, in this process"
+    (behaves_otherwise,) = step_at(trace, "    spawn(of_rank").warnings or ()
+    assert behaves_otherwise.startswith("BehavesOtherwise: parallel_util.py, line 7 checks whether it is traced")
     spawned = step_at(trace, "    spawned(of_rank")
     assert sorted((spawned.stdout or "").splitlines()) == ["rank 0 has 4", "rank 1 has 4"]
-    (untraced,) = spawned.warnings or ()
-    assert untraced.startswith("NotTraced: ") and "(spawn)" in untraced
+    (not_traced,) = spawned.warnings or ()
+    assert not_traced.startswith("NotTraced: ") and "(spawn)" in not_traced
     render_folder(tmp_path / "cs336_style/rendered", tmp_path / "cs336_style/lecture_03.py")
     page = (tmp_path / "cs336_style/rendered/cpu/00-byte-pairs.html").read_text(encoding="utf-8")
     shown = page.split("<main")[1].split('id="figures"')[0]
@@ -283,9 +283,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_lecture_of_2024_speaks_by_its_own_module_and_is_run_by_a_function_of_another_name(
-    traced: Traced, tmp_path: Path
-) -> None:
+def test_a_2024_lecture_with_its_own_util_and_main(traced: Traced, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     lecture = tmp_path / "old/lecture_07.py"
     lecture.write_text(LECTURE_2024, encoding="utf-8")
@@ -295,13 +293,13 @@ def test_a_lecture_of_2024_speaks_by_its_own_module_and_is_run_by_a_function_of_
     trace = traced("old/lecture_07.py", main="lecture_07")
     assert trace.run.main == "lecture_07" and trace.run.complete
     optimizer, page = (step_at(trace, text).narrative or () for text in ("An optimizer", "A page"))
-    assert [(one.kind, one.label, one.date, one.notes) for one in optimizer[1:]] == [
+    assert [(item.kind, item.label, item.date, item.notes) for item in optimizer[1:]] == [
         ("link", "Example 2014", "2014-12-22", "momentum\nscale")
     ]
-    assert [one.target or one.url if isinstance(one, Link) else getattr(one, "text", None) for one in page] == [
+    assert [item.target or item.url if isinstance(item, Link) else getattr(item, "text", None) for item in page] == [
         "A page:", "https://example.org/a/page.html", "costs", "[1, 2]",
     ]  # fmt: skip
-    assert [one.width for one in step_at(trace, "a.png").narrative or ()] == ["50%"]
+    assert [item.width for item in step_at(trace, "a.png").narrative or ()] == ["50%"]
     assert "825 GB of text" in (step_at(trace, "825 GB").warnings or [""])[0]
     document = make_document(trace)
     assert [section.function for section in document.sections] == ["costs"]
@@ -311,19 +309,19 @@ def test_a_lecture_of_2024_speaks_by_its_own_module_and_is_run_by_a_function_of_
 
 
 @pytest.mark.slow
-def test_edtrace_installed_or_not_the_same_is_told(traced: Traced, tmp_path: Path) -> None:
-    there = importlib.util.find_spec("edtrace")
-    if there is None or there.origin is None:
-        pytest.skip("the real edtrace is not installed: what is told without it is tested above")
-    real = said(traced("edtrace_style.py", Path(there.origin).parents[1]))
+def test_narrative_is_the_same_without_edtrace_installed(traced: Traced, tmp_path: Path) -> None:
+    installed = importlib.util.find_spec("edtrace")
+    if installed is None or installed.origin is None:
+        pytest.skip("edtrace is not installed; the narrative without it is tested above")
+    expected = recorded_narrative(traced("edtrace_style.py", Path(installed.origin).parents[1]))
     (tmp_path / "none" / "edtrace").mkdir(parents=True)
     (tmp_path / "none" / "edtrace" / "__init__.py").write_text("import module_of_nobody\n", encoding="utf-8")
     with warnings.catch_warnings():
-        assert said(traced("edtrace_style.py", tmp_path / "none")) == real
+        assert recorded_narrative(traced("edtrace_style.py", tmp_path / "none")) == expected
 
 
-def test_a_vocabulary_can_be_asked_for(traced: Traced, tmp_path: Path) -> None:
-    """Where no import tells of it: the module's name is computed."""
+def test_a_vocabulary_can_be_requested(traced: Traced, tmp_path: Path) -> None:
+    """An option names the vocabulary if the lecture computes the name of the module it imports."""
     lines = [
         "import importlib",
         "words = importlib.import_module('ed' + 'trace')",
@@ -334,10 +332,10 @@ def test_a_vocabulary_can_be_asked_for(traced: Traced, tmp_path: Path) -> None:
     (tmp_path / "hidden.py").write_text(
         "\n".join([*lines, "    words.text('a'), words.text('b')"]) + "\n", encoding="utf-8"
     )
-    assert [one.text for one in said(traced("hidden.py", vocabularies=("edtrace",)))] == ["a", "b"]
+    assert [item.text for item in recorded_narrative(traced("hidden.py", vocabularies=("edtrace",)))] == ["a", "b"]
     render_folder(tmp_path / "rendered", tmp_path / "hidden.py")
     page = (tmp_path / "rendered/cpu/00-part.md").read_text(encoding="utf-8")
-    assert "\nab\n" in page and "words.text" not in page  # known from the run
+    assert "\nab\n" in page and "words.text" not in page  # the trace stores the vocabulary
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The tools fail in a process of a trace: a copy of them with one mistake put in, against what is kept and said."""
+"""The tools fail while they trace: each test traces with a copy of the tools in which a line raises."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if "trace_tools.cli" not in sys.modules:
 """
 
 
-def broken(folder: Path, module: str, place: str, mistake: str) -> Path:
-    """Return a folder with a copy of the tools in which a mistake comes before a piece of a module."""
+def broken(folder: Path, module: str, before: str, mistake: str) -> Path:
+    """Return a folder with a copy of the tools; in one module, `mistake` is inserted before the text `before`."""
     shutil.copytree(Path(trace_tools.__file__).parent, folder / "trace_tools")
     path = folder / "trace_tools" / module
     text = path.read_text(encoding="utf-8")
-    assert text.count(place) == 1
-    indent = place[: len(place) - len(place.lstrip())]
+    assert text.count(before) == 1
+    indent = before[: len(before) - len(before.lstrip())]
     lines = "".join(f"{indent}{line}\n" for line in mistake.splitlines())
-    path.write_text(text.replace(place, lines + place), encoding="utf-8")
+    path.write_text(text.replace(before, lines + before), encoding="utf-8")
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "place", "mistake", "kind", "is_partial"),
+    ("module", "before", "mistake", "kind", "is_partial"),
     [
         ("tracing/recorder/claims.py", "from collections.abc", ONLY_IN_CHILD, "RuntimeError", False),
         ("tracing/worker.py", "            recorder.namespace = {}", "raise SystemExit(0)", "SystemExit", True),
@@ -66,25 +66,29 @@ def broken(folder: Path, module: str, place: str, mistake: str) -> Path:
         ("tracing/merge/merging.py", MERGING, "raise KeyError('mistaken')", "KeyError", False),
         ("tracing/merge/merging.py", MERGING, "raise MemoryError", "MemoryError", False),
     ],
-    ids=["import", "exit behind the lecture", "exit before it", "probe", "exit in merging", "merging", "memory"],
+    ids=["import", "exit after lecture", "exit before lecture", "probe", "exit in merging", "merging", "memory"],
 )
-def test_a_failure_of_the_tools_is_told_as_theirs_and_keeps_its_traceback(
-    tmp_path: Path, module: str, place: str, mistake: str, kind: str, *, is_partial: bool
+def test_a_failure_of_the_tools_is_reported_with_its_traceback(
+    tmp_path: Path, module: str, before: str, mistake: str, kind: str, *, is_partial: bool
 ) -> None:
     (tmp_path / "talk.py").write_text(LECTURE, encoding="utf-8")
-    copy = broken(tmp_path / "copy", module, place, mistake)
-    ran = subprocess.run(
+    copy = broken(tmp_path / "copy", module, before, mistake)
+    completed = subprocess.run(
         [sys.executable, "-m", "trace_tools", "trace", str(tmp_path / "talk.py"), "--passes", "1"],
         cwd=copy, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(copy)},
     )  # fmt: skip
-    assert ran.returncode == (2 if kind == "MemoryError" else 70), ran.stderr
-    assert "trace-tools failed" in ran.stderr and "exited with" not in ran.stderr and "Traceback" not in ran.stderr
-    [kept] = [path for path in (tmp_path / "rendered").rglob("*.traceback")]
-    text = kept.read_text()
+    assert completed.returncode == (2 if kind == "MemoryError" else 70), completed.stderr
+    assert (
+        "trace-tools failed" in completed.stderr
+        and "exited with" not in completed.stderr
+        and "Traceback" not in completed.stderr
+    )
+    [traceback_file] = [path for path in (tmp_path / "rendered").rglob("*.traceback")]
+    text = traceback_file.read_text()
     assert text.startswith("Traceback (most recent call last)") and text.rstrip().splitlines()[-1].startswith(kind)
-    assert str(kept.parent) in ran.stderr
+    assert str(traceback_file.parent) in completed.stderr
     if kind in ("TypeError", "KeyError", "MemoryError"):
-        assert list(kept.parent.glob("*.journal"))
+        assert list(traceback_file.parent.glob("*.journal"))
     traces = [*(tmp_path / "rendered").rglob("trace.yaml")]
     assert bool(traces) == is_partial
     for path in traces:
@@ -93,9 +97,9 @@ def test_a_failure_of_the_tools_is_told_as_theirs_and_keeps_its_traceback(
 
 
 @pytest.mark.slow
-def test_an_exit_of_the_lecture_is_the_lectures(tmp_path: Path) -> None:
+def test_an_exit_of_the_lecture_is_no_failure_of_the_tools(tmp_path: Path) -> None:
     (tmp_path / "talk.py").write_text(LECTURE.replace("y = 2", "import os; os._exit(3)"), encoding="utf-8")
     command = [sys.executable, "-m", "trace_tools", "trace", str(tmp_path / "talk.py"), "--passes", "1"]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert ran.returncode == 1 and "exited with status 3 at line 6" in ran.stderr
-    assert "trace-tools failed" not in ran.stderr and not [*(tmp_path / "rendered").rglob("*.traceback")]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert completed.returncode == 1 and "exited with status 3 at line 6" in completed.stderr
+    assert "trace-tools failed" not in completed.stderr and not [*(tmp_path / "rendered").rglob("*.traceback")]

@@ -1,4 +1,4 @@
-"""The values of f-strings in narrative calls, and other words that are rendered from them."""
+"""A trace has the values in the f-strings of narrative calls, so pages can show them in another wording."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def told(x):
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
     (folder / "talk.py").write_text(TALK)
-    done = CliRunner().invoke(main, ["trace", str(folder / "talk.py"), "-o", str(folder / "out"), "--passes", "1"])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(main, ["trace", str(folder / "talk.py"), "-o", str(folder / "out"), "--passes", "1"])
+    assert result.exit_code == 0, result.output
     return folder
 
 
-def test_the_values_of_placeholders_are_recorded_beside_the_text(traced: Path) -> None:
+def test_placeholder_values_are_recorded_with_the_text(traced: Path) -> None:
     [path] = (traced / "out").glob("*/trace.yaml")
-    narrative = [one for step in load(path).trace.steps if isinstance(step, Step) for one in step.narrative or ()]
+    narrative = [item for step in load(path).trace.steps if isinstance(step, Step) for item in step.narrative or ()]
     x = 3.14159
-    assert [(getattr(one, "text", None), one.filled) for one in narrative] == [
+    assert [(getattr(item, "text", None), item.filled) for item in narrative] == [
         ("The number is 3.14 in all, yes:   2.", [(0, [f"{x:.2f}", "yes", f"{2!r:>3}"])]),
         ("What is 3.1 times 2?", [(0, ["3.1"]), (1, ["3"])]),
         ("3.1 is above", [(0, ["3.1"]), (1, [f"{x}"])]),
@@ -63,7 +63,7 @@ def test_the_values_of_placeholders_are_recorded_beside_the_text(traced: Path) -
 
 def test_another_wording_needs_no_new_trace(traced: Path) -> None:
     [path] = (traced / "out").glob("*/trace.yaml")
-    new = (
+    reworded = (
         TALK.replace('The number is {x:.2f}" " in all"', 'All in all: "')
         .replace("!r:>3}.", "!r:>3} and {x:.2f}.")
         .replace("{x:.1f} is above", "above all, {x:.1f}")
@@ -71,13 +71,13 @@ def test_another_wording_needs_no_new_trace(traced: Path) -> None:
         .replace("The table of {x}", "Its table: {x}")
         .replace("inside {x:.3f}", "{x:.3f} inside")
     )
-    (traced / "talk.py").write_text(new)
-    done = CliRunner().invoke(main, ["render", str(path)])
-    assert done.exit_code == 0, done.output
+    (traced / "talk.py").write_text(reworded)
+    result = CliRunner().invoke(main, ["render", str(path)])
+    assert result.exit_code == 0, result.output
     page = (path.parent / "00-first.md").read_text()
     wordings = ("All in all: , yes:   2 and 3.14.", "above all, 3.1", "3 twice", "Its table: 3.14159", "3.142 inside")
-    assert [words for words in wordings if words not in page] == []
+    assert [wording for wording in wordings if wording not in page] == []
     assert "code has changed" not in page
-    (traced / "talk.py").write_text(new.replace("{x:.3f} inside", "{x:.4f} inside"))
+    (traced / "talk.py").write_text(reworded.replace("{x:.3f} inside", "{x:.4f} inside"))
     CliRunner().invoke(main, ["render", str(path)])
     assert "code has changed" in (path.parent / "00-first.md").read_text()

@@ -1,4 +1,4 @@
-"""Modules that are traced with a lecture; the oracle is the lecture that has their functions in its own file."""
+"""`--include` traces modules with a lecture; the oracle is a lecture that defines their functions itself."""
 
 from __future__ import annotations
 
@@ -83,27 +83,27 @@ def lecture(tmp_path: Path) -> Path:
 
 def _traced(lecture: Path, *include: str) -> Trace:
     machine = replace(machines.without_torch([])[0], name="A processor")
-    known = replace(example_trace(), machine=machine)
+    like = replace(example_trace(), machine=machine)
     options = TraceOptions(device="cpu", passes=1, include=include, force=True)
-    made = Tracer(lecture, lecture.parent / "rendered", options, like=known).run()
-    assert problems(made.trace) == [] and load(made.path).trace == made.trace
-    return made.trace
+    result = Tracer(lecture, lecture.parent / "rendered", options, like=like).run()
+    assert problems(result.trace) == [] and load(result.path).trace == result.trace
+    return result.trace
 
 
-def _seen(trace: Trace) -> list[tuple[str, int, list[str]]]:
-    """What was executed: function, line in its file, values; module by module the numbers must fit the sources."""
+def _executed(trace: Trace) -> list[tuple[str, int, list[str]]]:
+    """Return the executed steps: function, line and values. Check that line and function fit the statement."""
     frames = {event.frame: event for event in trace.steps if isinstance(event, Frame)}
-    seen = []
+    executed = []
     for step in (event for event in trace.steps if isinstance(event, Step)):
         frame = frames[step.frame]
         statement = parse_source(trace.sources[frame.source].text, "").statements[step.statement]
         assert (statement.line, statement.function) == (step.line, frame.function)
-        seen.append((frame.function, step.line, [f"{name} = {value.value}" for name, value in step.values or ()]))
-    return seen
+        executed.append((frame.function, step.line, [f"{name} = {value.value}" for name, value in step.values or ()]))
+    return executed
 
 
 @pytest.mark.slow
-def test_the_steps_are_those_of_the_same_functions_in_the_lecture(lecture: Path) -> None:
+def test_steps_equal_those_of_functions_in_the_lecture(lecture: Path) -> None:
     trace = _traced(lecture, "shapes.py", "layers")
     assert [source.path for source in trace.sources] == [
         "lecture.py",
@@ -111,10 +111,10 @@ def test_the_steps_are_those_of_the_same_functions_in_the_lecture(lecture: Path)
         "layers/__init__.py",
         "layers/dense.py",
     ]
-    # The oracle: one file, in which each module is a class with the same lines.
-    plain = _traced(lecture)
+    # The oracle: one file with the functions of all modules.
+    without_modules = _traced(lecture)
     flat = lecture.with_name("flat.py")
-    own = (
+    shapes_code = (
         SHAPES.partition("\n\n\n")[2]
         .replace("def main", "def main_of_shapes")
         .replace("area(1, 1)", "shapes.area(1, 1)")
@@ -124,28 +124,30 @@ def test_the_steps_are_those_of_the_same_functions_in_the_lecture(lecture: Path)
         .replace("layers.dense.area", "dense")
         .replace("shapes.main", "main_of_shapes")
         + "\n\n"
-        + own
+        + shapes_code
         + "\n\n"
         + DENSE.replace("def area", "def dense").replace("once = area(0)\n", "")
         + "\n\nshapes = Space(area=area, Box=Box)\n"
     )
-    expected = [(f.replace("main_of_shapes", "main").replace("dense", "area"), v) for f, _, v in _seen(_traced(flat))]
-    ours = [(function, values) for function, _, values in _seen(trace)]
-    inner = [one for one in ours if one[0] != "<module>"]
-    once = [("area", ["y = 0"]), ("area", [])]
-    assert inner[:2] == once  # what `import` runs
-    assert inner[2:] == [one for one in expected if one[0] != "<module>"]
-    assert {frame.source for frame in plain.steps if isinstance(frame, Frame)} == {0}
+    expected = [
+        (f.replace("main_of_shapes", "main").replace("dense", "area"), v) for f, _, v in _executed(_traced(flat))
+    ]
+    steps = [(function, values) for function, _, values in _executed(trace)]
+    in_functions = [step for step in steps if step[0] != "<module>"]
+    on_import = [("area", ["y = 0"]), ("area", [])]
+    assert in_functions[:2] == on_import
+    assert in_functions[2:] == [step for step in expected if step[0] != "<module>"]
+    assert {frame.source for frame in without_modules.steps if isinstance(frame, Frame)} == {0}
 
 
-def test_what_was_raised_there_and_its_claims_are_told(lecture: Path) -> None:
+def test_exceptions_and_claims_in_modules_are_recorded(lecture: Path) -> None:
     trace = _traced(lecture, "shapes")
     steps = [event for event in trace.steps if isinstance(event, Step)]
     assert {step.claim.source for step in steps if step.claim} == {"product == h * w"}
     assert [(step.line, step.raised.origin_line) for step in steps if step.raised] == [(19, 19), (7, 7)]
 
 
-def test_pages_show_whose_functions_were_called(lecture: Path) -> None:
+def test_pages_name_the_modules_of_called_functions(lecture: Path) -> None:
     document = make_document(_traced(lecture, "shapes", "layers.dense"))
     names = {call.name for section in document.sections for call in _calls(section.blocks)}
     assert {"shapes.area", "shapes.Box.volume", "layers.dense.area", "shapes.main"} <= names
@@ -165,7 +167,7 @@ def _calls(blocks: object) -> list:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("include", "message"),
     [
         ("nothing.py", "--include nothing.py: no such module; expected a Python file"),
         ("lecture.py", "--include lecture.py: this is the lecture"),
@@ -174,20 +176,20 @@ def _calls(blocks: object) -> list:  # type: ignore[type-arg]
         ("math", "--include math: no such module"),  # it is written in C
     ],
 )
-def test_what_can_not_be_included_is_one_line(lecture: Path, asked: str, message: str) -> None:
+def test_modules_that_cannot_be_included_are_reported(lecture: Path, include: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        find_modules([asked], lecture)
+        find_modules([include], lecture)
     assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("text", "line"), [("x = = 1\n", 1), ("x = 1\ny = 2  # @inpsect y\n", 2)])
-def test_a_mistake_in_a_module_is_told_at_its_line(lecture: Path, text: str, line: int) -> None:
+def test_a_mistake_in_a_module_is_reported_with_its_line(lecture: Path, text: str, line: int) -> None:
     lecture.with_name("shapes.py").write_text(text)
     with pytest.raises(LectureError, match=rf"shapes\.py:{line}: "):
         find_modules(["shapes"], lecture)
 
 
-def test_modules_are_found_by_path_and_by_name_and_once(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_are_found_once_by_path_or_name(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(lecture.parent)
     by_name, by_path = (
         find_modules(["shapes", "layers", "json.decoder"], lecture),
@@ -199,7 +201,7 @@ def test_modules_are_found_by_path_and_by_name_and_once(lecture: Path, monkeypat
     assert "class JSONDecoder" in decoder.text
 
 
-def test_numbers_go_on_from_source_to_source() -> None:
+def test_statements_are_numbered_across_sources() -> None:
     sources = [parse_source("x = 1\nif x:\n    y = 2\n", "a.py"), parse_source("z = 3\n", "b.py")]
     assert first_numbers(sources) == [0, 3] and [s.line for s in joined(sources).statements] == [1, 2, 3, 1]
     assert [locate(number, [0, 3]) for number in (0, 2, 3, -1)] == [(0, 0), (0, 2), (1, 0), (0, -1)]

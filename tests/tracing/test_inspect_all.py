@@ -1,4 +1,4 @@
-"""`--inspect-all`: what the author would have written by hand."""
+"""`--inspect-all` inspects each name that a statement binds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SOURCE = """def main():
 """
 
 
-def test_each_name_that_is_bound_is_inspected_where_it_is_bound() -> None:
+def test_bound_names_are_inspected() -> None:
     source = parse_source(SOURCE, "lecture.py")
-    found = [(d.line, d.position, [i.source for i in d.inspected]) for d in inspect_all(source)]
-    assert found == [
+    directives = [(d.line, d.position, [i.source for i in d.inspected]) for d in inspect_all(source)]
+    assert directives == [
         (2, "after", ["a", "b"]),
         (3, "after", ["c", "d", "e"]),
         (5, "after", ["m"]),

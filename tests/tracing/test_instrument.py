@@ -1,18 +1,18 @@
-"""The uninstrumented run is the oracle: whatever a source does, it does the same with probes in it.
+"""A source does the same with probes as without; the run without probes is the oracle.
 
-What may differ, each with a test below:
+The following may differ; a test below checks each difference:
 
-- A frame's `f_locals` has names that begin with "_@" besides, and so has what `locals()` returned before; until the
-  module has run, its `globals()` have some.
-- What `assert` compares lives until the statement ends, not until the comparison has it.
-- A code object's names, constants and size (`co_*`) are others; its name, lines, flags and signature are not.
-- A RecursionError comes a few calls earlier, and the last entry of its traceback may be a probe's.
-- A body may nest a few blocks less deeply before Python calls it "too many statically nested blocks".
-- A function made of the code of another needs the globals of the other.
-- A frame that has ended has the line of its last probe (`f_lineno`, and one more line for `sys.settrace`); an
-  entry of a traceback has the right one (`tb_lineno`).
+- A frame's `f_locals` also has names that begin with "_@", and so has a namespace that `locals()` returned earlier.
+  The module's `globals()` have such names until the module has run.
+- The values that an `assert` compares live until the statement ends, not only until they are compared.
+- A code object has other names, constants and size (`co_*`), but the same name, lines, flags and signature.
+- A RecursionError is raised a few calls earlier, and the last entry of its traceback may be in a probe.
+- Python raises "too many statically nested blocks" at a few levels less.
+- A function that is made from another function's code needs that function's globals.
+- `f_lineno` of a frame that has ended is the line of its last probe, and `sys.settrace` gets one more line.
+  `tb_lineno` of a traceback entry is correct.
 
-CPython's own tests were run with probes: tests/README.md has what they found.
+CPython's own tests were run with probes: tests/README.md has the results.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ EXPRESSIONS = ("__name__", "undefined.attribute", "len(__name__)")
 
 
 def everywhere(name: DirectiveName) -> Callable[[ParsedSource], list[Directive]]:
-    """Return what makes a directive for each statement that may have one, wherever it may stand."""
+    """Return a function that makes a directive for each statement and position that may have one."""
 
     def directives(source: ParsedSource) -> list[Directive]:
         inspected = tuple(Inspected(text, ast.parse(text, mode="eval").body) for text in EXPRESSIONS)
         inspected = inspected if name == "inspect" else ()
-        places = ((s, place) for s in source.statements for place in _places(source, s))
-        return [Directive(name, s.number, place, s.line, inspected) for s, place in places]
+        positions = ((s, position) for s in source.statements for position in _positions(source, s))
+        return [Directive(name, s.number, position, s.line, inspected) for s, position in positions]
 
     return directives
 
 
-def _places(source: ParsedSource, statement: Statement) -> Iterator[Position]:
+def _positions(source: ParsedSource, statement: Statement) -> Iterator[Position]:
     node = statement.node
     is_compound = hasattr(node, "body") or hasattr(node, "cases")
     if isinstance(node, FUNCTIONS):
@@ -90,19 +90,19 @@ def plain_outcome(path: Path) -> Outcome:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_probed_as_plain(path: Path, variant: str, tmp_path: Path) -> None:
+def test_a_source_runs_the_same_with_probes(path: Path, variant: str, tmp_path: Path) -> None:
     source = parse_source(path.read_text(encoding="utf-8"), str(path))
     outcome = probed(source.text, path, tmp_path / "x.journal", VARIANTS[variant](source))
     assert outcome == plain_outcome(path)
 
 
 @each("path", CASES, ids=lambda path: path.stem)
-def test_cases_get_to_their_end(path: Path) -> None:
+def test_cases_run_to_their_end(path: Path) -> None:
     outcome = plain_outcome(path)
     assert outcome.error is None or outcome.error[1] == "code 99"
 
 
-# ------------------------------------------------------------------------------ programs drawn at random
+# ------------------------------------------------------------------------------ random programs
 
 
 @pytest.mark.slow
@@ -110,16 +110,16 @@ def test_cases_get_to_their_end(path: Path) -> None:
 @settings(
     max_examples=60, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
-def test_random_programs_run_as_plain(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_random_programs_run_the_same_with_probes(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     journal = tmp_path_factory.mktemp("random") / "x.journal"
     assert probed(text, "random_program.py", journal) == plain(text, "random_program.py")
 
 
-# ------------------------------------------------------------------------------ what does differ
+# ------------------------------------------------------------------------------ the differences
 
 
 def run_both(text: str, tmp_path: Path) -> tuple[Any, Any]:
-    """Return what `main` returns plainly, and with probes."""
+    """Return the results of `main` without and with probes."""
     module = new_module(text, "both.py")
     exec(compile(text, "both.py", "exec", dont_inherit=True), vars(module))
     expected = module.main()
@@ -127,7 +127,7 @@ def run_both(text: str, tmp_path: Path) -> tuple[Any, Any]:
         return expected, lecture.module.main()
 
 
-def test_only_probes_add_names(tmp_path: Path) -> None:
+def test_probes_add_only_their_own_names(tmp_path: Path) -> None:
     text = """
 import sys
 def main(a=1):
@@ -136,12 +136,12 @@ def main(a=1):
         c = list(locals())
     return c, sorted(sys._getframe().f_locals), list(globals()), dir(sys.modules[__name__])  # @inspect c
 """
-    expected, found = run_both(text, tmp_path)
-    for plain_names, probed_names in zip(expected, found, strict=True):
+    expected, actual = run_both(text, tmp_path)
+    for plain_names, probed_names in zip(expected, actual, strict=True):
         assert set(probed_names) - set(plain_names) <= {n for n in probed_names if n.startswith("_@")}
         assert [n for n in probed_names if not n.startswith("_@")] == plain_names
-    assert [n for n in found[1] if n.startswith("_@")] == ["_@0", "_@1", "_@2", "_@frame"]  # with, side, value, frame
-    assert not [n for n in found[0] if n.startswith("_@")]
+    assert [n for n in actual[1] if n.startswith("_@")] == ["_@0", "_@1", "_@2", "_@frame"]  # with, side, value, frame
+    assert not [n for n in actual[0] if n.startswith("_@")]
 
 
 def test_namespaces_are_shown_without_generated_names(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def user(x):
 def generator():
     yield dir()
 """
-    expected, found = run_both(text, tmp_path)
-    assert found == expected
+    expected, actual = run_both(text, tmp_path)
+    assert actual == expected
 
 
 def test_sides_of_an_assert_live_until_it_ends(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def main():
     assert box.pop() is not None and (alive := seen() is not None) in (True, False)
     return alive, seen() is not None
 """
-    expected, found = run_both(text, tmp_path)
+    expected, actual = run_both(text, tmp_path)
     assert expected == (False, False)
-    assert found == (True, False)
+    assert actual == (True, False)
 
 
-def test_code_objects_keep_what_describes_them(tmp_path: Path) -> None:
+def test_code_objects_keep_their_name_lines_and_flags(tmp_path: Path) -> None:
     text = '''
 def main():
     return f.__code__
@@ -199,13 +199,13 @@ def f(a, /, b=1, *c, d, **e):
     g = [x for x in c]
     return (lambda: a + len(g))() if d else e
 '''
-    expected, found = run_both(text, tmp_path)
-    kept = ("argcount", "posonlyargcount", "kwonlyargcount", "name", "qualname", "firstlineno", "filename", "freevars",
-            "cellvars", "flags")  # fmt: skip
-    for name in kept:
-        assert getattr(found, f"co_{name}") == getattr(expected, f"co_{name}")
-    assert found.co_varnames[:5] == expected.co_varnames[:5]
-    assert found.co_consts[0] == expected.co_consts[0] == "Documented."
+    expected, actual = run_both(text, tmp_path)
+    attributes = ("argcount", "posonlyargcount", "kwonlyargcount", "name", "qualname", "firstlineno", "filename",
+                  "freevars", "cellvars", "flags")  # fmt: skip
+    for name in attributes:
+        assert getattr(actual, f"co_{name}") == getattr(expected, f"co_{name}")
+    assert actual.co_varnames[:5] == expected.co_varnames[:5]
+    assert actual.co_consts[0] == expected.co_consts[0] == "Documented."
 
 
 def test_recursion_ends_a_few_calls_earlier(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def main():
         while error.__traceback__.tb_next: error.__traceback__ = error.__traceback__.tb_next
         return deepest[0], str(error), error.__traceback__.tb_frame.f_code.co_filename
 """
-    expected, found = run_both(text, tmp_path)
-    assert expected[0] - 8 <= found[0] <= expected[0]
-    assert found[1].startswith("maximum recursion depth exceeded")
+    expected, actual = run_both(text, tmp_path)
+    assert expected[0] - 8 <= actual[0] <= expected[0]
+    assert actual[1].startswith("maximum recursion depth exceeded")
 
 
 @pytest.mark.parametrize("depth", [10, 15])
@@ -247,9 +247,9 @@ def main():
         entry = error.__traceback__.tb_next
         return entry.tb_lineno, entry.tb_frame.f_lineno
 """
-    expected, found = run_both(text, tmp_path)
+    expected, actual = run_both(text, tmp_path)
     assert expected == (5, 5)
-    assert found == (5, 3)
+    assert actual == (5, 3)
 
 
 def test_code_needs_its_own_globals(tmp_path: Path) -> None:
@@ -259,60 +259,60 @@ def f(): return 5
 def main():
     return f, types.FunctionType(f.__code__, globals())(), types.FunctionType(f.__code__, {"__builtins__": {}})
 """
-    expected, found = run_both(text, tmp_path)
-    assert found[0]() == found[1] == expected[2]() == 5
+    expected, actual = run_both(text, tmp_path)
+    assert actual[0]() == actual[1] == expected[2]() == 5
     with pytest.raises(NameError, match=r"_@is_compiling"):
-        found[2]()
+        actual[2]()
 
 
-# ------------------------------------------------------------------------------ the tree itself
+# ------------------------------------------------------------------------------ the syntax tree
 
 
 @each("path", CASES, ids=lambda path: path.stem)
-def test_no_line_is_added_or_lost(path: Path) -> None:
-    """Every function's code covers the lines that it covers plainly (tracebacks and `sys.settrace` see those)."""
+def test_functions_keep_their_lines(path: Path) -> None:
+    """A function's code has the lines that it has without probes, for tracebacks and `sys.settrace`."""
     text = path.read_text(encoding="utf-8")
     source = parse_source(text, str(path))
     expected = _lines(compile(text, str(path), "exec", dont_inherit=True))
-    found = _lines(compile(instrument(source).tree, str(path), "exec", dont_inherit=True))
+    actual = _lines(compile(instrument(source).tree, str(path), "exec", dont_inherit=True))
     headers = {line for s in source.statements for line in (s.line, s.first_line)}
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, lines in expected.items():
-        assert lines <= found[name] | {None}, name
-        assert found[name] - lines <= headers | {None}, name
+        assert lines <= actual[name] | {None}, name
+        assert actual[name] - lines <= headers | {None}, name
 
 
 def _lines(code: types.CodeType) -> dict[str, set[int | None]]:
-    found: dict[str, set[int | None]] = {}
+    lines: dict[str, set[int | None]] = {}
     waiting = [code]
     while waiting:
         code = waiting.pop()
-        found.setdefault(f"{code.co_qualname}:{code.co_firstlineno}", set()).update(
+        lines.setdefault(f"{code.co_qualname}:{code.co_firstlineno}", set()).update(
             line for *_, line in code.co_lines()
         )
         waiting.extend(const for const in code.co_consts if isinstance(const, types.CodeType))
-    return found
+    return lines
 
 
 @pytest.mark.slow
 @each("path", CASES, ids=lambda path: path.stem)
-def test_the_parsed_source_is_left_alone(path: Path) -> None:
+def test_instrument_does_not_change_the_parsed_source(path: Path) -> None:
     source = parse_source(path.read_text(encoding="utf-8"), str(path))
     before = ast.dump(source.tree, include_attributes=True)
     instrument(source, parse_directives(source))
     assert ast.dump(source.tree, include_attributes=True) == before
 
 
-def test_while_compiling_functions_run_as_written(tmp_path: Path) -> None:
+def test_functions_run_as_written_while_compiling(tmp_path: Path) -> None:
     text = "def f(x):\n    y = x + 1  # @inspect y\n    assert y\n    return y\ndef main():\n    return [f(1), f(2)]\n"
     with Probed(text, "x.py", tmp_path / "x.journal") as lecture:
         vars(lecture.module)[IS_COMPILING] = lambda: True
-        vars(lecture.module)[OPEN] = None  # nothing asks for it
+        vars(lecture.module)[OPEN] = None  # a probe would fail
         assert lecture.module.main() == [2, 3]
     assert {record.function for record in lecture.records if isinstance(record, FrameStart)} == {-1}
 
 
-def test_skipped_calls_do_nothing_in_main_only(tmp_path: Path) -> None:
+def test_only_bare_calls_in_main_are_skipped(tmp_path: Path) -> None:
     text = """
 done = []
 def first(): done.append("first")
@@ -334,7 +334,7 @@ def main():
     assert module.done == ["second", "first", "not bare", "second", "first"]
 
 
-def test_functions_without_statements_are_left_as_they_are() -> None:
+def test_functions_without_statements_get_no_probes() -> None:
     source = parse_source('def f():\n    """Only this."""\nclass C:\n    def g(self): "and this"\n', "x.py")
     assert ast.dump(instrument(source).tree).count("_@is_compiling") == 0
 
@@ -353,12 +353,12 @@ def main():
 """
     if sys.version_info < (3, 13):
         text = text.replace(" = int](self", "](self")
-    expected, found = run_both(text, tmp_path)
-    assert repr(found) == repr(expected)
+    expected, actual = run_both(text, tmp_path)
+    assert repr(actual) == repr(expected)
 
 
-def test_garbage_is_as_before(tmp_path: Path) -> None:
-    """Probes make no reference cycles: with the collector off, nothing is left to it that was not plainly."""
+def test_probes_make_no_reference_cycles(tmp_path: Path) -> None:
+    """No object of the lecture is left while the garbage collector is off."""
     text = """
 class Node: pass
 def f(x):
