@@ -1,4 +1,4 @@
-"""torch's own counters, weak references and results of the plain run say whether probes were noticed."""
+"""Probes do not change the results, graphs and tensor lifetimes of torch; the run without probes is the oracle."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ FUNCTIONS = (
 
 
 def compiled(module: Any, function: str) -> tuple[Any, ...]:
-    """Compile, call with two shapes twice; return the results, the graphs' operators and the breaks."""
+    """Compile a function and call it with two shapes; return the results, the graphs' operators and break counts."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     graphs = []
@@ -163,11 +163,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_dynamo_sees_the_plain_function(function: str, source: Path, tmp_path: Path) -> None:
+def test_dynamo_compiles_the_function_as_written(function: str, source: Path, tmp_path: Path) -> None:
     expected = plainly_compiled(source)[function]
     with Probed(COMPILED, source, tmp_path / "x.journal") as lecture:
-        found = compiled(lecture.module, function)
-    assert found == expected
+        actual = compiled(lecture.module, function)
+    assert actual == expected
     assert expected[1], "nothing was compiled"
 
 
@@ -176,11 +176,11 @@ def test_dynamo_compiles_without_a_break(source: Path, tmp_path: Path) -> None:
         torch._dynamo.reset()
         call = torch.compile(lecture.module.straight, backend="eager", fullgraph=True)
         assert torch.equal(call(torch.ones(2)), torch.sin(torch.full((2,), 3.0)))
-        explained = torch._dynamo.explain(lecture.module.straight)(torch.ones(2))
-        assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+        explanation = torch._dynamo.explain(lecture.module.straight)(torch.ones(2))
+        assert (explanation.graph_count, explanation.graph_break_count) == (1, 0)
 
 
-# ------------------------------------------------------------------------------ graphs that torch records
+# ------------------------------------------------------------------------------ recorded graphs
 
 RECORDED = """
 import contextlib
@@ -292,7 +292,7 @@ def main():
 
 
 @pytest.mark.slow
-def test_torch_records_the_graphs_of_the_plain_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_records_the_same_graphs_with_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(RECORDED, encoding="utf-8")
     module = new_module(RECORDED, path)
@@ -306,12 +306,12 @@ def test_torch_records_the_graphs_of_the_plain_run(tmp_path: Path, monkeypatch: 
             meter or contextlib.nullcontext(),
             pytest.warns(torch.jit.TracerWarning),
         ):
-            for name, hook in lecture.hooks.items():  # where a trace has them; dynamo knows modules by their names
+            for name, hook in lecture.hooks.items():  # in a trace, hooks are builtins; dynamo finds modules by name
                 monkeypatch.setattr(builtins, name, hook, raising=False)
                 del vars(lecture.module)[name]
-            found = lecture.module.main()
+            actual = lecture.module.main()
         for name, graph in expected.items():
-            assert found[name] == graph, f"{name}, {'timed' if meter is None else 'metered'}"
+            assert actual[name] == graph, f"{name}, {'timed' if meter is None else 'metered'}"
         steps = {code: lecture.steps(code) for code in ("return every", "x = mode.from_tensor", "call = torch.compile")}
         assert [step.graph for step in steps["return every"]] == [True]
         assert [(step.graph, [*step.values]) for step in steps["x = mode.from_tensor"]] == [(True, [])]
@@ -345,7 +345,7 @@ def main():
 """
 
 
-def test_no_mode_and_no_profiler_sees_what_is_inspected(tmp_path: Path) -> None:
+def test_modes_and_the_profiler_do_not_see_inspections(tmp_path: Path) -> None:
     module = new_module(WATCHED, "lecture.py")
     exec(compile(WATCHED, "lecture.py", "exec", dont_inherit=True), vars(module))
     expected = module.main()
@@ -356,7 +356,7 @@ def test_no_mode_and_no_profiler_sees_what_is_inspected(tmp_path: Path) -> None:
     assert tensors["torch.zeros(2)"]["device"] == "meta"
 
 
-# ------------------------------------------------------------------------------ calls that come from C++
+# ------------------------------------------------------------------------------ calls from C++
 
 CALLED_BACK = """
 import torch
@@ -404,7 +404,7 @@ def square(x):
 """
 
 
-def test_calls_from_torch_hang_under_the_step_they_happened_in(tmp_path: Path) -> None:
+def test_calls_from_torch_belong_to_the_running_step(tmp_path: Path) -> None:
     with Probed(CALLED_BACK, "lecture.py", tmp_path / "x.journal") as lecture:
         gradient, z, values = lecture.module.main()
     assert (gradient, z, values) == ([8.0, 28.0], [2.0, 5.0], [0.0, 1.0, 4.0])
@@ -417,12 +417,12 @@ def test_calls_from_torch_hang_under_the_step_they_happened_in(tmp_path: Path) -
         ("return self.inner(x)", "Twice.inner"): 3,
         ("w = checkpoint(twice, x, use_reentrant=False)", "Twice.forward"): 1,
         ("w = checkpoint(twice, x, use_reentrant=False)", "note"): 1,
-        ("w.sum().backward()", "Twice.forward"): 1,  # again, until it has what it needs: before the hook
+        ("w.sum().backward()", "Twice.forward"): 1,  # recomputed, but stopped before the forward hook
         ("values = torch.func.vmap(square)(torch.arange(3.0))", "square"): 1,
     }
 
 
-# ------------------------------------------------------------------------------ tensors die on schedule
+# ------------------------------------------------------------------------------ lifetimes of tensors
 
 LIFETIMES = """
 import weakref
@@ -482,7 +482,7 @@ def main():
 """
 
 
-def test_tensors_die_on_schedule(tmp_path: Path) -> None:
+def test_probes_do_not_extend_the_lifetime_of_tensors(tmp_path: Path) -> None:
     module = new_module(LIFETIMES, "lecture.py")
     exec(compile(LIFETIMES, "lecture.py", "exec", dont_inherit=True), vars(module))
     expected = module.main()
@@ -515,5 +515,5 @@ def main():
     assert all(value[2]["tensor"]["elements"] == [12.0] * value[2]["tensor"]["shape"][0] for value in inspected)
 
 
-def test_probes_are_torch_free() -> None:
+def test_the_recorder_module_does_not_import_torch() -> None:
     assert not {name for name in Recorder.__init__.__globals__ if name.startswith("torch")}

@@ -1,4 +1,4 @@
-"""Journals: what is written stays, a cut line is left out, the tail stays short."""
+"""A journal keeps its records, ignores an unfinished line, and has a short tail."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from trace_tools.tracing.journal import (
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_records_can_be_read(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.journal")
     journal.write([(Observation, 1, "values", float("inf")), (Observation, 1, "stdout", "é\ud800\n")])
-    ring = [(7, [(FrameEnd, 3), (StepTime, 1, 0, 2, 7, 9)])]
-    journal.write_tail([(OpenStep, 2, 0, 5, 1), (LastExecutions, 0, 2, ring)])
+    executions = [(7, [(FrameEnd, 3), (StepTime, 1, 0, 2, 7, 9)])]
+    journal.write_tail([(OpenStep, 2, 0, 5, 1), (LastExecutions, 0, 2, executions)])
     observed = [Observation(1, "values", float("inf")), Observation(1, "stdout", "é\ud800\n")]
     assert list(read_journal(journal.path)) == observed
-    kept = LastExecutions(0, 2, [(7, [FrameEnd(3), StepTime(1, 0, 2, 7, 9)])])
-    assert list(read_journal(journal.tail_path)) == [OpenStep(2, 0, 5, 1), kept]
+    last_executions = LastExecutions(0, 2, [(7, [FrameEnd(3), StepTime(1, 0, 2, 7, 9)])])
+    assert list(read_journal(journal.tail_path)) == [OpenStep(2, 0, 5, 1), last_executions]
     journal.close(complete=True)
     assert not journal.tail_path.exists()
 
 
-def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
+def test_an_unfinished_line_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.journal"
     path.write_bytes(b'["E",1]\n["E",2')
     assert list(read_journal(path)) == [FrameEnd(1)]
     assert list(read_journal(tmp_path / "absent")) == []
 
 
-def test_what_several_journals_observed_alike_is_there_once(tmp_path: Path) -> None:
+def test_equal_observations_share_their_content(tmp_path: Path) -> None:
     rows = [(Observation, 0, "values", ["x", None, {"type": "int", "value": 1}]), (Observation, 1, "stdout", "a\n")]
-    said: Said = {}
-    read = []
+    cache: Said = {}
+    records = []
     for name, step in (("a", 3), ("b", 40)):
         journal = Journal(tmp_path / f"{name}.journal")
         journal.write([(kind, step + n, field, content) for kind, n, field, content in rows])
-        read.append(list(read_journal(journal.path, cache=said)))
-    assert read[1] == [Observation(40, *rows[0][2:]), Observation(41, *rows[1][2:])]
-    assert [one.content is other.content for one, other in zip(*read, strict=True)] == [True, True]  # type: ignore[union-attr]
+        records.append(list(read_journal(journal.path, cache=cache)))
+    assert records[1] == [Observation(40, *rows[0][2:]), Observation(41, *rows[1][2:])]
+    assert [a.content is b.content for a, b in zip(*records, strict=True)] == [True, True]  # type: ignore[union-attr]
     damaged, lines = tmp_path / "c.journal", (tmp_path / "a.journal").read_bytes().splitlines(keepends=True)
     damaged.write_bytes(lines[0].replace(b"3", b"03", 1) + lines[0].replace(b"3", b"x", 1) + lines[1])
     unreadable: list[int] = []
-    assert list(read_journal(damaged, unreadable, said)) == read[0][1:] and unreadable == [1, 2]
+    assert list(read_journal(damaged, unreadable, cache)) == records[0][1:] and unreadable == [1, 2]
 
 
-def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_tail_can_be_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "TAIL_LIMIT_BYTES", 100)
     journal = Journal(tmp_path / "a.journal")
     assert not journal.write_tail([(RunStart, "x" * 50)])
@@ -67,7 +67,7 @@ def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pyt
     assert list(read_journal(journal.tail_path)) == [RunStart("short"), FrameEnd(1)]
 
 
-def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_records_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "a.journal")
     write = os.write
 
@@ -82,9 +82,7 @@ def test_a_full_disk_is_noted_and_the_records_wait(tmp_path: Path, monkeypatch: 
     assert list(read_journal(journal.path)) == [FrameEnd(1), FrameEnd(2)]
 
 
-def test_where_a_disk_is_full_in_the_middle_of_a_line_the_next_one_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "a.journal")
     write, room = os.write, [25]
 
@@ -117,7 +115,7 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     assert journal.path.read_bytes() == b""
 
 
-def test_a_lecture_may_go_to_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_can_be_written_after_a_directory_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     journal = Journal(Path("pass-1.journal"))
     (tmp_path / "elsewhere").mkdir()

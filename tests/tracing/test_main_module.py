@@ -1,4 +1,4 @@
-"""A lecture that looks at `__main__` finds itself: what it prints in a trace, beside `python lecture.py`."""
+"""A traced lecture is the module `__main__`, and prints what `python lecture.py` prints."""
 
 from __future__ import annotations
 
@@ -102,22 +102,22 @@ def printed(trace: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "text", "asked"),
+    ("name", "text", "arguments"),
     [("lecture.py", LECTURE, ["lecture.py"]), ("course/talk.py", PACKAGED, ["-m", "course.talk"])],
     ids=["script", "module"],
 )
-def test_a_lecture_finds_itself_as_the_main_module(tmp_path: Path, name: str, text: str, asked: list[str]) -> None:
+def test_a_traced_lecture_is_the_main_module(tmp_path: Path, name: str, text: str, arguments: list[str]) -> None:
     if "/" in name:
         (tmp_path / "course").mkdir()
         (tmp_path / "course/__init__.py").touch()
         (tmp_path / "course/beside.py").write_text("NAME = __name__\n", encoding="utf-8")
     (tmp_path / name).write_text(text, encoding="utf-8")
-    plain = subprocess.run([sys.executable, *asked], cwd=tmp_path, capture_output=True, text=True, check=True)
-    command = [sys.executable, "-m", "trace_tools", "trace", *asked, "--passes", "1", "-o", "out"]
-    given = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    traced = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=170)
+    plain = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "trace_tools", "trace", *arguments, "--passes", "1", "-o", "out"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    traced = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=170)
     assert traced.returncode == 0, traced.stderr
     path = tmp_path / "out/cpu/trace.yaml"
     assert printed(path) == plain.stdout and len(plain.stdout) > 40
     [process, *_] = load(path).trace.run.processes
-    assert process.warm_ns is not None  # the warm run finds itself, too
+    assert process.warm_ns is not None  # the warm run was the main module, too

@@ -1,4 +1,4 @@
-"""Nodes that trace together: who is where, what they say to one another, and what is made of rubbish."""
+"""Nodes that trace together: their options, their messages, and how invalid messages are handled."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from trace_tools.tracing.progress import Progress
 FACTS = {"lecture": "a" * 64, "--passes": 1, "torch": "2.13.0"}
 
 
-def test_one_node_is_none() -> None:
+def test_one_node_needs_no_position() -> None:
     assert placed(environ={}) is None and placed(1, environ={}) is None
     alone = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}
     assert placed(environ=alone) is None
 
 
-def test_a_place_as_torchrun_is_told_it() -> None:
+def test_options_are_those_of_torchrun() -> None:
     assert placed(2, 1, "head:29500", {}) == Nodes(2, 1, "head", 29500)
     assert placed(2, 0, "[::1]:29500", {}) == Nodes(2, 0, "::1", 29500)
     assert [Nodes(3, 0, "a", 1).ranks_of(node, 6) for node in range(3)] == [range(2), range(2, 4), range(4, 6)]
 
 
-def test_tasks_that_share_a_node_are_no_nodes() -> None:
-    """A step of Slurm's with several tasks on one node is not taken for one with a task a node."""
+def test_slurm_tasks_on_one_node_are_no_nodes() -> None:
     shared = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "4"}
     assert placed(environ=shared) is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("options", "message"),
     [
         ((2, None, None), "--nodes 2: expected --node-rank and --rdzv-endpoint HOST:PORT as well, as for torchrun "
          "(srun with one task per node sets both)"),
@@ -51,24 +50,24 @@ def test_tasks_that_share_a_node_are_no_nodes() -> None:
         ((2, 0, "head:70000"), "--rdzv-endpoint head:70000: expected HOST:PORT, where node 0 can listen"),
     ],
 )  # fmt: skip
-def test_no_place(asked: tuple[Any, Any, Any], says: str) -> None:
+def test_invalid_node_options_are_reported(options: tuple[Any, Any, Any], message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        placed(*asked, {})
-    assert str(raised.value) == says
+        placed(*options, {})
+    assert str(raised.value) == message
 
 
-def test_a_place_that_slurm_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_first_node_in_slurm_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     step = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1"}
     with pytest.raises(UsageError, match=r"Slurm does not name its first node .*--rdzv-endpoint HOST:PORT"):
         placed(environ={**step, "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7"})
 
 
-# --- what they say --------------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------------------------
 
 
-class Own(Running):
-    """A process of this node, which ends when it is told."""
+class FakeProcess(Running):
+    """A process of this node. A test sets its `status` to end it."""
 
     pid = 0
 
@@ -86,8 +85,8 @@ class Own(Running):
         self.killed, self.status = True, -9
 
 
-class Both:
-    """Node 0 and node 1 of two, of two ranks each, on this machine."""
+class TwoNodes:
+    """Two nodes with two ranks each, both on this machine."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as probe:
@@ -100,27 +99,27 @@ class Both:
         self.pipe = folder / "heard"
         os.mkfifo(self.pipe)
         self.listening = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
-        self.leader = Leading(self.place(0), 4, lambda: False)
+        self.leader = Leading(self.position(0), 4, lambda: False)
 
-    def place(self, node: int) -> Nodes:
+    def position(self, node: int) -> Nodes:
         return Nodes(2, node, "127.0.0.1", self.port)
 
     def follow(self, node: int = 1, facts: dict[str, Any] | None = None, timeout_s: float = 10) -> Following:
         interrupt, kill = (lambda: self.calls.append("interrupt")), (lambda: self.calls.append("kill"))
-        return Following(self.place(node), facts or FACTS, "A machine", timeout_s, interrupt, kill)
+        return Following(self.position(node), facts or FACTS, "A machine", timeout_s, interrupt, kill)
 
-    def met(self) -> Following:
-        """Return node 1 once node 0 has taken it in."""
+    def connected(self) -> Following:
+        """Connect node 1 to node 0, and return node 1's side."""
         with ThreadPoolExecutor(1) as pool:
             following = pool.submit(self.follow)
             assert self.leader.gather(self.folder, FACTS, 10) == ["A machine"]
             self.leader.send_machine("cpu", {"machine.json": "B"})
             return following.result()
 
-    def raw(self) -> socket.socket:
+    def open_socket(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
-    def heard(self) -> bytes:
+    def received(self) -> bytes:
         time.sleep(0.2)
         try:
             return os.read(self.listening, 1 << 16)
@@ -129,140 +128,142 @@ class Both:
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
-    made = Both(tmp_path)
-    yield made
-    made.leader.__exit__()
-    os.close(made.listening)
+def two_nodes(tmp_path: Path) -> Iterator[TwoNodes]:
+    nodes = TwoNodes(tmp_path)
+    yield nodes
+    nodes.leader.__exit__()
+    os.close(nodes.listening)
 
 
-def until(condition: Any) -> None:
-    ends = time.monotonic() + 10
+def wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + 10
     while not condition():
-        assert time.monotonic() < ends
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_a_process_on_both(both: Both, tmp_path: Path) -> None:
-    """Node 1 begins when node 0 does; what its ranks tell and write comes to node 0, files with their times."""
-    there = tmp_path / "there"
+def test_a_process_runs_on_all_nodes(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Node 1 starts the process on order, and sends progress and files of its ranks to node 0."""
+    folder_of_node_1 = tmp_path / "there"
     for rank in (2, 3):
-        rank_folder(there, rank).mkdir(parents=True)
-        (rank_folder(there, rank) / "pass-1.journal").write_bytes(b"x" * rank)
-        (rank_folder(there, rank) / "pass-1.meet").write_bytes(b"")
-        os.utime(rank_folder(there, rank) / "pass-1.journal", ns=(5, 1_000_000_000 + rank))
-    (there / "pass-1.out").write_text("torchrun says")
-    with both.met() as following:
+        rank_folder(folder_of_node_1, rank).mkdir(parents=True)
+        (rank_folder(folder_of_node_1, rank) / "pass-1.journal").write_bytes(b"x" * rank)
+        (rank_folder(folder_of_node_1, rank) / "pass-1.meet").write_bytes(b"")
+        os.utime(rank_folder(folder_of_node_1, rank) / "pass-1.journal", ns=(5, 1_000_000_000 + rank))
+    (folder_of_node_1 / "pass-1.out").write_text("torchrun says")
+    with two_nodes.connected() as following:
         assert (following.device, following.files) == ("cpu", {"machine.json": "B"})
-        both.leader.begin("pass 1", 4321, both.pipe)
-        own = Own()
-        process = OnAllNodes(own, both.leader)
+        two_nodes.leader.begin("pass 1", 4321, two_nodes.pipe)
+        local = FakeProcess()
+        process = OnAllNodes(local, two_nodes.leader)
         assert next(following.orders()) == ("pass 1", 4321)
         message = Progress("pass 1", "sums", 3, rank=2)
         following.relay(message)
-        assert Progress.read(both.heard()) == message
-        own.status = 0
+        assert Progress.read(two_nodes.received()) == message
+        local.status = 0
         assert process.ended() is None
-        following.hand_in(there, range(2, 4), there / "pass-1.out", 0)
-        until(lambda: process.ended() == 0)
-        both.leader.done()
+        following.hand_in(folder_of_node_1, range(2, 4), folder_of_node_1 / "pass-1.out", 0)
+        wait_until(lambda: process.ended() == 0)
+        two_nodes.leader.done()
         for rank in (2, 3):
-            came = rank_folder(tmp_path, rank) / "pass-1.journal"
-            assert came.read_bytes() == b"x" * rank and came.stat().st_mtime_ns == 1_000_000_000 + rank
+            journal = rank_folder(tmp_path, rank) / "pass-1.journal"
+            assert journal.read_bytes() == b"x" * rank and journal.stat().st_mtime_ns == 1_000_000_000 + rank
         assert (tmp_path / "pass-1-node-1.out").read_text() == "torchrun says"
-        both.leader.how = "complete"
-        both.leader.__exit__()
-        assert [*following.orders()] == [] and following.how == "complete" and both.calls == []
+        two_nodes.leader.how = "complete"
+        two_nodes.leader.__exit__()
+        assert [*following.orders()] == [] and following.how == "complete" and two_nodes.calls == []
 
 
-def test_a_node_that_fails_ends_the_others(both: Both, tmp_path: Path) -> None:
+def test_a_failing_node_ends_the_others(two_nodes: TwoNodes, tmp_path: Path) -> None:
     (tmp_path / "pass-1.out").touch()
-    with both.met() as following:
-        both.leader.begin("pass 1", 1, both.pipe)
-        own = Own()
-        process = OnAllNodes(own, both.leader)
+    with two_nodes.connected() as following:
+        two_nodes.leader.begin("pass 1", 1, two_nodes.pipe)
+        local = FakeProcess()
+        process = OnAllNodes(local, two_nodes.leader)
         following.hand_in(tmp_path, range(0), tmp_path / "pass-1.out", 1)
-        until(lambda: process.ended() is not None)
-        assert own.killed and process.ended() in (-9, 1)
-        until(lambda: both.calls == ["kill"])
+        wait_until(lambda: process.ended() is not None)
+        assert local.killed and process.ended() in (-9, 1)
+        wait_until(lambda: two_nodes.calls == ["kill"])
 
 
-def test_ctrl_c_goes_to_all(both: Both) -> None:
-    with both.met():
-        both.leader.begin("pass 1", 1, both.pipe)
-        own = Own()
-        OnAllNodes(own, both.leader).interrupt()
-        until(lambda: both.calls == ["interrupt"])
-        assert own.interrupted
+def test_ctrl_c_interrupts_all_nodes(two_nodes: TwoNodes) -> None:
+    with two_nodes.connected():
+        two_nodes.leader.begin("pass 1", 1, two_nodes.pipe)
+        local = FakeProcess()
+        OnAllNodes(local, two_nodes.leader).interrupt()
+        wait_until(lambda: two_nodes.calls == ["interrupt"])
+        assert local.interrupted
 
 
-def test_a_node_that_is_gone(both: Both, tmp_path: Path) -> None:
-    """Its ranks are lost with it; the others' are ended."""
-    following = both.met()
-    both.leader.begin("pass 1", 1, both.pipe)
-    own = Own()
-    process = OnAllNodes(own, both.leader)
+def test_the_ranks_of_a_lost_node_are_marked(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """The ranks of the other node are killed."""
+    following = two_nodes.connected()
+    two_nodes.leader.begin("pass 1", 1, two_nodes.pipe)
+    local = FakeProcess()
+    process = OnAllNodes(local, two_nodes.leader)
     following.__exit__()
-    until(lambda: process.ended() is not None)
-    assert own.killed
-    for rank, said in {2: LOST, 3: LOST}.items():
-        assert (rank_folder(tmp_path, rank) / "pass-1.status").read_text() == said
+    wait_until(lambda: process.ended() is not None)
+    assert local.killed
+    for rank, status in {2: LOST, 3: LOST}.items():
+        assert (rank_folder(tmp_path, rank) / "pass-1.status").read_text() == status
     assert not (rank_folder(tmp_path, 0) / "pass-1.status").exists()
 
 
-def test_node_0_is_gone(both: Both) -> None:
-    """What runs on another node is killed; it has no more orders, and nobody has said how it ended."""
-    with both.met() as following:
-        for link in both.leader._links.values():
+def test_losing_node_0_ends_the_other_nodes(two_nodes: TwoNodes) -> None:
+    """Node 1 kills its process. It gets no more orders and does not know how the trace ended."""
+    with two_nodes.connected() as following:
+        for link in two_nodes.leader._links.values():
             link.close()
         assert [*following.orders()] == []
-        assert following.how is None and both.calls == ["kill"]
+        assert following.how is None and two_nodes.calls == ["kill"]
 
 
-def test_nobody_comes(both: Both) -> None:
+def test_a_node_that_does_not_connect_is_reported(two_nodes: TwoNodes) -> None:
     with pytest.raises(UsageError) as raised:
-        both.leader.gather(both.folder, FACTS, 0.1)
-    where = f"127.0.0.1:{both.port}"
-    assert str(raised.value) == f"node 1 did not connect to {where} within 0.1 s; start the same command there"
+        two_nodes.leader.gather(two_nodes.folder, FACTS, 0.1)
+    endpoint = f"127.0.0.1:{two_nodes.port}"
+    assert str(raised.value) == f"node 1 did not connect to {endpoint} within 0.1 s; start the same command there"
 
 
-def test_no_node_0(tmp_path: Path) -> None:
+def test_an_unreachable_node_0_is_reported(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-        place = Nodes(2, 1, "127.0.0.1", port)
+        position = Nodes(2, 1, "127.0.0.1", port)
         with pytest.raises(LeaderError) as raised:
-            Following(place, FACTS, "", 0.1, lambda: None, lambda: None)
+            Following(position, FACTS, "", 0.1, lambda: None, lambda: None)
     assert str(raised.value) == f"node 0 can't be reached at 127.0.0.1:{port} within 0.1 s: Connection refused"
 
 
-def test_a_place_that_is_taken(both: Both) -> None:
+def test_a_port_in_use_is_reported(two_nodes: TwoNodes) -> None:
     with pytest.raises(UsageError, match="node 0 can't listen there: Address already in use"):
-        Leading(both.place(0), 4, lambda: False)
+        Leading(two_nodes.position(0), 4, lambda: False)
 
 
 @pytest.mark.parametrize(
-    ("facts", "says"),
+    ("facts", "message"),
     [
         ({"lecture": "b" * 64}, "node 1 has a different text of the lecture than node 0"),
         ({"--passes": 3}, "node 1 has --passes 3, node 0 has 1"),
         ({"torch": "2.6.0"}, "node 1 has torch 2.6.0, node 0 has 2.13.0"),
     ],
 )
-def test_another_lecture_or_request(both: Both, facts: dict[str, Any], says: str) -> None:
-    """Both say the same, and nothing has run."""
+def test_a_node_with_other_lecture_or_options_is_refused(
+    two_nodes: TwoNodes, facts: dict[str, Any], message: str
+) -> None:
+    """Both nodes report the same difference."""
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(both.follow, 1, FACTS | facts)
+        following = pool.submit(two_nodes.follow, 1, FACTS | facts)
         with pytest.raises(UsageError) as raised:
-            both.leader.gather(both.folder, FACTS, 10)
+            two_nodes.leader.gather(two_nodes.folder, FACTS, 10)
         with pytest.raises(LeaderError) as refused:
             following.result()
-    assert str(raised.value) == says and str(refused.value) == f"node 0: {says}"
+    assert str(raised.value) == message and str(refused.value) == f"node 0: {message}"
 
 
-def test_whoever_else_connects_is_sent_away(both: Both) -> None:
-    """Rubbish, silence, and a second node 1 keep nobody from coming."""
-    rubbish = [
+def test_invalid_connections_are_refused(two_nodes: TwoNodes) -> None:
+    """Invalid messages and a wrong node number do not prevent node 1 from connecting."""
+    messages = [
         b"GET / HTTP/1.1\r\n\r\n",
         b"{}\n",
         b"[1]\n",
@@ -271,20 +272,20 @@ def test_whoever_else_connects_is_sent_away(both: Both) -> None:
         b"x" * 10**6,
     ]
     with ThreadPoolExecutor(2) as pool:
-        gathered = pool.submit(both.leader.gather, both.folder, FACTS, 20)
-        for said in rubbish:
-            with both.raw() as stranger:
-                stranger.sendall(said)
+        gathered = pool.submit(two_nodes.leader.gather, two_nodes.folder, FACTS, 20)
+        for message in messages:
+            with two_nodes.open_socket() as stranger:
+                stranger.sendall(message)
         with pytest.raises(LeaderError, match="--node-rank 7: expected 1 "):
-            both.follow(node=7)
-        following = pool.submit(both.follow)
+            two_nodes.follow(node=7)
+        following = pool.submit(two_nodes.follow)
         assert gathered.result() == ["A machine"]
-        both.leader.send_machine("cpu", {})
+        two_nodes.leader.send_machine("cpu", {})
         following.result().__exit__()
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         {"file": "../../evil", "rank": 2, "bytes": 1, "written_ns": 0},
         {"file": "pass-1.journal", "rank": 0, "bytes": 1, "written_ns": 0},
@@ -295,13 +296,13 @@ def test_whoever_else_connects_is_sent_away(both: Both) -> None:
         {"file": 3, "rank": 2},
     ],
 )
-def test_what_no_node_sends(both: Both, tmp_path: Path, said: dict[str, Any]) -> None:
-    """It is as good as lost, and nothing of it is written."""
-    following = both.met()
-    both.leader.begin("pass 1", 1, both.pipe)
+def test_invalid_file_messages_end_the_node(two_nodes: TwoNodes, tmp_path: Path, message: dict[str, Any]) -> None:
+    """Node 1 counts as failed. No file is created except its ranks' statuses and rank 2's journal."""
+    following = two_nodes.connected()
+    two_nodes.leader.begin("pass 1", 1, two_nodes.pipe)
     before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
-    following._link.send(**said)
-    until(lambda: both.leader.ended() == [1])
+    following._link.send(**message)
+    wait_until(lambda: two_nodes.leader.ended() == [1])
     lost = [rank_folder(tmp_path, rank) / "pass-1.status" for rank in (2, 3)]
     after = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file() and path not in lost}
     assert after.keys() - {rank_folder(tmp_path, 2) / "pass-1.journal"} == before.keys()
@@ -309,14 +310,14 @@ def test_what_no_node_sends(both: Both, tmp_path: Path, said: dict[str, Any]) ->
     following.__exit__()
 
 
-def test_signs_of_nobody_are_not_passed_on(both: Both) -> None:
-    with both.met() as following:
-        both.leader.begin("pass 1", 1, both.pipe)
+def test_invalid_progress_messages_are_not_forwarded(two_nodes: TwoNodes) -> None:
+    with two_nodes.connected() as following:
+        two_nodes.leader.begin("pass 1", 1, two_nodes.pipe)
         wrong: Any = Progress("pass 1", "a", 1, rank="2")  # type: ignore[arg-type]
         for message in (Progress("pass 1", "a", 1, rank=0), wrong, Progress("a", "b" * 5000)):
             following.relay(message)
         for plain in (["x"], 3, {"process": "x", "rank": 2, "line": []}):
             following._link.send(at=plain)
-        assert both.heard() == b""
+        assert two_nodes.received() == b""
         following.relay(Progress("pass 1", "cold"))
-        assert Progress.read(both.heard()) == Progress("pass 1", "cold")
+        assert Progress.read(two_nodes.received()) == Progress("pass 1", "cold")

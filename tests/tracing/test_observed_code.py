@@ -1,7 +1,7 @@
-"""Code of the lecture that only observation runs, and what the lecture leaves running: through the command line.
+"""Code of the lecture that only observation runs, and threads and processes that the lecture leaves running.
 
-One lecture has it all, in the main thread, in another one, and where the lecture uses the alarm; the oracle is its
-plain run. The tools' limits are shorter here, by a module that each process imports at its start.
+The command line traces one lecture, which is observed in the main thread, in another thread, and while it uses the
+alarm; its run in plain Python is the oracle. Each process first imports a module that shortens the tools' limits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.programs import require
 from trace_tools.trace.model import Frame, Step, Trace, Value
 from trace_tools.trace.trace_file import load
 
-pytestmark = pytest.mark.slow  # one trace of many seconds serves all
+pytestmark = pytest.mark.slow  # all tests share one trace, which takes many seconds
 
 SHORTER = """
 import trace_tools.describing.guarded_repr as guard, trace_tools.tracing.isolation.ending as ending
@@ -149,7 +149,7 @@ def late():
 
 @pytest.fixture(scope="module")
 def traced(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, str, str]:
-    """The trace, what the command said, and what a plain run printed."""
+    """Return the trace, the standard error of the command, and the output of a run in plain Python."""
     require("sleep")
     folder = tmp_path_factory.mktemp("observed")
     (folder / "lecture.py").write_text(LECTURE, encoding="utf-8")
@@ -169,41 +169,41 @@ def traced(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
         "-o",
         "out",
     ]
-    ran = subprocess.run(
+    completed = subprocess.run(
         command, cwd=folder, env=environment | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=200
     )
-    assert ran.returncode == 1, ran.stderr
+    assert completed.returncode == 1, completed.stderr
     plain = [sys.executable, "-c", "import lecture; lecture.main()"]
     with subprocess.Popen(
         plain, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         output = process.communicate(timeout=60)[0]
-        os.killpg(process.pid, signal.SIGKILL)  # what the lecture leaves
-    return load(folder / "out/cpu/trace.yaml").trace, ran.stderr, output
+        os.killpg(process.pid, signal.SIGKILL)  # the lecture leaves a process
+    return load(folder / "out/cpu/trace.yaml").trace, completed.stderr, output
 
 
 @pytest.fixture(scope="module")
 def values(traced: tuple[Trace, str, str]) -> Callable[[str], dict[str, Value]]:
-    """The values of the statement that begins so."""
+    """Return a function that returns the values of the statement that begins with a text."""
 
-    def of(begin: str) -> dict[str, Value]:
+    def values_of(start: str) -> dict[str, Value]:
         text = traced[0].sources[0].text.splitlines()
-        (found,) = (s for s in traced[0].steps if isinstance(s, Step) and text[s.line - 1].strip().startswith(begin))
-        return dict(found.values or ())
+        (step,) = (s for s in traced[0].steps if isinstance(s, Step) and text[s.line - 1].strip().startswith(start))
+        return dict(step.values or ())
 
-    return of
+    return values_of
 
 
-def test_every_process_went_to_the_end_and_printed_what_plain_python_does(traced: tuple[Trace, str, str]) -> None:
+def test_all_processes_complete_and_print_the_plain_output(traced: tuple[Trace, str, str]) -> None:
     trace, _, plain = traced
     assert trace.run.complete and [process.ended for process in trace.run.processes] == ["complete"] * 3
     assert all(process.why_no_warm is None for process in trace.run.processes)
-    told = [step.stdout for step in trace.steps if isinstance(step, Step) and step.stdout]
-    assert "".join(told) == plain
+    outputs = [step.stdout for step in trace.steps if isinstance(step, Step) and step.stdout]
+    assert "".join(outputs) == plain
     assert not [step for step in trace.steps if isinstance(step, Step) and step.warnings]
 
 
-def test_what_was_observed_stands_in_its_place(values: Callable[[str], dict[str, Value]]) -> None:
+def test_failed_and_slow_observations_are_recorded(values: Callable[[str], dict[str, Value]]) -> None:
     a, b, c = values("a = 1"), values("b = 2"), values("c = 3")
     assert {source: value.text for source, value in a.items() if value.type == "error"} == {
         "Loops.absent": "took longer than 0.2 s",
@@ -225,7 +225,7 @@ def test_what_was_observed_stands_in_its_place(values: Callable[[str], dict[str,
     assert values("done = 4")["done"].value == 4
 
 
-def test_other_threads_and_the_alarm_in_use_make_no_difference(values: Callable[[str], dict[str, Value]]) -> None:
+def test_observations_are_limited_in_threads_and_with_alarms(values: Callable[[str], dict[str, Value]]) -> None:
     d, e = values("d = 1"), values("e = 1")
     assert d["Loops.absent"].text == "not evaluated: it took too long before"
     assert d["Loops.too"].text == "took longer than 0.2 s"
@@ -235,18 +235,18 @@ def test_other_threads_and_the_alarm_in_use_make_no_difference(values: Callable[
     assert d["Prints()"].text == "Prints"
 
 
-def test_a_thread_is_waited_for_and_what_runs_on_is_named(traced: tuple[Trace, str, str]) -> None:
+def test_threads_are_awaited_and_running_processes_are_named(traced: tuple[Trace, str, str]) -> None:
     trace = traced[0]
     (late,) = (frame for frame in trace.steps if isinstance(frame, Frame) and frame.function == "late")
     assert late.thread == "late"
     for process in trace.run.processes:
         (note,) = (note for note in process.notes or () if note.startswith("still running after the lecture had ended"))
         assert "sleep (" in note
-        assert "sleep" not in command_of(note.rpartition("(")[2].rstrip(")")), "what a process left is ended"
+        assert "sleep" not in command_of(note.rpartition("(")[2].rstrip(")")), "the process must be ended"
 
 
 def command_of(pid: str) -> str:
-    """Return what runs under a number now, which another process may have got; "" for nothing."""
+    """Return the command of the process with this number, which may be a new process; "" if there is none."""
     try:
         return Path("/proc", pid, "cmdline").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The table of options: all that read it agree."""
+"""All users of the table of options agree."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from trace_tools.trace.model import Run
 from trace_tools.tracing.options import DEFAULTS, FLEET, OPTIONS, RECORDED, TraceOptions, flag_of
 
 
-def test_trace_has_all_options_with_their_defaults_and_fleet_those_of_all_machines() -> None:
+def test_trace_and_fleet_have_the_options_of_the_table() -> None:
     by_name = {option.name: option for option in trace.params}
     assert by_name.keys() - OPTIONS.keys() == {"lecture", "out"}
     for name in OPTIONS:
         assert flag_of(name) in by_name[name].opts
         assert by_name[name].default in (getattr(DEFAULTS, name), None)
-    own = {"machines", "lecture", "out", "names", "again"}
-    assert {option.name for option in fleet.params} - own == {name for name in OPTIONS if FLEET in OPTIONS[name].scope}
+    fleet_only = {"machines", "lecture", "out", "names", "again"}
+    assert {option.name for option in fleet.params} - fleet_only == {
+        name for name in OPTIONS if FLEET in OPTIONS[name].scope
+    }
 
 
-def test_options_are_the_same_after_a_way_through_json() -> None:
+def test_options_survive_json() -> None:
     options = TraceOptions(only="part", vocabularies=("edtrace",), include=("a.py", "b"), timeout_s=1.5, draft=True)
     assert TraceOptions.from_plain(json.loads(json.dumps(asdict(options)))) == options != DEFAULTS
 
@@ -29,5 +31,5 @@ def test_options_are_the_same_after_a_way_through_json() -> None:
 def test_recorded_options_are_fields_of_a_run() -> None:
     recorded = {name for name, option in OPTIONS.items() if RECORDED in option.scope}
     assert TraceOptions(main="talk", passes=5).recorded().keys() == recorded
-    assert recorded == {one.name for one in fields(Run)} & {one.name for one in fields(TraceOptions)} - {"nodes"}
+    assert recorded == {f.name for f in fields(Run)} & {f.name for f in fields(TraceOptions)} - {"nodes"}
     assert (DEFAULTS.recorded()["main"], TraceOptions(main="talk").recorded()["main"]) == (None, "talk")

@@ -1,4 +1,4 @@
-"""Standard output is as plain Python's when that goes to a file; that is the oracle, in a process of its own."""
+"""Captured standard output behaves like a file in plain Python; a separate plain process is the oracle."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main():
     sys.stdout.flush()
 '''
 
-TOLD = """
+CAPTURED = """
 import sys
 sys.path.insert(0, ".")
 import stream
@@ -64,19 +64,21 @@ open("told", "w", encoding="utf-8", newline="").write("".join(told))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}, {"PYTHONIOENCODING": "utf-8:backslashreplace"}])
-def test_the_stream_is_as_plain(variables: dict[str, str], tmp_path: Path, environment: dict[str, str]) -> None:
+def test_stdout_behaves_as_in_plain_python(
+    variables: dict[str, str], tmp_path: Path, environment: dict[str, str]
+) -> None:
     (tmp_path / "stream.py").write_text(STREAM, encoding="utf-8")
     environment = {**environment, "PYTHONUNBUFFERED": "", **variables}
     results = []
-    for name, code in (("plain", "import stream; stream.main()"), ("printed", TOLD)):
+    for name, code in (("plain", "import stream; stream.main()"), ("printed", CAPTURED)):
         with (tmp_path / name).open("wb") as out:
-            ran = subprocess.run(
+            completed = subprocess.run(
                 [sys.executable, "-c", code], cwd=tmp_path, env=environment, stdout=out, stderr=subprocess.PIPE
             )
-        assert ran.returncode == 0, ran.stderr.decode()
+        assert completed.returncode == 0, completed.stderr.decode()
         results.append((tmp_path / name).read_bytes())
-    told = (tmp_path / "told").read_bytes().decode()
-    assert told.replace("é", "\udce9").encode(errors="surrogateescape") == results[0]
+    captured = (tmp_path / "told").read_bytes().decode()
+    assert captured.replace("é", "\udce9").encode(errors="surrogateescape") == results[0]
     assert results[1] == b"and behind it\n"
 
 
@@ -120,12 +122,12 @@ sys.stderr.write(f" {os.stat('out').st_blocks < 100}")
 LEFT_OUT = "\n… 1,048,579 bytes more were printed …\n"
 
 
-def test_what_others_print_is_found_and_takes_no_room(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_output_of_c_and_subprocesses_is_captured_in_little_space(tmp_path: Path, environment: dict[str, str]) -> None:
     require("echo")
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", OTHERS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert ran.stderr.splitlines() == [
+    assert completed.stderr.splitlines() == [
         "(False, '')",
         "(True, 'tell you\\n')",
         "(True, 'a shell\\na program\\n')",
@@ -136,7 +138,7 @@ def test_what_others_print_is_found_and_takes_no_room(tmp_path: Path, environmen
         "'unfinished'",
         f"({len(LEFT_OUT)}, {LEFT_OUT + 'x'!r}, 'xend') True",
     ]
-    assert (tmp_path / "theirs").read_text() == "theirs" and ran.stdout == ""
+    assert (tmp_path / "theirs").read_text() == "theirs" and completed.stdout == ""
 
 
 CLOSING = """
@@ -160,16 +162,18 @@ print(theirs)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [4096, 1024, 32])
-def test_it_is_found_again_and_no_other_written(limit: int, tmp_path: Path, environment: dict[str, str]) -> None:
-    ran = subprocess.run(
+def test_a_closed_file_is_reopened_and_no_other_is_written(
+    limit: int, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", CLOSING, str(limit)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert ran.stdout == "3\n", ran.stderr
+    assert completed.stdout == "3\n", completed.stderr
     assert (tmp_path / "ours").read_text() == "first second "
     assert (tmp_path / "theirs").read_text() == "only this"
 
 
-def test_a_path_that_leads_elsewhere_by_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_reopened_after_a_directory_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = OwnFile(Path("ours"))
     os.close(file.descriptor())
