@@ -306,7 +306,7 @@ def test_torch_records_the_same_graphs_with_probes(tmp_path: Path, monkeypatch: 
             meter or contextlib.nullcontext(),
             pytest.warns(torch.jit.TracerWarning),
         ):
-            for name, hook in lecture.hooks.items():  # in a trace, hooks are builtins; dynamo finds modules by name
+            for name, hook in lecture.hooks.items():  # builtins, as in a trace; dynamo finds globals by module name
                 monkeypatch.setattr(builtins, name, hook, raising=False)
                 del vars(lecture.module)[name]
             actual = lecture.module.main()

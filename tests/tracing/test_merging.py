@@ -211,8 +211,8 @@ def test_claims_are_judged_in_every_run() -> None:
         s.claim for s in steps(merged(run("pass 1, cold", 1), run("pass 1, warm", 1, x=2, held=False))) if s.claim
     ]
     assert not claim.held and claim.failed_runs == ["pass 1, warm"]
-    (x, one) = claim.sides
-    assert x[0] == "x" and x[1].varies and (x[1].cold_samples, x[1].samples) == ([1], [2]) and not one[1].varies
+    (x, literal) = claim.sides
+    assert x[0] == "x" and x[1].varies and (x[1].cold_samples, x[1].samples) == ([1], [2]) and not literal[1].varies
 
 
 def test_steps_without_a_metered_counterpart_give_the_reason() -> None:
