@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.tracing.probed import Probed, new_module
+from trace_tools.describing import tensors  # noqa: F401  (loaded before the lecture's modes, as in a worker)
 from trace_tools.describing.values import Describer
 from trace_tools.metering.compiling import records_graph
 from trace_tools.metering.meters import Meter
@@ -351,9 +352,9 @@ def test_modes_and_the_profiler_do_not_see_inspections(tmp_path: Path) -> None:
     expected = module.main()
     with Probed(WATCHED, "lecture.py", tmp_path / "x.journal") as lecture:
         assert lecture.module.main() == expected
-    tensors = {value[0]: value[2]["tensor"] for step in lecture.run.steps.values() for value in step.values}
-    assert tensors["x.sum()"]["elements"] == [3.0] and tensors["y.mean()"]["elements"] == [2.0]
-    assert tensors["torch.zeros(2)"]["device"] == "meta"
+    described = {value[0]: value[2]["tensor"] for step in lecture.run.steps.values() for value in step.values}
+    assert described["x.sum()"]["elements"] == [3.0] and described["y.mean()"]["elements"] == [2.0]
+    assert described["torch.zeros(2)"]["device"] == "meta"
 
 
 # ------------------------------------------------------------------------------ calls from C++
