@@ -23,7 +23,7 @@ from trace_tools.util.formats import byte_size, column, duration, is_decimal, nu
         (3.35e12, "B/s", "3.35 TB/s"),
         (2_415_919_104, "B", "2.25 GiB"),
         (8192, "B", "8 KiB"),
-        (80e9, "B", "80 GB"),  # said exactly by an SI prefix only
+        (80e9, "B", "80 GB"),  # exact only with an SI prefix
         (123_456_789, "B", "117.7 MiB"),
         (64, "B", "64 B"),
         (0, "B", "0 B"),
@@ -72,16 +72,16 @@ def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
 
 
-def test_points_of_a_column_stand_below_each_other() -> None:
+def test_decimal_points_of_a_column_are_aligned() -> None:
     figure, point = "\u2007", "\u2008"
     filled = column(["5", "–", "12.25", "0.1"])
     assert filled == [f"5{figure}{figure}{point}", "–", "12.25", f"0.1{figure}"]
     assert column(["6.5 %", "30 %"]) == ["6.5 %", f"30 %{figure}{point}"]
-    for as_it_is in (["5", "6"], ["6.1 %", "6.25"], ["1e-8", "0.25"], ["1.5", "none"], []):
-        assert column(as_it_is) == as_it_is
+    for unchanged in (["5", "6"], ["6.1 %", "6.25"], ["1e-8", "0.25"], ["1.5", "none"], []):
+        assert column(unchanged) == unchanged
 
 
-def test_bytes_are_in_the_family_that_says_one_of_them_exactly() -> None:
+def test_byte_units_are_decimal_only_if_exact() -> None:
     cases = [
         ([80e9, 12_345], True),
         ([2**30, 12_345], False),
@@ -99,21 +99,21 @@ def test_an_axis_has_the_unit_of_its_label() -> None:
     assert quantity(2e10, "bytes/s") == "20 GB/s"
 
 
-def test_a_printed_size_is_the_size() -> None:
+def test_printed_sizes_are_accurate() -> None:
     factors = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-    numbers = random.Random(0)
+    draw = random.Random(0)
     for _ in range(2_000):
-        size = int(10 ** numbers.uniform(0, 12))
+        size = int(10 ** draw.uniform(0, 12))
         digits, unit = byte_size(size).split()
         assert float(digits) * factors[unit] == pytest.approx(size, rel=6e-4)
         assert float(digits) < 1024
 
 
-def test_a_printed_duration_is_the_duration() -> None:
+def test_printed_durations_are_accurate() -> None:
     factors = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "days": 86400e9}
-    numbers = random.Random(0)
+    draw = random.Random(0)
     for _ in range(2_000):
-        nanoseconds = 10 ** numbers.uniform(0, 17)
+        nanoseconds = 10 ** draw.uniform(0, 17)
         digits, unit = duration(nanoseconds).split()
         assert float(digits) * factors[unit] == pytest.approx(nanoseconds, rel=6e-3)
         assert re.fullmatch(r"[\d.]+(e\d)?", digits)
@@ -126,13 +126,13 @@ def test_spread_is_the_median_and_half_the_range() -> None:
     assert [percent(share) for share in (0, 0.0001, 0.004, 0.123, 2.3)] == ["0%", "< 0.1%", "0.4%", "12%", "230%"]
 
 
-def test_what_reorders_or_hides_text_is_shown_as_an_escape() -> None:
+def test_control_and_bidirectional_characters_are_escaped() -> None:
     assert visible("a\u202eb\x00c\u2066\ufeff\x1b[31m") == "a\\u202eb\\u0000c\\u2066\\ufeff\\u001b[31m"
     assert visible("é 漢字 👩‍💻\n\tλ") == "é 漢字 👩‍💻\n\tλ"
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("kind", "text", "expected"),
     [
         ("Size", "torch.Size([2, 4])", "[2, 4]"),
         ("Size", "torch.Size([])", "[]"),
@@ -143,20 +143,20 @@ def test_what_reorders_or_hides_text_is_shown_as_an_escape() -> None:
         ("Mine", "torch.Size([2, 4])", "torch.Size([2, 4])"),
     ],
 )
-def test_reprs_read_as_the_pages_write_such_things(kind: str, text: str, said: str) -> None:
-    assert formats.spoken(kind, text) == said
+def test_reprs_of_torch_objects_are_simplified(kind: str, text: str, expected: str) -> None:
+    assert formats.spoken(kind, text) == expected
 
 
 @pytest.mark.parametrize(
     ("least", "most", "digits"),
     [(1.0, 2.0, 3), (0.0203, 0.0279, 3), (1.0001, 1.0002, 6), (1.01, 1.02, 5), (0.0, 0.0, 4), (-2.0, 2.0, 3)],
 )
-def test_a_range_has_the_digits_that_tell_its_ends_apart(least: float, most: float, digits: int) -> None:
+def test_digits_distinguish_the_ends_of_a_range(least: float, most: float, digits: int) -> None:
     assert formats.digits_apart(least, most) == digits
     assert least == most or formats.number(least, digits) != formats.number(most, digits)
 
 
-def test_a_name_is_made_readable() -> None:
+def test_names_become_readable_titles() -> None:
     names = ("train_step", "compute_MFU", "flashAttention", "lecture_03", "_inner", "f", "_")
     assert [formats.readable(name) for name in names] == [
         "Train step", "Compute MFU", "Flash Attention", "Lecture 03", "Inner", "F", "_",
@@ -168,11 +168,11 @@ def test_numbers_of_a_column_have_the_same_decimals(values: list[float]) -> None
     texts = formats.aligned(values)
     if texts is not None:
         assert len({len(text.partition(".")[2]) for text in texts}) == 1
-        most = max(map(abs, values))
-        last = 10.0 ** (math.floor(math.log10(most or 1)) - 3)  # of four significant digits of the largest
+        largest = max(map(abs, values))
+        last_digit = 10.0 ** (math.floor(math.log10(largest or 1)) - 3)  # the fourth digit of the largest
         for text, value in zip(texts, values, strict=True):
-            assert abs(float(text.replace(",", "")) - value) <= 0.51 * last
-            assert float(text.replace(",", "")) or abs(value) <= 0.51 * last
+            assert abs(float(text.replace(",", "")) - value) <= 0.51 * last_digit
+            assert float(text.replace(",", "")) or abs(value) <= 0.51 * last_digit
 
 
 def test_a_text_is_cut_between_words() -> None:
@@ -181,6 +181,6 @@ def test_a_text_is_cut_between_words() -> None:
         cut = formats.shorten(text, limit)
         assert len(cut) <= limit
         kept = cut.removesuffix("…")
-        between = text.startswith(kept) and not re.match(r"[\w.]", text[len(kept) :])
-        assert between or len(kept.split()[-1]) > limit // 3
+        between_words = text.startswith(kept) and not re.match(r"[\w.]", text[len(kept) :])
+        assert between_words or len(kept.split()[-1]) > limit // 3
     assert formats.shorten("a" * 40, 10) == "a" * 9 + "…"

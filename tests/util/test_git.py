@@ -1,4 +1,4 @@
-"""What git holds, against a real repository."""
+"""Reading from git; the tests use a real repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_tools.util.git import GitError, checked_out, commit_of, git, show
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder `lectures` of a repository, from which the test runs; its files changed since the commit."""
+    """Return the folder `lectures` of a repository: the working directory, with uncommitted changes in `two.py`."""
     require("git")
     folder = tmp_path / "lectures"
     folder.mkdir()
@@ -34,7 +34,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["HEAD:lectures/one.py", "HEAD:./one.py"])
-def test_a_revision_is_checked_out_with_its_neighbours(clone: Path, name: str) -> None:
+def test_a_checkout_includes_neighbouring_files(clone: Path, name: str) -> None:
     with checked_out(name) as path:
         assert path.read_text(encoding="utf-8") == "import two\n"
         assert path.with_name("two.py").read_text(encoding="utf-8") == "OLD = 1\n"
@@ -43,16 +43,16 @@ def test_a_revision_is_checked_out_with_its_neighbours(clone: Path, name: str) -
         assert path == Path("one.py")
 
 
-def test_a_file_is_shown_as_a_revision_has_it(clone: Path) -> None:
+def test_show_writes_a_file_of_a_revision(clone: Path) -> None:
     with (clone / "shown").open("wb") as file:
         show("HEAD:./two.py", file)
     assert (clone / "shown").read_text() == "OLD = 1\n"
 
 
-def test_what_git_does_not_have_is_one_line(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_and_failing_git_raise_errors(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEAD:three.py", "HEAD:../../three.py", "--output=x:three.py"):
-        said = r"three\.py: neither a file nor REV:path in git: .+"
-        with pytest.raises(UsageError, match=said), checked_out(name):
+        message = r"three\.py: neither a file nor REV:path in git: .+"
+        with pytest.raises(UsageError, match=message), checked_out(name):
             pass
         with (clone / "shown").open("wb") as file, pytest.raises(UsageError, match=r"three\.py: "):
             show(name, file)
@@ -109,7 +109,7 @@ def test_the_commit_of_a_changed_tree(repository: Path) -> None:
     assert commit_of(repository / "rendered") == f"{commit} + uncommitted changes"
 
 
-def test_the_commit_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_commit_outside_a_repository_or_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert commit_of(tmp_path / "lecture.py") is None
     assert commit_of(tmp_path / "missing" / "lecture.py") is None

@@ -1,4 +1,4 @@
-"""Whether the collector runs is asked of Python itself."""
+"""Pausing the garbage collector, replacing attributes, and waiting for an import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from trace_tools.util.interpreter import OnceImported, collector_paused, replaced
 
 
-def test_it_is_as_it_was_afterwards() -> None:
+def test_a_collector_pause_restores_the_previous_state() -> None:
     assert gc.isenabled()
     with collector_paused():
         assert not gc.isenabled()
@@ -28,7 +28,7 @@ def test_it_is_as_it_was_afterwards() -> None:
 # --- replaced attributes --------------------------------------------------------------------------
 
 
-def test_it_is_as_mock_does_it() -> None:
+def test_replaced_behaves_like_mock_patch() -> None:
     for replace in (replaced, mock.patch.object):
         before = math.sqrt
         with pytest.raises(ValueError, match="inside"), replace(math, "sqrt", len):
@@ -37,16 +37,17 @@ def test_it_is_as_mock_does_it() -> None:
         assert math.sqrt is before
 
 
-def test_what_is_not_there_is_no_place_for_another() -> None:
+def test_missing_attributes_cannot_be_replaced() -> None:
     with pytest.raises(AttributeError), replaced(math, "nothing_of_that_name", len):
         pass
 
 
-# --- A module is waited for, and is what it is without anybody who waits; a plain import is the oracle ---
+# --- callbacks after a module is imported ---------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
-def waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def package_to_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put a package `waited_for` on the import path; restore modules and finders afterwards."""
     (tmp_path / "waited_for").mkdir()
     (tmp_path / "waited_for" / "__init__.py").write_text("ready = False\nready = True\n", encoding="utf-8")
     (tmp_path / "waited_for" / "part.py").write_text("", encoding="utf-8")
@@ -57,28 +58,28 @@ def waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     sys.meta_path[:] = before
 
 
-def test_it_is_called_once_the_module_is_whole() -> None:
-    seen: list[object] = []
-    wait = OnceImported("waited_for", lambda: seen.append(vars(sys.modules["waited_for"]).get("ready")))
+def test_the_callback_runs_once_after_the_import() -> None:
+    ready_values: list[object] = []
+    wait = OnceImported("waited_for", lambda: ready_values.append(vars(sys.modules["waited_for"]).get("ready")))
     wait.begin()
     part = importlib.import_module("waited_for.part")
-    assert seen == [True]
+    assert ready_values == [True]
     assert "exec_module" not in vars(part.__loader__) | vars(sys.modules["waited_for"].__loader__)
     importlib.import_module("waited_for")
-    assert seen == [True]
+    assert ready_values == [True]
 
 
-def test_two_wait_for_one_and_one_no_longer() -> None:
-    seen: list[str] = []
-    waits = [OnceImported("waited_for", lambda name=name: seen.append(name)) for name in "abc"]  # type: ignore[misc]
+def test_only_active_callbacks_are_called() -> None:
+    called: list[str] = []
+    waits = [OnceImported("waited_for", lambda name=name: called.append(name)) for name in "abc"]  # type: ignore[misc]
     for wait in waits:
         wait.begin()
     waits[1].end()
     importlib.import_module("waited_for")
-    assert sorted(seen) == ["a", "c"]
+    assert sorted(called) == ["a", "c"]
 
 
-def test_a_module_that_is_not_there_raises_as_ever() -> None:
+def test_missing_modules_still_raise_the_usual_error() -> None:
     wait = OnceImported("waited_for.nothing", lambda: pytest.fail("it was not loaded"))
     wait.begin()
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'waited_for\.nothing'"):

@@ -7,27 +7,27 @@ from babel.messages.pofile import read_po
 from tests.checks.words import words
 from trace_tools.util.languages import LOCALES, _, current_language, in_language, ngettext, worded_script
 
-SLOT = re.compile(r"\{\w*\}|%\(\w+\)s|<[^>]+>")
+PLACEHOLDER = re.compile(r"\{\w*\}|%\(\w+\)s|<[^>]+>")
 
 
-def test_all_words_of_the_pages_are_translated_and_keep_their_slots() -> None:
-    found = {message for message, *place in words()}
-    assert {"Show me", "step {0} / {1}", "all {n} claims hold", "claim"} <= found
+def test_all_page_texts_are_translated_with_their_placeholders() -> None:
+    messages = {message for message, *location in words()}
+    assert {"Show me", "step {0} / {1}", "all {n} claims hold", "claim"} <= messages
     for path in LOCALES.glob("*/LC_MESSAGES/messages.po"):
         with path.open("rb") as file:
             entries = {str(entry.id): entry for entry in read_po(file) if entry.id}
-        assert found - entries.keys() == set(), "python -m tests.checks.words"
-        wrong = [
+        assert messages - entries.keys() == set(), "python -m tests.checks.words"
+        faulty = [
             message
             for message, entry in entries.items()
             if not entry.string
             or entry.fuzzy
-            or sorted(SLOT.findall(message)) != sorted(SLOT.findall(str(entry.string)))
+            or sorted(PLACEHOLDER.findall(message)) != sorted(PLACEHOLDER.findall(str(entry.string)))
         ]
-        assert wrong == []
+        assert faulty == []
 
 
-def test_words_are_those_of_the_language_of_the_moment() -> None:
+def test_texts_follow_the_current_language() -> None:
     with in_language("zh_CN"):
         assert (current_language(), _("Show me"), _("no such words")) == ("zh_CN", "显示", "no such words")
         assert ngettext("claim", "claims", 3) == "条断言"
@@ -36,7 +36,7 @@ def test_words_are_those_of_the_language_of_the_moment() -> None:
         assert _("Show me") == "Show me"
 
 
-def test_a_script_has_its_words_and_keeps_its_values() -> None:
+def test_scripts_are_translated_and_keep_their_expressions() -> None:
     script = 'say(_("Copied.") + _(`step ${a.of(1)} / ${b}`)); _(x)'
     assert worded_script(script) == 'say("Copied." + `step ${a.of(1)} / ${b}`); _(x)'
     with in_language("zh_CN"):

@@ -11,28 +11,28 @@ from trace_tools.util.processes import in_processes
 
 
 @pytest.fixture
-def alone() -> None:
-    """Wait for threads of earlier tests: beside them no process is forked, and a call would end this one."""
-    until = time.monotonic() + 10
-    while threading.active_count() > 1 and time.monotonic() < until:
+def no_other_threads() -> None:
+    """Wait for threads of earlier tests: with other threads nothing is forked, and `os._exit` would end pytest."""
+    deadline = time.monotonic() + 10
+    while threading.active_count() > 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     if threading.active_count() > 1:
         pytest.fail(f"an earlier test left threads: {threading.enumerate()}")
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_other_threads")
 def test_results_come_in_order_from_other_processes() -> None:
-    found = in_processes([lambda n=n: (n, os.getpid()) for n in range(5)], processes=2)  # type: ignore[misc]
-    assert [number for number, _ in found] == [0, 1, 2, 3, 4]
-    assert os.getpid() not in {process for _, process in found}
+    results = in_processes([lambda n=n: (n, os.getpid()) for n in range(5)], processes=2)  # type: ignore[misc]
+    assert [number for number, _ in results] == [0, 1, 2, 3, 4]
+    assert os.getpid() not in {process for _, process in results}
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_other_threads")
 @pytest.mark.parametrize(
     "error",
     [UsageError("no such place"), LectureError("a.py", 3, "no place"), TraceFileError("t.yaml", "run", "no place")],
 )
-def test_what_a_call_raises_is_raised_here(error: TraceToolsError) -> None:
+def test_errors_are_raised_in_the_parent_process(error: TraceToolsError) -> None:
     def refuse() -> None:
         raise error
 
@@ -41,13 +41,13 @@ def test_what_a_call_raises_is_raised_here(error: TraceToolsError) -> None:
     assert (str(raised.value), vars(raised.value)) == (str(error), vars(error))
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_other_threads")
 def test_a_process_that_dies_is_an_error() -> None:
     with pytest.raises(UsageError, match="ended without a result"):
         in_processes([lambda: os._exit(3), lambda: None], processes=2)
 
 
-def test_nothing_is_forked_beside_other_threads_or_for_one_call() -> None:
+def test_no_fork_with_other_threads_or_one_call() -> None:
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()

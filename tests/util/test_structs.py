@@ -1,4 +1,4 @@
-"""Records on a machine without msgspec: what msgspec makes of the same data is the oracle."""
+"""Records without msgspec must equal records made with msgspec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_tools.tracing.progress import Progress
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
-sys.modules["msgspec"] = None  # as where it is not installed
+sys.modules["msgspec"] = None  # as if it were not installed
 from dataclasses import replace
 from pathlib import Path
 from trace_tools.errors import TraceFileError
@@ -36,13 +36,13 @@ for plain in ({}, {"name": 1, "per_second": 1.0, "source": ""}, {"nane": ""}, []
 """
 
 
-def test_without_msgspec_a_trace_is_read_and_written_alike(tmp_path: Path) -> None:
+def test_traces_are_the_same_without_msgspec(tmp_path: Path) -> None:
     write(example_trace(), tmp_path / "trace.yaml")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PROGRAM, tmp_path], env=environment, capture_output=True, text=True, check=True
     )
-    trace, progress, *errors = ran.stdout.splitlines()
+    trace, progress, *errors = completed.stdout.splitlines()
     assert trace == repr(load(tmp_path / "trace.yaml").trace)
     assert progress == repr(Progress("pass 1", "matmul", line=42))
     assert (tmp_path / "again.yaml").read_bytes() == (tmp_path / "trace.yaml").read_bytes()
