@@ -1,4 +1,4 @@
-"""A function of plain arithmetic is the same in JavaScript, to the last bit, or it is refused in one line."""
+"""Plain arithmetic gives bit-identical results in JavaScript; other functions are refused in one line."""
 
 from __future__ import annotations
 
@@ -64,40 +64,41 @@ def values(draw: random.Random, count: int) -> list[float]:
     return [draw.choice(kinds)() for _ in range(count)]
 
 
-def plainly(function: Callable[..., dict[str, Any]], given: list[float]) -> list[Any] | None:
-    """What Python returns; None where it raises."""
+def in_python(function: Callable[..., dict[str, Any]], arguments: list[float]) -> list[Any] | None:
+    """Return the results of the function in Python, or None if it raises."""
     try:
-        return list(function(*given).values())
+        return list(function(*arguments).values())
     except (ArithmeticError, ValueError):
         return None
 
 
-def in_javascript(function: Callable[..., Any], given: list[list[float]]) -> list[Any]:
+def in_javascript(function: Callable[..., Any], calls: list[list[float]]) -> list[Any]:
+    """Return the results of each call in JavaScript, None for a call that throws."""
     code = javascript([formula_of(function).text])
     return list(
-        evaluated(f"given.map((it) => {{ try {{ return {code}[0](...it); }} catch {{ return null; }} }})", given)
+        evaluated(f"given.map((it) => {{ try {{ return {code}[0](...it); }} catch {{ return null; }} }})", calls)
     )
 
 
-def same(found: Any, expected: Any) -> bool:
-    if isinstance(found, str):  # Infinity, NaN
-        return not isinstance(expected, bool) and str(float(found.replace("Infinity", "inf"))) == str(float(expected))
-    return (isinstance(found, bool), found) == (isinstance(expected, bool), expected)
+def equal(actual: Any, expected: Any) -> bool:
+    if isinstance(actual, str):  # Infinity, NaN
+        return not isinstance(expected, bool) and str(float(actual.replace("Infinity", "inf"))) == str(float(expected))
+    return (isinstance(actual, bool), actual) == (isinstance(expected, bool), expected)
 
 
-def test_it_is_the_same_on_random_numbers() -> None:
+def test_javascript_equals_python_on_random_numbers() -> None:
     draw = random.Random(0)
-    given = [values(draw, 3) for _ in range(3_000)]
+    calls = [values(draw, 3) for _ in range(3_000)]
     raised = 0
-    for numbers, found in zip(given, in_javascript(everything, given), strict=True):
-        expected = plainly(everything, numbers)
+    for numbers, actual in zip(calls, in_javascript(everything, calls), strict=True):
+        expected = in_python(everything, numbers)
         raised += expected is None
-        assert (found is None) == (expected is None), numbers
-        assert expected is None or all(map(same, found, expected)), (numbers, found, expected)
+        assert (actual is None) == (expected is None), numbers
+        assert expected is None or all(map(equal, actual, expected)), (numbers, actual, expected)
     assert 10 < raised < 1_000
 
 
-def test_a_formula_has_names_of_its_own() -> None:
+def test_formulas_use_generated_names() -> None:
     formula = formula_of(everything)
     assert formula.parameters == ("a", "b", "c") and formula.results[:2] == ("scaled", "kind")
     names = {node.id for node in ast.walk(ast.parse(formula.text)) if isinstance(node, ast.Name)}
@@ -105,7 +106,7 @@ def test_a_formula_has_names_of_its_own() -> None:
     assert shape_of(formula.text) == (3, 7)
 
 
-def test_a_script_has_nothing_of_the_formula_but_digits_and_operators() -> None:
+def test_scripts_contain_only_generated_and_allowed_names() -> None:
     words = set(
         re.findall(
             r"[A-Za-z_$][\w$.]*",
@@ -221,7 +222,7 @@ def called_wrongly(x):  # type: ignore[no-untyped-def]
 
 
 @each(
-    ("function", "says"),
+    ("function", "message"),
     [
         (power, "x ** 2: its last digit may differ in JavaScript: write a product"),
         (floored, "x // 2: write math.floor(a / b)"),
@@ -250,8 +251,10 @@ def called_wrongly(x):  # type: ignore[no-untyped-def]
         (lambda x: {"a": x}, "<lambda>"),
     ],
 )
-def test_what_has_no_exact_counterpart_is_refused_in_one_line(function: Callable[..., Any], says: str) -> None:
-    with pytest.raises(NotArithmetic, match=re.escape(says)) as refused:
+def test_functions_without_exact_counterpart_are_refused_in_one_line(
+    function: Callable[..., Any], message: str
+) -> None:
+    with pytest.raises(NotArithmetic, match=re.escape(message)) as refused:
         formula_of(function)
     assert "\n" not in str(refused.value)
     if function in (power, whole):
@@ -286,13 +289,13 @@ def test_what_has_no_exact_counterpart_is_refused_in_one_line(function: Callable
         "def f0(v0):\n    v0: int\n    return (v0,)",
     ],
 )
-def test_what_is_no_formula_is_refused_whoever_wrote_it(text: str) -> None:
+def test_invalid_formula_texts_are_refused(text: str) -> None:
     with pytest.raises(NotArithmetic):
         javascript([text])
 
 
-def test_a_formula_of_many_kinds_of_calls_has_an_end() -> None:
-    """Each function is written anew for the kinds of its arguments: twenty that call one another in many ways."""
+def test_scripts_of_many_argument_kinds_stay_short() -> None:
+    """A function is translated once per combination of argument kinds; these functions are called with many of them."""
     parts = ["def f0(v0, v1, v2):\n    return v0"]
     for n in range(1, 30):
         calls = " + ".join(
@@ -304,6 +307,6 @@ def test_a_formula_of_many_kinds_of_calls_has_an_end() -> None:
     assert len(code) < 100_000
 
 
-def test_names_of_python_mean_in_javascript_what_they_mean_here() -> None:
+def test_special_names_of_javascript_are_ordinary_names() -> None:
     text = "def constructor(__proto__):\n    return (__proto__ + 1.5,)"
     assert evaluated(f"{javascript([text])}[0](2)", None) == [3.5]

@@ -1,4 +1,4 @@
-"""The places in a sentence of a figure that answers back; what fits together is tested by who asks for it."""
+"""Placeholders in the sentence of a calculator. Tests of its callers check whether the names in it exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cases_in_one import each
 from trace_tools.trace.explorations import places
 
 
-def test_a_sentence_is_read_into_its_parts() -> None:
+def test_a_sentence_is_split_into_parts() -> None:
     assert places("") == []
     assert places("In {days}.") == ["In ", ("days",), "."]
     parts = places("{fits?In {days}|{large?Too | large}}!")
@@ -19,12 +19,12 @@ def test_a_sentence_is_read_into_its_parts() -> None:
 
 
 @each("text", ["{", "{a", "{a?", "{a?b", "{a?b|", "{a?b}", "{a|b}", "{a{b}}", "{a?{b|c}"])
-def test_a_place_that_is_not_closed_is_an_error(text: str) -> None:
+def test_malformed_placeholders_are_errors(text: str) -> None:
     with pytest.raises(ValueError, match=r"a \{ has no \}"):
         places(text)
 
 
-def test_places_in_places_have_an_end() -> None:
+def test_nested_placeholders_are_limited() -> None:
     assert places("{a?" * 20 + "|}" * 20)
     with pytest.raises(ValueError, match=re.escape("20 levels deep")):
         places("{a?" * 2_000)

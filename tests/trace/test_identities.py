@@ -1,4 +1,4 @@
-"""Identities and endings are read as they were written; the texts are those of trace files."""
+"""Identities and endings in the form that trace files have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trace_tools.trace.identities import TOP, CallCounter, CallKey, Ending, Posi
         ),
     ],
 )
-def test_a_process_is_read_as_it_is_written(text: str, process: ProcessId) -> None:
+def test_process_names_survive_a_round_trip(text: str, process: ProcessId) -> None:
     assert ProcessId.parse(text) == process and str(process) == text
     assert RunId.parse(f"{text}, warm") == RunId(process, "warm") and str(RunId(process, "warm")) == f"{text}, warm"
     if process.pass_ is not None:
@@ -43,19 +43,19 @@ def test_a_process_is_read_as_it_is_written(text: str, process: ProcessId) -> No
         ("", Ending("failed")),
     ],
 )
-def test_an_ending_is_read_as_it_is_written(text: str, ending: Ending) -> None:
+def test_endings_survive_a_round_trip(text: str, ending: Ending) -> None:
     assert Ending.parse(text) == ending and str(ending) == text
     assert ending.is_complete == (text == "complete")
     assert ending.follows_another == text.startswith(("stopped", "waited"))
-    for where in ("", " (pass 2)", " (shaken)", " on ranks 0, 2, then killed by SIGKILL on rank 1 (metering)", "; cut"):
-        assert Ending.of_trace(text + where) == ending
+    for tail in ("", " (pass 2)", " (shaken)", " on ranks 0, 2, then killed by SIGKILL on rank 1 (metering)", "; cut"):
+        assert Ending.of_trace(text + tail) == ending
 
 
-def test_an_exception_outside_the_lecture_once_had_the_line_none() -> None:
+def test_old_endings_at_line_none_are_read() -> None:
     assert Ending.parse("ImportError at line None") == Ending("raised", "ImportError")
 
 
-def test_the_same_call_and_step_of_two_runs_have_one_position() -> None:
+def test_equal_calls_and_steps_of_two_runs_share_positions() -> None:
     positions = Positions()
 
     def run(iterations: int) -> list[int]:
@@ -69,11 +69,11 @@ def test_the_same_call_and_step_of_two_runs_have_one_position() -> None:
     assert len({*first}) == len(first) == 9 and again == first
     assert {*first} < {*longer} and len({*longer}) == len(longer) == 13
     assert positions.keys[first[1]] == StepKey(first[0], 3, 1)
-    assert [positions.keys[one] for one in first[3:6]] == [
+    assert [positions.keys[position] for position in first[3:6]] == [
         CallKey(first[1], function, number) for function, number in (("f", 1), ("g", 1), ("f", 2))
     ]
 
 
-def test_a_call_is_no_step_though_its_numbers_are_equal() -> None:
+def test_calls_and_steps_have_different_positions() -> None:
     positions = Positions()
     assert positions.of_call(CallKey(0, 1, 1)) != positions.of_step(StepKey(0, 1, 1))

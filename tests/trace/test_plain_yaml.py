@@ -1,4 +1,4 @@
-"""Plain data ↔ YAML: PyYAML's pure and C loaders say what a text holds, Python what went into it."""
+"""Plain data ↔ YAML: PyYAML's pure and C loaders must read the data that was written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trace_tools.trace.plain_yaml import careful, flow, head, source_block
 TRACE = Path("trace.yaml")
 LOADERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
-# Characters and words that JSON, YAML 1.1, PyYAML or libyaml treat in a way of their own.
+# Characters and words that JSON, YAML 1.1, PyYAML or libyaml treat specially.
 NASTY = [chr(c) for c in [*range(0x21), 0x7F, 0x80, 0x85, 0x9F, 0xA0, 0x2028, 0x2029, 0xD7FF, 0xE000, 0xFEFF, 0xFFFD]]
 NASTY += [chr(c) for c in (0xFFFE, 0xFFFF, 0x10000, 0x1F600, 0x1FFFE, 0x10FFFF)]
 NASTY += list("\"'\\/:#-?,[]{}&*!|>%@`~=<.e+0")
@@ -78,20 +78,20 @@ quick = settings(
 )
 
 
-def everywhere(text: str) -> list[Any]:
-    """Return what the stock loaders and ours read; from bytes, as from a file."""
+def read_by_each_loader(text: str) -> list[Any]:
+    """Return the data that PyYAML's loaders and ours read. PyYAML gets bytes, as from a file."""
     return [*(yaml.load(text.encode(), loader) for loader in LOADERS), careful(text, TRACE)]
 
 
 @pytest.mark.slow
 @quick
 @given(front=st.dictionaries(keys, nested, min_size=1, max_size=3), source=texts, steps=events)
-def test_every_loader_reads_what_was_written(front: dict[str, Any], source: str, steps: list[dict[str, Any]]) -> None:
+def test_every_loader_reads_the_written_data(front: dict[str, Any], source: str, steps: list[dict[str, Any]]) -> None:
     lines = "".join(f"- {flow(step)}\n" for step in steps)
     text = head({"head": front}) + "sources:\n" + source_block("a.py", source) + "steps:\n" + lines
     expected = {"head": front, "sources": [{"path": "a.py", "text": source}], "steps": steps}
-    for read in everywhere(text):
-        assert repr(read) == repr(expected)  # repr tells 1 from 1.0 and True, -0.0 from 0.0, and nan is nan
+    for data in read_by_each_loader(text):
+        assert repr(data) == repr(expected)  # `repr` distinguishes 1, 1.0, True and 0.0, -0.0; nan equals nan
 
 
 SOURCE_PIECES = [
@@ -117,10 +117,10 @@ SOURCE_PIECES = [
 
 @settings(quick, max_examples=400)
 @given(source=st.lists(st.sampled_from(SOURCE_PIECES), max_size=8).map("".join))
-def test_every_source_comes_back(source: str) -> None:
+def test_sources_survive_a_round_trip(source: str) -> None:
     text = "sources:\n" + source_block("a.py", source) + source_block("b.py", source) + "steps:\n- {}\n"
-    for read in everywhere(text):
-        assert [block["text"] for block in read["sources"]] == [source, source]
+    for data in read_by_each_loader(text):
+        assert [block["text"] for block in data["sources"]] == [source, source]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_every_source_comes_back(source: str) -> None:
         ("\ud800", '"\\\\ud800"'),
     ],
 )
-def test_a_source_is_a_literal_block_where_yaml_can_hold_it(source: str, header: str) -> None:
+def test_sources_are_literal_blocks_where_possible(source: str, header: str) -> None:
     assert source_block("a.py", source).split("\n")[1] == f"  text: {header}"
 
 
@@ -160,11 +160,11 @@ def test_a_source_is_a_literal_block_where_yaml_can_hold_it(source: str, header:
         ({"a": None, "b": True}, '{"a": null, "b": true}'),
     ],
 )
-def test_how_it_is_spelled(plain: Any, line: str) -> None:
+def test_spelling_of_values(plain: Any, line: str) -> None:
     assert flow(plain) == line
 
 
-def test_a_long_string_takes_time_in_proportion() -> None:
+def test_very_long_strings_survive_a_round_trip() -> None:
     value = ['\\"e-' * 200_000, 1e-06]
     assert yaml.load(flow({"value": value}), LOADERS[1]) == {"value": value}
 
@@ -176,5 +176,5 @@ def test_half_a_surrogate_pair_is_refused(monkeypatch: pytest.MonkeyPatch, loade
         careful('title: x\nsteps:\n- {"a": "\\ud83d"}\n', TRACE)
 
 
-def test_good_lines_are_json_but_for_numbers() -> None:
+def test_ordinary_lines_are_valid_json() -> None:
     assert json.loads(flow({"a": [1, 2.5, "\x7f\u2028é"]})) == {"a": [1, 2.5, "\x7f\u2028é"]}

@@ -14,16 +14,16 @@ from trace_tools.trace.model import Tensor
     ("sizes", "expected"),
     [([], 1), ([4, 4], 16), ([0, 10**30], 0), ([10**30, 0], 0), ([257], 257), ([10**6, 10**6], 257), ([16, 16], 256)],
 )
-def test_elements_are_counted_as_far_as_they_matter(sizes: list[int], expected: int) -> None:
+def test_element_counts_stop_above_the_limit(sizes: list[int], expected: int) -> None:
     assert shapes.count(sizes, most=256) == expected
 
 
-def test_a_shape_of_a_million_dimensions_is_counted_at_once() -> None:
+def test_element_counts_of_a_million_dimensions_stop_early() -> None:
     assert shapes.count([2**63] * 1_000_000, most=10**40) == 10**40 + 1
 
 
 @each("seed", range(10))
-def test_places_are_those_that_numpy_finds(seed: int) -> None:
+def test_storage_positions_equal_those_of_numpy(seed: int) -> None:
     draw = random.Random(seed)
     base = np.arange(48)
     view = base.reshape(draw.choice([(48,), (6, 8), (2, 3, 8), (1, 48), (48, 1, 1)]))
@@ -47,5 +47,5 @@ def test_places_are_those_that_numpy_finds(seed: int) -> None:
         ([2], [1, 1]),
     ],
 )
-def test_places_that_nobody_can_list_are_none(shape: list[int], strides: list[int] | None) -> None:
+def test_unlistable_storage_positions_are_empty(shape: list[int], strides: list[int] | None) -> None:
     assert shapes.places(Tensor("float32", shape, "meta", strides=strides), 256) == []

@@ -1,4 +1,4 @@
-"""Plain data ↔ records: `dataclasses.asdict` and small records of its own are the oracle."""
+"""Plain data ↔ records, compared with `dataclasses.asdict` and records defined here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tree(Struct, frozen=True):
     any: bool | int | float | str | None = None
 
 
-def test_there_and_back_without_what_is_at_its_default() -> None:
+def test_round_trip_omits_default_values() -> None:
     tree = Tree(1, 0.5, Tree(2, 3.0, sure=True), [("b", Leaf("c"))], any=0)
     left = {"size": 2, "share": 3.0, "sure": True}
     plain = {"size": 1, "share": 0.5, "left": left, "pairs": [["b", {"name": "c"}]], "any": 0}
@@ -39,18 +39,18 @@ def test_there_and_back_without_what_is_at_its_default() -> None:
 
 
 @pytest.mark.parametrize("event", example_trace().steps[:20])
-def test_dataclasses_takes_records_for_its_own(event: Any) -> None:
-    full = json.loads(json.dumps(asdict(event)))  # nothing left out
+def test_records_work_with_dataclasses(event: Any) -> None:
+    full = json.loads(json.dumps(asdict(event)))  # with default values
     if full.get("narrative"):  # `asdict` does not name the kinds of a union
         full["narrative"] = to_plain(event)["narrative"]
-    assert list(full) == [one.name for one in fields(event)] and dataclasses.is_dataclass(event)
+    assert list(full) == [field.name for field in fields(event)] and dataclasses.is_dataclass(event)
     assert repr(from_plain(type(event), full, "event")) == repr(event) == repr(replace(event))
     assert replace(event, frame=7).frame == 7
     with pytest.raises(AttributeError):
         event.frame = 7
 
 
-def test_what_does_not_follow_the_schema_is_refused_with_its_place() -> None:
+def test_schema_errors_name_the_location() -> None:
     for plain, message in [
         ([], "expected a mapping, found a list of 0"),
         (None, "expected a mapping, found null"),
@@ -78,16 +78,16 @@ def test_what_does_not_follow_the_schema_is_refused_with_its_place() -> None:
             assert str(caught.value) == f"{path}: {message}"
 
 
-def test_the_example_uses_every_field_but_few() -> None:
-    """So that what is tested with it is tested with everything a trace can hold."""
-    shown = repr(to_plain(example_trace()))
+def test_the_example_trace_uses_almost_every_field() -> None:
+    """Tests that use the example trace then cover almost all fields."""
+    plain_text = repr(to_plain(example_trace()))
     for cls in (Step, Frame, Omitted, Value, Meters, Measured, *get_args(Narrative), Varied, Peak):
-        missing = {f.name for f in fields(cls) if f"'{f.name}'" not in shown}
-        borrowed = {"flows", "style", "label", "target", "notes"}  # of other tools' words: tests/edtrace/test_words.py
-        ranks = {"on", "ranks", "collectives"}  # of several: tests/trace/test_ranks.py
-        frames = {"labels"}  # of pandas: tests/describing/test_columns.py
-        assert missing <= {"source", "svg", "narrow", "note", "start", "end", *borrowed, *ranks, *frames}
+        missing = {f.name for f in fields(cls) if f"'{f.name}'" not in plain_text}
+        other_tools = {"flows", "style", "label", "target", "notes"}  # words of theirs: tests/edtrace/test_words.py
+        ranks = {"on", "ranks", "collectives"}  # only with several ranks: tests/trace/test_ranks.py
+        pandas = {"labels"}  # only from pandas: tests/describing/test_arrays.py
+        assert missing <= {"source", "svg", "narrow", "note", "start", "end", *other_tools, *ranks, *pandas}
 
 
-def test_a_big_trace_is_the_same_every_time() -> None:
+def test_a_big_trace_is_reproducible() -> None:
     assert big_trace(200) == big_trace(200)

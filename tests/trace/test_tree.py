@@ -1,4 +1,4 @@
-"""What a section is, the call tree says, for every report."""
+"""The call tree defines the sections of every report."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_a_report_has_the_sections_of_the_call_tree() -> None:
     tree = Tree(trace)
     sections = [section.title for section in listing_of(differ(trace, trace)).sections]
     assert sections == ["Outside the sections", *dict.fromkeys(filter(None, tree.section_of.values()))]
-    assert sections[1:] == ["first", "second"]  # called twice, and one all the same
+    assert sections[1:] == ["first", "second"]  # one section although it is called twice
     of_compare = {line.code for line in compare([Side("a", trace), Side("b", trace)]).tables[0].lines}
     assert of_compare == {"first()", "y = second()"}
 
 
-def test_what_the_limit_left_out_counts_among_executions() -> None:
+def test_omitted_executions_are_counted() -> None:
     tree = Tree(example_trace())
     [omitted] = [event for event in tree.trace.steps if isinstance(event, Omitted)]
     recorded = len(tree.steps(omitted.frame, omitted.statement))
@@ -47,7 +47,7 @@ def test_what_the_limit_left_out_counts_among_executions() -> None:
     assert tree.executions(omitted.frame, 10**6) == 0
 
 
-def test_what_nothing_traced_called_has_no_caller() -> None:
+def test_calls_of_module_main_and_sections() -> None:
     tree = Tree(traced(LECTURE))
     assert [frame.function for frame in tree.calls(None)] == ["<module>"]
     [main] = [frame for step in tree.steps_of(0) for frame in tree.calls(step.id)]
@@ -81,17 +81,17 @@ except KeyError:
 """
 
 
-def test_an_exception_is_caught_where_another_one_ended_the_run() -> None:
-    """Line 13 raises again what the `except` above it has caught."""
-    begun = {5: "ValueError", 10: "KeyError", 13: "KeyError", 17: "KeyError", 2: "KeyError", 21: "KeyError"}
+def test_caught_exceptions_are_distinguished_from_the_fatal_one() -> None:
+    """Line 13 raises again the exception that the `except` above it has caught."""
+    kinds = {5: "ValueError", 10: "KeyError", 13: "KeyError", 17: "KeyError", 2: "KeyError", 21: "KeyError"}
 
     def raising(step: Step) -> Step:
-        kind = begun.get(step.line)
+        kind = kinds.get(step.line)
         line = 17 if kind == "KeyError" else 5
         return step if kind is None else replace(step, raised=Raised(kind, "", origin_line=line))
 
     trace = with_steps(traced(RAISING), raising)
     tree = Tree(replace(trace, run=replace(trace.run, complete=False, ended="KeyError at line 17")))
-    caught = [(step.line, tree.caught(step)) for step in tree.by_id.values() if step.raised is not None]
-    assert [line for line, went_on in caught if not went_on] == [21, 2, 13]
-    assert [line for line, went_on in caught if went_on] == [5, 10, 17, 10, 17]
+    outcomes = [(step.line, tree.caught(step)) for step in tree.by_id.values() if step.raised is not None]
+    assert [line for line, caught in outcomes if not caught] == [21, 2, 13]
+    assert [line for line, caught in outcomes if caught] == [5, 10, 17, 10, 17]

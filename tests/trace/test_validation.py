@@ -1,4 +1,4 @@
-"""What no case of a spoilt file shows; those are `cases/refused.yaml`, which test_trace_file goes through."""
+"""Validation that `cases/refused.yaml` does not cover; test_trace_file.py runs the cases of that file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.pages.explored import EXPLORED as TOLD
+from tests.pages.explored import EXPLORED as NARRATIVES
 from tests.traces import example_trace
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import (
@@ -27,28 +27,28 @@ from trace_tools.trace.model import (
 )
 from trace_tools.trace.trace_file import validate
 
-assert TOLD[0].exploration is not None
-EXPLORED = TOLD[0].exploration
+assert NARRATIVES[0].exploration is not None
+EXPLORED = NARRATIVES[0].exploration
 
 
-def test_values_nested_without_end() -> None:
+def test_deeply_nested_values_are_refused() -> None:
     value = Value("int", 1)
     for _ in range(60):
         value = Value("list", length=1, items=[value])
     trace = example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, values=[("x", value)])])
-    where = r"steps\[1\]\.values\[0\]\[1\]\.items\[0\]\..*: nested more than 50 values deep$"
-    with pytest.raises(TraceFileError, match=where):
+    message = r"steps\[1\]\.values\[0\]\[1\]\.items\[0\]\..*: nested more than 50 values deep$"
+    with pytest.raises(TraceFileError, match=message):
         validate(trace, Path("trace.yaml"))
 
 
-def test_sources_and_raises_are_bounded_by_the_text() -> None:
+def test_lines_beyond_the_source_are_refused() -> None:
     source, step = SourceFile("a.py", "x\r\ny\rz"), Step(0, 0, 0, 3, raised=Raised("E", "", origin_line=4))
     trace = example_trace(sources=[source], steps=[Frame(0, "f"), step])
     with pytest.raises(TraceFileError, match=re.escape("steps[1].raised.origin_line: found 4; expected 1 to 3")):
         validate(trace, Path("trace.yaml"))
 
 
-def test_so_many_sources_are_no_lectures() -> None:
+def test_too_many_sources_are_refused() -> None:
     sources = [SourceFile(f"m{number}.py", "") for number in range(1_001)]
     trace = example_trace(sources=sources, steps=[Frame(0, "f")])
     with pytest.raises(TraceFileError, match=r"sources: found 1,001 of them; expected at most 1,000$"):
@@ -57,7 +57,7 @@ def test_so_many_sources_are_no_lectures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         (Answer(float("nan"), within=0.01), "found an invalid number"),
         (Answer(1, within=0.01, slips=[(float("inf"), "no")]), "found an invalid number"),
@@ -67,18 +67,18 @@ def test_so_many_sources_are_no_lectures() -> None:
         (Answer(1, within=-1.0), "expected float >= 0"),
     ],
 )
-def test_an_answer_that_nobody_can_judge_is_refused(answer: Answer, says: str) -> None:
-    def asked(told: Answer) -> Trace:
-        narrative = [Ask(text="?", answer=told)]
+def test_invalid_answers_are_refused(answer: Answer, message: str) -> None:
+    def trace_of(expected_answer: Answer) -> Trace:
+        narrative = [Ask(text="?", answer=expected_answer)]
         return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
 
-    validate(asked(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
-    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.answer.*{says}"):
-        validate(asked(answer), Path("trace.yaml"))
+    validate(trace_of(Answer(1, within=0.0, slips=[(2, "no")])), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.answer.*{message}"):
+        validate(trace_of(answer), Path("trace.yaml"))
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (
             {"formula": "def f0(v0, v1, v2, v3):\n    return (alert(1), v0)"},
@@ -103,13 +103,13 @@ def test_an_answer_that_nobody_can_judge_is_refused(answer: Answer, says: str) -
         ),
     ],
 )
-def test_a_figure_whose_parts_do_not_fit_is_refused(change: dict[str, Any], says: str) -> None:
-    def told(exploration: Exploration, text: str) -> Trace:
+def test_inconsistent_explorations_are_refused(change: dict[str, Any], message: str) -> None:
+    def trace_of(exploration: Exploration, text: str) -> Trace:
         narrative = [Explore(text=text, exploration=exploration)]
         return example_trace(steps=[Frame(0, "f"), Step(0, 0, 0, 1, narrative=narrative)])
 
-    validate(told(EXPLORED, "In {days}."), Path("trace.yaml"))
-    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.exploration.*{says}"):
-        validate(told(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
+    validate(trace_of(EXPLORED, "In {days}."), Path("trace.yaml"))
+    with pytest.raises(TraceFileError, match=rf"steps\[1\]\.narrative\[0\]\.exploration.*{message}"):
+        validate(trace_of(replace(EXPLORED, **change), "In {days}."), Path("trace.yaml"))
     with pytest.raises(TraceFileError, match="uses nothing"):
-        validate(told(EXPLORED, "In {nothing}."), Path("trace.yaml"))
+        validate(trace_of(EXPLORED, "In {nothing}."), Path("trace.yaml"))
