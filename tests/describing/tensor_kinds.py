@@ -1,4 +1,4 @@
-"""Subclasses of Tensor that resist, and the warnings that making unusual tensors gives."""
+"""Hostile subclasses of Tensor, and the expected warnings about unusual tensors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 
 @contextlib.contextmanager
 def only_known_warnings() -> Iterator[None]:
-    """Turn every warning in the block into an error, but torch's own about what tests make."""
+    """Turn warnings in the block into errors, except torch's warnings about tensors that tests make."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*torch.jit.script")  # of torch's own, on import
-        warnings.filterwarnings("ignore", "Sparse .* tensor support is in beta")  # of making them
+        warnings.filterwarnings("ignore", ".*torch.jit.script")  # by torch itself, on import
+        warnings.filterwarnings("ignore", "Sparse .* tensor support is in beta")  # when one is made
         warnings.filterwarnings("ignore", "Sparse invariant checks")
         warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")
         warnings.filterwarnings("ignore", ".*quantize.*deprecated")
@@ -26,7 +26,7 @@ def only_known_warnings() -> Iterator[None]:
 
 
 class Overridden(torch.Tensor):
-    """Answers everything itself, wrongly."""
+    """Overrides methods and attributes with ones that fail."""
 
     calls: list[Any] = []  # noqa: RUF012
 
@@ -40,7 +40,7 @@ class Overridden(torch.Tensor):
 
 
 class Logged(torch.Tensor):
-    """Has its elements, and is told of every operator."""
+    """Has elements, and logs every operator."""
 
     calls: list[Any] = []  # noqa: RUF012
 
@@ -51,15 +51,15 @@ class Logged(torch.Tensor):
 
 
 class Wrapper(torch.Tensor):
-    """Stands for the elements of another tensor."""
+    """Wraps another tensor and has no elements itself."""
 
     inner: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Wrapper:
-        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
-        made.inner = inner
-        return made  # type: ignore[no-any-return]
+        wrapper = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
+        wrapper.inner = inner
+        return wrapper  # type: ignore[no-any-return]
 
     def __tensor_flatten__(self) -> tuple[list[str], None]:
         return ["inner"], None

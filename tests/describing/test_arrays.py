@@ -45,7 +45,7 @@ def layouts() -> dict[str, np.ndarray[Any, Any]]:
 
 
 @each("name", layouts())
-def test_an_arrays_fields_are_what_numpy_says(name: str) -> None:
+def test_array_fields_equal_numpys(name: str) -> None:
     a = layouts()[name]
     value = describe(a)
     field = value["tensor"]
@@ -70,11 +70,11 @@ def test_elements_of_every_type(name: str) -> None:
     if a.dtype.kind == "c":
         assert field["elements"] == [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]
     else:
-        oracle = a.astype({"f": float, "b": bool}.get(a.dtype.kind, int)).ravel().tolist()
-        assert field["elements"] == oracle and {type(e) for e in field["elements"]} == {type(e) for e in oracle}
+        expected = a.astype({"f": float, "b": bool}.get(a.dtype.kind, int)).ravel().tolist()
+        assert field["elements"] == expected and {type(e) for e in field["elements"]} == {type(e) for e in expected}
 
 
-def test_elements_that_are_no_numbers() -> None:
+def test_elements_that_are_not_numbers() -> None:
     assert tensor(np.array(["a", "bc"]))["elements"] == ["a", "bc"]
     assert tensor(np.array(["2020-01-02", "NaT"], "M8[D]"))["elements"] == ["2020-01-02", "NaT"]
     assert tensor(np.array([b"x"]))["elements"] == ["b'x'"]
@@ -97,27 +97,27 @@ def test_text_in_arrays_is_redacted() -> None:
 def test_statistics_equal_numpys_own() -> None:
     a = np.random.default_rng(0).normal(size=(40, 50)).astype(np.float32)
     a[0, :3], a[1, :2], a[2, 0] = math.nan, -math.inf, 0
-    good = a[np.isfinite(a)].astype(np.float64)
+    finite = a[np.isfinite(a)].astype(np.float64)
     field = tensor(a.T)
-    found = field["statistics"]
-    assert (found["nan"], found["inf"], found["zero"]) == (3, 2, 1)
-    assert (found["min"], found["max"]) == (good.min(), good.max())
-    assert found["mean"] == pytest.approx(good.mean(), rel=1e-12)
-    assert found["std"] == pytest.approx(good.std(ddof=1), rel=1e-12)
-    assert found["histogram"] == np.histogram(good, 16)[0].tolist()
+    statistics = field["statistics"]
+    assert (statistics["nan"], statistics["inf"], statistics["zero"]) == (3, 2, 1)
+    assert (statistics["min"], statistics["max"]) == (finite.min(), finite.max())
+    assert statistics["mean"] == pytest.approx(finite.mean(), rel=1e-12)
+    assert statistics["std"] == pytest.approx(finite.std(ddof=1), rel=1e-12)
+    assert statistics["histogram"] == np.histogram(finite, 16)[0].tolist()
     assert (field["corner_shape"], len(field["corner"])) == ([4, 8], 32)
 
 
 @pytest.mark.parametrize("dtype", ["?", "u1", "i8", "u8"])
-def test_exact_ends_of_integers(dtype: str) -> None:
+def test_integers_have_exact_minimum_and_maximum(dtype: str) -> None:
     a = np.array([0, 1] * 200).astype(dtype)
     if a.dtype.kind in "iu":
         a[:2] = np.iinfo(a.dtype).min, np.iinfo(a.dtype).max
-    found = tensor(a)["statistics"]
-    assert (found["min"], found["max"]) == (int(a.min()), int(a.max()))
+    statistics = tensor(a)["statistics"]
+    assert (statistics["min"], statistics["max"]) == (int(a.min()), int(a.max()))
 
 
-def test_large_arrays_of_what_is_no_number() -> None:
+def test_large_arrays_of_text_and_complex_numbers() -> None:
     value = describe(np.array(["a"] * 300))
     assert value["note"] == "no statistics for elements of this type"
     assert describe(np.ones(300, complex))["note"] == "statistics of the magnitudes"
@@ -134,7 +134,7 @@ def test_temporaries_are_small() -> None:
     assert peak < 2**24
 
 
-def test_subclasses() -> None:
+def test_subclasses_of_ndarray() -> None:
     record = describe(np.rec.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")]))
     assert (record["type"], record["items"][0]["text"]) == ("recarray", "(1, 2.5)")
     masked = describe(np.ma.array([1, 2], mask=[False, True]))
@@ -147,7 +147,7 @@ def test_subclasses() -> None:
     assert tensor(np.arange(3).view(Hostile))["elements"] == [0, 1, 2]
 
 
-def test_equal_labels_are_shared_memory() -> None:
+def test_shared_memory_has_equal_labels() -> None:
     describer = Describer()
     a, text = np.zeros(6), b"abcdefgh"
     arrays = [a, a[2:], a.reshape(2, 3).T, np.zeros(6), np.frombuffer(text, "u1"), np.frombuffer(text, "u1")[3:]]
@@ -155,7 +155,7 @@ def test_equal_labels_are_shared_memory() -> None:
     assert "storage" not in tensor(np.zeros((0, 3)), describer)
 
 
-def test_memory_that_is_used_again_gets_a_new_label() -> None:
+def test_reused_memory_gets_a_new_label() -> None:
     describer = Describer()
     labels = []
     for _ in range(300):
@@ -165,7 +165,7 @@ def test_memory_that_is_used_again_gets_a_new_label() -> None:
     assert len(set(labels)) == 300
 
 
-def test_arrays_die_on_time() -> None:
+def test_arrays_are_not_kept_alive() -> None:
     describer = Describer()
     a = np.ones(3)
     watch = weakref.ref(a)
@@ -179,7 +179,7 @@ def test_arrays_die_on_time() -> None:
 
 
 @each(
-    ("scalar", "value"),
+    ("scalar", "expected"),
     [
         (np.float32(0.1), {"type": "float32", "value": float(np.float32(0.1)), "text": "0.1"}),
         (np.float64(2), {"type": "float64", "value": 2.0, "text": "2.0"}),
@@ -191,11 +191,11 @@ def test_arrays_die_on_time() -> None:
         (np.str_("a"), {"type": "str_", "text": "a"}),
     ],
 )
-def test_scalars(scalar: object, value: Value) -> None:
-    assert describe(scalar) == value
+def test_numpy_scalars(scalar: object, expected: Value) -> None:
+    assert describe(scalar) == expected
 
 
-def test_settings_of_the_lecture_change_nothing() -> None:
+def test_numpy_error_settings_do_not_change_descriptions() -> None:
     a = np.array([math.nan, math.inf, -math.inf, 1e308] * 100)
     expected = str(describe(a))
     with np.errstate(all="raise"):
@@ -203,7 +203,7 @@ def test_settings_of_the_lecture_change_nothing() -> None:
         assert set(np.geterr().values()) == {"raise"}
 
 
-def test_many_elements_in_one_value() -> None:
+def test_the_size_limit_is_for_the_whole_value() -> None:
     value = describe([np.ones(256) * 0.1 for _ in range(100)], Describer(limits=Limits(size=1000)))
     assert value["length"] == 100 and len(value["items"]) == 4
 
@@ -219,13 +219,13 @@ def test_torch_is_not_needed() -> None:
 
 
 def elements(value: dict[str, Any]) -> Any:
-    """Return the elements of a described series, however it is held."""
+    """Return the elements of a described series, which has a tensor or items."""
     if "tensor" in value:
         return value["tensor"]["elements"]
     return [item.get("value", item.get("text")) for item in value["items"]]
 
 
-def test_a_pandas_frame_is_its_columns() -> None:
+def test_pandas_frames_are_described_by_columns() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({
         "whole": [1, 2, 3], "real": [0.5, 1.5, 2.5], "text": ["x", "y", "z"],
@@ -245,15 +245,15 @@ def test_a_pandas_frame_is_its_columns() -> None:
     assert elements(part(value, "missing")) == [1, "<NA>", 3]
 
 
-def test_a_series_of_objects_has_its_elements() -> None:
+def test_series_of_objects_have_elements() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"n": [1, 2], "t": pandas.to_datetime(["2024-01-01", "2024-01-02"]), "s": ["a", "b"]})
-    assert elements(describe(frame.astype(object)["s"])) == ["a", "b"]  # text, in pandas before 3
+    assert elements(describe(frame.astype(object)["s"])) == ["a", "b"]  # the dtype of text before pandas 3
     assert elements(describe(frame.dtypes)) == [str(dtype) for dtype in frame.dtypes]
     assert elements(describe(frame.iloc[0])) == [1, str(frame["t"][0]), "a"]
 
 
-def test_memory_that_a_frame_shares_is_seen() -> None:
+def test_memory_shared_with_a_frame_has_one_label() -> None:
     pandas = pytest.importorskip("pandas")
     describer = Describer()
     block = np.zeros((4, 2))
@@ -265,7 +265,7 @@ def test_memory_that_a_frame_shares_is_seen() -> None:
     assert tensor(frame["a"].copy(), describer)["storage"] != a["storage"]
 
 
-def test_an_index_of_its_own_is_the_labels_of_rows() -> None:
+def test_custom_indices_become_row_labels() -> None:
     pandas = pytest.importorskip("pandas")
     indices = [
         ["x", "y"],
@@ -275,16 +275,16 @@ def test_an_index_of_its_own_is_the_labels_of_rows() -> None:
     for index in indices:
         series = pandas.Series([1, 2], index=index)
         for value in (describe(series), describe(pandas.Series(["v", "w"], index=index)), describe(series.to_frame())):
-            told = [item.get("value", item.get("text", item.get("items"))) for item in value["labels"]]
-            assert len(told) == len(index)
+            labels = [item.get("value", item.get("text", item.get("items"))) for item in value["labels"]]
+            assert len(labels) == len(index)
             if isinstance(index, list):
-                assert told == index and "note" not in describe(series)
+                assert labels == index and "note" not in describe(series)
     assert describe(pandas.Series(["v", "w"], index=["x", "y"]))["note"] == "dtype str"
     assert "labels" not in describe(pandas.Series([1, 2])) and "labels" not in describe(pandas.DataFrame({"a": [1]}))
     assert [len(describe(pandas.Series(range(999), index=range(1, 1000)))[key]) for key in ("labels",)] == [100]
 
 
-def test_frames_of_odd_forms() -> None:
+def test_frames_of_unusual_shape() -> None:
     pandas = pytest.importorskip("pandas")
     assert describe(pandas.DataFrame()) == {"type": "DataFrame", "length": 0, "entries": []}
     same = describe(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
@@ -296,7 +296,7 @@ def test_frames_of_odd_forms() -> None:
     assert large["statistics"]["max"] == 99_999.0
 
 
-def test_a_frame_is_not_changed_by_being_described() -> None:
+def test_describing_does_not_change_a_frame() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
     before = frame.copy(deep=True)
@@ -304,7 +304,7 @@ def test_a_frame_is_not_changed_by_being_described() -> None:
     pandas.testing.assert_frame_equal(frame, before)
 
 
-def test_a_polars_frame_is_its_columns() -> None:
+def test_polars_frames_are_described_by_columns() -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"whole": [1, 2, 3], "missing": [1.0, None, 3.0], "text": ["x", "y", "z"]})
     value = describe(frame)
@@ -344,22 +344,25 @@ print("done")
 
 
 @pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
-def test_a_jax_array_is_described_like_a_tensor() -> None:
-    """In a process of its own: with JAX's threads in this one, no test after it could fork safely."""
-    ran = subprocess.run([sys.executable, "-c", JAX], capture_output=True, text=True, timeout=100)
-    assert ran.stdout == "done\n", ran.stderr
+def test_jax_arrays_are_described_like_tensors() -> None:
+    """In a separate process, because next to JAX's threads later tests could not fork safely."""
+    completed = subprocess.run([sys.executable, "-c", JAX], capture_output=True, text=True, timeout=100)
+    assert completed.stdout == "done\n", completed.stderr
 
 
 def test_a_large_jax_array_on_another_device_is_not_copied() -> None:
-    """JAX on a CPU has no other device: an object that answers like one that lies there."""
+    """JAX on a CPU has no other device, so the test uses an object with the attributes of a JAX array."""
 
     class Device:
         platform, id = "gpu", 1
 
-    class Away:
+    class RemoteArray:
         dtype, shape, nbytes = np.dtype("float32"), (2**14, 2**14), 2**30
 
         def devices(self) -> set[Device]:
             return {Device()}
 
-    assert of_jax(Away()) == (None, {"dtype": "float32", "shape": [2**14, 2**14], "device": "gpu:1", "bytes": 2**30})
+    assert of_jax(RemoteArray()) == (
+        None,
+        {"dtype": "float32", "shape": [2**14, 2**14], "device": "gpu:1", "bytes": 2**30},
+    )

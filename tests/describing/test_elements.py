@@ -39,33 +39,33 @@ def variants(x: Array) -> dict[str, Array]:
 @each("chunk", [1, 7, 50, 10**6])
 def test_statistics_equal_numpys_own(layout: str, chunk: int) -> None:
     x = variants(np.random.default_rng(0).normal(size=(5, 6, 7)).round(1))[layout]
-    found = fields(x, chunk=chunk)
+    statistics = fields(x, chunk=chunk)
     if not x.size:
-        assert found == {}
+        assert statistics == {}
         return
-    assert (found["min"], found["max"]) == (x.min(), x.max())
-    assert found["mean"] == pytest.approx(x.mean(), rel=1e-12, abs=1e-15)
-    assert found.get("zero", 0) == (x == 0).sum()
+    assert (statistics["min"], statistics["max"]) == (x.min(), x.max())
+    assert statistics["mean"] == pytest.approx(x.mean(), rel=1e-12, abs=1e-15)
+    assert statistics.get("zero", 0) == (x == 0).sum()
     if x.size == 1:
-        assert "std" not in found and "histogram" not in found
+        assert "std" not in statistics and "histogram" not in statistics
         return
-    assert found["std"] == pytest.approx(x.std(ddof=1), rel=1e-12)
-    assert found["histogram"] == np.histogram(x, bins=16)[0].tolist()
+    assert statistics["std"] == pytest.approx(x.std(ddof=1), rel=1e-12)
+    assert statistics["histogram"] == np.histogram(x, bins=16)[0].tolist()
 
 
 def test_elements_that_are_not_finite_are_counted_and_left_out() -> None:
-    finite = np.random.default_rng(0).normal(size=500)
-    x = np.concatenate([finite, [math.nan] * 3, [math.inf] * 2, [-math.inf] * 4, [0.0, -0.0]])
+    normal = np.random.default_rng(0).normal(size=500)
+    x = np.concatenate([normal, [math.nan] * 3, [math.inf] * 2, [-math.inf] * 4, [0.0, -0.0]])
     np.random.default_rng(1).shuffle(x)
-    good = x[np.isfinite(x)]
-    found = fields(x)
-    assert (found["nan"], found["inf"], found["zero"]) == (3, 6, 2)
-    assert (found["min"], found["max"]) == (good.min(), good.max())
-    assert found["std"] == pytest.approx(good.std(ddof=1), rel=1e-12)
-    assert found["histogram"] == np.histogram(good, bins=16)[0].tolist()
+    finite = x[np.isfinite(x)]
+    statistics = fields(x)
+    assert (statistics["nan"], statistics["inf"], statistics["zero"]) == (3, 6, 2)
+    assert (statistics["min"], statistics["max"]) == (finite.min(), finite.max())
+    assert statistics["std"] == pytest.approx(finite.std(ddof=1), rel=1e-12)
+    assert statistics["histogram"] == np.histogram(finite, bins=16)[0].tolist()
 
 
-def test_nothing_finite() -> None:
+def test_arrays_without_finite_elements() -> None:
     assert fields(np.array([math.nan] * 60 + [math.inf] * 50)) == {"nan": 60, "inf": 50}
 
 
@@ -73,18 +73,18 @@ def test_equal_elements_have_no_histogram() -> None:
     assert fields(np.full(300, 0.1)) == {"min": 0.1, "max": 0.1, "mean": pytest.approx(0.1), "std": pytest.approx(0)}
 
 
-def test_integers_keep_their_exact_ends() -> None:
-    found = fields(np.array([2**63 - 1, -(2**63), 5] * 40), INTEGERS)
-    assert (found["min"], found["max"]) == (-(2**63), 2**63 - 1)
-    assert type(found["min"]) is int
+def test_integers_have_exact_minimum_and_maximum() -> None:
+    statistics = fields(np.array([2**63 - 1, -(2**63), 5] * 40), INTEGERS)
+    assert (statistics["min"], statistics["max"]) == (-(2**63), 2**63 - 1)
+    assert type(statistics["min"]) is int
 
 
-def test_a_mean_far_from_zero_keeps_its_digits() -> None:
+def test_std_is_precise_far_from_zero() -> None:
     x = 1e9 + np.random.default_rng(0).normal(size=1000)
     assert fields(x, chunk=10)["std"] == pytest.approx((x - 1e9).std(ddof=1), rel=1e-7)
 
 
-def test_numbers_beyond_float64_in_sum() -> None:
+def test_sums_beyond_float64() -> None:
     x = np.array([1e308, -1e308, 1.7e308, 1.5e308] * 50)
     with np.errstate(all="ignore"):
         summary = summarize(x, x.strides, FLOATS, chunk=3, limit=1000)
@@ -93,7 +93,7 @@ def test_numbers_beyond_float64_in_sum() -> None:
     assert summary.notes == ["the mean is beyond float64"]
 
 
-def test_above_the_limit_a_sample_is_read_and_says_so() -> None:
+def test_above_the_limit_a_sample_is_read_and_noted() -> None:
     x = np.arange(100.0 * 40).reshape(40, 100)
     summary = summarize(x, x.strides, FLOATS, chunk=64, limit=1000)
     sample = x[:, ::4]
@@ -118,7 +118,7 @@ def test_repeated_elements_are_read_once() -> None:
 
 
 @given(hnp.arrays(np.int8, hnp.array_shapes(max_dims=4, max_side=6)), st.integers(1, 40), st.data())
-def test_blocks_are_small_and_together_the_whole(x: Array, size: int, data: st.DataObject) -> None:
+def test_blocks_are_small_and_cover_the_array(x: Array, size: int, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(x.ndim)))
     parts = list(blocks(x, order, size))
     assert all(part.size <= size for part in parts)
@@ -127,21 +127,21 @@ def test_blocks_are_small_and_together_the_whole(x: Array, size: int, data: st.D
 
 @settings(max_examples=50)
 @given(hnp.arrays(np.float32, st.integers(1, 200), elements=st.floats(width=32)), st.integers(1, 60))
-def test_any_floats(x: Array, chunk: int) -> None:
-    found = fields(x, chunk=chunk)
-    good = x[np.isfinite(x)].astype(np.float64)
-    assert found.get("nan", 0) == np.isnan(x).sum()
-    assert found.get("inf", 0) == np.isinf(x).sum()
-    assert found.get("zero", 0) == (x == 0).sum()
-    assert found.get("min") == (good.min() if good.size else None)
-    if "histogram" in found:
-        assert sum(found["histogram"]) == good.size
-    if good.size:
-        assert good.min() - 1e-9 <= found["mean"] + 1e-9 * abs(good).max()
-        assert found["mean"] == pytest.approx(good.mean(), rel=1e-9, abs=1e-9 * abs(good).max())
+def test_statistics_of_random_floats(x: Array, chunk: int) -> None:
+    statistics = fields(x, chunk=chunk)
+    finite = x[np.isfinite(x)].astype(np.float64)
+    assert statistics.get("nan", 0) == np.isnan(x).sum()
+    assert statistics.get("inf", 0) == np.isinf(x).sum()
+    assert statistics.get("zero", 0) == (x == 0).sum()
+    assert statistics.get("min") == (finite.min() if finite.size else None)
+    if "histogram" in statistics:
+        assert sum(statistics["histogram"]) == finite.size
+    if finite.size:
+        assert finite.min() - 1e-9 <= statistics["mean"] + 1e-9 * abs(finite).max()
+        assert statistics["mean"] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-9 * abs(finite).max())
 
 
-def test_corners() -> None:
+def test_shapes_of_corners() -> None:
     assert corner_shape([3]) == [3]
     assert corner_shape([300]) == [8]
     assert corner_shape([300, 300]) == [4, 8]

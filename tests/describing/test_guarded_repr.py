@@ -23,13 +23,13 @@ from trace_tools.describing.safe_repr import plain_repr
 
 
 @pytest.fixture(autouse=True)
-def unraisable_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A generator that swallows what ends it does so again when it is collected; pytest's hook would be ended too."""
+def unraisable_exceptions_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generator that swallows exceptions also does so when it is collected; that could interrupt pytest's hook."""
     monkeypatch.setattr(sys, "unraisablehook", bool)
 
 
 class Repr:
-    """An object whose repr is whatever a test makes it."""
+    """An object whose repr calls a function of a test."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
@@ -38,7 +38,8 @@ class Repr:
         return self.make()  # type: ignore[no-any-return]
 
 
-def of(make: Callable[[], Any], seconds: float = 5.0) -> tuple[str | None, str | None]:
+def call_guarded(make: Callable[[], Any], seconds: float = 5.0) -> tuple[str | None, str | None]:
+    """Return the repr under a guard, and the reason if there is none."""
     obj = Repr(make)
     return Guard().call(lambda: plain_repr(obj), "repr", seconds)
 
@@ -91,7 +92,7 @@ def suppressing() -> str:
             forever()
 
 
-def in_a_generator() -> str:
+def swallowing_in_a_generator() -> str:
     def numbers() -> Iterator[None]:
         while True:
             try:  # noqa: SIM105
@@ -107,7 +108,7 @@ def in_a_generator() -> str:
             pass
 
 
-def in_what_swallows() -> str:
+def nested_swallowing() -> str:
     while True:
         try:
             swallowing()
@@ -138,25 +139,25 @@ RUNNING = [
     swallowing_in_one_line,
     swallowing_finally,
     suppressing,
-    in_a_generator,
-    in_what_swallows,
+    swallowing_in_a_generator,
+    nested_swallowing,
     calling_itself,
 ]
 ENDLESS = [*RUNNING, asleep, waiting_for_a_lock]
 
 
 def in_a_thread(call: Callable[[], Any]) -> Any:
-    """What `call` returns in a thread, within 5 s."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    """Return what `call` returns in another thread; fail if it takes longer than 5 s."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
     thread.start()
     thread.join(5)
-    assert found, "it never came back"
-    return found[0]
+    assert results, "the call did not return"
+    return results[0]
 
 
 @pytest.fixture(autouse=True)
-def signals_as_before() -> Iterator[None]:
+def signals_and_warnings_are_unchanged() -> Iterator[None]:
     before = signal.getsignal(signal.SIGALRM), warnings.showwarning, list(warnings.filters)
     yield
     assert (signal.getsignal(signal.SIGALRM), warnings.showwarning, list(warnings.filters)) == before
@@ -175,14 +176,14 @@ class Text(str):
         raise ValueError("used")
 
 
-def test_a_good_repr() -> None:
-    assert of(lambda: "<fine>") == ("<fine>", None)
-    text, why = of(lambda: Text("x"))
-    assert (text, type(text), why) == ("x", str, None)
+def test_successful_reprs_are_returned() -> None:
+    assert call_guarded(lambda: "<fine>") == ("<fine>", None)
+    text, reason = call_guarded(lambda: Text("x"))
+    assert (text, type(text), reason) == ("x", str, None)
 
 
 @pytest.mark.parametrize(
-    ("error", "why"),
+    ("error", "reason"),
     [
         (ValueError("no"), "repr raised ValueError: no"),
         (SystemExit(3), "repr raised SystemExit: 3"),
@@ -190,41 +191,43 @@ def test_a_good_repr() -> None:
         (GeneratorExit(), "repr raised GeneratorExit"),
     ],
 )
-def test_a_repr_that_raises(error: BaseException, why: str) -> None:
-    assert of(raising(error)) == (None, why)
+def test_a_repr_that_raises(error: BaseException, reason: str) -> None:
+    assert call_guarded(raising(error)) == (None, reason)
 
 
 def test_a_repr_that_recurses() -> None:
     obj = Repr(lambda: repr(obj))
-    text, why = of(lambda: repr(obj))
-    assert text is None and why is not None and why.startswith("repr raised RecursionError: maximum recursion depth")
+    text, reason = call_guarded(lambda: repr(obj))
+    assert (
+        text is None and reason is not None and reason.startswith("repr raised RecursionError: maximum recursion depth")
+    )
 
 
-def test_a_repr_that_is_no_string() -> None:
-    assert of(lambda: 3) == (None, "repr raised TypeError: __repr__ returned non-string (type int)")
+def test_a_repr_that_is_not_a_string() -> None:
+    assert call_guarded(lambda: 3) == (None, "repr raised TypeError: __repr__ returned non-string (type int)")
 
 
-def test_keyboard_interrupt_passes() -> None:
+def test_keyboard_interrupts_are_raised() -> None:
     with pytest.raises(KeyboardInterrupt):
-        of(raising(KeyboardInterrupt()))
+        call_guarded(raising(KeyboardInterrupt()))
 
 
 @each("endless", ENDLESS)
-def test_what_never_ends_is_ended(endless: Callable[[], str]) -> None:
+def test_endless_reprs_are_interrupted(endless: Callable[[], str]) -> None:
     started = time.monotonic()
-    assert of(endless, 0.02) == (None, "repr took too long")
+    assert call_guarded(endless, 0.02) == (None, "repr took too long")
     assert time.monotonic() - started < 2 and sys.gettrace() is None
 
 
 @each("endless", ENDLESS)
-def test_in_another_thread_it_is_left_behind(endless: Callable[[], str]) -> None:
+def test_endless_reprs_in_other_threads_are_abandoned(endless: Callable[[], str]) -> None:
     before = threading.enumerate()
-    assert in_a_thread(lambda: of(endless, 0.02)) == (None, "repr took too long")
+    assert in_a_thread(lambda: call_guarded(endless, 0.02)) == (None, "repr took too long")
     assert threading.enumerate() == before
 
 
 def watched(call: Callable[[], Any], seconds: float = 0.02) -> str:
-    """What the lecture's frame does with an expression of `@inspect`."""
+    """Run `call` as a lecture's frame evaluates an expression of `@inspect`; return how it ended."""
     watch: Deadline = NO_DEADLINE
     try:
         watch = Guard().watch("x.y")
@@ -242,39 +245,39 @@ def watched(call: Callable[[], Any], seconds: float = 0.02) -> str:
 
 
 @each("endless", ENDLESS)
-def test_an_expression_is_ended_in_place(endless: Callable[[], str]) -> None:
+def test_endless_expressions_are_interrupted(endless: Callable[[], str]) -> None:
     assert watched(endless).startswith("_TooSlow")
 
 
 @each("endless", RUNNING)
-def test_an_expression_is_ended_in_place_in_another_thread(endless: Callable[[], str]) -> None:
+def test_endless_expressions_in_other_threads_are_interrupted(endless: Callable[[], str]) -> None:
     assert in_a_thread(lambda: watched(endless)).startswith("_TooSlow")
 
 
-def test_time_that_is_up_as_it_returns_ends_nothing_else() -> None:
-    """Whenever the interruption comes, it is gone once the expression is left."""
+def test_late_interruptions_stay_inside_the_expression() -> None:
+    """Time runs out at many moments near the end of the expression; no interruption may come after it."""
 
-    def nearly() -> None:
+    def nearly_too_long() -> None:
         end = time.monotonic() + 0.0005
         while time.monotonic() < end:
             pass
 
-    def often() -> set[str]:
-        found = set()
+    def evaluate_repeatedly() -> set[str]:
+        outcomes = set()
         for n in range(300):
-            found.add(watched(nearly, 0.0004 + n / 1e6))
+            outcomes.add(watched(nearly_too_long, 0.0004 + n / 1e6))
             for _ in range(20):
                 len("")
-        return found
+        return outcomes
 
-    for found in (often(), in_a_thread(often)):
-        assert found <= {"returned", "_TooSlow", "_TooSlowAgain"}
+    for outcomes in (evaluate_repeatedly(), in_a_thread(evaluate_repeatedly)):
+        assert outcomes <= {"returned", "_TooSlow", "_TooSlowAgain"}
 
 
-def test_what_took_too_long_often_is_called_no_more() -> None:
+def test_repeatedly_slow_code_is_no_longer_called() -> None:
     guard = Guard()
-    found = [guard.call(forever, "repr", 0.01, str)[1] for _ in range(PATIENCE + 1)]
-    assert found == ["repr took too long"] * PATIENCE + [f"repr not called: it took too long {PATIENCE} times"]
+    reasons = [guard.call(forever, "repr", 0.01, str)[1] for _ in range(PATIENCE + 1)]
+    assert reasons == ["repr took too long"] * PATIENCE + [f"repr not called: it took too long {PATIENCE} times"]
     assert guard.call(lambda: 1, "repr", 1, int) == (1, None)
     assert guard.watch("x.p") is not NO_DEADLINE
     guard.slow["x.p", 0] += 1
@@ -287,7 +290,7 @@ def raised_by(call: Callable[[], Any]) -> BaseException:
     return caught.value
 
 
-def test_random_numbers_are_drawn_by_the_lecture_alone() -> None:
+def test_observed_code_does_not_advance_random_generators() -> None:
     def draws() -> tuple[Any, ...]:
         numpy.random.randn()  # keeps a second number for later
         return random.random(), random.gauss(0, 1), numpy.random.randn(), torch.rand(1).item()
@@ -299,13 +302,13 @@ def test_random_numbers_are_drawn_by_the_lecture_alone() -> None:
         return draws()
 
     expected = seeded(lambda: None)
-    assert seeded(lambda: of(lambda: str(draws()))) == expected
+    assert seeded(lambda: call_guarded(lambda: str(draws()))) == expected
     assert seeded(lambda: watched(draws, 5)) == expected
-    with in_use():
-        assert seeded(lambda: of(lambda: str(draws()))) == expected
+    with alarm_in_use():
+        assert seeded(lambda: call_guarded(lambda: str(draws()))) == expected
 
 
-def test_what_the_observed_code_does_to_the_alarm_is_its_own() -> None:
+def test_alarms_set_by_observed_code_persist() -> None:
     handler = lambda *_: None  # noqa: E731
     before = signal.getsignal(signal.SIGALRM)
     try:
@@ -316,60 +319,60 @@ def test_what_the_observed_code_does_to_the_alarm_is_its_own() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_lock_that_the_lecture_holds() -> None:
+def test_waiting_for_a_held_lock_is_interrupted() -> None:
     lock = threading.Lock()
     with lock:
-        assert of(lambda: str(lock.acquire()), 0.02) == (None, "repr took too long")
-        assert in_a_thread(lambda: of(lambda: str(lock.acquire()), 0.02)) == (None, "repr took too long")
+        assert call_guarded(lambda: str(lock.acquire()), 0.02) == (None, "repr took too long")
+        assert in_a_thread(lambda: call_guarded(lambda: str(lock.acquire()), 0.02)) == (None, "repr took too long")
 
 
-def test_a_repr_that_asks_for_its_thread_leaves_no_trace_of_it() -> None:
-    with in_use():
-        text, _ = of(lambda: threading.current_thread().name)
+def test_current_thread_in_a_repr_leaves_no_dummy_thread() -> None:
+    with alarm_in_use():
+        text, _ = call_guarded(lambda: threading.current_thread().name)
     assert text is not None and text.startswith("Dummy-") and threading.active_count() == 1
 
 
-def test_context_variables_are_the_lectures() -> None:
+def test_reprs_see_context_variables_of_the_lecture() -> None:
     number: contextvars.ContextVar[int] = contextvars.ContextVar("number")
     number.set(7)
-    with in_use():
-        assert of(lambda: str(number.get())) == ("7", None)
+    with alarm_in_use():
+        assert call_guarded(lambda: str(number.get())) == ("7", None)
 
 
-def test_it_notes_who_observes() -> None:
+def test_observing_threads_are_noted() -> None:
     guard = Guard()
-    inside: list[set[int]] = []
-    for where in (contextlib.nullcontext(), in_use()):
-        with where:
-            guard.call(lambda: inside.append(set(guard.observing)), "repr", 1)
-    assert inside[0] == {threading.get_ident()} and len(inside[1]) == 2 and guard.observing == set()
+    observers: list[set[int]] = []
+    for context in (contextlib.nullcontext(), alarm_in_use()):
+        with context:
+            guard.call(lambda: observers.append(set(guard.observing)), "repr", 1)
+    assert observers[0] == {threading.get_ident()} and len(observers[1]) == 2 and guard.observing == set()
 
 
 def test_nested_reprs_share_one_alarm() -> None:
-    text, why = of(lambda: str(of(lambda: "inner", 0.01)), 5.0)
-    assert (text, why) == ("('inner', None)", None)
+    text, reason = call_guarded(lambda: str(call_guarded(lambda: "inner", 0.01)), 5.0)
+    assert (text, reason) == ("('inner', None)", None)
 
 
 @contextlib.contextmanager
-def in_use() -> Iterator[list[int]]:
-    """The lecture uses the alarm."""
-    rung: list[int] = []
-    previous = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+def alarm_in_use() -> Iterator[list[int]]:
+    """Handle SIGALRM as a lecture would; yield the list of received signals."""
+    received: list[int] = []
+    previous = signal.signal(signal.SIGALRM, lambda number, frame: received.append(number))
     try:
-        yield rung
+        yield received
     finally:
         signal.signal(signal.SIGALRM, previous)
 
 
-def test_where_the_lecture_uses_the_alarm_it_is_left_alone() -> None:
-    with in_use() as rung:
+def test_alarms_of_the_lecture_are_preserved() -> None:
+    with alarm_in_use() as received:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
-        assert of(forever, 0.2) == (None, "repr took too long")
+        assert call_guarded(forever, 0.2) == (None, "repr took too long")
         assert watched(forever) == "_TooSlow"
-    assert rung == [signal.SIGALRM]
+    assert received == [signal.SIGALRM]
 
 
-def test_warnings_stay_inside_and_old_ones_are_not_shown_again() -> None:
+def test_reprs_do_not_affect_shown_warnings() -> None:
     def warn() -> str:
         warnings.warn("from the repr", stacklevel=1)
         return "warned"
@@ -378,11 +381,11 @@ def test_warnings_stay_inside_and_old_ones_are_not_shown_again() -> None:
         warnings.simplefilter("default")
         for _ in range(2):
             warnings.warn("from the lecture", stacklevel=1)
-            assert of(warn) == ("warned", None)
+            assert call_guarded(warn) == ("warned", None)
     assert [str(w.message) for w in shown] == ["from the lecture"]
 
 
-def test_exceptions() -> None:
+def test_descriptions_of_exceptions() -> None:
     class Worse(Exception):
         def __str__(self) -> str:
             raise self
@@ -392,15 +395,15 @@ def test_exceptions() -> None:
     assert Guard().describe_exception(KeyError("k")) == "KeyError: 'k'"
     assert Guard().describe_exception(ValueError(object())) == "ValueError: <object object>"
     assert Guard().describe_exception(Worse()) == "Worse: (its message can't be read)"
-    assert of(raising(Worse())) == (None, "repr raised Worse: (its message can't be read)")
+    assert call_guarded(raising(Worse())) == (None, "repr raised Worse: (its message can't be read)")
 
 
-def test_what_was_interrupted_keeps_no_traced_function_from_beginning() -> None:
-    """In Python 3.11 none does while an exception waits for its thread, and after one was taken back."""
-    text = """
+def test_interruptions_do_not_stop_tracing_of_functions() -> None:
+    """Python 3.11 traces no function while an exception is pending for its thread, or after one was withdrawn."""
+    program = """
 import signal, sys, threading, time
 from trace_tools.describing.guarded_repr import Guard
-signal.signal(signal.SIGALRM, lambda *_: None)  # in use: the guard takes another thread
+signal.signal(signal.SIGALRM, lambda *_: None)  # in use, so the guard uses another thread
 print(Guard().call(lambda: "shown", "repr", 5), Guard().call(lambda: time.sleep(30), "repr", 0.1))
 def endless():
     while True:
@@ -419,13 +422,15 @@ sys.settrace(lambda frame, event, arg: calls.append(frame.f_code.co_name))
 sys.settrace(None)
 print(calls)
 """
-    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=25, check=False)
-    assert ended.stdout.splitlines() == ["('shown', None) (None, 'repr took too long')", "['<lambda>']"], ended.stderr
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=25, check=False)
+    assert completed.stdout.splitlines() == ["('shown', None) (None, 'repr took too long')", "['<lambda>']"], (
+        completed.stderr
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
-def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
+def test_the_guard_cleans_up_after_recursion_errors() -> None:
     guard, limit, depth = Guard(), sys.getrecursionlimit(), len(list(traceback.walk_stack(None)))
 
     def deeper() -> None:
@@ -433,8 +438,8 @@ def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
         deeper()
 
     try:
-        for more in range(30):  # it ends at another call of the guard's each time
-            sys.setrecursionlimit(depth + 200 + more)
+        for extra in range(30):  # each time another call of the guard exceeds the limit
+            sys.setrecursionlimit(depth + 200 + extra)
             with pytest.raises(RecursionError):
                 deeper()
             assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and not guard.observing
@@ -442,17 +447,17 @@ def test_nothing_of_it_is_left_where_the_stack_ends() -> None:
         sys.setrecursionlimit(limit)
 
 
-def test_no_garbage_is_collected_where_a_thread_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A `__del__` would run between asking whether the observed code is over and ending it."""
-    collected: list[bool] = []
+def test_garbage_collection_is_paused_while_a_thread_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a `__del__` could run between the check that the observed code still runs and its interruption."""
+    collector_enabled: list[bool] = []
     throw = guarded_repr._throw
 
-    def thrown(ident: int, kind: type) -> None:
-        if ident != threading.get_ident() or kind is guarded_repr._Settled:  # else it is thrown again, where it comes
-            collected.append(gc.isenabled())
+    def recording_throw(ident: int, kind: type) -> None:
+        if ident != threading.get_ident() or kind is guarded_repr._Settled:  # not where an interruption repeats itself
+            collector_enabled.append(gc.isenabled())
         throw(ident, kind)
 
-    monkeypatch.setattr(guarded_repr, "_throw", thrown)
+    monkeypatch.setattr(guarded_repr, "_throw", recording_throw)
     monkeypatch.setattr(guarded_repr, "_alarm_is_free", lambda: False)
 
     def endless() -> None:
@@ -460,4 +465,4 @@ def test_no_garbage_is_collected_where_a_thread_is_interrupted(monkeypatch: pyte
             pass
 
     assert Guard().call(endless, "endless", 0.05) == (None, "endless took too long")
-    assert collected and not any(collected) and gc.isenabled()
+    assert collector_enabled and not any(collector_enabled) and gc.isenabled()

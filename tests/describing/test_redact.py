@@ -52,22 +52,22 @@ def redact() -> Redactor:
         ("", ""),
     ],
 )
-def test_redacts_names_and_secrets_and_nothing_else(redact: Redactor, text: str, redacted: str) -> None:
+def test_only_names_and_secrets_are_redacted(redact: Redactor, text: str, redacted: str) -> None:
     assert redact(text) == redacted
 
 
 @pytest.mark.parametrize("name", ["root", "adam", "Max", "ab", "1234", "", "localhost"])
-def test_a_name_that_is_an_ordinary_word_is_left_alone(name: str) -> None:
+def test_common_names_are_not_redacted(name: str) -> None:
     text = f"{name} and {name}"
     assert Redactor("/", name, name, {})(text) == text
 
 
-def test_a_home_that_is_the_root_or_relative_is_left_alone() -> None:
+def test_root_and_relative_homes_are_not_redacted() -> None:
     for home in ("/", "~", "", "//"):
         assert Redactor(home, "", "", {})("/usr/lib ~ x") == "/usr/lib ~ x"
 
 
-def test_the_home_a_link_leads_to_is_redacted_too(tmp_path: os.PathLike[str]) -> None:
+def test_the_target_of_a_linked_home_is_redacted(tmp_path: os.PathLike[str]) -> None:
     target, link = os.path.join(tmp_path, "target"), os.path.join(tmp_path, "link")
     os.mkdir(target)
     os.symlink(target, link)
@@ -84,7 +84,7 @@ def test_a_secret_with_pattern_characters_is_taken_literally() -> None:
     assert redact(r"a.*(b)[c]\d axx(b)") == "<A_KEY> axx(b)"
 
 
-def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_this_machine_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("LOGNAME", "somebody")
     monkeypatch.setenv("SOME_API_KEY", "xyzzy-plugh-42")
@@ -103,13 +103,13 @@ def test_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.text())
-def test_what_holds_none_of_the_names_is_unchanged(text: str) -> None:
+def test_texts_without_names_are_unchanged(text: str) -> None:
     redact = Redactor("/home/ann", "ann", "gpu17", {"A_KEY": "0123456789"})
     if not any(name in text for name in ("ann", "gpu17", "0123456789")):
         assert redact(text) == text
 
 
 @given(st.lists(st.sampled_from(["/home/ann", "gpu17", "hf_abcdefghij", "/", " ", ".", "x", "ann"])))
-def test_no_secret_is_left_whatever_is_around_it(parts: list[str]) -> None:
+def test_secrets_are_redacted_in_any_context(parts: list[str]) -> None:
     redact = Redactor("/home/ann", "ann", "gpu17", {"A_TOKEN": "hf_abcdefghij"})
     assert "hf_abcdefghij" not in redact("".join(parts))

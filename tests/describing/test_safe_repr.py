@@ -33,9 +33,9 @@ def test_a_class_whose_names_run_code() -> None:
     assert class_name(type("error", (), {"__module__": 3})) == "?.error"
 
 
-def test_a_metaclass_is_not_asked() -> None:
-    asked = {name: refuses for name in ("__getattribute__", "__getattr__", "__subclasscheck__", "__hash__", "__eq__")}
-    meta = type("Meta", (type,), asked)
+def test_methods_of_a_metaclass_are_not_called() -> None:
+    methods = {name: refuses for name in ("__getattribute__", "__getattr__", "__subclasscheck__", "__hash__", "__eq__")}
+    meta = type("Meta", (type,), methods)
     base = meta("Base", (dict,), {"__match_args__": ("x",)})
     kind = meta("Kind", (base,), {})
     assert class_attribute(kind, "__match_args__") == ("x",) and class_attribute(kind, "absent") is None

@@ -10,14 +10,14 @@ class Memory:
         return self.freed
 
 
-def test_labels_count_in_order_of_first_sight() -> None:
+def test_labels_are_numbered_in_order() -> None:
     labels, memory = StorageLabels(), Memory()
     assert labels.find(1) is None
     assert [labels.add(key, dead=memory.dead) for key in (7, 3)] == ["s1", "s2"]
     assert [labels.find(key) for key in (3, 7, 8)] == ["s2", "s1", None]
 
 
-def test_freed_memory_is_forgotten_and_its_address_gets_a_new_label() -> None:
+def test_addresses_of_freed_memory_get_new_labels() -> None:
     labels, memory = StorageLabels(), Memory()
     labels.add(1, dead=memory.dead)
     memory.freed = True
@@ -25,7 +25,7 @@ def test_freed_memory_is_forgotten_and_its_address_gets_a_new_label() -> None:
     assert labels.add(1, dead=Memory().dead) == "s2"
 
 
-def test_owners_of_overlapping_memory_share_a_label_while_one_is_alive() -> None:
+def test_overlapping_memory_shares_a_label_while_alive() -> None:
     labels, first, second = StorageLabels(), Memory(), Memory()
     assert labels.add(1, dead=first.dead, span=(100, 200)) == "s1"
     assert labels.add(2, dead=second.dead, span=(150, 160)) == "s1"
@@ -47,7 +47,7 @@ def test_the_table_stays_bounded() -> None:
     assert labels.find(-9) == "s10"
 
 
-def test_a_table_of_living_memory_grows_and_keeps_its_labels() -> None:
+def test_labels_of_living_memory_are_kept() -> None:
     labels, living = StorageLabels(), Memory()
-    given = [labels.add(key, dead=living.dead) for key in range(3 * FIRST_PRUNING)]
-    assert [labels.find(key) for key in range(3 * FIRST_PRUNING)] == given
+    added = [labels.add(key, dead=living.dead) for key in range(3 * FIRST_PRUNING)]
+    assert [labels.find(key) for key in range(3 * FIRST_PRUNING)] == added

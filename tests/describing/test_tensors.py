@@ -44,7 +44,7 @@ def layouts() -> dict[str, torch.Tensor]:
 
 
 @each("name", layouts())
-def test_a_tensors_fields_are_what_torch_says(name: str) -> None:
+def test_tensor_fields_equal_torchs(name: str) -> None:
     x = layouts()[name]
     value = describe(x)
     assert value["type"] == ("parameter" if name == "parameter" else "tensor")
@@ -62,7 +62,7 @@ def test_a_tensors_fields_are_what_torch_says(name: str) -> None:
     assert "layout" not in field
 
 
-def test_equal_labels_are_shared_memory() -> None:
+def test_shared_memory_has_equal_labels() -> None:
     describer = Describer()
     x, y = torch.zeros(4), torch.zeros(4)
     labels = [
@@ -73,7 +73,7 @@ def test_equal_labels_are_shared_memory() -> None:
 
 
 @pytest.mark.slow
-def test_memory_that_is_used_again_gets_a_new_label() -> None:
+def test_reused_memory_gets_a_new_label() -> None:
     describer = Describer()
     labels, addresses = [], set()
     for _ in range(600):
@@ -85,13 +85,13 @@ def test_memory_that_is_used_again_gets_a_new_label() -> None:
     assert len(describer.labels) <= 300
 
 
-def test_tensors_and_arrays_over_the_same_memory() -> None:
+def test_tensors_and_arrays_can_share_a_label() -> None:
     describer = Describer()
     a = np.arange(12.0).reshape(3, 4)
     t = torch.from_numpy(a)
     middle, again, other = torch.from_numpy(a[1]), torch.from_numpy(a), torch.from_numpy(np.zeros(3))
-    found = [tensor(o, describer) for o in (t, a, middle, again, a.T, t[1:], other)]
-    assert [f["storage"] for f in found] == ["s1"] * 6 + ["s2"]
+    fields = [tensor(obj, describer) for obj in (t, a, middle, again, a.T, t[1:], other)]
+    assert [field["storage"] for field in fields] == ["s1"] * 6 + ["s2"]
     exported = torch.arange(6.0)
     assert tensor(exported.numpy()[2:], describer) == tensor(exported, describer) | {
         "shape": [4],
@@ -104,7 +104,7 @@ def test_tensors_and_arrays_over_the_same_memory() -> None:
 def test_a_label_does_not_keep_memory_alive() -> None:
     describer = Describer()
     x = torch.zeros(1000)
-    storage = weakref.ref(x.untyped_storage()._weak_ref.__self__)  # the Python object that stands for the storage
+    storage = weakref.ref(x.untyped_storage()._weak_ref.__self__)  # the Python object of the storage
     watch = weakref.ref(x)
     describer.describe([x, {"x": x}, x[2:]])
     freed = torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage())
@@ -119,14 +119,14 @@ def test_a_label_does_not_keep_memory_alive() -> None:
 
 
 @pytest.mark.parametrize("size", [8, 8000])
-@pytest.mark.parametrize("left", [0, 16])
-def test_a_storage_that_was_shrunk_is_not_read(size: int, left: int) -> None:
+@pytest.mark.parametrize("remaining", [0, 16])
+def test_shrunk_storages_are_not_read(size: int, remaining: int) -> None:
     x = torch.zeros(size)
-    x.untyped_storage().resize_(left)
+    x.untyped_storage().resize_(remaining)
     value = describe(x)
     assert value["note"] == "its storage was freed or shrunk"
     assert not {"elements", "corner", "statistics"} & value["tensor"].keys()
-    assert value["tensor"]["storage_bytes"] == left
+    assert value["tensor"]["storage_bytes"] == remaining
 
 
 @pytest.mark.skipif(not hasattr(torch, "_lazy_clone"), reason="this torch has no copy on write")
@@ -179,17 +179,17 @@ def test_quantised_tensors_show_their_real_values() -> None:
     assert value["note"] == "dequantised, scale 0.125, zero point 3"
     scales = torch.tensor([0.5, 0.25])
     per_channel = torch.quantize_per_channel(torch.randn(2, 500), scales, torch.tensor([0, 0]), 0, torch.qint8)
-    found = tensor(per_channel)["statistics"]
-    assert found["mean"] == pytest.approx(per_channel.dequantize().double().mean().item())
+    statistics = tensor(per_channel)["statistics"]
+    assert statistics["mean"] == pytest.approx(per_channel.dequantize().double().mean().item())
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no MKL-DNN")
-def test_an_opaque_layout() -> None:
+def test_mkldnn_tensors_show_their_elements() -> None:
     field = tensor(torch.arange(4.0).to_mkldnn())
     assert (field["layout"], field["elements"]) == ("_mkldnn", [0.0, 1.0, 2.0, 3.0])
 
 
-def test_meta_tensors_have_no_elements_but_do_alias() -> None:
+def test_meta_tensors_have_labels_but_no_elements() -> None:
     describer = Describer()
     x = torch.empty(10**6, 10**6, device="meta")
     value = describe(x, describer)
@@ -199,7 +199,7 @@ def test_meta_tensors_have_no_elements_but_do_alias() -> None:
 
 
 def test_fake_tensors() -> None:
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # with sympy: not in each process of the tests
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # imports sympy, which few test processes need
 
     with FakeTensorMode() as mode:
         fake = torch.empty(2, 3)
@@ -211,11 +211,11 @@ def test_fake_tensors() -> None:
     symbolic = mode.from_tensor(torch.randn(3, 5))
     value = describe(symbolic)
     assert "tensor" not in value and f"of shape [{symbolic.shape[0]}, {symbolic.shape[1]}]" in value["note"]
-    assert not mode.shape_env.guards  # looking at a size would have fixed it
+    assert not mode.shape_env.guards  # reading a size would add a guard
 
 
 @pytest.mark.parametrize("size", [3, 300])
-def test_subclasses_by_name_without_asking_them(size: int) -> None:
+def test_methods_of_subclasses_are_not_called(size: int) -> None:
     for kind in (Overridden, Logged):
         x = (
             torch.ones(size).as_subclass(kind)
@@ -229,7 +229,7 @@ def test_subclasses_by_name_without_asking_them(size: int) -> None:
         assert kind.calls == []
 
 
-def test_a_wrapper_shows_what_is_inside() -> None:
+def test_wrappers_show_their_inner_tensors() -> None:
     describer = Describer()
     inner = torch.arange(3.0)
     value = describe(Wrapper(inner), describer)
@@ -238,34 +238,34 @@ def test_a_wrapper_shows_what_is_inside() -> None:
     assert part(value, "inner") == describe(inner, describer)
 
 
-def test_parameters_that_are_not_made_yet() -> None:
+def test_uninitialized_parameters() -> None:
     lazy = torch.nn.LazyLinear(3)
     assert describe(lazy.weight)["type"] == "UninitializedParameter"
     assert describe(lazy)["entries"][0][1]["value"] == 0
 
 
 def seen_inside(transform: Callable[..., Any], *args: Any) -> Value:
-    """Return what is seen of the argument inside a transform, where it must leave no mark on the result."""
-    found: list[Value] = []
+    """Return the description of the argument inside a transform; describing it must not change the result."""
+    descriptions: list[Value] = []
     others = [torch.eye(2), torch.zeros(300), torch.eye(3).to_sparse(), torch.ones(2).to(torch.float8_e4m3fn)]
-    outside = [describe(other) for other in others]
+    expected = [describe(other) for other in others]
 
-    def plainly(x: torch.Tensor) -> torch.Tensor:
+    def without_describing(x: torch.Tensor) -> torch.Tensor:
         return (x * x).sum()
 
-    def inspecting(x: torch.Tensor) -> torch.Tensor:
-        assert [describe(other) for other in others] == outside
-        found.append(describe(x))
+    def with_describing(x: torch.Tensor) -> torch.Tensor:
+        assert [describe(other) for other in others] == expected
+        descriptions.append(describe(x))
         y = x * x
         describe(y)
         return y.sum()
 
-    plain, inspected = transform(plainly)(*args), transform(inspecting)(*args)
+    plain, inspected = transform(without_describing)(*args), transform(with_describing)(*args)
     assert str(plain) == str(inspected)
-    return found[0]
+    return descriptions[0]
 
 
-def test_inside_transforms_of_torch_func() -> None:
+def test_tensors_inside_transforms_of_torch_func() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     value = seen_inside(torch.vmap, x)
     assert value["tensor"]["shape"] == [3] and "elements" not in value["tensor"]
@@ -284,7 +284,7 @@ def test_inside_transforms_of_torch_func() -> None:
     assert value["tensor"]["statistics"]["mean"] == 299.5
 
 
-def test_what_comes_with_tensors() -> None:
+def test_shapes_dtypes_modules_and_optimizers() -> None:
     x = torch.tensor([[1.0, 5.0], [7.0, 3.0]])
     assert describe(x.shape) == {"type": "Size", "text": "torch.Size([2, 2])"}
     assert describe(x.dtype) == {"type": "dtype", "text": "torch.float32"}
@@ -321,16 +321,16 @@ def test_elements_of_every_type(name: str) -> None:
     assert field["dtype"] == name
     assert field["bytes"] == 6 * dtype.itemsize
     if dtype.is_complex:
-        oracle: list[Any] = [[z.real, z.imag] for z in x.to(torch.complex128).numpy().T.ravel().tolist()]
+        expected: list[Any] = [[z.real, z.imag] for z in x.to(torch.complex128).numpy().T.ravel().tolist()]
     elif dtype.is_floating_point:
-        oracle = x.double().numpy().T.ravel().tolist()
+        expected = x.double().numpy().T.ravel().tolist()
     else:
-        oracle = x.numpy().T.ravel().tolist()
-    assert field["elements"] == oracle
-    assert {type(e) for e in field["elements"]} == {type(e) for e in oracle}
+        expected = x.numpy().T.ravel().tolist()
+    assert field["elements"] == expected
+    assert {type(e) for e in field["elements"]} == {type(e) for e in expected}
 
 
-def test_numbers_at_the_edges() -> None:
+def test_extreme_numbers() -> None:
     x = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 1e-45])
     assert str(tensor(x)["elements"]) == str(x.numpy().tolist()) == "[nan, inf, -inf, -0.0, 1.401298464324817e-45]"
     assert tensor(torch.tensor([2**64 - 1], dtype=torch.uint64))["elements"] == [2**64 - 1]
@@ -345,7 +345,7 @@ def test_pairs_of_4_bit_floats() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in ("int4", "uint1", "uint7", "bits8") if hasattr(torch, n)])
-def test_types_torch_gives_no_numbers(name: str) -> None:
+def test_types_without_numbers_show_raw_bytes(name: str) -> None:
     value = describe(torch.tensor([0, 1, 0xF7], dtype=torch.uint8).view(getattr(torch, name)))
     assert (value["tensor"]["dtype"], value["tensor"]["elements"]) == (name, [0, 1, 0xF7])
     assert value["note"] == "elements are the raw bytes"
@@ -371,38 +371,38 @@ def test_statistics_equal_torchs_own(name: str) -> None:
     x = x.to(torch.float32 if dtype.is_floating_point else torch.int64).to(dtype)
     field = tensor(x.T)
     exact = x.double()
-    found = field["statistics"]
-    assert found["min"] == exact.min().item() and found["max"] == exact.max().item()
-    assert found["mean"] == pytest.approx(exact.mean().item(), rel=1e-12)
-    assert found["std"] == pytest.approx(exact.std().item(), rel=1e-12)
-    assert found.get("zero", 0) == (exact == 0).sum().item()
-    assert found["histogram"] == np.histogram(exact.numpy(), 16)[0].tolist()
-    assert type(found["min"]) is (float if dtype.is_floating_point else int)
+    statistics = field["statistics"]
+    assert statistics["min"] == exact.min().item() and statistics["max"] == exact.max().item()
+    assert statistics["mean"] == pytest.approx(exact.mean().item(), rel=1e-12)
+    assert statistics["std"] == pytest.approx(exact.std().item(), rel=1e-12)
+    assert statistics.get("zero", 0) == (exact == 0).sum().item()
+    assert statistics["histogram"] == np.histogram(exact.numpy(), 16)[0].tolist()
+    assert type(statistics["min"]) is (float if dtype.is_floating_point else int)
     assert field["corner_shape"] == [4, 8]
     assert field["corner"] == x.T[:4, :8].contiguous().double().reshape(-1).tolist()
     assert "elements" not in field
 
 
-def test_all_elements_up_to_the_limit_and_not_one_more() -> None:
+def test_all_elements_are_kept_up_to_the_limit() -> None:
     assert len(tensor(torch.zeros(256))["elements"]) == 256
     assert "elements" not in tensor(torch.zeros(257))
     assert "elements" not in tensor(torch.zeros(4), Describer(limits=Limits(elements=3)))
 
 
-def test_exact_ends_of_large_integers() -> None:
+def test_large_integers_have_exact_minimum_and_maximum() -> None:
     ends = [2**64 - 1, 2**63 + 1, 7]
-    found = tensor(torch.tensor(ends * 100, dtype=torch.uint64))["statistics"]
-    assert (found["min"], found["max"]) == (7, 2**64 - 1)
+    statistics = tensor(torch.tensor(ends * 100, dtype=torch.uint64))["statistics"]
+    assert (statistics["min"], statistics["max"]) == (7, 2**64 - 1)
 
 
-def test_counts_of_what_is_not_finite() -> None:
+def test_counts_of_non_finite_elements() -> None:
     x = torch.randn(3, 400)
     x[0, :7], x[1, 5:9], x[2, 0], x[2, 1:6] = math.nan, math.inf, -math.inf, 0
-    found = tensor(x)["statistics"]
+    statistics = tensor(x)["statistics"]
     finite = x[x.isfinite()].double()
-    assert (found["nan"], found["inf"], found["zero"]) == (7, 5, 5)
-    assert (found["min"], found["max"]) == (finite.min().item(), finite.max().item())
-    assert sum(found["histogram"]) == finite.numel()
+    assert (statistics["nan"], statistics["inf"], statistics["zero"]) == (7, 5, 5)
+    assert (statistics["min"], statistics["max"]) == (finite.min().item(), finite.max().item())
+    assert sum(statistics["histogram"]) == finite.numel()
 
 
 def test_complex_statistics_are_of_magnitudes() -> None:
@@ -440,9 +440,9 @@ def test_above_the_limit_statistics_are_of_a_sample() -> None:
     assert value["tensor"]["statistics"]["max"] == 2997.0
 
 
-def test_the_limit_is_for_the_whole_value() -> None:
-    many = [torch.ones(600) for _ in range(5)]
-    items = describe(many, Describer(limits=Limits(statistics=1000)))["items"]
+def test_the_statistics_limit_is_for_the_whole_value() -> None:
+    tensors = [torch.ones(600) for _ in range(5)]
+    items = describe(tensors, Describer(limits=Limits(statistics=1000)))["items"]
     assert ["statistics" in item["tensor"] for item in items] == [True, True, True, False, False]
     assert "sample" in items[1]["note"] and "note" not in items[0]
     assert items[-1]["note"] == "no statistics: the value is too large"

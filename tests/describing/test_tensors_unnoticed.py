@@ -1,4 +1,4 @@
-"""Describing tensors leaves no mark on the lecture."""
+"""Describing tensors does not affect the lecture."""
 
 import gc
 import subprocess
@@ -29,7 +29,7 @@ def no_warning_escapes() -> Iterator[None]:
 
 
 class Counting(TorchDispatchMode):
-    """Counts operators."""
+    """Records operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Counting(TorchDispatchMode):
 
 
 class Watching(TorchFunctionMode):
-    """Counts calls of torch's functions."""
+    """Records calls of torch's functions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Printing:
         return f"mean {(self.x * 2).mean():.1f} grad {torch.is_grad_enabled()}"
 
 
-def inspected() -> list[Any]:
+def objects_to_describe() -> list[Any]:
     x = torch.arange(4.0)
     return [
         x,
@@ -79,8 +79,8 @@ def inspected() -> list[Any]:
     ]
 
 
-def test_no_mode_sees_anything() -> None:
-    objs = inspected()
+def test_describing_is_hidden_from_torch_modes() -> None:
+    objs = objects_to_describe()
     expected = [describe(obj) for obj in objs]
     with Counting() as counting, Watching() as watching, FlopCounterMode(display=False) as flops:
         for obj, value in zip(objs, expected, strict=True):
@@ -93,8 +93,8 @@ def test_no_mode_sees_anything() -> None:
     assert flops.get_total_flops() == 0
 
 
-def test_no_profiler_sees_an_operator() -> None:
-    objs = [obj for obj in inspected() if type(obj) is not Printing]
+def test_describing_is_hidden_from_the_profiler() -> None:
+    objs = [obj for obj in objects_to_describe() if type(obj) is not Printing]
     with torch.profiler.profile() as profile:
         describe(objs)
         torch.ones(2)
@@ -112,15 +112,15 @@ def test_no_profiler_sees_an_operator() -> None:
         FakeTensorMode,
     ],
 )
-def test_contexts_change_nothing(context: Callable[[], Any]) -> None:
-    objs = inspected()[:-2]
+def test_torch_contexts_do_not_change_descriptions(context: Callable[[], Any]) -> None:
+    objs = objects_to_describe()[:-2]
     expected = [describe(obj) for obj in objs]
     with context():
         assert [describe(obj) for obj in objs] == expected
 
 
-def test_defaults_of_the_lecture_change_nothing() -> None:
-    objs = inspected()
+def test_torch_defaults_do_not_change_descriptions() -> None:
+    objs = objects_to_describe()
     expected = [describe(obj) for obj in objs]
     torch.set_default_device("meta")
     torch.set_default_dtype(torch.float16)
@@ -142,7 +142,7 @@ def test_inference_tensors() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 3000])
-def test_tensors_are_as_before(size: int) -> None:
+def test_describing_does_not_change_tensors(size: int) -> None:
     leaf = torch.randn(size, requires_grad=True)
     x = leaf * 2
     hooked: list[Any] = []
@@ -158,11 +158,11 @@ def test_tensors_are_as_before(size: int) -> None:
     assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled() == enabled
     x.sum().backward()
     assert torch.equal(leaf.grad, torch.full((size,), 2.0))  # type: ignore[arg-type]
-    assert leaf.untyped_storage().resizable()  # as it is not once NumPy has seen it
+    assert leaf.untyped_storage().resizable()  # which a conversion to NumPy would end
     assert tensor(leaf)["elements" if size == 3 else "corner"][0] == leaf[0].item()
 
 
-def test_tensors_die_on_time() -> None:
+def test_tensors_are_not_kept_alive() -> None:
     describer = Describer()
     gc.disable()
     try:
@@ -185,7 +185,7 @@ def test_tensors_die_on_time() -> None:
         gc.enable()
 
 
-def test_the_lectures_own_modes_survive_a_failing_repr() -> None:
+def test_modes_survive_a_failing_repr() -> None:
     class Fails:
         def __repr__(self) -> str:
             raise ValueError(torch.ones(1))
@@ -197,15 +197,15 @@ def test_the_lectures_own_modes_survive_a_failing_repr() -> None:
     assert counting.calls
 
 
-def test_threads_get_distinct_labels() -> None:
+def test_labels_are_distinct_across_threads() -> None:
     describer = Describer()
     tensors = [[torch.zeros(2) for _ in range(50)] for _ in range(4)]
     labels: list[str] = []
 
-    def work(mine: list[torch.Tensor]) -> None:
-        labels.extend(describer.describe(x)["tensor"]["storage"] for x in mine for _ in range(3))
+    def work(own: list[torch.Tensor]) -> None:
+        labels.extend(describer.describe(x)["tensor"]["storage"] for x in own for _ in range(3))
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in tensors]
+    threads = [threading.Thread(target=work, args=(own,)) for own in tensors]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -221,5 +221,5 @@ def test_numpy_is_not_needed() -> None:
         "import torch; from trace_tools.describing.values import Describer; d = Describer()\n"
         "print(d.describe(torch.ones(300))['tensor']['statistics']['mean'], d.describe([torch.ones(2), 1])['length'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "1.0 2\n", done.stderr
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert completed.stdout == "1.0 2\n", completed.stderr

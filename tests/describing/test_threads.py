@@ -1,4 +1,4 @@
-"""Threads of the tools: no signal comes to them."""
+"""Threads of the tools block signals."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import pytest
 from trace_tools.describing.threads import start_apart
 
 
-def test_all_signals_are_blocked_there_and_here_as_before() -> None:
-    found: list[tuple[int, set[int]]] = []
+def test_threads_of_the_tools_block_signals() -> None:
+    masks: list[tuple[int, set[int]]] = []
     done = threading.Event()
 
-    def look(_: str) -> None:
-        found.append((get_ident(), set(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
+    def record_mask(_: str) -> None:
+        masks.append((get_ident(), set(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
         done.set()
 
-    before, listed = signal.pthread_sigmask(signal.SIG_BLOCK, []), threading.active_count()
-    ident = start_apart(look, "word")
+    before, count = signal.pthread_sigmask(signal.SIG_BLOCK, []), threading.active_count()
+    ident = start_apart(record_mask, "word")
     assert done.wait(10)
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before and threading.active_count() == listed
-    assert found[0][0] == ident and {signal.SIGINT, signal.SIGALRM, signal.SIGUSR2} <= found[0][1]
-    assert signal.SIGSEGV not in found[0][1], "a fault is reported as it comes"
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before and threading.active_count() == count
+    assert masks[0][0] == ident and {signal.SIGINT, signal.SIGALRM, signal.SIGUSR2} <= masks[0][1]
+    assert signal.SIGSEGV not in masks[0][1], "faults are reported at once"
 
 
-def test_it_runs_once_its_number_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise Python 3.11 takes it for the thread that made it, and throws at it what is meant for that one."""
+def test_start_apart_returns_once_the_thread_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it runs, Python 3.11 confuses it with its creator: an exception for one could reach the other."""
     started: list[int] = []
     start = _thread.start_new_thread
 

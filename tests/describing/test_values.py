@@ -36,7 +36,7 @@ def describe(obj: object, redact: Callable[[str], str] | None = None, **limits: 
 
 
 def plain(value: dict[str, Any]) -> Any:
-    """Return the Python object a description of plain data stands for."""
+    """Rebuild plain data from its description."""
     kind = value["type"]
     if kind == "none":
         return None
@@ -79,11 +79,11 @@ class Level(enum.IntEnum):
         "é\n\0",
     ],
 )
-def test_scalars_are_their_own_values(obj: Any) -> None:
+def test_scalars_keep_value_and_type(obj: Any) -> None:
     value = describe(obj)
     assert value == {"type": type(obj).__name__, "value": obj}
     assert type(value["value"]) is type(obj)
-    assert str(value["value"]) == str(obj)  # tells -0.0 from 0.0
+    assert str(value["value"]) == str(obj)  # distinguishes -0.0 from 0.0
 
 
 def test_nan_and_none() -> None:
@@ -92,7 +92,7 @@ def test_nan_and_none() -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_integers_too_long_to_write(sign: int) -> None:
+def test_integers_with_too_many_digits(sign: int) -> None:
     value = describe(sign * 10**5000)
     assert "value" not in value
     assert value["text"] == f"{'-' if sign < 0 else ''}{hex(10**5000)[:19]}… (16610 bits)"
@@ -132,7 +132,7 @@ def test_integers_too_long_to_write(sign: int) -> None:
         (..., "ellipsis", "Ellipsis"),
     ],
 )
-def test_what_is_shown_as_text(obj: object, kind: str, text: str) -> None:
+def test_objects_shown_as_text(obj: object, kind: str, text: str) -> None:
     assert describe(obj) == {"type": kind, "text": text}
 
 
@@ -163,7 +163,7 @@ def test_surrogates_are_escaped() -> None:
     assert describe("é\ud800")["value"] == "é\\ud800"
 
 
-def test_all_text_is_redacted_even_where_the_cut_halves_a_secret() -> None:
+def test_all_text_is_redacted_before_it_is_cut() -> None:
     def redact(text: str) -> str:
         return text.replace("sesame", "*")
 
@@ -190,7 +190,7 @@ def test_all_text_is_redacted_even_where_the_cut_halves_a_secret() -> None:
     assert Describer(redact=redact).error(KeyError("sesame")) == {"type": "error", "text": "KeyError: '*'"}
 
 
-def test_an_expression_that_failed() -> None:
+def test_failed_expressions_are_described_as_errors() -> None:
     try:
         undefined  # type: ignore[name-defined]  # noqa: B018
     except NameError as error:
@@ -272,7 +272,7 @@ class Shown(Account):
         return f"<account of {self.owner}>"
 
 
-def test_an_object_without_a_repr_of_its_own_has_its_fields() -> None:
+def test_objects_without_a_repr_show_their_fields() -> None:
     ada = Account("Ada")
     value = describe(ada)
     assert (value["type"], names(value)) == ("Account", list(vars(ada)))
@@ -281,7 +281,7 @@ def test_an_object_without_a_repr_of_its_own_has_its_fields() -> None:
     ada.__dict__.clear()
     assert describe(ada)["text"] == f"<{__name__}.Account object>"
     assert "entries" not in describe(argparse.Namespace(a=1)) and "entries" not in describe(string.Formatter())
-    assert "entries" not in describe(csv.DictReader([]))  # of Python itself: how it works is none of the lecture's
+    assert "entries" not in describe(csv.DictReader([]))  # Python's own classes do not show their fields
 
 
 def test_subclasses_of_dict() -> None:
@@ -292,7 +292,7 @@ def test_subclasses_of_dict() -> None:
     assert describe(collections.defaultdict(list, a=1))["type"] == "defaultdict"
 
 
-def test_cycles_end() -> None:
+def test_cycles_are_marked() -> None:
     numbers: list[Any] = [1]
     numbers.append(numbers)
     assert describe(numbers)["items"][1] == {"type": "cycle"}
@@ -303,7 +303,7 @@ def test_cycles_end() -> None:
     config.width = config  # type: ignore[assignment]
     assert describe(config)["entries"][0][1] == {"type": "cycle"}
     shared = [1]
-    assert describe([shared, shared])["items"][1]["type"] == "list"  # the same twice is no cycle
+    assert describe([shared, shared])["items"][1]["type"] == "list"  # the same object twice is not a cycle
 
 
 def test_depth_items_and_size_are_bounded() -> None:
@@ -334,7 +334,7 @@ def test_huge_containers_are_not_copied() -> None:
     assert time.perf_counter() - started < 2
 
 
-def test_sets_are_in_order() -> None:
+def test_sets_are_sorted_up_to_a_limit() -> None:
     def items(obj: object) -> list[Any]:
         return [plain(item) for item in describe(obj)["items"]]
 

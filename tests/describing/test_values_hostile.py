@@ -1,4 +1,4 @@
-"""Objects that resist being described, and what describing leaves behind: nothing."""
+"""Hostile objects are described, and describing leaves nothing behind."""
 
 import collections
 import gc
@@ -41,7 +41,7 @@ HOSTILE = {
 
 
 @each("base", [object, list, tuple, dict, set, frozenset, collections.OrderedDict, int, float, str, bytes])
-def test_no_method_of_an_object_is_trusted(base: type) -> None:
+def test_hostile_methods_do_not_prevent_a_description(base: type) -> None:
     kind = type("Hostile", (base,), HOSTILE | {"__class__": property(raises)})
     obj = base.__new__(kind, *([[1]] if base in (tuple, frozenset) else []))
     value = describe(obj)
@@ -50,7 +50,7 @@ def test_no_method_of_an_object_is_trusted(base: type) -> None:
     assert describe([obj])["items"] == [value]
 
 
-def test_a_class_that_lies() -> None:
+def test_a_false_class_attribute_is_ignored() -> None:
     liar = type("Liar", (), {"__class__": property(lambda self: dict), "__repr__": lambda self: "liar"})()
     assert describe(liar) == {"type": "Liar", "text": "liar"}
 
@@ -67,21 +67,21 @@ def test_a_hostile_metaclass() -> None:
 
 
 def test_reprs_that_fail_or_hang_are_described() -> None:
-    def of(make: Callable[[Any], Any]) -> dict[str, Any]:
+    def describe_repr(make: Callable[[Any], Any]) -> dict[str, Any]:
         return describe(type("Odd", (), {"__repr__": make})(), repr_seconds=0.05)
 
     def forever(self: object) -> str:
         while True:
             pass
 
-    assert of(raises) == {"type": "Odd", "note": "repr raised ZeroDivisionError: hostile"}
-    assert of(lambda self: 3)["note"] == "repr raised TypeError: __repr__ returned non-string (type int)"
-    assert of(lambda self: repr(self))["note"].startswith("repr raised RecursionError")
-    assert of(lambda self: sys.exit("bye"))["note"] == "repr raised SystemExit: bye"
-    assert of(forever) == {"type": "Odd", "note": "repr took too long"}
+    assert describe_repr(raises) == {"type": "Odd", "note": "repr raised ZeroDivisionError: hostile"}
+    assert describe_repr(lambda self: 3)["note"] == "repr raised TypeError: __repr__ returned non-string (type int)"
+    assert describe_repr(lambda self: repr(self))["note"].startswith("repr raised RecursionError")
+    assert describe_repr(lambda self: sys.exit("bye"))["note"] == "repr raised SystemExit: bye"
+    assert describe_repr(forever) == {"type": "Odd", "note": "repr took too long"}
 
 
-def test_the_time_for_reprs_is_for_all_of_them_together() -> None:
+def test_the_time_limit_is_for_all_reprs_together() -> None:
     def forever(self: object) -> str:
         while True:
             pass
@@ -93,7 +93,7 @@ def test_the_time_for_reprs_is_for_all_of_them_together() -> None:
     assert value["items"][-1]["note"] == "repr not called: this value already took too long"
 
 
-def test_keyboard_interrupt_passes_through() -> None:
+def test_keyboard_interrupts_are_raised() -> None:
     def interrupt(self: object) -> str:
         raise KeyboardInterrupt
 
@@ -107,7 +107,7 @@ def test_a_container_that_changes_while_it_is_described() -> None:
     assert describe(numbers)["items"][1] == {"type": "int", "value": 1}
 
 
-def test_nothing_inspected_is_kept() -> None:
+def test_described_objects_are_not_kept_alive() -> None:
     class Thing:
         pass
 
@@ -145,22 +145,22 @@ def test_no_memory_is_left_allocated() -> None:
     assert traced[-1] - traced[0] < 5_000
 
 
-def test_threads_can_describe_at_once() -> None:
+def test_threads_can_describe_concurrently() -> None:
     describer = Describer()
     obj = [1, {"a": [2.5]}, {3, 1, 2}]
     expected = describer.describe(obj)
-    found: list[Any] = []
+    values: list[Any] = []
 
     def work() -> None:
         for _ in range(200):
-            found.append(describer.describe(obj))
+            values.append(describer.describe(obj))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 800 and all(value == expected for value in found)
+    assert len(values) == 800 and all(description == expected for description in values)
 
 
 def test_neither_torch_nor_numpy_is_imported() -> None:
@@ -173,7 +173,7 @@ def test_neither_torch_nor_numpy_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_a_module_that_only_bears_numpys_name() -> None:
+def test_empty_modules_named_numpy_and_torch_are_tolerated() -> None:
     code = (
         "import sys, types; sys.modules['numpy'] = sys.modules['torch'] = types.ModuleType('numpy')\n"
         "from trace_tools.describing.values import Describer; print(Describer().describe([1, None])['length'])"

@@ -1,4 +1,4 @@
-"""The oracle for every described value: the schema's own dataclasses, and plain JSON."""
+"""Check the form of described values against the schema's dataclasses and JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _PLAIN = (dict, list, str, int, float, bool)
 
 
 def describe(obj: object, describer: Describer | None = None) -> dict[str, Any]:
-    """Return the description of `obj`, after a look at its form."""
+    """Return the description of `obj`, after checking its form."""
     value = (describer or Describer()).describe(obj)
     assert_form(value)
     return value
 
 
 def tensor(obj: object, describer: Describer | None = None) -> dict[str, Any]:
-    """Return what is said of the tensor or array `obj`."""
+    """Return the field `tensor` of the description of the tensor or array `obj`."""
     field = describe(obj, describer)["tensor"]
     assert isinstance(field, dict)
     return field
@@ -39,20 +39,20 @@ def assert_form(value: Any, cls: type = Value) -> None:
     defaults = {f.name: f.default for f in dataclasses.fields(cls)}
     required = {name for name, default in defaults.items() if default is dataclasses.MISSING}
     assert required <= value.keys() <= hints.keys(), value
-    for name, part in value.items():
-        assert type(part) is not type(defaults[name]) or part != defaults[name], (name, value)
-        assert _fits(part, hints[name]), (name, part)
+    for name, content in value.items():
+        assert type(content) is not type(defaults[name]) or content != defaults[name], (name, value)
+        assert _fits(content, hints[name]), (name, content)
 
 
-def _fits(part: Any, hint: Any) -> bool:
+def _fits(content: Any, hint: Any) -> bool:
     if dataclasses.is_dataclass(hint):
-        assert_form(part, hint)  # type: ignore[arg-type]
+        assert_form(content, hint)  # type: ignore[arg-type]
         return True
     if get_origin(hint) is list:
-        return type(part) is list and all(_fits(item, get_args(hint)[0]) for item in part)
+        return type(content) is list and all(_fits(item, get_args(hint)[0]) for item in content)
     if get_origin(hint) is tuple:
         hints = get_args(hint)
-        return type(part) is list and len(part) == len(hints) and all(map(_fits, part, hints))
+        return type(content) is list and len(content) == len(hints) and all(map(_fits, content, hints))
     if get_args(hint):  # a union
-        return any(_fits(part, option) for option in get_args(hint))
-    return type(part) is hint  # exactly: a bool is no int, a subclass of str no str
+        return any(_fits(content, option) for option in get_args(hint))
+    return type(content) is hint  # exactly: no bool for an int, no subclass of str
