@@ -1,4 +1,4 @@
-"""What is counted of operations between ranks, in a group of 8 that is only pretended; payloads by hand."""
+"""Counts of operations between ranks, in a simulated group of 8; payloads are calculated by hand."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def parts() -> list[torch.Tensor]:
 
 
 def waited(tensor: torch.Tensor) -> torch.Tensor:
-    """Wait for what a functional operation promises; else torch complains at the end."""
-    found: torch.Tensor = functional.wait_tensor(tensor)
-    return found
+    """Wait for the result of a functional operation; otherwise torch warns at the end."""
+    result: torch.Tensor = functional.wait_tensor(tensor)
+    return result
 
 
-# The payload: of one rank all that is gathered, reduced or handed round; of others the tensor.
+# The payload: the parts of all ranks together where parts are passed, otherwise the tensor.
 OPERATIONS: dict[str, tuple[Any, str, int]] = {
     "all_reduce": (lambda: dist.all_reduce(x()), "all_reduce", BYTES),
     "all_gather": (lambda: dist.all_gather(parts(), x()), "all_gather", N * BYTES),
@@ -73,7 +73,7 @@ OPERATIONS: dict[str, tuple[Any, str, int]] = {
 
 
 @each("name", OPERATIONS)
-def test_what_is_counted(name: str) -> None:
+def test_counts_of_collective_operations(name: str) -> None:
     call, operation, payload = OPERATIONS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # names that torch 2.13 has changed
@@ -82,34 +82,34 @@ def test_what_is_counted(name: str) -> None:
     assert not [name for name in counted.uncounted if "c10d" in name]
 
 
-def test_the_factors_are_those_of_nccl_tests() -> None:
-    """From doc/PERFORMANCE.md there: an all-reduce of 8 ranks at 100 GB/s has a bus bandwidth of 175 GB/s."""
+def test_bandwidth_factors_equal_those_of_nccl_tests() -> None:
+    """From its doc/PERFORMANCE.md: an all-reduce of 8 ranks at 100 GB/s has a bus bandwidth of 175 GB/s."""
     assert 100 * factor("all_reduce", 8) == 175
     assert factor("all_gather", 4) == factor("reduce_scatter", 4) == factor("all_to_all", 4) == 0.75
     assert factor("broadcast", 5) == factor("reduce", 3) == 1
     assert factor("barrier", 2) is None
 
 
-def test_groups_of_other_sizes_are_counted_apart() -> None:
-    two = dist.new_group([0, 1])
+def test_groups_of_different_sizes_are_counted_separately() -> None:
+    pair = dist.new_group([0, 1])
 
     def both() -> None:
         dist.all_reduce(x())
-        dist.all_reduce(x(), group=two)
-        dist.all_reduce(x(), group=two)
+        dist.all_reduce(x(), group=pair)
+        dist.all_reduce(x(), group=pair)
 
-    assert [(one.ranks, one.calls, one.bytes) for one in count(both).collectives] == [(2, 2, 2 * BYTES), (8, 1, BYTES)]
+    assert [(c.ranks, c.calls, c.bytes) for c in count(both).collectives] == [(2, 2, 2 * BYTES), (8, 1, BYTES)]
 
 
-def test_a_pretended_group_has_no_times_and_no_barriers() -> None:
+def test_simulated_groups_have_no_times_and_no_barriers() -> None:
     with Meter(separate_waiting=True) as meter:
         dist.all_reduce(x())
-    (found,) = meter.reading().plain()["collectives"]
-    assert found == {"operation": "all_reduce", "ranks": N, "calls": 1, "bytes": BYTES, "factor": 1.75}
+    (collective,) = meter.reading().plain()["collectives"]
+    assert collective == {"operation": "all_reduce", "ranks": N, "calls": 1, "bytes": BYTES, "factor": 1.75}
 
 
-def test_gradients_of_sharded_parameters() -> None:
-    """FSDP gathers each layer for the forward and for the backward pass, and scatters its gradient: 2 × 256 KiB."""
+def test_collectives_of_sharded_parameters() -> None:
+    """FSDP gathers each layer in the forward and backward pass and scatters its gradient; 2 layers of 256 KiB."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -118,6 +118,6 @@ def test_gradients_of_sharded_parameters() -> None:
     for layer in layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(layers, mesh=mesh)
-    found = {one.operation: one for one in count(lambda: layers(torch.ones(2, 256)).sum().backward()).collectives}
-    assert found["all_gather"] == Collective("all_gather", N, 4, 4 * 256 * 1024, 7 / 8)
-    assert found["reduce_scatter"] == Collective("reduce_scatter", N, 2, 2 * 256 * 1024, 7 / 8)
+    collectives = {c.operation: c for c in count(lambda: layers(torch.ones(2, 256)).sum().backward()).collectives}
+    assert collectives["all_gather"] == Collective("all_gather", N, 4, 4 * 256 * 1024, 7 / 8)
+    assert collectives["reduce_scatter"] == Collective("reduce_scatter", N, 2, 2 * 256 * 1024, 7 / 8)

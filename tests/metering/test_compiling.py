@@ -1,4 +1,4 @@
-"""Oracle: which of torch's tracers is at work is known, since the test has called it."""
+"""`records_graph` is true while one of torch's tracers records a graph, and false otherwise."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trace_tools.metering.compiling import records_graph
 X = torch.ones(3)
 
 
-def asking(seen: list[bool]) -> Callable[[Any], Any]:
+def asking_function(answers: list[bool]) -> Callable[[Any], Any]:
     def f(x: Any) -> Any:
-        seen.append(records_graph())
+        answers.append(records_graph())
         return x + 1
 
     return f
@@ -32,7 +32,7 @@ def exported(f: Callable[[Any], Any]) -> None:
     torch.export.export(Module(), (X,))
 
 
-def under(mode: Any, f: Callable[[Any], Any]) -> None:
+def run_in_mode(mode: Any, f: Callable[[Any], Any]) -> None:
     with mode:
         f(torch.ones(3))
 
@@ -46,21 +46,21 @@ RECORDING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "make_fx, before dispatch": lambda f: make_fx(f, pre_dispatch=True)(X),
     "AOTAutograd": lambda f: aot_function(f, fw_compiler=lambda graph, inputs: graph)(X),
     "export": exported,
-    "symbolic sizes": lambda f: under(FakeTensorMode(shape_env=ShapeEnv()), f),
+    "symbolic sizes": lambda f: run_in_mode(FakeTensorMode(shape_env=ShapeEnv()), f),
 }
 COMPUTING: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
     "plainly": lambda f: f(X),
-    "fake": lambda f: under(FakeTensorMode(), f),
+    "fake": lambda f: run_in_mode(FakeTensorMode(), f),
     "vmap": lambda f: torch.func.vmap(f)(X),
     "grad": lambda f: torch.func.grad(lambda x: f(x).sum())(X),
-    "inference": lambda f: under(torch.inference_mode(), f),
+    "inference": lambda f: run_in_mode(torch.inference_mode(), f),
 }
 
 
-def test_a_graph_is_recorded_where_a_tracer_of_torch_is_at_work() -> None:
-    for recording, ways in ((True, RECORDING), (False, COMPUTING)):
-        for name, run in ways.items():
-            seen: list[bool] = []
-            run(asking(seen))
-            assert seen and set(seen) == {recording}, name
+def test_running_tracers_of_torch_are_detected() -> None:
+    for recording, runs in ((True, RECORDING), (False, COMPUTING)):
+        for name, run in runs.items():
+            answers: list[bool] = []
+            run(asking_function(answers))
+            assert answers and set(answers) == {recording}, name
             assert not records_graph(), name

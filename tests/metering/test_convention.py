@@ -1,4 +1,4 @@
-"""The oracle: each function written out in operators of one FLOP an element, and exponentials."""
+"""FLOPs of a function equal those of the same function in operators of one FLOP per element and exponentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_function_is_the_sum_of_its_parts(name: str) -> None:
+def test_a_function_costs_the_sum_of_its_parts(name: str) -> None:
     with Meter() as meter:
         PARTS[name]()
     assert meter.flops // X.numel() == getattr(convention, name)

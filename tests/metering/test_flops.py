@@ -1,4 +1,4 @@
-"""The oracles: torch's own counter where it counts, formulas by hand, the same mathematics in separate operators."""
+"""FLOPs equal those of torch's counter, of formulas by hand, or of the same mathematics in separate operators."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CASES: dict[str, Callable[[], Any]] = {
 
 
 @each("name", CASES)
-def test_agrees_with_torch_where_torch_counts(name: str) -> None:
+def test_flops_equal_torchs_where_torch_counts(name: str) -> None:
     theirs = counted_by_torch(CASES[name])
     ours = counted(CASES[name])
     assert theirs
@@ -72,7 +72,7 @@ def test_grouped_convolution_counts_each_group_once() -> None:
     forward = 2 * (2 * 6 * 6 * 6) * (2 * 3 * 3)  # each element of the result: 2 channels of 3 × 3, multiply and add
     meter = counted(lambda: backward(conv(x)))
     assert meter.flops_by_operator["aten.convolution"] == forward
-    assert meter.flops_by_operator["aten.convolution_backward"] == 2 * forward  # torch 2.13 says 3 × here
+    assert meter.flops_by_operator["aten.convolution_backward"] == 2 * forward  # torch 2.13 counts 3 ×
 
 
 def test_products_with_vectors() -> None:
@@ -84,7 +84,7 @@ def test_products_with_vectors() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_on_a_cpu_is_the_matrix_products_it_is_made_of(causal: bool) -> None:
+def test_attention_on_a_cpu_counts_its_matrix_products(causal: bool) -> None:
     q, k, v = input_of(2, 4, 5, 8), input_of(2, 4, 7, 8), input_of(2, 4, 7, 8)
     with sdpa_kernel(SDPBackend.MATH):
         products = counted_by_torch(lambda: backward(F.scaled_dot_product_attention(q, k, v)))
@@ -103,14 +103,14 @@ def test_attention_with_grouped_heads_and_other_value_width() -> None:
     )
 
 
-def test_lstm_kernel_is_its_products_and_gates() -> None:
+def test_lstm_kernel_counts_products_and_gates() -> None:
     steps, batch, width, hidden = 5, 2, 6, 4
     lstm = nn.LSTM(width, hidden)
     meter = counted(lambda: lstm(torch.randn(steps, batch, width)))
     products = 2 * steps * batch * 4 * hidden * (width + hidden)
     gates = 4 + 3 * 11 + 12 + 3 + 12 + 1
     assert meter.flops == products + gates * steps * batch * hidden
-    # float64 has no such kernel: it runs as separate operators
+    # float64 has no such kernel and runs as separate operators
     assert counted(lambda: lstm.double()(torch.randn(steps, batch, width, dtype=torch.float64))).flops == meter.flops
 
 
@@ -186,7 +186,7 @@ SAME: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {  # fused, and w
 
 
 @each("name", SAME)
-def test_fusing_changes_no_flops(name: str) -> None:
+def test_fused_operators_count_like_separate_ones(name: str) -> None:
     fused, separate = SAME[name]
     per_row = 16 * X.shape[0]  # terms that grow with rows only are dropped from fused operators
     flops = counted(fused).flops
@@ -194,7 +194,7 @@ def test_fusing_changes_no_flops(name: str) -> None:
     assert flops >= X.numel()
 
 
-def test_gelu_is_20_per_element_by_tanh_and_12_by_erf() -> None:
+def test_gelu_takes_20_flops_by_tanh_12_by_erf() -> None:
     assert counted(SAME["gelu tanh"][0]).flops == 20 * X.numel()
     assert counted(SAME["gelu erf"][0]).flops == 12 * X.numel()
 
@@ -210,43 +210,43 @@ def test_gelu_is_20_per_element_by_tanh_and_12_by_erf() -> None:
         (torch.optim.Adagrad, {"weight_decay": 0.1}),
     ],
 )
-def test_optimizers_count_the_same_however_they_are_implemented(optimizer: Any, options: dict[str, Any]) -> None:
+def test_all_implementations_of_an_optimizer_count_the_same(optimizer: Any, options: dict[str, Any]) -> None:
     parameters = [nn.Parameter(torch.randn(n, 3)) for n in (2, 5, 7)]
     for parameter in parameters:
         parameter.grad = torch.randn_like(parameter)
     flops = []
-    for how in ({"foreach": False}, {"foreach": True}, {"fused": True}):
-        made = optimizer(parameters, lr=0.1, **options, **how)
-        made.step()
-        flops.append(counted(made.step).flops)
+    for implementation in ({"foreach": False}, {"foreach": True}, {"fused": True}):
+        instance = optimizer(parameters, lr=0.1, **options, **implementation)
+        instance.step()
+        flops.append(counted(instance.step).flops)
     assert flops[0] == flops[1] == flops[2]
 
 
-def test_adamw_is_14_per_parameter() -> None:
+def test_adamw_takes_14_flops_per_parameter() -> None:
     parameter = nn.Parameter(torch.randn(100, 10))
     parameter.grad = torch.randn_like(parameter)
     optimizer = torch.optim.AdamW([parameter])
     optimizer.step()
-    assert counted(optimizer.step).flops == 14 * 1000 + 1  # and one step counted
+    assert counted(optimizer.step).flops == 14 * 1000 + 1  # and one for the step count
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*quantiz.*:UserWarning")
-def test_a_quantised_layer_takes_the_products_of_the_layer_it_was() -> None:
+def test_quantised_layers_count_like_the_original_layers() -> None:
     model = nn.Sequential(nn.Linear(16, 8))
     quantised = torch.ao.quantization.quantize_dynamic(model, dtype=torch.qint8)
     meter = counted(lambda: quantised(torch.rand(4, 16)))
     assert meter.flops_by_operator["quantized.linear_dynamic"] == 2 * 4 * 16 * 8 and not meter.uncounted
 
 
-def test_integers_are_not_floating_point() -> None:
+def test_integer_arithmetic_has_no_flops() -> None:
     tokens = torch.arange(100)
     assert counted(lambda: ((tokens + 1) * 2 == 4).sum()).flops == 0
-    assert counted(lambda: torch.rand(100) > 0.5).flops == 100  # a comparison of floats is
+    assert counted(lambda: torch.rand(100) > 0.5).flops == 100  # a comparison of floats counts
     assert counted(lambda: tokens.sort()).uncounted == {}
 
 
-def test_moving_choosing_and_drawing_are_no_arithmetic() -> None:
+def test_moving_selecting_and_random_numbers_have_no_flops() -> None:
     x = torch.rand(8, 8)
     meter = counted(
         lambda: (
@@ -260,7 +260,7 @@ def test_moving_choosing_and_drawing_are_no_arithmetic() -> None:
     assert not meter.uncounted
 
 
-def test_an_operator_without_formula_is_listed() -> None:
+def test_operators_without_formula_are_listed() -> None:
     meter = counted(lambda: (torch.linalg.svd(torch.eye(3)), torch.rand(8).sort(), torch.rand(8) * 2))
     assert set(meter.uncounted) == {"aten._linalg_svd", "aten.sort"}
     assert meter.flops == 8
@@ -294,17 +294,17 @@ def test_sparse_products_count_stored_elements() -> None:
 
 
 S, T = torch.rand(8, 12) * (torch.rand(8, 12) > 0.6), torch.rand(12, 6) * (torch.rand(12, 6) > 0.6)
-MET = 2 * int(((S != 0).sum(0) * (T != 0).sum(1)).sum())  # 2·Σₖ nnz(A[:, k])·nnz(B[k, :])
+MATCHING = 2 * int(((S != 0).sum(0) * (T != 0).sum(1)).sum())  # 2·Σₖ nnz(A[:, k])·nnz(B[k, :])
 ST = S @ T
 DOUBLES = torch.cat([S.nonzero().T] * 2, 1), torch.cat([S[S != 0]] * 2), S.shape
 SPARSE_BY_SPARSE: dict[str, tuple[Callable[[], Any], int]] = {
-    "COO": (lambda: S.to_sparse() @ T.to_sparse(), MET),
-    "COO, sparse.mm": (lambda: torch.sparse.mm(S.to_sparse(), T.to_sparse()), MET),
-    "COO, with doubles": (lambda: torch.sparse_coo_tensor(*DOUBLES) @ T.to_sparse(), MET),
-    "CSR": (lambda: S.to_sparse_csr() @ T.to_sparse_csr(), MET),
-    "CSC": (lambda: S.to_sparse_csc() @ T.to_sparse_csc(), MET),
-    "CSR by CSC": (lambda: S.to_sparse_csr() @ T.to_sparse_csc(), MET),
-    "CSR, added": (lambda: torch.addmm(ST.to_sparse_csr(), S.to_sparse_csr(), T.to_sparse_csr()), MET),
+    "COO": (lambda: S.to_sparse() @ T.to_sparse(), MATCHING),
+    "COO, sparse.mm": (lambda: torch.sparse.mm(S.to_sparse(), T.to_sparse()), MATCHING),
+    "COO, with doubles": (lambda: torch.sparse_coo_tensor(*DOUBLES) @ T.to_sparse(), MATCHING),
+    "CSR": (lambda: S.to_sparse_csr() @ T.to_sparse_csr(), MATCHING),
+    "CSC": (lambda: S.to_sparse_csc() @ T.to_sparse_csc(), MATCHING),
+    "CSR by CSC": (lambda: S.to_sparse_csr() @ T.to_sparse_csc(), MATCHING),
+    "CSR, added": (lambda: torch.addmm(ST.to_sparse_csr(), S.to_sparse_csr(), T.to_sparse_csr()), MATCHING),
     "an identity": (lambda: (i := torch.eye(200).to_sparse_csr()) @ i, 2 * 200),
     "CSR by dense": (lambda: S.to_sparse_csr() @ torch.rand(12, 5), 2 * int((S != 0).sum()) * 5),
     "CSC by dense": (lambda: S.to_sparse_csc() @ torch.rand(12, 5), 2 * int((S != 0).sum()) * 5),
@@ -321,7 +321,7 @@ SPARSE_BY_SPARSE: dict[str, tuple[Callable[[], Any], int]] = {
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @each("name", SPARSE_BY_SPARSE)
-def test_sparse_products_count_what_meets(name: str) -> None:
+def test_sparse_products_count_matching_elements(name: str) -> None:
     f, by_hand = SPARSE_BY_SPARSE[name]
     with Meter() as meter:
         f()
@@ -330,7 +330,7 @@ def test_sparse_products_count_what_meets(name: str) -> None:
     assert not meter.uncounted
 
 
-def test_counting_sparse_products_is_no_work_of_the_program() -> None:
+def test_counting_sparse_products_adds_no_operators() -> None:
     i = torch.eye(8).to_sparse_csr()
     with Meter() as outer:
         assert counted(lambda: i @ i).flops == 16
@@ -358,33 +358,33 @@ def work(f: Callable[[], Any]) -> int:
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(6, 6), (4, 9), (9, 4)])
-def test_no_program_needs_what_a_causal_mask_leaves_out(queries: int, keys: int) -> None:
-    """The oracle: the mask that torch documents, `ones(L, S).tril()`; in the backward pass likewise."""
+def test_work_excludes_masked_attention_scores(queries: int, keys: int) -> None:
+    """torch documents the mask `ones(L, S).tril()`, which also applies to the backward pass."""
     q, k, v = (torch.rand(1, 2, length, 8, requires_grad=True) for length in (queries, keys, keys))
-    seen = int(torch.ones(queries, keys).tril().sum())
+    unmasked = int(torch.ones(queries, keys).tril().sum())
     attend = partial(F.scaled_dot_product_attention, q, k, v, is_causal=True)
-    assert counted(attend).flops == 2 * (4 * queries * keys * 8), "by convention a causal mask does not halve it"
-    assert work(attend) == 2 * (4 * seen * 8)
+    assert counted(attend).flops == 2 * (4 * queries * keys * 8), "by convention a causal mask does not halve the FLOPs"
+    assert work(attend) == 2 * (4 * unmasked * 8)
     out = attend()
-    assert work(lambda: out.backward(torch.ones_like(out))) == 2 * (10 * seen * 8)
+    assert work(lambda: out.backward(torch.ones_like(out))) == 2 * (10 * unmasked * 8)
 
 
 @each("transposed", [False, True])
 @each(("size", "kernel", "stride", "padding", "dilation"), CONVOLVED)
-def test_no_program_multiplies_the_padding(
+def test_work_excludes_products_with_padding(
     size: int, kernel: int, stride: int, padding: int, dilation: int, transposed: bool
 ) -> None:
-    """The oracle: what a convolution of ones by ones adds up is how many products there are."""
-    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    """A convolution of ones with ones sums to the number of its products."""
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
     convolve = F.conv_transpose2d if transposed else F.conv2d
     x, w = torch.ones(1, 1, size, size + 2, requires_grad=True), torch.ones(1, 1, kernel, kernel, requires_grad=True)
-    products = int(convolve(x, w, **how).sum())
-    assert work(lambda: convolve(x, w, **how)) == pytest.approx(2 * products, abs=1)
-    y = convolve(x, w, **how)
+    products = int(convolve(x, w, **options).sum())
+    assert work(lambda: convolve(x, w, **options)) == pytest.approx(2 * products, abs=1)
+    y = convolve(x, w, **options)
     assert work(lambda: y.backward(torch.ones_like(y))) == pytest.approx(4 * products, abs=1)
 
 
-def test_what_differs_may_have_ended_at_the_first_element() -> None:
+def test_comparing_different_tensors_needs_no_work() -> None:
     x, y = torch.zeros(100), torch.ones(100)
     assert (counted(lambda: torch.equal(x, y)).flops, work(lambda: torch.equal(x, y))) == (100, 0)
     assert work(lambda: torch.equal(x, x.clone())) == 100

@@ -1,4 +1,4 @@
-"""The oracles: sleeps of known length, call counters, a stand-in for CUDA's clock, FLOPs and bytes by hand."""
+"""`measure` with known sleeps, call counters and a simulated CUDA clock; `count` against FLOPs and bytes by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trace_tools.metering.meters import Meter
 X, W = torch.rand(8, 16), torch.rand(16, 4)
 
 
-def test_importing_it_loads_no_torch() -> None:
+def test_measuring_does_not_import_torch() -> None:
     code = "import sys; from trace_tools.metering.measurement import measure\n"
     code += "measure(lambda: 0); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -45,17 +45,17 @@ def test_a_count_of_a_matrix_product() -> None:
     assert count(torch.mm, X, mat2=W).intensity == 1024 / 896
 
 
-def test_a_count_by_operator_has_the_largest_first() -> None:
+def test_operators_of_a_count_are_sorted_by_size() -> None:
     product = count(lambda: (X @ W).relu().sort().values * 2)
     assert list(product.flops_by_operator.items()) == [("aten.mm", 1024), ("aten.mul", 32), ("aten.relu", 32)]
     assert next(iter(product.bytes_by_operator)) == "aten.mm"
     assert product.uncounted == ("aten.sort",)
 
 
-def test_what_has_no_formula_has_no_flops_and_no_intensity() -> None:
-    alone, beside = count(lambda: X.sort()), count(lambda: (X @ W).sort())
-    assert (alone.flops, alone.intensity, beside.flops, beside.intensity) == (None, None, 1024, None)
-    assert alone.bytes_moved and alone.why == beside.why == "not counted: aten.sort"
+def test_operators_without_formula_leave_no_intensity() -> None:
+    sort, mixed = count(lambda: X.sort()), count(lambda: (X @ W).sort())
+    assert (sort.flops, sort.intensity, mixed.flops, mixed.intensity) == (None, None, 1024, None)
+    assert sort.bytes_moved and sort.why == mixed.why == "not counted: aten.sort"
 
 
 def test_counting_inside_a_meter_counts_for_both() -> None:
@@ -66,9 +66,9 @@ def test_counting_inside_a_meter_counts_for_both() -> None:
     assert meter.flops == 2048
 
 
-def test_nothing_counted_has_no_intensity() -> None:
-    nothing = count(lambda: X.T)
-    assert (nothing.flops, nothing.bytes_moved, nothing.intensity) == (0, 0, None)
+def test_a_view_has_no_intensity() -> None:
+    view = count(lambda: X.T)
+    assert (view.flops, view.bytes_moved, view.intensity) == (0, 0, None)
 
 
 def test_compiled_code_has_no_bytes() -> None:
@@ -79,7 +79,7 @@ def test_compiled_code_has_no_bytes() -> None:
     assert (counted.bytes_moved, counted.intensity, counted.bytes_by_operator) == (None, None, {})
 
 
-def test_a_count_holds_no_result_and_passes_on_exceptions() -> None:
+def test_count_keeps_no_result_and_raises_exceptions() -> None:
     results: list[weakref.ref[torch.Tensor]] = []
 
     def f() -> torch.Tensor:
@@ -102,7 +102,7 @@ def test_a_measurement_of_a_sleep() -> None:
     assert slept.device == "cpu" or slept.device.startswith("cuda:")
 
 
-def test_a_short_function_is_called_many_times_a_sample() -> None:
+def test_short_functions_are_called_many_times_per_sample() -> None:
     calls = 0
 
     def f() -> None:
@@ -115,7 +115,7 @@ def test_a_short_function_is_called_many_times_a_sample() -> None:
     assert short.seconds < 1e-4
 
 
-def test_a_long_function_is_called_few_times() -> None:
+def test_long_functions_are_called_few_times() -> None:
     calls = 0
 
     def f() -> None:
@@ -148,12 +148,12 @@ def test_no_garbage_is_collected_while_samples_are_taken() -> None:
     assert gc.isenabled()
 
 
-def test_measuring_nothing_is_an_error() -> None:
+def test_zero_repeats_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"measure: repeats is 0; expected at least 1"):
         measure(lambda: None, repeats=0)
 
 
-def test_where_calls_are_counted_each_measurement_makes_one() -> None:
+def test_a_single_witness_limits_measurements_to_one_call() -> None:
     class Single(Witness):
         single = True
 
@@ -168,7 +168,7 @@ def test_where_calls_are_counted_each_measurement_makes_one() -> None:
 
 
 class FakeCuda:
-    """Stands in for `torch.cuda`: a kernel takes 3 ms of its clock, launching it nothing."""
+    """Replaces `torch.cuda`: a kernel takes 3 ms of its clock, and a launch takes no time."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0
@@ -202,7 +202,7 @@ class FakeCuda:
         return Event()
 
 
-def test_on_cuda_the_devices_clock_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_measurements_use_the_clock_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda()
     monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(cuda))
     measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
@@ -211,37 +211,43 @@ def test_on_cuda_the_devices_clock_counts(monkeypatch: pytest.MonkeyPatch) -> No
     assert measured.calls_per_sample * 0.003 >= 0.2 / 10
     assert len(measured.samples_s) == 10
     batch = ["synchronize", "record", *["kernel"] * measured.calls_per_sample, "record", "waited", "synchronize"]
-    # Where this process was interrupted, an event is recorded again; its neighbour says the same.
-    log = [what for what, before in zip(cuda.log, ["", *cuda.log], strict=False) if (what, before) != ("record",) * 2]
+    # An event is recorded again if this process was interrupted; such repetitions are dropped.
+    log = [
+        entry
+        for entry, previous in zip(cuda.log, ["", *cuda.log], strict=False)
+        if (entry, previous) != ("record",) * 2
+    ]
     last = len(log) - log[::-1].index("kernel") + 3  # the event, the wait for it, and the wait for the device
     assert log[last - len(batch) : last] == batch
 
 
-def test_what_numpy_does_is_not_counted_as_nothing() -> None:
+def test_numpy_work_is_reported_as_not_counted() -> None:
     x = np.ones(8)
     for f in (lambda: np.dot(x, x), lambda: sum(range(10))):
-        done = count(f)
-        assert (done.flops, done.bytes_read, done.bytes_moved, done.intensity) == (None, None, None, None)
-        assert done.why == "no torch operator ran in it: NumPy and plain Python are not counted"
-    viewed = count(lambda: X.t())
-    assert (viewed.flops, viewed.bytes_moved, viewed.why) == (0, 0, None)
+        counted = count(f)
+        assert (counted.flops, counted.bytes_read, counted.bytes_moved, counted.intensity) == (None, None, None, None)
+        assert counted.why == "no torch operator ran in it: NumPy and plain Python are not counted"
+    view = count(lambda: X.t())
+    assert (view.flops, view.bytes_moved, view.why) == (0, 0, None)
 
 
-def test_without_torch_time_is_measured_and_nothing_is_counted(tmp_path: Path) -> None:
+def test_without_torch_only_time_is_measured(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('none here')\n")
     script = (
         "from trace_tools import count, measure\n"
         "c = count(sum, [1, 2])\n"
         "print(measure(lambda: sum([1, 2])).seconds > 0, c.flops, c.peak_bytes, c.why)"
     )
-    there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=there)
-    why = "no torch operator ran in it: NumPy and plain Python are not counted"
-    assert done.stdout.strip() == f"True None None {why}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    completed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+    reason = "no torch operator ran in it: NumPy and plain Python are not counted"
+    assert completed.stdout.strip() == f"True None None {reason}"
 
 
 class Ramping(FakeCuda):
-    """A device whose clocks rise over 40 ms of work, and fall to a third in a pause; all on a clock of its own."""
+    """A device, on a simulated clock, that reaches full speed after 40 ms of work and drops to a third in a pause."""
 
     RAMP_MS, PAUSE_MS = 40.0, 500.0
 
@@ -258,9 +264,9 @@ class Ramping(FakeCuda):
     def kernel(self) -> None:
         if self.host_ms - self.over_ms > self.PAUSE_MS:
             self.busy_ms = 0.0
-        took = 1.0 + 2.0 * max(0.0, 1.0 - self.busy_ms / self.RAMP_MS)
-        self.busy_ms += took
-        self.over_ms = max(self.host_ms, self.over_ms) + took
+        kernel_ms = 1.0 + 2.0 * max(0.0, 1.0 - self.busy_ms / self.RAMP_MS)
+        self.busy_ms += kernel_ms
+        self.over_ms = max(self.host_ms, self.over_ms) + kernel_ms
         self.host_ms += 0.005
 
     def launch(self, calls: int) -> None:
@@ -295,23 +301,23 @@ def ramping(monkeypatch: pytest.MonkeyPatch) -> Ramping:
     return cuda
 
 
-def briefly(*functions: Any) -> Any:
+def measure_briefly(*functions: Any) -> Any:
     return measure(*functions, repeats=5, min_seconds=0.02, max_seconds=0.2)
 
 
-def test_after_a_pause_the_first_of_two_equal_things_is_not_slower(ramping: Ramping) -> None:
+def test_a_pause_does_not_slow_the_next_measurement(ramping: Ramping) -> None:
     ramping.rest(3000)
-    first, second = briefly(ramping.kernel), briefly(ramping.kernel)
+    first, second = measure_briefly(ramping.kernel), measure_briefly(ramping.kernel)
     assert first.seconds == pytest.approx(second.seconds) == pytest.approx(0.001)
     before = ramping.busy_ms
-    briefly(ramping.kernel)
-    assert ramping.busy_ms - before < 50, "a device that has just worked needs no such warm-up"
+    measure_briefly(ramping.kernel)
+    assert ramping.busy_ms - before < 50, "a device that has just worked needs no long warm-up"
     ramping.rest(3000)
-    first, second = briefly(ramping.kernel, ramping.kernel)
+    first, second = measure_briefly(ramping.kernel, ramping.kernel)
     assert first.samples_s == pytest.approx(second.samples_s)
 
 
-def test_samples_of_functions_that_are_compared_alternate_and_a_drift_slows_both(
+def test_samples_of_compared_functions_alternate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[str] = []
@@ -321,7 +327,7 @@ def test_samples_of_functions_that_are_compared_alternate_and_a_drift_slows_both
     def slower(name: str) -> None:
         nonlocal now
         calls.append(name)
-        now += 1e-5 * len(calls)  # whatever runs, the machine becomes slower
+        now += 1e-5 * len(calls)  # the machine becomes slower with each call
 
     a, b, c = measure(*(lambda name=name: slower(name) for name in "abc"), warmup=1, repeats=6, min_seconds=0)
     assert a.calls_per_sample == b.calls_per_sample == c.calls_per_sample == 1
@@ -330,24 +336,24 @@ def test_samples_of_functions_that_are_compared_alternate_and_a_drift_slows_both
     assert a.seconds == pytest.approx(c.seconds, rel=0.1)
 
 
-def test_several_functions_are_checked_and_counted_one_by_one() -> None:
+def test_several_functions_are_checked_and_reported_separately() -> None:
     class Single(Witness):
         single = True
 
         def __init__(self) -> None:
-            self.seen: list[str] = []
+            self.events: list[str] = []
 
         def measured(self, measurement: Measurement) -> Measurement:
-            self.seen.append("measured")
+            self.events.append("measured")
             return measurement
 
         def called_once(self) -> None:
-            self.seen.append("called")
+            self.events.append("called")
 
     witness = Single()
     with witnessed(witness):
         assert len(measure(lambda: 1, lambda: 2)) == 2
-    assert witness.seen == ["called", "called", "measured", "measured"]
+    assert witness.events == ["called", "called", "measured", "measured"]
     with pytest.raises(TypeError, match="measure: found an int"):
         measure(lambda: 1, 2)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="measure: found no function"):

@@ -1,4 +1,4 @@
-"""The oracles: the same code without a meter, bit for bit; formulas by hand; torch's own counter."""
+"""A meter changes no result; its counts equal formulas by hand and torch's own counter."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Block(nn.Module):
         return x + self.mlp(x)
 
 
-def test_what_counting_took_is_nothing_that_operators_took() -> None:
+def test_time_spent_on_counting_excludes_operators() -> None:
     x = torch.ones(1024, 1024)
     with Meter() as meter:
-        began = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(20):
             x @ x
         for _ in range(200):
             x[0, 0] + 1
-        took = time.perf_counter() - began
+        elapsed = time.perf_counter() - started
         spent = meter.take_spent()
-        assert 0 < spent < took and meter.take_spent() == 0
-        began = time.perf_counter()
+        assert 0 < spent < elapsed and meter.take_spent() == 0
+        started = time.perf_counter()
         torch.addmm(x, x, x)
-        assert meter.take_spent() < (time.perf_counter() - began) / 2  # the product itself is none of it
+        assert meter.take_spent() < (time.perf_counter() - started) / 2  # which excludes the product itself
 
 
 def trained(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
@@ -129,7 +129,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 @each("name", PROGRAMS)
-def test_results_are_those_of_an_unmetered_run(name: str) -> None:
+def test_meters_do_not_change_results(name: str) -> None:
     torch.manual_seed(1)
     plain = PROGRAMS[name]()
     torch.manual_seed(1)
@@ -141,7 +141,7 @@ def test_results_are_those_of_an_unmetered_run(name: str) -> None:
     assert not meter.uncounted
 
 
-def test_gradients_of_a_two_layer_linear_model() -> None:
+def test_gradient_flops_of_a_two_layer_linear_model() -> None:
     batch, width, outputs = 8, 16, 4
     x, w1, w2 = (
         torch.rand(batch, width),
@@ -190,7 +190,7 @@ def test_composite_operators_count_the_same_in_inference_mode() -> None:
 
 
 class Logged(torch.Tensor):
-    """A wrapper that keeps a list of the operators that it is handed to."""
+    """A wrapper that records the operators that get it."""
 
     seen: ClassVar[list[str]] = []
 
@@ -272,7 +272,7 @@ UNUSUAL: dict[str, Callable[[], Any]] = {
 
 
 def test_unusual_tensors_run_and_count_the_same_in_inference_mode() -> None:
-    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))  # from now on, operators of compiled code are known
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))  # loads the operators of compiled code
     for name, program in UNUSUAL.items():
         counted = []
         for mode in (torch.no_grad, torch.inference_mode):
@@ -290,11 +290,11 @@ def test_unusual_tensors_run_and_count_the_same_in_inference_mode() -> None:
             assert all(torch.equal(a, b) for a, b in zip(plain, metered, strict=True)), (name, mode)
             assert seen == seen_metered, (name, mode)
         (flops, products, _), (least, same, uncounted) = counted
-        assert (least, same) == (flops, products) or (least < flops and uncounted), name  # a lower bound that says so
+        assert (least, same) == (flops, products) or (least < flops and uncounted), name  # a reported lower bound
         assert least == flops or name in ("nested, strided", "sparse", "quantised", "under another mode"), name
 
 
-def test_symbolic_sizes_stay_symbols() -> None:
+def test_meters_add_no_guards_to_symbolic_sizes() -> None:
     environment = ShapeEnv()
     x = FakeTensorMode(shape_env=environment).from_tensor(torch.ones(5, 4), static_shapes=False)
     with Meter() as meter:
@@ -303,18 +303,18 @@ def test_symbolic_sizes_stay_symbols() -> None:
     assert meter.flops == 0
 
 
-def test_checkpoint_computes_the_forward_pass_again() -> None:
+def test_checkpointing_counts_a_second_forward_pass() -> None:
     net = nn.Sequential(*[m for _ in range(4) for m in (nn.Linear(8, 8, bias=False), nn.GELU())])
     x = torch.rand(2, 8, requires_grad=True)
     with Meter() as plain:
         net(x).sum().backward()
-    with Meter() as again:
+    with Meter() as recomputing:
         checkpoint(net, x, use_reentrant=False).sum().backward()
     forward = 4 * 2 * 2 * 8 * 8
-    assert again.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"] == forward
+    assert recomputing.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"] == forward
 
 
-def test_a_reading_fills_the_schemas_meters() -> None:
+def test_readings_have_the_fields_of_the_schema() -> None:
     x = torch.rand(10, 10)
     with Meter() as meter:
         x @ x
@@ -332,7 +332,7 @@ def test_a_reading_fills_the_schemas_meters() -> None:
 @pytest.mark.parametrize(
     ("precision", "dtype"), [("highest", "float32"), ("high", "tf32"), ("medium", "tf32_or_bfloat16")]
 )
-def test_a_product_that_a_gpu_does_in_tf32_is_told_so_by_what_is_set_when_it_runs(precision: str, dtype: str) -> None:
+def test_products_have_the_dtype_of_the_precision_setting(precision: str, dtype: str) -> None:
     x, picture, weight = torch.ones(8, 8), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
     before = torch.get_float32_matmul_precision()
     try:
@@ -341,14 +341,14 @@ def test_a_product_that_a_gpu_does_in_tf32_is_told_so_by_what_is_set_when_it_run
             _ = x @ x, x + x, F.conv2d(picture, weight)
     finally:
         torch.set_float32_matmul_precision(before)
-    dtypes = {name: of for name, of, *_ in meter.reading().plain()["work"]}
+    dtypes = {name: work_dtype for name, work_dtype, *_ in meter.reading().plain()["work"]}
     assert dtypes == {"aten.add": "float32", "aten.convolution": "tf32", "aten.mm": dtype}  # cuDNN's default
     assert meter.reading().dtype == "float32"
 
 
 @pytest.mark.skipif(not hasattr(torch._C, "_get_fp32_precision_getter"), reason="torch has the older interface only")
-def test_a_product_is_told_to_be_in_tf32_by_the_newer_interface() -> None:
-    """In which the older one refuses to be read."""
+def test_products_have_the_dtype_of_the_newer_setting() -> None:
+    """After the newer interface was used, the older one cannot be read."""
     x, picture, weight = torch.ones(8, 8), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
     before = float32_precision.read()
     try:
@@ -358,11 +358,11 @@ def test_a_product_is_told_to_be_in_tf32_by_the_newer_interface() -> None:
             _ = x @ x, F.conv2d(picture, weight)
     finally:
         float32_precision.write(before)
-    dtypes = {name: of for name, of, *_ in meter.reading().plain()["work"]}
+    dtypes = {name: work_dtype for name, work_dtype, *_ in meter.reading().plain()["work"]}
     assert dtypes == {"aten.convolution": "float32", "aten.mm": "tf32"}
 
 
-def test_work_is_what_each_operator_did_where_it_computed() -> None:
+def test_work_is_listed_by_operator_and_dtype() -> None:
     """By hand: a product of (2, 3) and (3, 4) takes 2·2·3·4 FLOPs and 4·(6 + 12 + 8) bytes in float32."""
     x, w, meta = torch.rand(2, 3), torch.rand(3, 4), torch.rand(5, 5, device="meta")
     with FakeTensorMode():
@@ -380,10 +380,10 @@ def test_work_is_what_each_operator_did_where_it_computed() -> None:
         ("aten.mm", "float32", 2 * 2 * 3 * 4 + 2 * 2 * 4 * 2, 4 * (6 + 12 + 8) + 4 * (8 + 4)),
         ("aten.mul_", "float64", 8, 2 * 8 * 8),
     ]
-    assert meter.flops == 48 + 32 + 8 + 2 * 5**3 + 2 * 6**3, "what ran on no memory is counted, and no work"
+    assert meter.flops == 48 + 32 + 8 + 2 * 5**3 + 2 * 6**3, "meta and fake tensors have FLOPs but no work"
 
 
-def test_paused_and_outside_nothing_is_counted() -> None:
+def test_nothing_is_counted_while_paused_or_outside() -> None:
     x = torch.rand(10)
     with Meter() as meter:
         x + x
@@ -395,7 +395,7 @@ def test_paused_and_outside_nothing_is_counted() -> None:
     assert meter.operators == {"aten.add": 2}
 
 
-def test_pausing_stops_every_mode_around() -> None:
+def test_pausing_stops_all_surrounding_modes() -> None:
     x = torch.rand(10, 10)
     with FlopCounterMode(display=False) as lecture, Meter() as outer, Meter() as inner, outer.paused():
         x @ x
@@ -414,7 +414,7 @@ def test_meters_nest_with_each_other_and_with_torchs_counter() -> None:
     assert theirs.get_total_flops() == inside.get_total_flops() == 2000
 
 
-def test_an_operator_that_raises_counts_nothing() -> None:
+def test_operators_that_raise_are_not_counted() -> None:
     x = torch.rand(3)
     with Meter() as meter:
         with pytest.raises(RuntimeError, match="size"):
@@ -425,7 +425,7 @@ def test_an_operator_that_raises_counts_nothing() -> None:
     assert meter.flops == 3
     with pytest.raises(ZeroDivisionError), Meter():
         1 / 0  # noqa: B018
-    with FlopCounterMode(display=False) as counter:  # and no mode was left behind
+    with FlopCounterMode(display=False) as counter:  # no mode is still active
         torch.rand(2, 2) @ torch.rand(2, 2)
     assert counter.get_total_flops() == 16
     assert meter.flops == 3
@@ -440,7 +440,7 @@ def test_other_threads_are_not_metered() -> None:
     assert not meter.operators
 
 
-def test_flops_on_tensors_without_memory_are_told_apart() -> None:
+def test_flops_on_meta_tensors_are_also_listed_separately() -> None:
     x, meta = torch.rand(4, 4), torch.rand(100, 100, device="meta")
     with Meter() as meter:
         _ = (x @ x, meta @ meta)
@@ -458,7 +458,7 @@ def test_meta_and_fake_tensors_have_flops_but_no_bytes() -> None:
 
 
 class Wrapper(torch.Tensor):
-    """A tensor that is two tensors."""
+    """A tensor that consists of two tensors."""
 
     @staticmethod
     def __new__(cls, a: torch.Tensor, b: torch.Tensor) -> Wrapper:
@@ -473,10 +473,10 @@ class Wrapper(torch.Tensor):
         return Wrapper(a, b)
 
 
-def test_a_tensor_subclass_counts_as_the_tensors_it_is_made_of() -> None:
-    both = Wrapper(torch.rand(10, 10), torch.rand(10, 10))
+def test_tensor_subclasses_count_like_their_inner_tensors() -> None:
+    pair = Wrapper(torch.rand(10, 10), torch.rand(10, 10))
     with Meter() as meter:
-        both @ both
+        pair @ pair
     assert meter.operators == {"aten.mm": 2}
     assert (meter.flops, meter.bytes_read) == (2 * 2000, 2 * 400)
     ragged = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(4, 3)], layout=torch.jagged)
@@ -493,13 +493,13 @@ def compilations() -> Iterator[list[Any]]:
     torch._dynamo.reset()
 
 
-def test_compiled_functions_run_as_operators_whose_bytes_are_not_known(compilations: list[Any]) -> None:
+def test_compiled_functions_have_flops_but_no_bytes(compilations: list[Any]) -> None:
     def backend(graph: Any, example: Any) -> Any:
         compilations.append(graph)
         return graph.forward
 
     compiled, x = torch.compile(lambda a: (a @ a).relu() * 3, backend=backend, fullgraph=True), torch.rand(4, 4)
-    for already in (0, 1):
+    for compiled_before in (0, 1):
         with Meter() as meter:
             compiled(x)
             inside = meter.reading()
@@ -509,7 +509,7 @@ def test_compiled_functions_run_as_operators_whose_bytes_are_not_known(compilati
         assert inside.plain()["bytes_read"] is inside.plain()["bytes_written"] is None
         assert inside.plain()["why"] == "fused"
         assert (after.plain()["bytes_read"], after.plain()["why"]) == (64, None)
-        assert len(compilations) == already  # nothing was compiled, and nothing keeps it from being compiled later
+        assert len(compilations) == compiled_before  # not compiled under a meter, but still compiled later
         compiled(x)
         assert len(compilations) == 1
 
@@ -521,7 +521,7 @@ def test_higher_order_operators() -> None:
     assert meter.flops == 128
 
 
-def test_what_an_operator_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_overhead_per_operator_is_below_a_millisecond(capsys: pytest.CaptureFixture[str]) -> None:
     x = torch.rand(8, 8)
 
     def per_call(f: Callable[[], Any], calls: int = 2000) -> float:
@@ -555,13 +555,13 @@ def kept(requires_grad):
     assert set(sys.modules) == loaded, set(sys.modules) - loaded
     return weakref.ref(x)
 
-assert kept(False)() is None and kept(True)() is None  # nor is anything of a call kept in a cycle
+assert kept(False)() is None and kept(True)() is None  # a call also leaves no reference cycle
 assert "torch._dynamo" not in sys.modules
 finders = list(sys.meta_path)
 with meters.Meter() as outer, meters.Meter() as inner:
-    compiled = torch.compile(lambda x: (x @ x).relu(), backend=lambda *_: 1 / 0)  # loads it
+    compiled = torch.compile(lambda x: (x @ x).relu(), backend=lambda *_: 1 / 0)  # loads the compiler
     compiled(torch.ones(8, 8))
-    assert sys.meta_path == finders, "it is loaded: nobody waits any more"
+    assert sys.meta_path == finders, "the compiler is loaded: no finder waits for it"
 assert outer.flops == inner.flops == 2 * 8**3 + 64 and outer.fused
 from torch._dynamo import eval_frame
 assert eval_frame._stance.stance == "default" and "exec_module" not in vars(torch._dynamo.__loader__)
@@ -570,12 +570,12 @@ print("done")
 
 
 @pytest.mark.slow
-def test_the_compiler_is_not_loaded_to_be_told_to_stand_aside_and_is_told_once_it_is() -> None:
-    ran = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=100)
-    assert ran.stdout == "done\n", ran.stderr
+def test_meters_disable_the_compiler_without_loading_it() -> None:
+    completed = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=100)
+    assert completed.stdout == "done\n", completed.stderr
 
 
-def test_what_a_lecture_put_in_the_place_of_a_method_ends_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_tensor_method_does_not_break_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.ones(2, 2)
     with Meter() as meter:
         monkeypatch.setattr(torch.Tensor, "is_contiguous", lambda self: 1 / 0)
@@ -585,7 +585,7 @@ def test_what_a_lecture_put_in_the_place_of_a_method_ends_no_operator(monkeypatc
     assert meter.uncounted == {"aten.mm": 1} and meter.flops == 2 * 2**3
 
 
-def test_a_copy_to_the_meta_device_moves_nothing() -> None:
+def test_copies_to_the_meta_device_move_no_bytes() -> None:
     x = torch.ones(8, 8)
     with Meter() as meter:
         _ = x.to("meta") @ x.to("meta")

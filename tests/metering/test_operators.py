@@ -1,4 +1,4 @@
-"""The oracle: elements by hand, times their size."""
+"""Bytes read and written equal numbers of elements by hand times their size."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ SQUARE, IMAGE, WEIGHT = torch.rand(10, 10), torch.rand(1, 1, 10, 10), torch.rand
 
 
 @each("name", CASES)
-def test_bytes(name: str) -> None:
+def test_bytes_read_and_written(name: str) -> None:
     f, read, written = CASES[name]
     assert moved(f) == (read, written)
 
 
-def test_gradient_of_an_embedding_is_a_whole_table() -> None:
+def test_gradients_of_an_embedding_write_the_whole_table() -> None:
     table = TABLE.clone().requires_grad_()
     y = F.embedding(ROWS, table)
     grad = torch.ones_like(y)
@@ -122,7 +122,7 @@ def test_fused_adam_reads_four_and_writes_three_tensors() -> None:
     p.grad = torch.rand(N)
     optimizer = torch.optim.Adam([p], fused=True)
     optimizer.step()
-    step = 4  # bytes of the step count, read and written, and read again
+    step = 4  # bytes of the step count, which is read twice and written once
     assert moved(optimizer.step) == (4 * 4 * N + 2 * step, 3 * 4 * N + step)
 
 
@@ -130,4 +130,4 @@ def test_attention_reads_its_operands_and_writes_its_result() -> None:
     q, k, v = (torch.rand(1, 2, 32, 8) for _ in range(3))
     read, written = moved(lambda: F.scaled_dot_product_attention(q, k, v))
     assert read == 3 * q.nbytes
-    assert q.nbytes <= written <= q.nbytes + 4 * 2 * 32  # and log-sum-exp a row: never the 32 × 32 scores
+    assert q.nbytes <= written <= q.nbytes + 4 * 2 * 32  # plus log-sum-exp per row, but not the 32 × 32 scores

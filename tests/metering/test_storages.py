@@ -1,4 +1,4 @@
-"""The oracles: numel × element size of tensors whose lives are known, and torch's memory profiler."""
+"""Live bytes equal the sizes of living tensors; peaks equal those of torch's memory profiler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_views_share_and_keep_their_storage() -> None:
         assert meter.live_bytes == 0
 
 
-def test_working_in_place_allocates_nothing() -> None:
+def test_in_place_operators_allocate_nothing() -> None:
     with Meter() as meter:
         x = torch.ones(1000)
         x.mul_(2).add_(1)
@@ -59,26 +59,26 @@ def test_storages_that_are_resized_directly() -> None:
         sharded, other = torch.zeros(1000), torch.zeros(10)
         storage = sharded.untyped_storage()
 
-        def held() -> int:
+        def expected_bytes() -> int:
             return sharded.untyped_storage().nbytes() + other.untyped_storage().nbytes()
 
         for size in (0, 4000, 12_000, 0):
             storage.resize_(size)
-            assert meter.live_bytes == inner.live_bytes == held() == size + 40
+            assert meter.live_bytes == inner.live_bytes == expected_bytes() == size + 40
         assert meter.take_peak() == 12_040
         storage.resize_(4000)
         sharded.fill_(1)
-        assert meter.live_bytes == held() == 4040
+        assert meter.live_bytes == expected_bytes() == 4040
         sharded.set_(torch.zeros(5).untyped_storage())
         del storage
-        assert meter.live_bytes == held() == 60
+        assert meter.live_bytes == expected_bytes() == 60
         other.untyped_storage().resize_(0)
         other.resize_(100)
-        assert meter.live_bytes == held() == 420
+        assert meter.live_bytes == expected_bytes() == 420
     assert "resize_" not in vars(torch.UntypedStorage)
 
 
-def test_what_was_there_before_counts_once_it_is_used() -> None:
+def test_earlier_tensors_count_once_they_are_used() -> None:
     x = torch.ones(1000)
     with Meter() as meter:
         assert meter.live_bytes == 0
@@ -115,7 +115,7 @@ def test_sparse_tensors_hold_indices_and_values() -> None:
         assert sparse._nnz() == 16
 
 
-def test_one_type_of_device() -> None:
+def test_a_meter_counts_one_device_type() -> None:
     with Meter(device="cuda") as meter:
         x = torch.ones(1000)
         assert (x + 1).sum() == 2000
@@ -126,19 +126,22 @@ def test_one_type_of_device() -> None:
         assert on_meta.is_meta
 
 
-def test_autograd_keeps_what_backward_needs() -> None:
+def test_autograd_keeps_tensors_for_the_backward_pass() -> None:
     x, w = torch.rand(32, 64), nn.Parameter(torch.rand(64, 64))
-    held = []
-    with Meter() as meter, torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t.nbytes) or t, lambda t: t):
+    saved_bytes = []
+    with (
+        Meter() as meter,
+        torch.autograd.graph.saved_tensors_hooks(lambda t: saved_bytes.append(t.nbytes) or t, lambda t: t),
+    ):
         y = torch.exp(x @ w).sum()
-        assert sum(held) == x.nbytes + 32 * 64 * 4  # for w's gradient, and exp's own result
+        assert sum(saved_bytes) == x.nbytes + 32 * 64 * 4  # for w's gradient, and exp's own result
         assert meter.live_bytes == x.nbytes + w.nbytes + 32 * 64 * 4 + 4
         y.backward()
-        assert meter.live_bytes == x.nbytes + 2 * w.nbytes + 4  # the gradient came, what was saved went
+        assert meter.live_bytes == x.nbytes + 2 * w.nbytes + 4  # the gradient is added, saved tensors are freed
 
 
 def profiled(f: Callable[[], object]) -> int:
-    """Return the most bytes that torch's CPU allocator had handed out at once during `f`."""
+    """Return the peak of the bytes that torch's CPU allocator allocated during `f`."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         f()
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -151,7 +154,7 @@ def profiled(f: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("optimizer", [None, torch.optim.SGD, torch.optim.AdamW])
 @pytest.mark.parametrize("layer", [nn.ReLU, nn.GELU])
-def test_peak_of_training_is_the_profilers(
+def test_training_peak_equals_the_profilers(
     optimizer: type[torch.optim.Optimizer] | None, layer: type[nn.Module]
 ) -> None:
     def train() -> None:
@@ -164,17 +167,17 @@ def test_peak_of_training_is_the_profilers(
                 update.step()
                 update.zero_grad()
 
-    train()  # what torch allocates once
+    train()  # torch allocates some memory only once
     with Meter() as meter:
         train()
-    inside_operators = 16  # a number on its way into an operator is a tensor for a moment
+    inside_operators = 16  # a number passed to an operator is briefly a tensor
     assert 0 <= profiled(train) - meter.take_peak() <= inside_operators
 
 
-def test_peak_without_gradients_is_two_activations() -> None:
+def test_peak_without_gradients_includes_two_activations() -> None:
     model = nn.Sequential(*[nn.Linear(64, 64, bias=False) for _ in range(6)])
     x = torch.rand(32, 64)
     weights = sum(p.nbytes for p in model.parameters())
     with torch.no_grad(), Meter() as meter:
         model(x)
-    assert meter.take_peak() == weights + 3 * x.nbytes  # the input stays, one layer's input and result besides
+    assert meter.take_peak() == weights + 3 * x.nbytes  # the input, and one layer's input and result

@@ -1,4 +1,4 @@
-"""The oracle: threads of which the test knows whether they work."""
+"""Counts name the other threads that worked meanwhile."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def product() -> torch.Tensor:
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1, "early") as made:
-        made.submit(product).result()
-        yield made
+    with ThreadPoolExecutor(1, "early") as executor:
+        executor.submit(product).result()
+        yield executor
 
 
 def in_a_thread(f: Callable[[], Any]) -> None:
@@ -36,47 +36,47 @@ def in_a_thread(f: Callable[[], Any]) -> None:
     thread.join()
 
 
-def in_a_pool_of_its_own() -> None:
-    with ThreadPoolExecutor(1, "late") as made:
-        made.submit(product).result()
+def in_a_new_pool() -> None:
+    with ThreadPoolExecutor(1, "late") as executor:
+        executor.submit(product).result()
 
 
-@pytest.mark.parametrize("work", [lambda: in_a_thread(product), in_a_pool_of_its_own])
-def test_a_count_names_the_thread_that_was_started_in_it(work: Callable[[], None]) -> None:
+@pytest.mark.parametrize("work", [lambda: in_a_thread(product), in_a_new_pool])
+def test_counts_name_threads_that_they_start(work: Callable[[], None]) -> None:
     counted = count(work)
     assert counted.flops is None and counted.why is not None and "'late" in counted.why
 
 
 @LINUX
-def test_a_count_names_the_thread_of_a_pool(pool: ThreadPoolExecutor) -> None:
+def test_counts_name_threads_of_a_pool(pool: ThreadPoolExecutor) -> None:
     counted = count(lambda: pool.submit(product).result())
     assert counted.flops is None and counted.why is not None and "'early_0'" in counted.why
 
 
 @LINUX
-def test_a_count_names_the_thread_that_reads_a_queue() -> None:
-    asked, answered = queue.Queue[int | None](), queue.Queue[torch.Tensor]()
+def test_counts_name_threads_that_read_a_queue() -> None:
+    requests, results = queue.Queue[int | None](), queue.Queue[torch.Tensor]()
 
     def serve() -> None:
-        while asked.get() is not None:
-            answered.put(product())
+        while requests.get() is not None:
+            results.put(product())
 
     thread = threading.Thread(target=serve, name="server")
     thread.start()
-    counted = count(lambda: (asked.put(1), answered.get()))
-    asked.put(None)
+    counted = count(lambda: (requests.put(1), results.get()))
+    requests.put(None)
     thread.join()
     assert counted.flops is None and counted.why is not None and "'server'" in counted.why
 
 
 @LINUX
-def test_a_count_that_is_not_all_says_so(pool: ThreadPoolExecutor) -> None:
+def test_incomplete_counts_are_reported(pool: ThreadPoolExecutor) -> None:
     counted = count(lambda: (product(), [pool.submit(product).result() for _ in range(20)]))
     assert counted.flops == 2 * 64**3
     assert counted.why is not None and "'early_0'" in counted.why
 
 
-def test_threads_that_wait_are_not_blamed(pool: ThreadPoolExecutor) -> None:
+def test_waiting_threads_are_not_named(pool: ThreadPoolExecutor) -> None:
     assert count(product).why is None
     nothing = count(lambda: sum(range(1000)))
     assert nothing.why is not None and "thread" not in nothing.why
@@ -88,11 +88,11 @@ def test_backward_runs_in_the_calling_thread() -> None:
     assert counted.why is None and counted.flops is not None and counted.flops >= 3 * 2 * 64**3
 
 
-def test_whoever_watches_new_threads_goes_on_watching() -> None:
-    seen: list[str] = []
+def test_profile_functions_of_new_threads_stay_active() -> None:
+    events: list[str] = []
 
     def watch(frame: Any, event: str, argument: Any) -> None:
-        seen.append(event)
+        events.append(event)
 
     threading.setprofile(watch)
     try:
@@ -101,4 +101,4 @@ def test_whoever_watches_new_threads_goes_on_watching() -> None:
         assert threading.getprofile() is watch
     finally:
         threading.setprofile(None)  # type: ignore[arg-type]
-    assert seen and others.worked() == ["late"]
+    assert events and others.worked() == ["late"]

@@ -1,4 +1,4 @@
-"""Bytes alive over time: against sizes worked out by hand and the peak that `count` finds."""
+"""Bytes alive over time equal sizes by hand and the peak of `count`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_tools.metering.timeline import bytes_alive
 KIB = 1024
 
 
-def test_each_phase_begins_with_what_was_alive_and_shows_each_operator() -> None:
+def test_each_phase_shows_initial_bytes_and_each_operator() -> None:
     x = torch.zeros(256)  # 1 KiB
     kept: list[torch.Tensor] = []
 
@@ -23,19 +23,19 @@ def test_each_phase_begins_with_what_was_alive_and_shows_each_operator() -> None
     assert second == [3 * KIB, 1 * KIB]
 
 
-def test_what_an_operator_frees_shows_after_the_next() -> None:
+def test_freed_bytes_show_after_the_next_operator() -> None:
     x = torch.zeros(256)
 
     def chain() -> None:
         y = x + 1
-        y = y * 2  # the sum is alive until the product is there
+        y = y * 2  # the sum is alive until the product exists
         y.sum()
 
     alive = bytes_alive([x], chain)[0]
     assert alive == [KIB, 2 * KIB, 3 * KIB, 2 * KIB + 4, KIB]
 
 
-def test_its_peak_is_that_of_count() -> None:
+def test_the_peak_equals_that_of_count() -> None:
     x, w = torch.randn(64, 32), torch.randn(32, 32, requires_grad=True)
 
     def run() -> None:
@@ -44,12 +44,12 @@ def test_its_peak_is_that_of_count() -> None:
     assert max(bytes_alive([x, w], run)[0]) == count(run).peak_bytes
 
 
-def test_views_and_tensors_of_nothing_add_nothing() -> None:
+def test_views_add_no_bytes() -> None:
     x = torch.zeros(4, 64)
     assert set(bytes_alive([x, x.t()], lambda: x.t()[1:], lambda: None)[0]) == {x.nbytes}
 
 
-def test_a_backward_pass_is_seen() -> None:
+def test_backward_passes_are_included() -> None:
     w = torch.zeros(256, requires_grad=True)
     losses: list[torch.Tensor] = []
     forward, backward = bytes_alive([w], lambda: losses.append((w * w).sum()), lambda: losses.pop().backward())
