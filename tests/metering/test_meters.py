@@ -192,7 +192,7 @@ def test_composite_operators_count_the_same_in_inference_mode() -> None:
 class Logged(torch.Tensor):
     """A wrapper that records the operators that get it."""
 
-    seen: ClassVar[list[str]] = []
+    recorded: ClassVar[list[str]] = []
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
@@ -203,14 +203,14 @@ class Logged(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        cls.seen.append(str(func))
+        cls.recorded.append(str(func))
         plain = tree_map_only(Logged, lambda tensor: tensor.inner, args)
         return tree_map_only(torch.Tensor, Logged, func(*plain, **(kwargs or {})))
 
 
-class Seeing(TorchDispatchMode):
+class RecordingMode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        Logged.seen.append(str(func))
+        Logged.recorded.append(str(func))
         return func(*args, **(kwargs or {}))
 
 
@@ -235,8 +235,8 @@ def wrapped() -> Any:
     return [F.softmax(x, -1).inner for x in products]
 
 
-def seen_by_another_mode() -> Any:
-    with Seeing():
+def under_another_mode() -> Any:
+    with RecordingMode():
         with Meter():
             y = F.linear(torch.rand(3, 4), torch.rand(2, 4)), wrapped()[0]
         return [*y, F.interpolate(torch.rand(2, 3, 9, 11), scale_factor=2.3, mode="bilinear")]
@@ -265,7 +265,7 @@ UNUSUAL: dict[str, Callable[[], Any]] = {
     "bilinear": lambda: torch.bilinear(torch.rand(2, 3), torch.rand(2, 4), torch.rand(5, 3, 4), None),
     "recurrent": lambda: nn.GRU(8, 16)(torch.rand(5, 2, 8))[0],
     "a class with a dispatch of its own": wrapped,
-    "under another mode": seen_by_another_mode,
+    "under another mode": under_another_mode,
     "TorchScript": lambda: [scripted(torch.ones(3), 1) for _ in range(3)],
     "vmap in it": lambda: torch.func.vmap(lambda x: F.linear(x, torch.ones(2, 4)))(torch.rand(2, 3, 4)),
 }  # fmt: skip
@@ -279,16 +279,16 @@ def test_unusual_tensors_run_and_count_the_same_in_inference_mode() -> None:
             outcomes = []
             for meter in (None, Meter(compiling=True)):
                 torch.manual_seed(1)
-                Logged.seen.clear()
+                Logged.recorded.clear()
                 with warnings.catch_warnings(), mode(), meter or contextlib.nullcontext():
                     warnings.simplefilter("ignore")
                     results = program()
-                outcomes.append((results if isinstance(results, list) else [results], [*Logged.seen]))
+                outcomes.append((results if isinstance(results, list) else [results], [*Logged.recorded]))
                 if meter is not None:
                     counted.append((meter.flops, meter.operators["aten.mm"], sorted(meter.uncounted)))
-            (plain, seen), (metered, seen_metered) = outcomes
+            (plain, plain_operators), (metered, metered_operators) = outcomes
             assert all(torch.equal(a, b) for a, b in zip(plain, metered, strict=True)), (name, mode)
-            assert seen == seen_metered, (name, mode)
+            assert plain_operators == metered_operators, (name, mode)
         (flops, products, _), (least, same, uncounted) = counted
         assert (least, same) == (flops, products) or (least < flops and uncounted), name  # a reported lower bound
         assert least == flops or name in ("nested, strided", "sparse", "quantised", "under another mode"), name
