@@ -1,4 +1,4 @@
-"""A lecture in edtrace's words, in a real browser: as dense as in edtrace's own viewer, and whole on a small screen."""
+"""A lecture written for edtrace, in a real browser: as compact as in edtrace's viewer, and fit for small screens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from trace_tools.pages.site import render_folder
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.supervisor import Tracer
 
-THEIRS = 24  # pixels of a line: the viewer of CS336's lectures of 2025 has 16 px letters, 1.5 lines high, no margins
+# Pixels per line in the viewer of CS336's lectures of 2025: 16 px letters, line height 1.5, no margins
+LINE_HEIGHT = 24
 
 LINES = """from edtrace import image, text, link
 def main():
@@ -41,9 +42,8 @@ def paragraphs():
     text("- of another list")
     image("https://images.invalid/a/square.png")
 """
-KEPT = (
-    "var/files/image-12bae1de9ed78b3de3d6d4fc03ceb32a-https_images_invalid_a_square_png"  # by `md5sum` of the address
-)
+# The digest is `md5sum` of the image's address
+CACHED_IMAGE = "var/files/image-12bae1de9ed78b3de3d6d4fc03ceb32a-https_images_invalid_a_square_png"
 
 
 @pytest.fixture(scope="module")
@@ -51,34 +51,33 @@ def pages(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("course")
     shutil.copytree(Path(__file__).resolve().parents[1] / "lectures", folder, dirs_exist_ok=True)
     (folder / "lines.py").write_text(LINES, encoding="utf-8")
-    (folder / KEPT).parent.mkdir(parents=True)
-    (folder / KEPT).write_text('<svg xmlns="http://www.w3.org/2000/svg" width="30" height="30"></svg>')
-    known = replace(example_trace(), machine=from_json(Path(environment[STORED]).read_text(encoding="utf-8")))
+    (folder / CACHED_IMAGE).parent.mkdir(parents=True)
+    (folder / CACHED_IMAGE).write_text('<svg xmlns="http://www.w3.org/2000/svg" width="30" height="30"></svg>')
+    reference = replace(example_trace(), machine=from_json(Path(environment[STORED]).read_text(encoding="utf-8")))
     for name in ("edtrace_style", "lines"):
         out = folder / "pages" / name
-        Tracer(folder / f"{name}.py", out, TraceOptions(device="cpu", draft=True), like=known).run()
+        Tracer(folder / f"{name}.py", out, TraceOptions(device="cpu", draft=True), like=reference).run()
         render_folder(out, folder / f"{name}.py")
     return folder / "pages"
 
 
-def test_a_line_takes_no_more_room_than_in_their_viewer(browser: Any, pages: Path) -> None:
+def test_lines_are_as_compact_as_in_edtraces_viewer(browser: Any, pages: Path) -> None:
     show(browser, pages / "lines/cpu/00-many.html", WIDE)
     tops = ask(
         browser,
         "[...document.querySelectorAll('.prose.lines :is(p, li)')].map(one => one.getBoundingClientRect().top)",
     )
-    assert len(tops) == 6, "each on a line of its own"
+    assert len(tops) == 6, "each is on its own line"
     gaps = [below - above for above, below in pairwise(tops)]
-    assert max(gaps) <= THEIRS + 2 and sum(gaps) / len(gaps) <= THEIRS + 1  # one has a formula, which is higher
+    # One line has a formula, which is taller
+    assert max(gaps) <= LINE_HEIGHT + 2 and sum(gaps) / len(gaps) <= LINE_HEIGHT + 1
 
 
-def test_a_blank_line_of_the_source_begins_a_paragraph_and_an_image_is_the_copy_kept_beside_the_lecture(
-    browser: Any, pages: Path
-) -> None:
+def test_blank_lines_start_paragraphs_and_images_use_the_cached_copy(browser: Any, pages: Path) -> None:
     show(browser, pages / "lines/cpu/01-paragraphs.html", WIDE)
     lines = "[...document.querySelectorAll('.prose.lines :is(p, li)')].map(one => one.getBoundingClientRect().top)"
     gaps = [below - above for above, below in pairwise(ask(browser, lines))]
-    assert len(gaps) == 3 and gaps[0] <= THEIRS + 2 and min(gaps[1:]) >= 1.4 * THEIRS
+    assert len(gaps) == 3 and gaps[0] <= LINE_HEIGHT + 2 and min(gaps[1:]) >= 1.4 * LINE_HEIGHT
     image = "document.querySelector('figure img')"
     assert ask(browser, f"{image}.complete && {image}.naturalWidth") == 30
     policy = ask(browser, "document.querySelector('meta[http-equiv=Content-Security-Policy]').content")
@@ -89,7 +88,7 @@ def test_a_blank_line_of_the_source_begins_a_paragraph_and_an_image_is_the_copy_
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("page", ["index", "00-bisection", "01-costs", "02-pictures"])
-def test_its_pages_stay_within_the_window_and_obey_their_policy(
+def test_pages_fit_the_window_and_obey_their_content_policy(
     browser: Any, pages: Path, page: str, size: tuple[int, int]
 ) -> None:
     show(browser, pages / f"edtrace_style/cpu/{page}.html", size)
@@ -100,7 +99,7 @@ def test_its_pages_stay_within_the_window_and_obey_their_policy(
     assert refused == []
 
 
-def test_references_open_and_abstracts_in_them(browser: Any, pages: Path) -> None:
+def test_references_and_abstracts_can_be_unfolded(browser: Any, pages: Path) -> None:
     show(browser, pages / "edtrace_style/cpu/00-bisection.html")
     height = "document.querySelector('.references li details p').offsetHeight"
     assert not ask(browser, "document.querySelector('.references').open")
@@ -110,8 +109,7 @@ def test_references_open_and_abstracts_in_them(browser: Any, pages: Path) -> Non
     assert hover.startswith("What Every Programmer Should Know. Ada Example, Bo Sample (An Institute), 1991-03-01.")
 
 
-def test_it_can_be_stepped_through_and_shown_in_the_hall(browser: Any, pages: Path) -> None:
-    """Each line of a passage is a step, and all of it is what is current; in the hall it is one place."""
+def test_passages_can_be_stepped_through_and_shown_as_slides(browser: Any, pages: Path) -> None:
     show(browser, pages / "lines/cpu/00-many.html")
     for _ in range(3):
         press(browser, "l")

@@ -51,33 +51,33 @@ def g(n):  # @inspect n
 """
 
 
-def vector(*elements: float, name: str = "A", **more: Any) -> Value:
-    known: dict[str, Any] = {"strides": [1], "storage": name} | more
-    return Value("tensor", tensor=Tensor("float32", [len(elements)], "cpu", elements=list(elements), **known))
+def vector(*elements: float, name: str = "A", **fields: Any) -> Value:
+    layout: dict[str, Any] = {"strides": [1], "storage": name} | fields
+    return Value("tensor", tensor=Tensor("float32", [len(elements)], "cpu", elements=list(elements), **layout))
 
 
 def played() -> Recording:
-    made = Recording(STEPS)
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "x = zeros", values=[("x", vector(0.0, 0.0, 0.0))])
-    made.step(f, "y = view", values=[("y", vector(0.0, 0.0, offset=1))])
-    made.step(f, "y[0] = 9", values=[("y", vector(9.0, 0.0, offset=1))])
-    for code, n, more in (("total = g", 1, {"values": [("total", number(2))]}), ("g(2)", 2, {})):
-        g = made.frame("g", made.step(f, code, **more), arguments=[("n", number(n))])
-        made.step(g, "double", values=[("double", number(2 * n))])
-        made.step(g, "return double")
-    made.step(f, "secret()")
-    made.step(f, "shown = secret", values=[("shown", number(7))])
-    made.step(f, "[text(word)", narrative=[Text(text=word) for word in "ab"])
+    recording = Recording(STEPS)
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "x = zeros", values=[("x", vector(0.0, 0.0, 0.0))])
+    recording.step(f, "y = view", values=[("y", vector(0.0, 0.0, offset=1))])
+    recording.step(f, "y[0] = 9", values=[("y", vector(9.0, 0.0, offset=1))])
+    for code, n, fields in (("total = g", 1, {"values": [("total", number(2))]}), ("g(2)", 2, {})):
+        g = recording.frame("g", recording.step(f, code, **fields), arguments=[("n", number(n))])
+        recording.step(g, "double", values=[("double", number(2 * n))])
+        recording.step(g, "return double")
+    recording.step(f, "secret()")
+    recording.step(f, "shown = secret", values=[("shown", number(7))])
+    recording.step(f, "[text(word)", narrative=[Text(text=word) for word in "ab"])
     for word in "ab":
-        made.step(f, "for word")
-        made.step(f, "text(word)", narrative=[Text(text=word)])
-    made.step(f, "for word")
-    return made
+        recording.step(f, "for word")
+        recording.step(f, "text(word)", narrative=[Text(text=word)])
+    recording.step(f, "for word")
+    return recording
 
 
-def stepping_of(made: Recording, place: int = 0) -> Stepping:
-    return make_document(made.trace()).sections[place].stepping
+def stepping_of(recording: Recording, section_index: int = 0) -> Stepping:
+    return make_document(recording.trace()).sections[section_index].stepping
 
 
 def lines(stops: Sequence[Stop], text: str = STEPS) -> list[str]:
@@ -85,10 +85,10 @@ def lines(stops: Sequence[Stop], text: str = STEPS) -> list[str]:
 
 
 def changes(stop: Stop) -> list[tuple[str, str]]:
-    return [(known.name, known.change) for known in stop.variables]
+    return [(variable.name, variable.change) for variable in stop.variables]
 
 
-def test_the_player_stops_at_what_was_executed_in_order_and_not_at_what_is_hidden() -> None:
+def test_the_player_stops_at_executed_steps_in_order() -> None:
     stepping = stepping_of(played())
     assert lines(stepping.stops) == [
         "x = zeros()",
@@ -100,9 +100,9 @@ def test_the_player_stops_at_what_was_executed_in_order_and_not_at_what_is_hidde
         "g(2)",
         "double = 2 * n",
         "return double",
-        "shown = secret()",  # hidden, but it has something to show
+        "shown = secret()",  # hidden, but its value is inspected
         '[text(word) for word in "ab"]',
-        "text(word)",  # the `for` that holds nothing but prose is not on the page
+        "text(word)",  # the `for` that contains only prose is not on the page
         "text(word)",
     ]
     assert [stop.number for stop in stepping.stops] == list(range(1, 14))
@@ -110,41 +110,41 @@ def test_the_player_stops_at_what_was_executed_in_order_and_not_at_what_is_hidde
     assert [(frame.function, frame.of) for frame in stepping.frames] == [("f", None), ("g", 3), ("g", 6)]
 
 
-def test_every_stop_stands_at_an_element_of_the_page() -> None:
-    for made in (played(), lecture()):
-        document = make_document(made.trace())
+def test_every_stop_has_an_element_on_the_page() -> None:
+    for recording in (played(), lecture()):
+        document = make_document(recording.trace())
         for section in document.sections:
             ids = Page(HtmlWriter(document, site_context()).section(section)).ids()
             assert {stop.anchor for stop in section.stepping.stops} <= set(ids)
             assert {f"said-{number}" for number, _ in section.stepping.narrations} <= set(ids)
 
 
-def test_a_call_that_is_only_named_borrows_the_rows_where_its_code_stands() -> None:
-    made = Recording(
+def test_calls_without_a_listing_stop_at_another_calls_rows() -> None:
+    recording = Recording(
         "def main():\n    f()\n\ndef f():\n    for i in range(9):\n        g(i)\n\ndef g(n):\n    return n\n"
     )
-    f = made.call(made.frame("main"), "f()", "f")
+    f = recording.call(recording.frame("main"), "f()", "f")
     for _ in range(9):
-        made.step(f, "for i")
-        made.step(made.call(f, "g(i)", "g"), "return n")
-    stops = stepping_of(made).stops
+        recording.step(f, "for i")
+        recording.step(recording.call(f, "g(i)", "g"), "return n")
+    stops = stepping_of(recording).stops
     assert {stop.anchor for stop in stops if stop.line == 9} == {"call-2-L9"}
     assert not any(stop.code for stop in stops)
 
 
-def test_code_that_is_nowhere_on_the_page_is_carried_and_stands_at_its_caller() -> None:
+def test_code_missing_from_the_page_is_stored_at_its_caller() -> None:
     text = (
         "from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    text(g())\n\ndef g():\n    return 'a'\n"
     )
-    made = Recording(text)
-    f = made.call(made.frame("main"), "f()", "f")
-    said = made.step(f, "text(g())", narrative=[Text(text="a")])
-    made.step(made.frame("g", said), "return")
-    stops = stepping_of(made).stops
+    recording = Recording(text)
+    f = recording.call(recording.frame("main"), "f()", "f")
+    caller = recording.step(f, "text(g())", narrative=[Text(text="a")])
+    recording.step(recording.frame("g", caller), "return")
+    stops = stepping_of(recording).stops
     assert [(stop.anchor, stop.code) for stop in stops] == [("said-1", ""), ("said-1", "return 'a'")]
 
 
-def test_a_stop_knows_what_changed_and_what_a_write_through_another_name_did() -> None:
+def test_stops_list_new_and_written_variables() -> None:
     stops = stepping_of(played()).stops
     assert [changes(stop) for stop in stops[:6]] == [
         [("x", "new")],
@@ -154,35 +154,35 @@ def test_a_stop_knows_what_changed_and_what_a_write_through_another_name_did() -
         [("n", "new"), ("double", "new")],
         [],
     ]
-    assert [known.argument for known in stops[4].variables] == [True, False]
+    assert [variable.argument for variable in stops[4].variables] == [True, False]
 
 
-def test_a_new_view_that_shows_other_elements_tells_of_a_write() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    a = 1\n    b = 2\n    c = 3\n")
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "a = 1", values=[("x", matrix(2, 3))])
-    made.step(f, "b = 2", values=[("row", vector(3.0, 4.0, 5.0, offset=3))])  # the second row, as it was
-    made.step(f, "c = 3", values=[("column", vector(1.0, 8.0, offset=1, strides=[3]))])  # 4 became 8
-    assert [changes(stop) for stop in stepping_of(made).stops] == [
+def test_a_new_view_reveals_a_write_to_its_storage() -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    a = 1\n    b = 2\n    c = 3\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "a = 1", values=[("x", matrix(2, 3))])
+    recording.step(f, "b = 2", values=[("row", vector(3.0, 4.0, 5.0, offset=3))])  # the second row, unchanged
+    recording.step(f, "c = 3", values=[("column", vector(1.0, 8.0, offset=1, strides=[3]))])  # 4 became 8
+    assert [changes(stop) for stop in stepping_of(recording).stops] == [
         [("x", "new")],
         [("row", "new")],
         [("column", "written")],
     ]
 
 
-def test_clear_takes_names_away() -> None:
+def test_clear_removes_names() -> None:
     stop = stepping_of(played()).stops[6]
     assert changes(stop) == [("total", "cleared"), ("x", "cleared")]
-    assert all(known.value is None for known in stop.variables)
+    assert all(variable.value is None for variable in stop.variables)
 
 
-def test_clear_takes_expressions_of_the_name_with_it_and_no_longer_names() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    a = 1\n    b = 2  # @clear x\n")
-    f = made.call(made.frame("main"), "f()", "f")
+def test_clear_removes_expressions_of_the_name_but_not_longer_names() -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    a = 1\n    b = 2  # @clear x\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
     names = ["x", "x.shape", 'x["k"]', "xs", "f(x)"]
-    made.step(f, "a = 1", values=[(name, number(1)) for name in names])
-    made.step(f, "b = 2")
-    assert [known.name for known in stepping_of(made).stops[1].variables] == ["x", "x.shape", 'x["k"]']
+    recording.step(f, "a = 1", values=[(name, number(1)) for name in names])
+    recording.step(f, "b = 2")
+    assert [variable.name for variable in stepping_of(recording).stops[1].variables] == ["x", "x.shape", 'x["k"]']
 
 
 def test_only_animated_lines_reveal_their_outputs_one_at_a_time() -> None:
@@ -191,14 +191,14 @@ def test_only_animated_lines_reveal_their_outputs_one_at_a_time() -> None:
     assert stepping.narrations == ((1, 10), (2, 10), (3, 11), (4, 12))
 
 
-def test_lines_follow_the_text_that_is_shown() -> None:
+def test_stops_have_the_line_numbers_of_the_shown_text() -> None:
     changed = LECTURE.replace('    text("Hello.")\n', '    text("Hello.")\n    text("More.")\n')
     stops = make_document(lecture().trace(), changed).sections[0].stepping.stops
     assert lines(stops, changed)[:3] == ['text("Hello.")', "x = torch.ones(2, 3)", "y = x.t()"]
 
 
 @pytest.mark.parametrize("new", ['text("Hello again.")', 'note("Hello.")', 'text("New.")\n    text("Hello.")'])
-def test_reworded_prose_leaves_the_steps_numbers_as_they_are(new: str) -> None:
+def test_rewording_prose_keeps_step_numbers(new: str) -> None:
     before = make_document(lecture().trace()).sections[0].stepping
     after = make_document(lecture().trace(), LECTURE.replace('text("Hello.")', new)).sections[0].stepping
     assert [(stop.number, stop.execution.step.statement, stop.execution.step.id) for stop in after.stops] == [
@@ -208,12 +208,12 @@ def test_reworded_prose_leaves_the_steps_numbers_as_they_are(new: str) -> None:
     assert after.stops[0].anchor.startswith("said-")
 
 
-def test_an_exception_is_told_at_its_stop() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    raise ValueError('no')\n")
-    f = made.frame("f", made.step(made.frame("main"), "f()", raised=Raised("ValueError", "no")))
-    made.step(f, "raise", raised=Raised("ValueError", "no"))
+def test_a_stop_reports_its_exception() -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    raise ValueError('no')\n")
+    f = recording.frame("f", recording.step(recording.frame("main"), "f()", raised=Raised("ValueError", "no")))
+    recording.step(f, "raise", raised=Raised("ValueError", "no"))
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 5")
-    [stop] = make_document(made.trace(run=run)).sections[0].stepping.stops
+    [stop] = make_document(recording.trace(run=run)).sections[0].stepping.stops
     assert stop.execution.failure is not None and not stop.execution.failure.caught
 
 
@@ -229,29 +229,29 @@ def unpacked(block: StepBlock) -> Any:
 
 
 def table(column: Any) -> list[str]:
-    return [column["of"][place] for place in accumulate(column["at"])]
+    return [column["of"][index] for index in accumulate(column["at"])]
 
 
-def test_the_columns_say_what_the_stops_say() -> None:
-    shown = section(played().trace())
-    block = step_block(shown)
+def test_packed_columns_match_the_stops() -> None:
+    first_section = section(played().trace())
+    block = step_block(first_section)
     columns = unpacked(block)
-    stops = shown.stepping.stops
+    stops = first_section.stepping.stops
     assert (block.kept, block.total, columns["total"]) == (len(stops), len(stops), len(stops))
     assert list(accumulate(columns["stops"]["line"])) == [stop.line for stop in stops]
     assert table(columns["stops"]["anchor"]) == [stop.anchor for stop in stops]
     assert columns["stops"]["inside"] == [stop.inside for stop in stops]
     assert columns["frames"]["of"] == [-1, 3, 6]
-    seen = columns["seen"]
-    told = zip(accumulate(seen["stop"]), table(seen["name"]), seen["text"], seen["change"], strict=True)
-    assert list(told)[:5] == [
+    values = columns["seen"]
+    rows = zip(accumulate(values["stop"]), table(values["name"]), values["text"], values["change"], strict=True)
+    assert list(rows)[:5] == [
         (0, "x", "f32[3] = [0., 0., 0.]", 1),
         (1, "y", "f32[2] = [0., 0.]", 1),
         (2, "y", "f32[2] = [9., 0.]", 3),
         (3, "total", "2", 1),
         (4, "n", "1", 1 + 8),
     ]
-    assert table(seen["storage"])[:4] == ["A", "A", "A", ""]
+    assert table(values["storage"])[:4] == ["A", "A", "A", ""]
     assert columns["outputs"] == [[10, 2]]
 
 
@@ -260,7 +260,7 @@ def test_the_same_steps_give_the_same_bytes() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_of_ten_thousand_steps_keeps_to_its_weight_with_all_of_them() -> None:
+def test_ten_thousand_steps_fit_the_page_budget() -> None:
     trace = training(MANY)
     block = step_block(section(trace))
     assert block.kept == block.total >= MANY
@@ -268,31 +268,31 @@ def test_a_page_of_ten_thousand_steps_keeps_to_its_weight_with_all_of_them() -> 
     assert len(html(trace).encode()) <= 400_000
 
 
-def test_beyond_the_budget_repetitions_go_first() -> None:
-    shown = section(training(3_000))
-    whole = step_block(shown)
-    less = step_block(shown, len(whole.text) - 1)
-    columns = unpacked(less)
-    assert len(less.text) < len(whole.text) and less.kept < less.total == columns["total"]
-    # of a line that is executed again and again, `rate` never changes and the losses always do
+def test_over_budget_repeated_values_are_dropped_first() -> None:
+    whole_section = section(training(3_000))
+    complete = step_block(whole_section)
+    reduced = step_block(whole_section, len(complete.text) - 1)
+    columns = unpacked(reduced)
+    assert len(reduced.text) < len(complete.text) and reduced.kept < reduced.total == columns["total"]
+    # in each iteration `loss` changes, but `rate` does not
     kept = table(columns["seen"]["name"])
-    assert (kept.count("rate"), kept.count("loss")) == (2, table(unpacked(whole)["seen"]["name"]).count("loss"))
+    assert (kept.count("rate"), kept.count("loss")) == (2, table(unpacked(complete)["seen"]["name"]).count("loss"))
     numbers = list(accumulate(columns["stops"]["number"]))
-    assert numbers[0] == 1 and numbers[-1] == less.total
+    assert numbers[0] == 1 and numbers[-1] == reduced.total
 
 
-def test_a_block_never_exceeds_its_budget_and_its_calls_stay_in_it() -> None:
-    shown = section(training(3_000))
+def test_a_block_stays_within_budget_with_complete_calls() -> None:
+    whole_section = section(training(3_000))
     for budget in (10_000, 3_000, 1_500):
-        block = step_block(shown, budget)
+        block = step_block(whole_section, budget)
         columns = unpacked(block)
         assert len(block.text) <= budget and 0 < block.kept < block.total
-        for at, inside in enumerate(columns["stops"]["inside"]):
-            assert at + inside < block.kept
-        assert all(-1 <= of < block.kept for of in columns["frames"]["of"])
+        for position, nested in enumerate(columns["stops"]["inside"]):
+            assert position + nested < block.kept
+        assert all(-1 <= caller < block.kept for caller in columns["frames"]["of"])
 
 
-def test_a_page_says_when_its_player_does_not_have_all_steps() -> None:
+def test_a_page_reports_that_its_player_lacks_steps() -> None:
     trace = training(2_000)
     assert "The player has" not in html(trace)
     with mock.patch("trace_tools.pages.html.step_block", lambda shown: step_block(shown, 9_000)):
@@ -300,13 +300,13 @@ def test_a_page_says_when_its_player_does_not_have_all_steps() -> None:
     assert "The player has" in page and 'href="trace.yaml">Show it' in page
 
 
-def test_tricks_are_cut_and_made_visible() -> None:
+def test_hostile_text_is_sanitised_and_truncated() -> None:
     text = zlib.decompress(base64.b64decode(step_block(section(hostile_trace())).text)).decode()
     assert "\u202e" not in text and "\x1b" not in text and len(text) < 100_000
 
 
-def seen(view: np.ndarray, base: np.ndarray, label: str = "A") -> Value:
-    """Describe a numpy view as the tracer describes a tensor."""
+def tensor_value(view: np.ndarray, base: np.ndarray, label: str = "A") -> Value:
+    """Return a numpy view as the tracer records a tensor."""
     offset = (view.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // base.itemsize
     strides = [stride // base.itemsize for stride in view.strides]
     elements = [element.item() for element in view.flatten()]
@@ -326,33 +326,33 @@ def some_view(base: np.ndarray, choose: random.Random) -> np.ndarray:
 
 
 @each("seed", range(20))
-def test_a_write_is_noticed_exactly_where_a_view_shows_something_else_than_was_seen(seed: int) -> None:
+def test_a_write_is_detected_if_a_view_shows_changed_elements(seed: int) -> None:
     choose = random.Random(seed)
     base, last_seen = np.arange(12, dtype=np.float32), np.full(12, np.nan, dtype=np.float32)
     contents = StorageContents()
-    places = np.arange(12)
+    indices = np.arange(12)
     for turn in range(60):
         if choose.random() < 0.5:
             base[choose.randrange(12)] = turn + 100
         state = choose.getstate()
         view = some_view(base, choose)
         choose.setstate(state)
-        at = some_view(places, choose).flatten()
-        known = ~np.isnan(last_seen[at])
-        assert contents.note(seen(view, base)) == bool((last_seen[at] != base[at])[known].any())
-        last_seen[at] = base[at]
+        shown = some_view(indices, choose).flatten()
+        seen_before = ~np.isnan(last_seen[shown])
+        assert contents.note(tensor_value(view, base)) == bool((last_seen[shown] != base[shown])[seen_before].any())
+        last_seen[shown] = base[shown]
 
 
-def test_nan_that_stays_is_no_write_and_another_storage_is_another() -> None:
+def test_unchanged_nan_and_other_storages_are_no_writes() -> None:
     contents = StorageContents()
     base = np.array([np.nan, 1.0], dtype=np.float32)
-    assert [contents.note(seen(base, base)) for _ in range(2)] == [False, False]
-    assert not contents.note(seen(base + 1, base + 1, "B"))
+    assert [contents.note(tensor_value(base, base)) for _ in range(2)] == [False, False]
+    assert not contents.note(tensor_value(base + 1, base + 1, "B"))
     base[:] = 0
-    assert contents.note(seen(base, base))
+    assert contents.note(tensor_value(base, base))
 
 
-def test_what_has_no_elements_or_no_strides_says_nothing() -> None:
+def test_values_without_elements_or_strides_reveal_no_write() -> None:
     contents = StorageContents()
     large = Tensor("float32", [1000], "cpu", strides=[1], storage="A")
     sparse = Tensor("float32", [2], "cpu", storage="A", elements=[1.0, 2.0])

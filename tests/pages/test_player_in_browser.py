@@ -1,4 +1,4 @@
-"""The player as a reader uses it: keys, panel, address and modes, in a real browser."""
+"""The player as a reader uses it, in a real browser: keys, panel, address and modes."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ STEPS = 10_000
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("player")
-    spoken = lecture()
-    first = next(event.frame for event in spoken.events if getattr(event, "function", "") == "first")
-    spoken.step(first, "secret", narrative=[Note(text="Say it slowly.")])
-    traces = {"played": played().trace(), "lecture": spoken.trace()}
+    with_note = lecture()
+    first = next(event.frame for event in with_note.events if getattr(event, "function", "") == "first")
+    with_note.step(first, "secret", narrative=[Note(text="Say it slowly.")])
+    traces = {"played": played().trace(), "lecture": with_note.trace()}
     traces["hostile"] = hostile_trace()
     render_site([SiteTrace(trace, name) for name, trace in traces.items()], out)
     return out
 
 
-def play(browser: Any, page: Path, at: str = "", **how: Any) -> None:
+def play(browser: Any, page: Path, at: str = "", **options: Any) -> None:
     """Open a page and wait until its player has read its steps."""
-    show(browser, page, at=at, **how)
+    show(browser, page, at=at, **options)
     browser.execute_script("sessionStorage.clear()")
     browser.implicitly_wait(5)
     browser.find_element("css selector", "#player:not([hidden])")
     browser.implicitly_wait(0)
 
 
-def now(browser: Any) -> int:
+def step_number(browser: Any) -> int:
     return int(ask(browser, "document.getElementById('step-done').value"))
 
 
-def current(browser: Any) -> str:
+def current_code(browser: Any) -> str:
     return str(ask(browser, "document.querySelector('.current code').textContent"))
 
 
 def variables(browser: Any) -> dict[str, tuple[str, str]]:
-    """Return what the panel says of the innermost call: name → (how the row is marked, text)."""
+    """Return the innermost call's variables in the panel: name → (class of the row, text)."""
     script = "[...document.querySelector('#panel section').querySelectorAll('.vars > tbody > tr')]"
     rows = ask(browser, f"{script}.map(row => [row.children[0].innerText, row.className, row.children[1].innerText])")
     return {name: (mark, text) for name, mark, text in rows}
 
 
 def wait(browser: Any, script: str) -> None:
-    """Wait until something is so in the page."""
+    """Wait until a JavaScript expression is true."""
     browser.set_script_timeout(5)
     browser.execute_async_script(
         f"const done = arguments[0], look = () => ({script}) ? done() : setTimeout(look, 20); look();"
@@ -74,93 +74,93 @@ def test_keys_step_into_over_back_and_out(browser: Any, site: Path) -> None:
     visited = []
     for key in ["l", "l", "j", "j", "l", "l", "u", "k", "h", "k"]:
         press(browser, key)
-        visited.append(now(browser))
+        visited.append(step_number(browser))
     #                  1  2  3  4 (calls) 5 6 (inside) 7 (out) 4 (over the call) 3  2
     assert visited == [1, 2, 3, 4, 5, 6, 7, 4, 3, 2]
     press(browser, RIGHT + DOWN + RIGHT)
-    assert (now(browser), current(browser)) == (5, "    double = 2 * n")
+    assert (step_number(browser), current_code(browser)) == (5, "    double = 2 * n")
     press(browser, LEFT + UP)
-    assert now(browser) == 3
+    assert step_number(browser) == 3
     press(browser, DOWN + SHIFT + RIGHT + NULL)
-    assert now(browser) == 7  # over
+    assert step_number(browser) == 7  # steps over the call
     press(browser, SHIFT + LEFT + NULL)
-    assert now(browser) == 4
+    assert step_number(browser) == 4
     press(browser, END)
-    assert now(browser) == 13
+    assert step_number(browser) == 13
     press(browser, "jlu")
-    assert now(browser) == 13
+    assert step_number(browser) == 13
     press(browser, HOME + "hk")
-    assert now(browser) == 1
+    assert step_number(browser) == 1
     assert ask(browser, "document.querySelectorAll('.current').length") == 1
 
 
-def test_a_generator_that_goes_on_is_stepped_over_too(browser: Any, tmp_path: Path) -> None:
+def test_a_resumed_generator_can_be_stepped_over(browser: Any, tmp_path: Path) -> None:
     loop = "    for i in g():\n        a = i\n"
-    made = Recording(f"def main():\n    f()\n\ndef f():\n{loop}\ndef g():\n    yield 1\n    yield 2\n")
-    f = made.call(made.frame("main"), "f()", "f")
-    g = made.call(f, "for i", "g")
-    made.step(g, "yield 1")
-    made.step(f, "a = i")
-    made.step(f, "for i")
-    made.step(g, "yield 2")  # in the frame that the first evaluation opened
-    made.step(f, "a = i")
-    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    recording = Recording(f"def main():\n    f()\n\ndef f():\n{loop}\ndef g():\n    yield 1\n    yield 2\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
+    g = recording.call(f, "for i", "g")
+    recording.step(g, "yield 1")
+    recording.step(f, "a = i")
+    recording.step(f, "for i")
+    recording.step(g, "yield 2")  # in the frame that the first iteration opened
+    recording.step(f, "a = i")
+    render_site([SiteTrace(recording.trace(), "cpu")], tmp_path)
     play(browser, tmp_path / "cpu" / "00-f.html")
     visited = []
     for key in "jjjjkkk":
         press(browser, key)
-        visited.append(now(browser))
+        visited.append(step_number(browser))
     assert visited == [1, 3, 4, 6, 4, 3, 1]
 
 
-def test_a_page_that_is_read_scrolls(browser: Any, site: Path) -> None:
+def test_the_down_arrow_scrolls_before_stepping_starts(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html", size=(1280, 300))
     press(browser, DOWN * 3)
-    assert ask(browser, "document.getElementById('panel').hidden") and now(browser) == 0
+    assert ask(browser, "document.getElementById('panel').hidden") and step_number(browser) == 0
     wait(browser, "scrollY > 0")
 
 
-def test_the_buttons_and_a_click_on_a_line_step_too(browser: Any, site: Path) -> None:
+def test_buttons_and_clicks_on_lines_move_the_player(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     browser.find_element("id", "step-on").click()
     browser.find_element("id", "step-on").click()
     browser.find_element("id", "step-back").click()
-    assert (now(browser), browser.find_element("id", "step-now").text) == (1, "step 1 / 13")
+    assert (step_number(browser), browser.find_element("id", "step-now").text) == (1, "step 1 / 13")
     browser.find_element("css selector", ".current ~ .row .code code").click()
-    assert (now(browser), current(browser)) == (2, "y = view(x)")
+    assert (step_number(browser), current_code(browser)) == (2, "y = view(x)")
     browser.find_element("css selector", "#call-2-L22 .code code").click()
-    assert now(browser) == 5
+    assert step_number(browser) == 5
     browser.find_element("css selector", "#call-2-L22 .code code").click()
-    assert now(browser) == 5  # this call executed it once
+    assert step_number(browser) == 5  # this call executed the line once
 
 
-def test_the_address_holds_the_step_and_opens_there(browser: Any, site: Path) -> None:
+def test_the_address_stores_and_restores_the_step(browser: Any, site: Path) -> None:
     page = site / "played" / "00-f.html"
     play(browser, page)
     press(browser, "llll")
     wait(browser, "location.hash === '#step-4'")
     play(browser, page, at="#step-6")
     wait(browser, "document.getElementById('step-done').value === 6")
-    assert current(browser) == "    return double"
+    assert current_code(browser) == "    return double"
     press(browser, "h")
     browser.execute_script("location.hash = '#L12'")
     wait(browser, "document.getElementById('step-done').value === 4")
     line = ask(browser, "document.querySelector('.row.current').id")
     play(browser, page, at=f"#{line}")
-    assert ask(browser, "document.getElementById('panel').hidden")  # an address of a line is for reading
+    assert ask(browser, "document.getElementById('panel').hidden")  # a line's address does not open the panel
     press(browser, "l")
-    assert now(browser) == 4
+    assert step_number(browser) == 4
 
 
-def test_the_panel_tells_what_is_known_what_changed_and_what_a_write_reached(browser: Any, site: Path) -> None:
+def test_the_panel_shows_variables_changes_and_aliased_writes(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     press(browser, "ll")
-    told = variables(browser)
-    assert told["x"][0] == "" and told["y"][0] == "new" and "storage A" in told["x"][1] and "storage A" in told["y"][1]
+    rows = variables(browser)
+    assert rows["x"][0] == "" and rows["y"][0] == "new" and "storage A" in rows["x"][1] and "storage A" in rows["y"][1]
     press(browser, "l")
-    told = variables(browser)
-    assert told["y"][0] == "written" and "9." in told["y"][1]
-    assert told["x"][0] == "alias" and "written through another name" in told["x"][1]
+    rows = variables(browser)
+    assert rows["y"][0] == "written" and "9." in rows["y"][1]
+    assert rows["x"][0] == "alias" and "written through another name" in rows["x"][1]
     press(browser, "l")
     assert variables(browser)["total"] == ("new", "2\nnew")
     press(browser, "l")
@@ -187,59 +187,61 @@ def test_a_slider_moves_between_the_executions_of_a_line(browser: Any, site: Pat
     assert slider.get_attribute("value") == "3" and variables(browser)["total"] == ("changed", "6\nchanged")
     assert "execution 3 of 3" in browser.find_element("id", "panel").text
     assert ask(browser, "document.activeElement.type") == "range"
-    at = now(browser)
+    at = step_number(browser)
     slider.send_keys("h")  # letters still step
-    assert now(browser) == at - 1
+    assert step_number(browser) == at - 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, (1000, 800), NARROW, (640, 400)])
-def test_the_panel_stands_beside_the_text_and_never_over_it(browser: Any, site: Path, size: tuple[int, int]) -> None:
+def test_the_panel_never_covers_the_text(browser: Any, site: Path, size: tuple[int, int]) -> None:
     play(browser, site / "played" / "00-f.html", size=size)
     for step in range(13):
         press(browser, "l")
-        panel, text, at, bar = (
+        panel, text, line, bar = (
             ask(browser, f"document.querySelector('{selector}').getBoundingClientRect().toJSON()")
             for selector in ("#panel", "main", ".current", ".bar")
         )
-        apart = panel["right"] <= text["left"] + 1 or panel["top"] >= text["bottom"] - 1
-        assert apart, (step, panel, text)
-        floor = min(text["bottom"], size[1])
-        assert bar["bottom"] - 1 <= at["top"] and at["bottom"] <= floor + 1, (step, at)  # the line is in sight
-        said = ask(browser, "document.getElementById('panel').innerText")
-        assert re.match(r"line \d+", said) and ("Called by" in said or "The section's own function" in said), said
+        separate = panel["right"] <= text["left"] + 1 or panel["top"] >= text["bottom"] - 1
+        assert separate, (step, panel, text)
+        text_bottom = min(text["bottom"], size[1])
+        assert bar["bottom"] - 1 <= line["top"] and line["bottom"] <= text_bottom + 1, (step, line)  # it is visible
+        panel_text = ask(browser, "document.getElementById('panel').innerText")
+        assert re.match(r"line \d+", panel_text) and (
+            "Called by" in panel_text or "The section's own function" in panel_text
+        ), panel_text
         buttons = ask(browser, "document.getElementById('step-on').getBoundingClientRect().toJSON()")
-        assert buttons["top"] >= 0 and buttons["right"] <= size[0]  # reachable at 200% zoom, too
+        assert buttons["top"] >= 0 and buttons["right"] <= size[0]  # also reachable at 200% zoom
     assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
 
 
-def test_the_line_stays_in_sight_when_the_window_becomes_narrow(browser: Any, site: Path) -> None:
+def test_the_current_line_stays_visible_in_a_narrowed_window(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html", size=(1280, 500))
     press(browser, "l" + END)
     narrow = {"width": 390, "height": 500, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
     box = "document.querySelector('{}').getBoundingClientRect()"
     current, text = box.format(".current"), box.format("main")
-    seen = f"{current}.top >= {text}.top && {current}.bottom <= {text}.bottom + 1"
-    until = time.monotonic() + 5
-    while not ask(browser, seen):
-        assert time.monotonic() < until, "the current line is out of sight"
+    visible = f"{current}.top >= {text}.top && {current}.bottom <= {text}.bottom + 1"
+    deadline = time.monotonic() + 5
+    while not ask(browser, visible):
+        assert time.monotonic() < deadline, "the current line is not visible"
 
 
-def test_animate_reveals_the_page_as_it_goes(browser: Any, site: Path) -> None:
+def test_animate_mode_reveals_the_page_step_by_step(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
-    seen = "[...document.querySelectorAll('main .row, main [id^=said-]')].filter(e => e.checkVisibility()).length"
+    visible = "[...document.querySelectorAll('main .row, main [id^=said-]')].filter(e => e.checkVisibility()).length"
     covered = "document.querySelectorAll('.later').length"
     press(browser, "A")
     assert ask(browser, covered) == 0  # nothing is covered before the first step
     counts = []
-    while now(browser) < 13:
+    while step_number(browser) < 13:
         press(browser, "l")
-        counts.append((now(browser), ask(browser, seen)))
+        counts.append((step_number(browser), ask(browser, visible)))
     assert counts[0][1] < counts[3][1] < counts[-1][1] and ask(browser, covered) == 0
     assert [count for _, count in counts] == sorted(count for _, count in counts)
-    said = [count for step, count in counts if step == 11]
-    assert len(said) == 2 and said[1] == said[0] + 1  # @animate: its outputs one at a time
+    animated = [count for step, count in counts if step == 11]
+    assert len(animated) == 2 and animated[1] == animated[0] + 1  # @animate shows its outputs one at a time
     press(browser, HOME)
     assert ask(browser, covered) > 10
     press(browser, ESCAPE)
@@ -247,7 +249,7 @@ def test_animate_reveals_the_page_as_it_goes(browser: Any, site: Path) -> None:
     press(browser, "A")
 
 
-def test_notes_are_shown_to_the_presenter(browser: Any, site: Path) -> None:
+def test_a_key_toggles_presenter_notes(browser: Any, site: Path) -> None:
     play(browser, site / "lecture" / "00-first.html")
     assert not browser.find_element("css selector", ".note .prose").is_displayed()
     press(browser, "N")
@@ -264,14 +266,14 @@ def test_modes_stay_on_in_the_next_section(browser: Any, site: Path) -> None:
     press(browser, "N")
 
 
-def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any, site: Path) -> None:
-    for _ in range(2):  # once more, without what another test left on
+def test_the_help_dialog_lists_keys_and_returns_the_focus(browser: Any, site: Path) -> None:
+    for _ in range(2):  # the second load has no modes of another test
         play(browser, site / "played" / "00-f.html")
     button = browser.find_element("id", "step-help")
     button.click()
     assert "out of this call" in browser.find_element("id", "keys").text
-    press(browser, "l")  # the dialog has the keys
-    assert now(browser) == 0
+    press(browser, "l")  # the dialog receives the keys
+    assert step_number(browser) == 0
     browser.find_element("id", "mode-animate").click()
     assert ask(browser, "sessionStorage.getItem('modes')") == "animate"
     browser.find_element("id", "mode-animate").send_keys(ESCAPE)
@@ -283,7 +285,7 @@ def test_the_keys_are_explained_and_the_dialog_gives_the_focus_back(browser: Any
     press(browser, "A")
 
 
-def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> None:
+def test_screen_readers_announce_the_step_after_a_pause(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     press(browser, "lllll")
     live = "document.querySelector('[aria-live=polite]').textContent"
@@ -292,7 +294,7 @@ def test_a_step_is_read_aloud_once_the_keys_rest(browser: Any, site: Path) -> No
     assert ask(browser, "document.querySelector('[aria-current=step]').classList.contains('current')")
 
 
-def test_the_contents_stay_below_the_panel_and_escape_gives_them_back(browser: Any, site: Path) -> None:
+def test_contents_are_below_the_panel_and_visible_after_escape(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "l")
@@ -301,7 +303,7 @@ def test_the_contents_stay_below_the_panel_and_escape_gives_them_back(browser: A
     press(browser, ESCAPE)
     assert browser.find_element("css selector", ".contents").is_displayed()
     press(browser, "E")
-    assert browser.find_element("id", "panel").is_displayed() and now(browser) == 1
+    assert browser.find_element("id", "panel").is_displayed() and step_number(browser) == 1
 
 
 def test_the_machine_switcher_keeps_the_step(browser: Any, site: Path) -> None:
@@ -312,7 +314,7 @@ def test_the_machine_switcher_keeps_the_step(browser: Any, site: Path) -> None:
     assert ask(browser, f"{link}.hash") == "#step-3"
 
 
-def test_without_javascript_the_page_reads_as_ever(browser: Any, site: Path) -> None:
+def test_pages_are_readable_without_javascript(browser: Any, site: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         show(browser, site / "played" / "00-f.html")
@@ -323,19 +325,19 @@ def test_without_javascript_the_page_reads_as_ever(browser: Any, site: Path) -> 
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_nothing_from_a_trace_runs_when_it_is_stepped_through(browser: Any, site: Path) -> None:
+def test_stepping_through_a_hostile_trace_runs_no_code(browser: Any, site: Path) -> None:
     play(browser, site / "hostile" / "00-evil.html")
     press(browser, "llll" + "QsAN")
-    assert now(browser) == ask(browser, "document.getElementById('step-done').max")
+    assert step_number(browser) == ask(browser, "document.getElementById('step-done').max")
     assert "<script>" in browser.find_element("id", "panel").text  # as text
     assert ask(browser, "window.pwned") is None and browser.get_log("browser") == []
     press(browser, "QAN")
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert all(url.startswith(("file:", "data:")) for url in urls)
 
 
-# Each press is a key event of its own, timed until its layout is done.
+# Each press is one key event, timed until its layout is done.
 PRESSES = """
 const times = [], body = document.body;
 for (let press = 0; press < 1000; press++) {
@@ -349,37 +351,37 @@ return times.sort((a, b) => a - b);
 
 
 @pytest.mark.slow
-def test_a_thousand_presses_are_a_thousand_steps_within_a_frame_each(browser: Any, tmp_path: Path) -> None:
+def test_each_key_press_steps_within_a_frame(browser: Any, tmp_path: Path) -> None:
     render_site([SiteTrace(training(STEPS), "training")], tmp_path)
     play(browser, tmp_path / "training" / "00-train.html")
     elements = ask(browser, "document.querySelectorAll('*').length")
     assert elements < 3_000
-    browser.set_script_timeout(120)  # what a frame has to do is judged below, at the quickest; the machine may be busy
+    browser.set_script_timeout(120)  # the machine may be busy; the assertion below uses the faster direction
     forward = browser.execute_script(PRESSES, "l")
-    assert now(browser) == 1_000
+    assert step_number(browser) == 1_000
     press(browser, END)
     back = browser.execute_script(PRESSES, "h")
-    assert now(browser) == ask(browser, "document.getElementById('step-done').max") - 1_000
+    assert step_number(browser) == ask(browser, "document.getElementById('step-done').max") - 1_000
     assert ask(browser, "document.querySelectorAll('*').length") < elements + 200  # the DOM holds visible values only
     assert min(times[950] for times in (forward, back)) <= 16  # milliseconds, p95
     wait(browser, "/^#step-/.test(location.hash)")
     assert browser.get_log("browser") == []
 
 
-def test_what_is_hidden_is_stepped_through_at_the_line_before_it(browser: Any, tmp_path: Path) -> None:
+def test_hidden_steps_are_shown_at_the_previous_line(browser: Any, tmp_path: Path) -> None:
     code = 'def main():\n    f()\n\n\ndef f():\n    part()\n\n\ndef part():\n    """A part"""\n'
-    made = Recording(f"{code}    x = 1\n    assert x  # @hide\n    y = 2\n")
-    part = made.call(made.call(made.frame("main"), "f()", "f"), "part()", "part")
-    made.step(part, "x = 1")
-    made.step(part, "assert x", claim=Claim("x", True, [("x", Value("int", 1))]))
-    made.step(part, "y = 2")
-    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    recording = Recording(f"{code}    x = 1\n    assert x  # @hide\n    y = 2\n")
+    part = recording.call(recording.call(recording.frame("main"), "f()", "f"), "part()", "part")
+    recording.step(part, "x = 1")
+    recording.step(part, "assert x", claim=Claim("x", True, [("x", Value("int", 1))]))
+    recording.step(part, "y = 2")
+    render_site([SiteTrace(recording.trace(), "cpu")], tmp_path)
     play(browser, tmp_path / "cpu" / "00-f.html")
-    seen = []
+    lines = []
     for _ in range(4):
         press(browser, "l")
-        seen.append(
+        lines.append(
             ask(browser, "[document.querySelector('.current').innerText.trim(), panel.querySelector('.at').innerText]")
         )
-    assert [at for at, _ in seen][1:] == ["x = 1", "x = 1", "y = 2"]
-    assert "line 12" in seen[2][1] and "assert x" in seen[2][1]  # the panel tells what the page does not show
+    assert [line for line, _ in lines][1:] == ["x = 1", "x = 1", "y = 2"]
+    assert "line 12" in lines[2][1] and "assert x" in lines[2][1]  # the panel shows the hidden line

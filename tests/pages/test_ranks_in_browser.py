@@ -1,7 +1,7 @@
-"""A trace of several ranks in a real browser: what each of them had beside a line follows from arithmetic.
+"""The pages of a trace of several ranks, in a real browser. The expected values follow from arithmetic.
 
-Rank r has 10 r + 3 and takes r + 1 ms; only rank 1 adds one to it, and only rank 0 comes to the second section. In the
-last one each calls a function with 10 r + 4.
+Rank r has the value 10 r + 3, and its statements take r + 1 ms. Only rank 1 adds one to the value, and only rank 0 runs
+the second section. In the last section each rank calls a function with 10 r + 4.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def ending():
 def given(x):  # @inspect x
     return x
 '''
-PAGE_BYTES = 200_000  # that a section's page may have
+PAGE_BYTES = 200_000  # the limit for a section's page
 
 
-def mine(rank: int) -> int:
+def value_of(rank: int) -> int:
     return 10 * rank + 3
 
 
@@ -59,59 +59,61 @@ def number(name: str, value: int) -> list[tuple[str, Value]]:
 
 
 def on_rank(rank: int, ranks: int) -> Trace:
-    """Return what one rank of so many did."""
-    made, total = Recording(LECTURE), sum(map(mine, range(ranks)))
-    main = made.frame("main")
-    sums = made.call(main, "sums()", "sums")
-    took = [1_000_000 * (rank + 1)] * 3
-    made.step(sums, "mine = ", values=number("mine", mine(rank)), annotated=True, host_ns=took)
-    made.step(sums, "total = ", values=number("total", total), annotated=True, host_ns=took)
-    made.step(sums, "if rank", host_ns=took)
+    """Return the trace of one of `ranks` ranks."""
+    recording, total = Recording(LECTURE), sum(map(value_of, range(ranks)))
+    main = recording.frame("main")
+    sums = recording.call(main, "sums()", "sums")
+    times_ns = [1_000_000 * (rank + 1)] * 3
+    recording.step(sums, "mine = ", values=number("mine", value_of(rank)), annotated=True, host_ns=times_ns)
+    recording.step(sums, "total = ", values=number("total", total), annotated=True, host_ns=times_ns)
+    recording.step(sums, "if rank", host_ns=times_ns)
     if rank == 1:
-        made.step(sums, "more = ", values=number("more", mine(rank) + 1), annotated=True, host_ns=took)
-    sides = [*number("total", total), *number("mine", mine(rank))]
-    made.step(sums, "assert", claim=Claim("total > mine", held=True, sides=sides))
-    made.step(sums, "text", narrative=[Text(text=f"This rank has {mine(rank)}.")])
-    made.step(sums, "print", stdout=f"{mine(rank)}\n")
+        recording.step(sums, "more = ", values=number("more", value_of(rank) + 1), annotated=True, host_ns=times_ns)
+    sides = [*number("total", total), *number("mine", value_of(rank))]
+    recording.step(sums, "assert", claim=Claim("total > mine", held=True, sides=sides))
+    recording.step(sums, "text", narrative=[Text(text=f"This rank has {value_of(rank)}.")])
+    recording.step(sums, "print", stdout=f"{value_of(rank)}\n")
     if rank == 0:
-        made.step(made.call(main, "alone()", "alone"), "only = ", values=number("only", 7), annotated=True)
-    ending = made.call(main, "ending()", "ending")
-    last = made.step(ending, "last = ", values=number("last", mine(rank) + 1), annotated=True, host_ns=took)
-    made.step(made.frame("given", last, arguments=number("x", mine(rank) + 1)), "return x")
-    return made.trace()
+        recording.step(recording.call(main, "alone()", "alone"), "only = ", values=number("only", 7), annotated=True)
+    ending = recording.call(main, "ending()", "ending")
+    last = recording.step(
+        ending, "last = ", values=number("last", value_of(rank) + 1), annotated=True, host_ns=times_ns
+    )
+    recording.step(recording.frame("given", last, arguments=number("x", value_of(rank) + 1)), "return x")
+    return recording.trace()
 
 
 def of_ranks(ranks: int) -> Trace:
-    made = joined({rank: on_rank(rank, ranks) for rank in range(ranks)})
-    return replace(made, run=replace(made.run, ranks=ranks))
+    trace = joined({rank: on_rank(rank, ranks) for rank in range(ranks)})
+    return replace(trace, run=replace(trace.run, ranks=ranks))
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four ranks, which have 3, 13, 23 and 33: 72 together."""
+    """Render the trace of four ranks, whose values are 3, 13, 23 and 33, in sum 72."""
     out = tmp_path_factory.mktemp("ranks")
     render_site([SiteTrace(of_ranks(4), "cpu")], out)
     return out / "cpu"
 
 
-def opened(browser: Any, page: Path, **how: Any) -> None:
-    show(browser, page, **how)
+def opened(browser: Any, page: Path, **options: Any) -> None:
+    show(browser, page, **options)
     until(lambda: ask(browser, "document.getElementById('player').hidden === false"))
 
 
 def beside(browser: Any, code: str) -> str:
-    """Return what stands beside a line."""
+    """Return the text next to the first line that starts with `code`."""
     script = "[...document.querySelectorAll('.row')].find(row => row.innerText.trim().startsWith(arguments[0]))"
     return str(ask(browser, f"{script}.querySelector('.beside')?.innerText ?? ''", code))
 
 
 def variables(browser: Any) -> dict[str, str]:
-    """Return what the player's panel shows."""
+    """Return the variables in the player's panel: name → text."""
     cells = "[...document.querySelectorAll('#panel .vars tr')].map(row => [...row.children].map(it => it.innerText))"
     return {name: text.split("\n")[0] for name, text in ask(browser, cells)}
 
 
-def test_what_differs_has_each_rank_beside_its_line(browser: Any, pages: Path) -> None:
+def test_differing_values_are_shown_by_rank(browser: Any, pages: Path) -> None:
     opened(browser, pages / "00-sums.html")
     assert "by rank 1 ms to 4 ms" in beside(browser, "mine =") and "4 ms" in beside(browser, "total =")
     assert "total = 72" in beside(browser, "total =")
@@ -123,10 +125,10 @@ def test_what_differs_has_each_rank_beside_its_line(browser: Any, pages: Path) -
     assert "ran on rank 0 only" in beside(browser, "only =")
 
 
-def test_an_argument_that_differs_has_a_row_for_each_rank(browser: Any, pages: Path) -> None:
+def test_differing_arguments_have_a_row_for_each_rank(browser: Any, pages: Path) -> None:
     opened(browser, pages / "02-ending.html")
     rows = "[...document.querySelectorAll('.called .row .ranks tr')].map(row => row.innerText.split('\\t'))"
-    assert ask(browser, rows) == [[f"rank {rank}", f"{mine(rank) + 1}"] for rank in range(4)]
+    assert ask(browser, rows) == [[f"rank {rank}", f"{value_of(rank) + 1}"] for rank in range(4)]
     until(lambda: ask(browser, "document.getElementById('machines').hidden === false"))
     browser.execute_script("document.querySelectorAll('#machines input')[2].click()")
     until(lambda: "≠ x 24" in ask(browser, "document.querySelector('.called .row .other')?.innerText ?? ''"))
@@ -136,7 +138,7 @@ def test_an_argument_that_differs_has_a_row_for_each_rank(browser: Any, pages: P
 
 
 @pytest.mark.slow
-def test_of_64_ranks_eight_have_a_column_and_the_page_says_so(browser: Any, tmp_path: Path) -> None:
+def test_only_eight_of_64_ranks_have_a_column(browser: Any, tmp_path: Path) -> None:
     render_site([SiteTrace(of_ranks(64), "cpu")], tmp_path)
     opened(browser, tmp_path / "cpu" / "00-sums.html", size=NARROW)
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]

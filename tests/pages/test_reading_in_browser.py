@@ -1,4 +1,4 @@
-"""A page on paper, from the keyboard alone, without motion, and within its weight."""
+"""Pages in print, with the keyboard alone, without motion and without scripts; and the sizes of pages."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def stepping(browser: Any, page: Path, **how: Any) -> None:
-    """Open a page and step into it."""
-    show(browser, page, **how)
+def stepping(browser: Any, page: Path, **options: Any) -> None:
+    """Open a page, wait for its player and take two steps."""
+    show(browser, page, **options)
     browser.implicitly_wait(5)
     browser.find_element("css selector", "#player:not([hidden])")
     browser.find_element("css selector", ".copy")
@@ -46,7 +46,7 @@ def stepping(browser: Any, page: Path, **how: Any) -> None:
     press(browser, "jj")
 
 
-def test_paper_has_the_text_and_its_notes_and_nothing_of_the_player(browser: Any, site: Path) -> None:
+def test_print_hides_the_player_and_cuts_no_code(browser: Any, site: Path) -> None:
     stepping(browser, site / "plain" / "00-first.html", size=SHEET, scheme="dark")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     chrome = ".bar, .panel, .player, .copy, #search-open, .permalink, nav, dialog, #step-done"
@@ -61,7 +61,7 @@ def test_paper_has_the_text_and_its_notes_and_nothing_of_the_player(browser: Any
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_printing_makes_sheets(browser: Any, site: Path) -> None:
+def test_printing_produces_a_pdf_with_calls_unfolded(browser: Any, site: Path) -> None:
     stepping(browser, site / "plain" / "00-first.html")
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
     pdf = base64.b64decode(printed["data"])
@@ -70,7 +70,7 @@ def test_printing_makes_sheets(browser: Any, site: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["index", "plain/index", "plain/setup", "plain/00-first", "hostile/00-evil"])
-def test_everything_that_can_be_used_can_be_reached_with_the_tab_key(browser: Any, site: Path, page: str) -> None:
+def test_all_controls_are_reachable_with_the_tab_key(browser: Any, site: Path, page: str) -> None:
     show(browser, site / f"{page}.html")
     usable = "a[href], button, input, select, textarea, summary, [onclick], [role=button], audio, video"
     script = f"""[...document.querySelectorAll('{usable}')].filter(part =>
@@ -82,14 +82,14 @@ def test_everything_that_can_be_used_can_be_reached_with_the_tab_key(browser: An
     assert ask(browser, scrolled) == []
 
 
-def test_the_first_tab_leads_to_the_text(browser: Any, site: Path) -> None:
+def test_the_first_tab_stop_skips_to_the_text(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     press(browser, "\ue004")
     assert ask(browser, "document.activeElement.textContent") == "Skip to the text"
     assert ask(browser, "document.activeElement.getBoundingClientRect().left") >= 0
 
 
-def test_the_text_is_within_ten_stops_of_the_top(browser: Any, site: Path) -> None:
+def test_the_text_is_within_ten_tab_stops(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     until(lambda: ask(browser, "document.getElementById('theme').hidden") is False)
     stops = 0
@@ -98,10 +98,10 @@ def test_the_text_is_within_ten_stops_of_the_top(browser: Any, site: Path) -> No
         stops += 1
         assert stops <= 10
     left = "document.querySelector('{}').getBoundingClientRect().left"
-    assert ask(browser, f"{left.format('.contents')} < {left.format('main')}")  # for the eye, the contents are first
+    assert ask(browser, f"{left.format('.contents')} < {left.format('main')}")  # on the screen, the contents come first
 
 
-def test_who_wants_no_motion_gets_none(browser: Any, site: Path) -> None:
+def test_reduced_motion_disables_animations(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     scroll = "getComputedStyle(document.documentElement).scrollBehavior"
     for wanted, behaviour in (("no-preference", "smooth"), ("reduce", "auto")):
@@ -114,7 +114,7 @@ def test_who_wants_no_motion_gets_none(browser: Any, site: Path) -> None:
 
 
 @each("page", REAL, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_real_page_keeps_to_its_weight(page: Path) -> None:
+def test_committed_pages_stay_within_size_limits(page: Path) -> None:
     is_section = re.match(r"\d\d-", page.name)
     assert page.stat().st_size <= (200_000 if is_section else 400_000)
 
@@ -132,11 +132,11 @@ def test_a_real_page_keeps_to_its_weight(page: Path) -> None:
         "diff/plain-to-failing",
     ],
 )
-def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, site: Path, page: str) -> None:
+def test_without_scripts_no_dead_controls_are_shown(browser: Any, site: Path, page: str) -> None:
     controls = "button, input, select, textarea, dialog, form, fieldset, [role=button], [role=combobox], summary"
     offered = f"[...document.querySelectorAll('{controls}')].filter(part => part.checkVisibility())"
     show(browser, site / f"{page}.html")
-    assert ask(browser, f"{offered}.some(part => part.id === 'theme')")  # with them, there is something
+    assert ask(browser, f"{offered}.some(part => part.id === 'theme')")  # with scripts, there are controls
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         show(browser, site / f"{page}.html")
@@ -148,14 +148,14 @@ def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, site
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Path) -> None:
+def test_the_first_page_links_to_the_section_last_read(browser: Any, tmp_path: Path) -> None:
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     again = "document.getElementById('again')"
     show(browser, tmp_path / "index.html")
     forget(browser)
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.hidden")
-    show(browser, tmp_path / "cpu" / "01-measuring.html")  # a glance
+    show(browser, tmp_path / "cpu" / "01-measuring.html")  # opened without scrolling
     show(browser, tmp_path / "index.html")
     assert ask(browser, f"{again}.hidden")
     show(browser, tmp_path / "cpu" / "01-measuring.html", (1280, 240))
@@ -172,7 +172,7 @@ def test_the_first_page_goes_on_where_the_reader_was(browser: Any, tmp_path: Pat
     assert ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
 
 
-def test_a_choice_of_summaries_leaves_the_page_where_it_is(browser: Any, tmp_path: Path) -> None:
+def test_choosing_summaries_keeps_the_scroll_position(browser: Any, tmp_path: Path) -> None:
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     show(browser, tmp_path / "index.html", (390, 400))
     choose = """const [done] = arguments, choice = document.querySelector('.paths a:last-child');
@@ -185,7 +185,7 @@ def test_a_choice_of_summaries_leaves_the_page_where_it_is(browser: Any, tmp_pat
     assert before == after > 0 and ask(browser, "document.querySelector('.toc div.words').checkVisibility()")
 
 
-def test_a_reader_can_print_the_core_only(browser: Any, tmp_path: Path) -> None:
+def test_printing_in_core_mode_leaves_deeper_parts_folded(browser: Any, tmp_path: Path) -> None:
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-counting.html")
     until(lambda: ask(browser, "!document.getElementById('player').hidden"))

@@ -1,4 +1,4 @@
-"""The oracle: minutes worked out by hand, from words of a fixed number."""
+"""Reading times; the expected minutes were computed by hand from texts with a fixed number of words."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def rows(count: int, *, ran: bool = True) -> CodeListing:
     return CodeListing(tuple(CodeRow((CodeLine(0, n, "x = y_1 @ w  # 3 µs"),), f"L{n}", ran=ran) for n in range(count)))
 
 
-def test_words_lines_and_questions_take_the_time_that_the_module_states() -> None:
+def test_reading_time_of_words_lines_and_questions() -> None:
     prose = Narration(Text(text=WORDS), 1)
-    table = Narration(Table(columns=["a b", "c"], rows=[["d e", 1.5]] * 199), 2)  # 600 words with its head
+    table = Narration(Table(columns=["a b", "c"], rows=[["d e", 1.5]] * 199), 2)  # 600 words, including the head
     figure = Narration(Plot(title=WORDS, series=[]), 3)
     question = Narration(Ask(text="word " * 66, answer=Answer(1, hint=WORDS, why=WORDS)), 4)  # 19.8 s and 40 s
     for block, minutes in ((prose, 3), (table, 3), (figure, 3), (question, 1), (rows(60), 2), (rows(60, ran=False), 0)):
@@ -28,7 +28,7 @@ def test_words_lines_and_questions_take_the_time_that_the_module_states() -> Non
     assert reading_minutes([]) == 0 and reading_minutes([Narration(Text(text="word"), 1)]) == 1
 
 
-def test_deeper_parts_are_counted_apart_and_notes_and_addresses_not_at_all() -> None:
+def test_deeper_parts_count_separately_and_notes_not_at_all() -> None:
     linked = Text(text='[word](<https://example.org/one-two> "three four") ' * 600)
     blocks = [Narration(linked, 1), part(rows(30)), part(rows(60), part(rows(30)), deeper=True)]
     blocks.append(Narration(Note(text=WORDS), 2))

@@ -1,4 +1,4 @@
-"""The index of the search: what can be found, where it leads, and how it is cut to a page's room."""
+"""The search index: its entries, their links, and how it is cut to a limit."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from trace_tools.trace.model import Claim, Link, Note, Plot, Table, Text, Trace,
 
 
 def unpacked(text: str) -> dict[str, Any]:
-    """Decode an index as `search.js` does, without its help."""
-    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
-    return found
+    """Decode an index as `search.js` does."""
+    index: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return index
 
 
 def rows(text: str) -> list[tuple[str, str, str]]:
-    """Return (address, kind, text) of each place in an index."""
+    """Return (address, kind, text) of each entry of an index."""
     packed = unpacked(text)
     table = {name: [packed[name]["of"][at] for at in accumulate(packed[name]["at"])] for name in ("kind", "anchor")}
     numbers = zip(accumulate(packed["first"]), accumulate(packed["last"]), strict=True)
     anchors = []
     for anchor, pair in zip(table["anchor"], numbers, strict=True):
-        each = iter(pair)
-        anchors.append("".join(str(next(each)) if letter == "#" else letter for letter in anchor))
+        remaining = iter(pair)
+        anchors.append("".join(str(next(remaining)) if letter == "#" else letter for letter in anchor))
     pages = [packed["pages"][at][0] for at in accumulate(packed["page"])]
     links = [f"{page}.html#{anchor}" if anchor else f"{page}.html" for page, anchor in zip(pages, anchors, strict=True)]
     return list(zip(links, table["kind"], packed["text"], strict=True))
 
 
-def found(trace: Trace) -> list[SearchEntry]:
+def entries_of(trace: Trace) -> list[SearchEntry]:
     return list(entries(make_document(trace)))
 
 
 @pytest.mark.parametrize(
     "trace", [lecture().trace(), failing().trace(), hostile_trace()], ids=["plain", "failing", "hostile"]
 )
-def test_every_place_leads_to_an_element_of_a_page(trace: Trace) -> None:
+def test_every_entry_links_to_an_element_of_a_page(trace: Trace) -> None:
     document = make_document(trace)
     writer = HtmlWriter(document, site_context())
     pages = {f"{s.slug}.html": Page(writer.section(s)).ids() for s in document.sections}
@@ -62,45 +62,45 @@ def test_every_place_leads_to_an_element_of_a_page(trace: Trace) -> None:
 
 
 def test_prose_headings_code_claims_and_names_are_found() -> None:
-    told = [(entry.kind, entry.text) for entry in found(lecture().trace())]
-    assert ("section", "The first part") in told
-    assert ("heading", "A part inside") in told
-    assert ("text", "With a summary.") in told and ("text", "Inside, 3.") in told
-    assert ("code", "x = torch.ones(2, 3)  # (2, 3)") in told
-    assert ("claim", "assert x.sum() == 6") in told
-    assert ("code", "def helper(a):") in told and ("code", "import torch") in told
-    assert not [text for kind, text in told if "secret" in text]  # hidden lines are on no page
+    indexed = [(entry.kind, entry.text) for entry in entries_of(lecture().trace())]
+    assert ("section", "The first part") in indexed
+    assert ("heading", "A part inside") in indexed
+    assert ("text", "With a summary.") in indexed and ("text", "Inside, 3.") in indexed
+    assert ("code", "x = torch.ones(2, 3)  # (2, 3)") in indexed
+    assert ("claim", "assert x.sum() == 6") in indexed
+    assert ("code", "def helper(a):") in indexed and ("code", "import torch") in indexed
+    assert not [text for kind, text in indexed if "secret" in text]  # hidden lines are on no page
 
 
 def test_a_line_shown_for_several_calls_is_found_once() -> None:
-    lines = [entry.text for entry in found(failing().trace())]
+    lines = [entry.text for entry in entries_of(failing().trace())]
     assert lines.count('raise ValueError("no")') == 1
     assert lines.count("total = i * n") == 1
 
 
-def test_a_failed_claim_says_so_and_observed_expressions_are_named() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    x = g()\n    assert x\n")
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "x = g()", values=[("x", matrix(2, 3)), ("x.stride()", Value("int", 3))])
-    made.step(f, "assert", claim=Claim("x", False, []))
-    assert [(e.kind, e.text, e.also) for e in found(made.trace())[1:3]] == [
+def test_failed_claims_and_inspected_expressions_are_indexed() -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    x = g()\n    assert x\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "x = g()", values=[("x", matrix(2, 3)), ("x.stride()", Value("int", 3))])
+    recording.step(f, "assert", claim=Claim("x", False, []))
+    assert [(e.kind, e.text, e.also) for e in entries_of(recording.trace())[1:3]] == [
         ("code", "x = g()", "x.stride()"),
         ("failed", "assert x", ""),
     ]
 
 
-def test_tables_figures_references_and_notes_are_found_and_formulas_read_as_text() -> None:
-    said = [
+def test_tables_figures_links_notes_and_formulas_are_indexed() -> None:
+    narrative = [
         Text(text="It takes $6 \\times N \\cdot D$ FLOPs.\n\n## Its heading\n\n```python\ncode\n```"),
         Table(columns=["dtype", "bytes"], rows=[["bf16", 2], [None, 4.5]], title="Sizes"),
         Plot(title="The loss", series=[]),
         Link(url="https://example.org", title="A paper", authors="A. Uthor"),
         Note(text="Slowly."),
     ]
-    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), "g()", narrative=said)
-    told = [(e.kind, e.anchor, e.text) for e in found(made.trace())[1:-1]]
-    assert [one for one in told if one[0] != "code"] == [
+    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "g()", narrative=narrative)
+    indexed = [(e.kind, e.anchor, e.text) for e in entries_of(recording.trace())[1:-1]]
+    assert [entry for entry in indexed if entry[0] != "code"] == [
         ("heading", "its-heading", "Its heading"),
         ("text", "said-1", "It takes 6 × N · D FLOPs. code"),
         ("table", "said-2", "Sizes dtype · bytes · bf16"),
@@ -110,22 +110,22 @@ def test_tables_figures_references_and_notes_are_found_and_formulas_read_as_text
     ]
 
 
-def test_the_index_is_cut_to_the_room_it_has_and_says_so() -> None:
+def test_the_index_is_cut_to_its_limit_and_reports_it() -> None:
     body = "".join(f'    text("""{"word " * n}""")\n' for n in range(1, 150))
-    made = Recording(f"from trace_tools import text\ndef main():\n    f()\n\ndef f():\n{body}")
-    f = made.call(made.frame("main"), "f()", "f")
+    recording = Recording(f"from trace_tools import text\ndef main():\n    f()\n\ndef f():\n{body}")
+    f = recording.call(recording.frame("main"), "f()", "f")
     for n in range(1, 150):
-        made.step(f, f'text("""{"word " * n}"""', narrative=[Text(text=f"{n * n} odd words " * n)])
-    index = SearchIndex(make_document(made.trace()))
-    whole = index.packed_in(10**6)
-    assert unpacked(whole)["reach"] == ""
-    places = len(rows(whole))
-    shorter = index.packed_in(len(whole) - 1)
-    assert len(shorter) < len(whole) and len(rows(shorter)) == places
+        recording.step(f, f'text("""{"word " * n}"""', narrative=[Text(text=f"{n * n} odd words " * n)])
+    index = SearchIndex(make_document(recording.trace()))
+    complete = index.packed_in(10**6)
+    assert unpacked(complete)["reach"] == ""
+    entry_count = len(rows(complete))
+    shorter = index.packed_in(len(complete) - 1)
+    assert len(shorter) < len(complete) and len(rows(shorter)) == entry_count
     assert unpacked(shorter)["reach"].endswith(" of long passages are searched.")
-    least = index.packed_in(900)
-    assert len(least) <= 900 and 0 < len(rows(least)) < places
-    assert "titles first" in unpacked(least)["reach"] and rows(least)[0][1] == "section"
+    smallest = index.packed_in(900)
+    assert len(smallest) <= 900 and 0 < len(rows(smallest)) < entry_count
+    assert "titles first" in unpacked(smallest)["reach"] and rows(smallest)[0][1] == "section"
     assert index.packed_in(0)
 
 
@@ -137,32 +137,32 @@ def test_the_same_document_gives_the_same_index() -> None:
 def test_the_index_does_not_grow_with_steps() -> None:
     sizes = []
     for turns in (3, 300):
-        made = Recording("def main():\n    f()\n\ndef f():\n    for i in range(n):\n        x = i\n")
-        f = made.call(made.frame("main"), "f()", "f")
+        recording = Recording("def main():\n    f()\n\ndef f():\n    for i in range(n):\n        x = i\n")
+        f = recording.call(recording.frame("main"), "f()", "f")
         for turn in range(turns):
-            made.step(f, "for i")
-            made.step(f, "x = i", values=[("x", Value("int", turn))])
-        sizes.append(len(SearchIndex(make_document(made.trace())).packed_in(10**6)))
+            recording.step(f, "for i")
+            recording.step(f, "x = i", values=[("x", Value("int", turn))])
+        sizes.append(len(SearchIndex(make_document(recording.trace())).packed_in(10**6)))
     assert sizes[0] == sizes[1]
 
 
 @each("anchor", ["L216", "call-7-L216", "said-3", "", "a-70b-model", "x-007", "a-1-b-2-c-3", "no-9999999999"])
-def test_an_anchor_survives_its_packing(anchor: str) -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), "g()")
-    index = SearchIndex(make_document(made.trace()))
+def test_anchors_survive_packing(anchor: str) -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "g()")
+    index = SearchIndex(make_document(recording.trace()))
     index._entries = [SearchEntry("text", 0, anchor, "here")]
     assert rows(index.packed_in(10**6)) == [("00-f.html" + (f"#{anchor}" if anchor else ""), "text", "here")]
 
 
-def test_a_figure_that_answers_back_is_found_by_what_it_says() -> None:
-    told = [(e.kind, e.anchor, e.text) for e in found(explored_lecture())]
-    says = "How long It takes 9.494 days on 1024 H100s, which is quick."
-    assert ("figure", "said-2", says) in told
+def test_figures_with_inputs_are_found_by_their_text() -> None:
+    indexed = [(e.kind, e.anchor, e.text) for e in entries_of(explored_lecture())]
+    text = "How long It takes 9.494 days on 1024 H100s, which is quick."
+    assert ("figure", "said-2", text) in indexed
 
 
 @each(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("A mixture of experts (MoE) has many.", [("MoE", "mixture of experts")]),
         ("counted in floating-point operations (FLOPs).", [("FLOP", "floating-point operations")]),
@@ -178,14 +178,14 @@ def test_a_figure_that_answers_back_is_found_by_what_it_says() -> None:
         ("", []),
     ],
 )
-def test_an_abbreviation_is_found_beside_what_it_stands_for(text: str, said: list[tuple[str, str]]) -> None:
-    assert abbreviations([text]) == said
+def test_abbreviations_are_paired_with_their_meaning(text: str, expected: list[tuple[str, str]]) -> None:
+    assert abbreviations([text]) == expected
 
 
-def test_what_was_said_first_stays() -> None:
+def test_the_first_meaning_of_an_abbreviation_is_kept() -> None:
     texts = ["mixture of experts (MoE)", "MoE, model of everything, is another", "a margin of error (MoE)"]
     assert abbreviations(texts) == [("MoE", "mixture of experts")]
 
 
-def test_long_texts_take_no_time() -> None:
+def test_abbreviation_search_handles_very_long_texts() -> None:
     assert abbreviations(["word " * 20_000, "A B " * 20_000, "(" * 20_000, "AB, " * 5_000, "a-" * 200_000]) == []

@@ -49,22 +49,22 @@ def costs():
 
 
 def searched() -> Recording:
-    made = Recording(SOURCE)
-    made.step(made.frame("<module>"), "import torch")
-    main = made.frame("main")
-    strides = made.call(main, "strides()", "strides")
-    said = [Text(text="A tensor is a *window* onto its **storage**.\\n\\n## Views")]
-    said[0] = Text(text="A tensor is a *window* onto its **storage**.\n\n## Views of storage")
-    made.step(strides, 'text("A tensor', narrative=said)
-    made.step(strides, "x = torch", values=[("x", matrix(2, 3)), ("x.stride()", Value("tuple", items=[]))])
-    made.step(strides, "offset", values=[("offset", Value("int", 0))])
-    made.step(strides, "rows = [")
-    made.step(strides, "assert", claim=Claim("offset == 0", True, [("offset", Value("int", 0))]))
-    costs = made.call(main, "costs()", "costs")
-    made.step(costs, 'text("A product', narrative=[Text(text="It costs two FLOPs: the *flops* of a model.")])
+    recording = Recording(SOURCE)
+    recording.step(recording.frame("<module>"), "import torch")
+    main = recording.frame("main")
+    strides = recording.call(main, "strides()", "strides")
+    narrative = [Text(text="A tensor is a *window* onto its **storage**.\\n\\n## Views")]
+    narrative[0] = Text(text="A tensor is a *window* onto its **storage**.\n\n## Views of storage")
+    recording.step(strides, 'text("A tensor', narrative=narrative)
+    recording.step(strides, "x = torch", values=[("x", matrix(2, 3)), ("x.stride()", Value("tuple", items=[]))])
+    recording.step(strides, "offset", values=[("offset", Value("int", 0))])
+    recording.step(strides, "rows = [")
+    recording.step(strides, "assert", claim=Claim("offset == 0", True, [("offset", Value("int", 0))]))
+    costs = recording.call(main, "costs()", "costs")
+    recording.step(costs, 'text("A product', narrative=[Text(text="It costs two FLOPs: the *flops* of a model.")])
     for code in ("flops", "total_flops", "for turn"):
-        made.step(costs, code)
-    return made
+        recording.step(costs, code)
+    return recording
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def find(browser: Any, words: str) -> list[tuple[str, str, str]]:
-    """Ask the search; return (kind, snippet, link) of what it found."""
+    """Type words into the search; return (kind, snippet, link) of each result."""
     if not ask(browser, "document.getElementById('search').open"):
         press(browser, "/")
     field = browser.find_element("id", "search-for")
@@ -90,14 +90,14 @@ def find(browser: Any, words: str) -> list[tuple[str, str, str]]:
 
 
 def settled(browser: Any) -> None:
-    """Wait until the index was read and the last question answered."""
+    """Wait until the index is loaded and the last query is answered."""
     browser.execute_async_script(
         "const done = arguments[0]; setTimeout(function wait() {"
         "typeof searchIndex === 'string' ? unpack(searchIndex).then(done) : setTimeout(wait, 10) }, 30)"
     )
 
 
-QUESTIONS = {  # what a student or an engineer types, and the sections that answer it
+QUESTIONS = {  # queries of students and engineers, and the sections that answer them
     "oom": "13 14", "out of memory": "13 14", "why is my matmul slow": "05 06", "how many gpus": "00 01 14 16",
     "bandwidth": "06", "memory bound": "06", "what is mfu": "01 05", "how long does training take": "00 01 16",
     "adam memory": "01 10", "optimizer state bytes": "01 10", "bf16 vs fp16": "02 12", "loss scaling": "12",
@@ -110,35 +110,35 @@ QUESTIONS = {  # what a student or an engineer types, and the sections that answ
 
 
 @pytest.mark.slow
-def test_questions_as_people_type_them_find_the_section_that_answers_them(browser: Any) -> None:
+def test_common_questions_find_the_section_that_answers_them(browser: Any) -> None:
     show(browser, Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "index.html")
-    first = among_three = 0
+    first = among_first_three = 0
     for question, sections in QUESTIONS.items():
-        right = [link[:2] in sections.split() for _, _, link in find(browser, question)[:3]]
-        first += right[:1] == [True]
-        among_three += any(right)
-    assert first >= 0.8 * len(QUESTIONS) and among_three >= 0.95 * len(QUESTIONS)
+        answers = [link[:2] in sections.split() for _, _, link in find(browser, question)[:3]]
+        first += answers[:1] == [True]
+        among_first_three += any(answers)
+    assert first >= 0.8 * len(QUESTIONS) and among_first_three >= 0.95 * len(QUESTIONS)
     press(browser, ESCAPE)
 
 
-def test_names_and_titles_come_first_with_links_to_their_places(browser: Any, site: Path) -> None:
+def test_names_and_titles_rank_first_and_are_linked(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
-    found = find(browser, "flops")
-    assert found[0] == ("name", "flops = 2 * 3", "01-costs.html#L25")
-    assert found[1] == ("name", "total_flops = 6 * flops", "01-costs.html#L26")
-    assert [kind for kind, _, _ in found] == ["name", "name", "text", "code"]
-    found = find(browser, "storage")
-    assert [(kind, link) for kind, _, link in found][:3] == [
+    results = find(browser, "flops")
+    assert results[0] == ("name", "flops = 2 * 3", "01-costs.html#L25")
+    assert results[1] == ("name", "total_flops = 6 * flops", "01-costs.html#L26")
+    assert [kind for kind, _, _ in results] == ["name", "name", "text", "code"]
+    results = find(browser, "storage")
+    assert [(kind, link) for kind, _, link in results][:3] == [
         ("section", "#text"), ("heading", "#views-of-storage"), ("text", "#said-1"),
     ]  # fmt: skip
     assert ask(browser, "document.querySelector('#search-found mark').textContent") == "storage"
     assert find(browser, "x.stride") == [("name", "x = torch.ones(2, 3)", "#L13")]
     assert find(browser, "offset == 0")[0] == ("claim ✓", "assert offset == 0", "#L19")
-    assert find(browser, "x[1]") == [("code", "x[1],", "#L15")]  # the line of a statement of several
+    assert find(browser, "x[1]") == [("code", "x[1],", "#L15")]  # a later line of a statement of several lines
     assert find(browser, '"two flops"')[0][0] == "text" and find(browser, '"flops two"') == []
 
 
-def test_the_whole_search_works_from_the_keyboard(browser: Any, site: Path) -> None:
+def test_the_search_works_with_the_keyboard_alone(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     find(browser, "flops")
     chosen = "document.getElementById(document.getElementById('search-for').getAttribute('aria-activedescendant'))"
@@ -155,7 +155,7 @@ def test_the_whole_search_works_from_the_keyboard(browser: Any, site: Path) -> N
     assert browser.current_url.endswith("#L26")
 
 
-def test_a_place_on_the_same_page_is_shown_and_gets_the_focus(browser: Any, site: Path) -> None:
+def test_a_result_on_the_same_page_is_shown_and_focused(browser: Any, site: Path) -> None:
     show(browser, site / "failing" / "00-first.html", (1280, 300))
     find(browser, "b = a + 1")
     browser.switch_to.active_element.send_keys(ENTER)
@@ -164,14 +164,14 @@ def test_a_place_on_the_same_page_is_shown_and_gets_the_focus(browser: Any, site
     assert ask(browser, f"{row}.closest('details').open") and ask(browser, f"document.activeElement === {row}")
     top, bottom = ask(browser, f"[{row}.getBoundingClientRect().top, {row}.getBoundingClientRect().bottom]")
     assert 0 <= top < bottom <= 300
-    find(browser, "b = a + 1")  # once more, to the address it has
+    find(browser, "b = a + 1")  # again, although the address is the same
     browser.execute_script("scrollTo({top: 0, behavior: 'instant'})")
     browser.switch_to.active_element.send_keys(ENTER)
     browser.execute_async_script("setTimeout(arguments[0], 60)")
     assert ask(browser, f"{row}.getBoundingClientRect().top") < 300
 
 
-def test_the_search_and_the_player_leave_each_other_their_keys(browser: Any, site: Path) -> None:
+def test_search_and_player_do_not_share_keys(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     browser.implicitly_wait(5)
     browser.find_element("css selector", "#player:not([hidden])")
@@ -190,7 +190,7 @@ def test_the_search_and_the_player_leave_each_other_their_keys(browser: Any, sit
     assert not ask(browser, "document.getElementById('panel').hidden")  # Esc closed the search, not the panel
 
 
-def test_the_search_says_what_it_found_to_a_screen_reader(browser: Any, site: Path) -> None:
+def test_screen_readers_get_the_number_of_results(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "index.html")
     browser.find_element("id", "search-open").click()
     field = browser.find_element("id", "search-for")
@@ -206,7 +206,7 @@ def test_the_search_says_what_it_found_to_a_screen_reader(browser: Any, site: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["index", "cpu/index", "cpu/setup", "hostile/00-evil"])
-def test_every_page_has_a_search_that_leads_somewhere(browser: Any, site: Path, page: str) -> None:
+def test_every_page_has_a_search_with_working_links(browser: Any, site: Path, page: str) -> None:
     show(browser, site / f"{page}.html", NARROW)
     find(browser, "e")
     for link in {link for _, _, link in find(browser, "a")}:
@@ -217,7 +217,7 @@ def test_every_page_has_a_search_that_leads_somewhere(browser: Any, site: Path, 
 
 
 @pytest.mark.slow
-def test_what_is_found_in_a_hostile_trace_is_text(browser: Any, site: Path) -> None:
+def test_results_from_a_hostile_trace_contain_no_markup(browser: Any, site: Path) -> None:
     show(browser, site / "hostile" / "00-evil.html")
     for words in ("script", "onerror", "<", "javascript:", ".*", "(((", "\\"):
         find(browser, words)
@@ -226,7 +226,7 @@ def test_what_is_found_in_a_hostile_trace_is_text(browser: Any, site: Path) -> N
     assert browser.get_log("browser") == []
 
 
-def test_the_contents_are_quiet_where_all_claims_hold_and_lead_to_neighbours(browser: Any, site: Path) -> None:
+def test_contents_have_no_marks_if_all_claims_hold(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     lines = ask(
         browser, "[...document.querySelectorAll('.contents li > a')].map(link => link.innerText.replace(/\\s+/g, ' '))"
@@ -243,14 +243,14 @@ def test_the_contents_are_quiet_where_all_claims_hold_and_lead_to_neighbours(bro
     assert browser.current_url.endswith("01-costs.html")
 
 
-def test_headings_and_lines_have_links_to_copy(browser: Any, site: Path) -> None:
+def test_headings_and_lines_have_permalinks(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     heading = browser.find_element("css selector", "h2 .permalink")
     assert float(heading.value_of_css_property("opacity")) < 1
     browser.execute_script("arguments[0].focus()", heading)
     assert heading.value_of_css_property("opacity") == "1"
     assert heading.get_attribute("href") == (site / "cpu" / "00-strides.html").as_uri() + "#views-of-storage"
-    assert ask(browser, "document.querySelectorAll('.row a').length") == 0  # nothing for the keyboard to go through
+    assert ask(browser, "document.querySelectorAll('.row a').length") == 0  # lines add no stops for the Tab key
     browser.execute_script(
         "document.querySelector('#L13 code').dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
     )
@@ -270,22 +270,22 @@ def test_code_is_copied_without_numbers_and_observations(browser: Any, site: Pat
         "x = torch.ones(2, 3)\noffset = x.storage_offset()\nrows = [\n    x[0],\n    x[1],\n]\nassert offset == 0\n"
     )
     assert ask(browser, "document.querySelector('body > p[role=status]:not([id])').textContent") == "Copied 7 lines."
-    assert ask(browser, "document.getElementById('panel').hidden")  # a click on the button is none on the line
+    assert ask(browser, "document.getElementById('panel').hidden")  # a click on the button does not select the line
 
 
-def test_a_selection_that_begins_in_code_takes_no_observations(browser: Any, site: Path) -> None:
+def test_selecting_code_does_not_select_observations(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     drag(browser, browser.find_element("css selector", "#L13 code"), 0, 30)
     assert ask(browser, "getComputedStyle(document.querySelector('#L13 .beside')).userSelect") == "none"
 
 
-def test_a_heading_that_is_called_as_a_part_of_the_page_breaks_nothing(browser: Any, tmp_path: Path) -> None:
+def test_headings_named_like_page_parts_get_unique_ids(browser: Any, tmp_path: Path) -> None:
     names = "# Steps\n\n# Panel\n\n# Search\n\n# Index\n\n# Keys\n\n# Step 1\n\n# Text\n\n# Player"
-    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n    h()\n")
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "g()", narrative=[Text(text=names)])
-    made.step(f, "h()")
-    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n    h()\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "g()", narrative=[Text(text=names)])
+    recording.step(f, "h()")
+    render_site([SiteTrace(recording.trace(), "cpu")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-f.html")
     ids = ask(browser, "[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(ids) == len(set(ids)) and "steps-heading" in ids
@@ -297,11 +297,11 @@ def test_a_heading_that_is_called_as_a_part_of_the_page_breaks_nothing(browser: 
     assert [link for _, _, link in find(browser, "player")] == ["#player-heading"]
 
 
-def test_ideas_are_found_in_other_words(browser: Any, site: Path) -> None:
+def test_other_word_forms_find_the_same_heading(browser: Any, site: Path) -> None:
     show(browser, site / "cpu" / "00-strides.html")
     for words in ("view storage", "how do I view storages", "viewing the storage"):
         assert find(browser, words)[0][:2] == ("heading", "Views of storage"), words
-    assert find(browser, "views zebra"), "what has one of two words is found, too"
+    assert find(browser, "views zebra"), "an entry with one of two words is found"
 
 
 VOCABULARY = '''\
@@ -326,22 +326,25 @@ def routing():
 '''
 
 
-def test_the_lectures_own_vocabulary_leads_to_its_ideas(browser: Any, tmp_path: Path) -> None:
-    made = Recording(VOCABULARY)
-    experts = made.call(made.frame("main"), "experts()", "experts")
-    said = Text(text="A **mixture of experts** (MoE) has a gate.")
-    made.step(experts, 'text("A **mix', narrative=[said])
-    routing = made.call(experts, "routing()", "routing")
+def test_abbreviations_functions_terms_and_axes_are_found(browser: Any, tmp_path: Path) -> None:
+    recording = Recording(VOCABULARY)
+    experts = recording.call(recording.frame("main"), "experts()", "experts")
+    definition = Text(text="A **mixture of experts** (MoE) has a gate.")
+    recording.step(experts, 'text("A **mix', narrative=[definition])
+    routing = recording.call(experts, "routing()", "routing")
     for code, text in (
         ('text("A gate', "A gate scores each expert. The bandwidth of a bus, said in passing."),
         ('text("What', "What a wire moves in a second is its **bandwidth**."),
     ):
-        made.step(routing, code, narrative=[Text(text=text)])
+        recording.step(routing, code, narrative=[Text(text=text)])
     series = [Series("loss of the gate", [1, 2], [1, 2])]
-    made.step(routing, "plot(", narrative=[Plot(series=series, x_label="epochs")])
-    render_site([SiteTrace(made.trace(), "cpu", VOCABULARY)], tmp_path)
+    recording.step(routing, "plot(", narrative=[Plot(series=series, x_label="epochs")])
+    render_site([SiteTrace(recording.trace(), "cpu", VOCABULARY)], tmp_path)
     show(browser, tmp_path / "cpu" / "00-experts.html")
-    assert find(browser, "moe")[0] == find(browser, "mixture of experts")[0]  # an abbreviation, and what it stands for
-    assert find(browser, "routing")[0][:2] == ("heading", "Which one is asked")  # the function behind a heading
-    assert find(browser, "bandwidth")[0][1].startswith("What a wire")  # the term before its mention
-    assert find(browser, "loss epochs")[0][0] == "figure"  # what its axes say
+    assert find(browser, "moe")[0] == find(browser, "mixture of experts")[0]  # an abbreviation and its meaning
+    assert find(browser, "routing")[0][:2] == (
+        "heading",
+        "Which one is asked",
+    )  # the function whose title is the heading
+    assert find(browser, "bandwidth")[0][1].startswith("What a wire")  # the definition of a term before its mention
+    assert find(browser, "loss epochs")[0][0] == "figure"  # its axis labels
