@@ -342,9 +342,6 @@ def test_abbreviations_functions_terms_and_axes_are_found(browser: Any, tmp_path
     render_site([SiteTrace(recording.trace(), "cpu", VOCABULARY)], tmp_path)
     show(browser, tmp_path / "cpu" / "00-experts.html")
     assert find(browser, "moe")[0] == find(browser, "mixture of experts")[0]  # an abbreviation and its meaning
-    assert find(browser, "routing")[0][:2] == (
-        "heading",
-        "Which one is asked",
-    )  # the function whose title is the heading
+    assert find(browser, "routing")[0][:2] == ("heading", "Which one is asked")  # the title of that function
     assert find(browser, "bandwidth")[0][1].startswith("What a wire")  # the definition of a term before its mention
     assert find(browser, "loss epochs")[0][0] == "figure"  # its axis labels

@@ -21,7 +21,7 @@ def names(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_machine_has_an_index_and_a_page_per_section_in_both_forms(tmp_path: Path) -> None:
+def test_a_machine_has_index_and_section_pages_in_both_formats(tmp_path: Path) -> None:
     changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
     pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
     pages |= {
@@ -46,7 +46,7 @@ def test_rendering_again_changes_nothing(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in names(tmp_path)} == before
 
 
-def test_pages_of_sections_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_pages_of_removed_sections_are_deleted(tmp_path: Path) -> None:
     render_site([SiteTrace(failing().trace(), "cpu")], tmp_path)
     (tmp_path / "cpu" / "trace.yaml").write_text("kept")
     (tmp_path / "cpu" / "02-my-own.html").write_text("kept")
@@ -54,12 +54,12 @@ def test_pages_of_sections_that_are_gone_are_removed_and_nothing_else(tmp_path: 
     with (tmp_path / "cpu" / ".pages").open("a") as manifest:
         manifest.write("../kept.md\n/etc/passwd\ntrace.yaml\nfigures/../trace.yaml\n")
     render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
-    left = names(tmp_path)
-    assert "cpu/01-second.html" not in left and "cpu/01-second.md" not in left
-    assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= left
+    remaining = names(tmp_path)
+    assert "cpu/01-second.html" not in remaining and "cpu/01-second.md" not in remaining
+    assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= remaining
 
 
-def test_a_partial_trace_has_its_own_pages_and_a_line_on_the_complete_ones(tmp_path: Path) -> None:
+def test_a_partial_trace_has_its_own_pages_linked_from_complete_ones(tmp_path: Path) -> None:
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
     partial = failing().trace(run=run)
     render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(partial, "cpu", partial=True)], tmp_path)
@@ -76,17 +76,17 @@ def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -
     render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(other, "nvidia-h200")], tmp_path)
     assert 'href="../nvidia-h200/00-first.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
     assert 'href="../cpu/index.html"' in (tmp_path / "nvidia-h200" / "01-second.html").read_text()
-    listed = (tmp_path / "index.md").read_text()
-    assert "[A processor](cpu/index.md)" in listed and "[NVIDIA H200](nvidia-h200/01-second.md)" in listed
+    index = (tmp_path / "index.md").read_text()
+    assert "[A processor](cpu/index.md)" in index and "[NVIDIA H200](nvidia-h200/01-second.md)" in index
 
 
-def test_links_between_pages_lead_somewhere(tmp_path: Path) -> None:
+def test_links_between_pages_resolve(tmp_path: Path) -> None:
     import re
 
-    made = [SiteTrace(failing().trace(), "cpu"), SiteTrace(lecture().trace(), "h200")]
+    traces = [SiteTrace(failing().trace(), "cpu"), SiteTrace(lecture().trace(), "h200")]
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "trace.yaml").write_text("")
-    render_site(made, tmp_path)
+    render_site(traces, tmp_path)
     for name in names(tmp_path):
         text = (tmp_path / name).read_text()
         pattern = r'href="([^"#]+)' if name.endswith(".html") else r"\]\(([^)#]+)"
@@ -95,14 +95,14 @@ def test_links_between_pages_lead_somewhere(tmp_path: Path) -> None:
                 assert (tmp_path / name).parent.joinpath(link).exists(), (name, link)
 
 
-def test_images_beside_the_lecture_are_copied_and_inlined(tmp_path: Path) -> None:
+def test_images_next_to_the_lecture_are_copied_and_inlined(tmp_path: Path) -> None:
     (tmp_path / "lecture").mkdir()
     (tmp_path / "lecture" / "loss.png").write_bytes(PNG)
-    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
     narrative = [Image(url=name, title=name) for name in ("loss.png", "../secret.png")]
-    made.step(made.call(made.frame("main"), "f()", "f"), "g()", narrative=narrative)
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "g()", narrative=narrative)
     out = tmp_path / "out"
-    render_site([SiteTrace(made.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
+    render_site([SiteTrace(recording.trace(), "cpu", lecture_folder=tmp_path / "lecture")], out)
     [copied] = [name for name in names(out) if name.startswith("cpu/figures/")]
     assert (out / copied).read_bytes() == PNG
     assert f"]({copied.removeprefix('cpu/')})" in (out / "cpu" / "00-f.md").read_text()
@@ -110,19 +110,19 @@ def test_images_beside_the_lecture_are_copied_and_inlined(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("slug", ["", "..", "a/b", "/tmp/x", ".hidden", "a\\b"])
-def test_a_folder_name_that_climbs_is_refused(tmp_path: Path, slug: str) -> None:
+def test_unsafe_folder_names_are_refused(tmp_path: Path, slug: str) -> None:
     with pytest.raises(UsageError, match="can't be a folder's name"):
         render_site([SiteTrace(lecture().trace(), slug)], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_place_that_can_not_be_written_is_one_error(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "cpu").write_text("a file in the way")
     with pytest.raises(UsageError, match="can't be written"):
         render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
 
 
-def test_a_folder_of_traces_is_rendered_with_the_lecture_beside_it(tmp_path: Path) -> None:
+def test_a_folder_of_traces_is_rendered_with_the_lecture_next_to_it(tmp_path: Path) -> None:
     out = tmp_path / "rendered"
     for slug in ("cpu", "h200", "h200/partial"):
         (out / slug).mkdir(parents=True)
@@ -132,11 +132,11 @@ def test_a_folder_of_traces_is_rendered_with_the_lecture_beside_it(tmp_path: Pat
     assert "Good day." in (out / "cpu" / "00-first.html").read_text()
     assert (out / "h200" / "partial" / "00-first.html").exists()
     assert "partial/index.html" in (out / "h200" / "index.html").read_text()
-    assert 'href="diff/index.html"' in (out / "index.html").read_text(), "the reports come first, the index last"
+    assert 'href="diff/index.html"' in (out / "index.html").read_text(), "the reports are written first, the index last"
     assert 'href="../index.html"' in (out / "diff" / "index.html").read_text()
 
 
-def test_machines_with_other_lectures_have_no_report(tmp_path: Path) -> None:
+def test_traces_of_different_lectures_have_no_report(tmp_path: Path) -> None:
     for slug, trace in (("cpu", lecture().trace()), ("h200", first_page().trace())):
         (tmp_path / slug).mkdir()
         trace_file.write(trace, tmp_path / slug / "trace.yaml")
@@ -144,7 +144,7 @@ def test_machines_with_other_lectures_have_no_report(tmp_path: Path) -> None:
     assert "diff/index.html" not in index and not (tmp_path / "diff").exists()
 
 
-def test_files_are_rendered_where_they_lie_or_elsewhere(tmp_path: Path) -> None:
+def test_trace_files_are_rendered_in_place_or_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "rendered" / "mine" / "trace.yaml"
     path.parent.mkdir(parents=True)
     trace_file.write(lecture().trace(), path)
@@ -159,7 +159,7 @@ def test_files_are_rendered_where_they_lie_or_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_trace_is_found_from_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_are_rendered_from_inside_the_rendered_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("rendered/cpu", "rendered/cpu/partial"):
         (tmp_path / folder).mkdir(parents=True)
         trace_file.write(lecture().trace(), tmp_path / folder / "trace.yaml")
@@ -172,7 +172,7 @@ def test_a_trace_is_found_from_beside_it(tmp_path: Path, monkeypatch: pytest.Mon
         assert "cpu/index.html" in (tmp_path / "rendered" / "index.html").read_text()
 
 
-def test_a_trace_of_another_name_needs_a_place_for_its_pages(tmp_path: Path) -> None:
+def test_a_trace_with_another_name_needs_an_output_folder(tmp_path: Path) -> None:
     lone = tmp_path / "here" / "mine.yaml"
     lone.parent.mkdir()
     trace_file.write(lecture().trace(), lone)
@@ -216,23 +216,23 @@ def measuring():
 
 
 def first_page() -> Recording:
-    """A lecture with a promise, a figure for the first page, and a section that ends with its summary."""
-    made = Recording(FIRST_PAGE)
-    main = made.frame("main")
-    counting = made.call(main, "counting()", "counting")
-    made.step(counting, 'text("You can count', narrative=[Text(text="You can count: it is easy. And more.")])
-    part = made.call(counting, "part()", "part")
-    made.step(part, 'text("Said', narrative=[Text(text="Said.")])
+    """Return a lecture with an aim, a figure for the first page, and a section that ends with a summary."""
+    recording = Recording(FIRST_PAGE)
+    main = recording.frame("main")
+    counting = recording.call(main, "counting()", "counting")
+    recording.step(counting, 'text("You can count', narrative=[Text(text="You can count: it is easy. And more.")])
+    part = recording.call(counting, "part()", "part")
+    recording.step(part, 'text("Said', narrative=[Text(text="Said.")])
     series = [Series("a", [0, 1], [1, 2])]
-    made.step(part, "plot(", narrative=[Plot(title="The best", series=series)])
-    made.step(part, "total =", values=[("total", Value("int", 42))])
-    made.step(counting, 'text("**In short', narrative=[Text(text="**In short.**\n\nOne.")])
-    measuring = made.call(main, "measuring()", "measuring")
-    made.step(measuring, 'text("You can measure', narrative=[Text(text="**The question.** It is long. How long?")])
-    return made
+    recording.step(part, "plot(", narrative=[Plot(title="The best", series=series)])
+    recording.step(part, "total =", values=[("total", Value("int", 42))])
+    recording.step(counting, 'text("**In short', narrative=[Text(text="**In short.**\n\nOne.")])
+    measuring = recording.call(main, "measuring()", "measuring")
+    recording.step(measuring, 'text("You can measure', narrative=[Text(text="**The question.** It is long. How long?")])
+    return recording
 
 
-def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -> None:
+def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) -> None:
     render_site([SiteTrace(first_page().trace(), "cpu")], tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
     assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
@@ -253,16 +253,16 @@ def test_the_first_page_says_what_is_taught_and_where_to_begin(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_trace_of_ranks_has_one_set_of_pages_and_those_by_rank_of_older_versions_go(tmp_path: Path) -> None:
-    several = joined(dict.fromkeys(range(10), lecture().trace()))
-    several = replace(several, run=replace(several.run, ranks=10))
-    render_site([SiteTrace(several, "cpu", LECTURE)], tmp_path)
-    made = names(tmp_path / "cpu")
+def test_ranks_share_pages_and_old_pages_by_rank_are_removed(tmp_path: Path) -> None:
+    trace = joined(dict.fromkeys(range(10), lecture().trace()))
+    trace = replace(trace, run=replace(trace.run, ranks=10))
+    render_site([SiteTrace(trace, "cpu", LECTURE)], tmp_path)
+    page_names = names(tmp_path / "cpu")
     assert [path.name for path in (tmp_path / "cpu").iterdir() if path.is_dir()] == ["figures"]
     old = tmp_path / "cpu" / "rank1" / "00-first.html"
     old.parent.mkdir()
     old.write_text("as rank 1 had it", encoding="utf-8")
-    with (tmp_path / "cpu" / ".pages").open("a", encoding="utf-8") as listed:
-        listed.write("rank1/00-first.html\n")
-    assert render_site([SiteTrace(several, "cpu", LECTURE)], tmp_path) == [old]
-    assert names(tmp_path / "cpu") == made
+    with (tmp_path / "cpu" / ".pages").open("a", encoding="utf-8") as manifest:
+        manifest.write("rank1/00-first.html\n")
+    assert render_site([SiteTrace(trace, "cpu", LECTURE)], tmp_path) == [old]
+    assert names(tmp_path / "cpu") == page_names

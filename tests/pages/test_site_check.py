@@ -19,7 +19,7 @@ TRACES = ["rendered/cpu/trace.yaml", "rendered/other/trace.yaml"]
 
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two machines with their pages and the reports between them, as `make render` makes them."""
+    """Create two machines with their pages and the reports that compare them, as `make render` does."""
     monkeypatch.chdir(tmp_path)
     other = replace(lecture().trace(), machine=Machine("Another", "other", "cpu"))
     for path, trace in zip(TRACES, (lecture().trace(), other), strict=True):
@@ -32,17 +32,17 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check() -> tuple[int, list[str]]:
-    ran = CliRunner().invoke(main, ["render", "--check", *TRACES])
-    return ran.exit_code, ran.stderr.splitlines()
+    result = CliRunner().invoke(main, ["render", "--check", *TRACES])
+    return result.exit_code, result.stderr.splitlines()
 
 
-def test_pages_that_are_of_their_traces_pass_and_nothing_is_written(site: Path) -> None:
+def test_up_to_date_pages_pass_and_nothing_is_written(site: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
     assert check() == (0, [])
     assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == before
 
 
-def test_each_way_of_differing_is_named(site: Path) -> None:
+def test_each_kind_of_difference_is_reported(site: Path) -> None:
     (site / "cpu" / "00-first.md").write_text("by hand")
     (site / "cpu" / "07-gone.html").write_text("of a section that is no more")
     (site / "index.html").unlink()
@@ -65,7 +65,7 @@ def test_changed_prose_makes_pages_stale(site: Path) -> None:
     assert {line.split(": ")[0] for line in stale_files(site)} >= {"rendered/cpu/00-first.html"}
 
 
-def test_a_machine_more_changes_the_others_pages(site: Path) -> None:
+def test_a_renamed_machine_makes_other_pages_stale(site: Path) -> None:
     os.rename(site / "other", site / "third")
     stale = list(stale_files(site))
     assert "rendered/index.html: differs" in stale and "rendered/cpu/00-first.html: differs" in stale
@@ -76,6 +76,6 @@ def test_a_folder_without_traces_is_an_error(tmp_path: Path) -> None:
         list(stale_files(tmp_path / "nothing"))
 
 
-def test_a_trace_that_is_not_there_is_an_error() -> None:
-    ran = CliRunner().invoke(main, ["render", "--check", *TRACES, "rendered/cpu/typo.yaml"])
-    assert (ran.exit_code, ran.stderr) == (2, "error: rendered/cpu/typo.yaml: no such trace\n")
+def test_a_missing_trace_is_an_error() -> None:
+    result = CliRunner().invoke(main, ["render", "--check", *TRACES, "rendered/cpu/typo.yaml"])
+    assert (result.exit_code, result.stderr) == (2, "error: rendered/cpu/typo.yaml: no such trace\n")

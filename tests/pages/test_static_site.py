@@ -1,4 +1,4 @@
-"""A site for a host of static files: the oracles are a server of files, an XML parser and matplotlib's reader."""
+"""A site for a static web host, checked with a file server, an XML parser and matplotlib's image reader."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def served(rendered: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """The folder that the command wrote, and where a server has it: below the root, as many hosts do."""
+    """Return the folder that the command wrote and its URL, which is below the server's root, as on many hosts."""
     root = tmp_path_factory.mktemp("host")
     command = [
         sys.executable,
@@ -62,63 +62,67 @@ def served(rendered: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "--url",
         ADDRESS,
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and re.fullmatch(r".*: \d+ pages, \d+ files, [\d.]+ MB\n", done.stdout), done.stderr
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert completed.returncode == 0 and re.fullmatch(r".*: \d+ pages, \d+ files, [\d.]+ MB\n", completed.stdout), (
+        completed.stderr
+    )
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield root / "lecture", f"http://127.0.0.1:{server.server_port}/lecture/"
         server.shutdown()
 
 
-def test_every_link_leads_somewhere_and_stays_on_the_site(served: tuple[Path, str]) -> None:
+def test_every_link_resolves_and_stays_on_the_site(served: tuple[Path, str]) -> None:
     folder, address = served
     waiting, seen = [address], {address}
     while waiting:
-        here = waiting.pop()
-        with urllib.request.urlopen(here) as answer:
-            text = answer.read().decode(errors="replace") if answer.headers.get_content_type() == "text/html" else ""
+        page = waiting.pop()
+        with urllib.request.urlopen(page) as response:
+            text = (
+                response.read().decode(errors="replace") if response.headers.get_content_type() == "text/html" else ""
+            )
         for link in REFERENCE.findall(text):
             if re.match(r"[a-z]+:", link):
                 continue
-            assert not link.startswith("/"), (here, link)
-            there = urljoin(here, link)
-            assert there.startswith(address)
-            if there not in seen:
-                seen.add(there)
-                waiting.append(there)
-    names = {there.removeprefix(address) or "index.html" for there in seen}
+            assert not link.startswith("/"), (page, link)
+            target = urljoin(page, link)
+            assert target.startswith(address)
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    names = {url.removeprefix(address) or "index.html" for url in seen}
     extra = {"404.html", "sitemap.xml", ".nojekyll", ".pages"}
-    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    there = {name for name in there if not re.search(r"^previews/|(search-index|hall)\.js$", name)}
-    assert there - extra == names - extra
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    files = {name for name in files if not re.search(r"^previews/|(search-index|hall)\.js$", name)}
+    assert files - extra == names - extra
     assert all((folder / "two" / script).is_file() for script in ("search-index.js", "hall.js"))
     assert not (folder / "one" / "notes.md").exists()
 
 
-def test_what_others_show_of_a_page(served: tuple[Path, str]) -> None:
+def test_link_previews_have_title_address_and_image(served: tuple[Path, str]) -> None:
     folder, _ = served
     for page in (path for path in folder.rglob("*.html") if path.name != "404.html"):
-        said = dict(re.findall(r'<meta property="(og:\w+)" content="([^"]*)">', page.read_text(encoding="utf-8")))
-        assert {"og:title", "og:url", "og:image"} <= said.keys()
+        properties = dict(re.findall(r'<meta property="(og:\w+)" content="([^"]*)">', page.read_text(encoding="utf-8")))
+        assert {"og:title", "og:url", "og:image"} <= properties.keys()
         name = str(page.relative_to(folder))
-        assert said["og:url"] == ADDRESS + ("" if name == "index.html" else name)
-        picture = folder / said["og:image"].removeprefix(ADDRESS)
+        assert properties["og:url"] == ADDRESS + ("" if name == "index.html" else name)
+        picture = folder / properties["og:image"].removeprefix(ADDRESS)
         assert imread(io.BytesIO(picture.read_bytes())).shape[:2] == (630, 1200)
     section = (folder / "one" / "00-matmul.html").read_text(encoding="utf-8")
-    [described] = re.findall(r'<meta name="description" content="([^"]+)">', section)
-    assert f'<meta property="og:description" content="{described}">' in section
+    [description] = re.findall(r'<meta name="description" content="([^"]+)">', section)
+    assert f'<meta property="og:description" content="{description}">' in section
 
 
-def test_the_map_and_the_page_of_what_is_not_there(served: tuple[Path, str]) -> None:
+def test_sitemap_and_404_page(served: tuple[Path, str]) -> None:
     folder, _ = served
     urls = [url.text for url in ElementTree.parse(folder / "sitemap.xml").iter() if url.tag.endswith("}loc")]
     pages = {str(path.relative_to(folder)) for path in folder.rglob("*.html")} - {"404.html", "index.html"}
     assert set(urls) == {ADDRESS, *(ADDRESS + page for page in pages)}
-    lost = (folder / "404.html").read_text(encoding="utf-8")
-    assert {link for link in REFERENCE.findall(lost) if not link.startswith("data:")} == {ADDRESS}
+    not_found = (folder / "404.html").read_text(encoding="utf-8")
+    assert {link for link in REFERENCE.findall(not_found) if not link.startswith("data:")} == {ADDRESS}
 
 
-def test_what_can_be_no_site(rendered: Path, tmp_path: Path) -> None:
+def test_invalid_sites_are_refused(rendered: Path, tmp_path: Path) -> None:
     for address in ("example.org", "ftp://example.org", "https://", "https://example.org/?a=1"):
         with pytest.raises(UsageError, match="expected the site's address"):
             static_site(rendered, address)
@@ -141,7 +145,7 @@ def test_what_can_be_no_site(rendered: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_list_of_pages_that_was_tampered_with_removes_nothing_outside(rendered: Path, tmp_path: Path) -> None:
+def test_a_tampered_page_list_removes_nothing_outside(rendered: Path, tmp_path: Path) -> None:
     kept, out = tmp_path / "kept.md", tmp_path / "site"
     kept.write_text("kept")
     out.mkdir()
@@ -153,9 +157,9 @@ def test_a_list_of_pages_that_was_tampered_with_removes_nothing_outside(rendered
 
 
 @pytest.mark.slow
-def test_a_folder_that_no_site_made_is_left_alone(rendered: Path, tmp_path: Path) -> None:
+def test_a_folder_not_made_by_site_is_left_alone(rendered: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     command = [sys.executable, "-m", "trace_tools", "site", str(rendered), "-o", str(tmp_path), "--url", ADDRESS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and "-o" in done.stderr
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert completed.returncode == 2 and "-o" in completed.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -1,4 +1,4 @@
-"""A figure as a browser would read it: its elements, and where they lie. Used instead of what drew them."""
+"""Read a figure as a browser would: its elements and their positions, independently of the code that drew them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trace_tools.presentation.charts.svg import clean
 
 
 def read(figure: str | None) -> Element:
-    """Parse a figure, and check that the cleaner of foreign drawings would let all of it pass, but for links."""
+    """Parse a figure, and check that the cleaner of foreign drawings would remove nothing but its links."""
     assert figure is not None
     root = fromstring(figure)
     plain = re.sub(r"<a [^>]*>|<g>", "<g>", figure).replace("</a>", "</g>")
@@ -23,12 +23,12 @@ def read(figure: str | None) -> Element:
 
 
 def words(root: Element) -> list[str]:
-    """Return every text of a figure."""
+    """Return all texts of a figure."""
     return [text.text or "" for text in root.iter("text")]
 
 
 def places(path: str) -> list[tuple[float, float]]:
-    """Return the corners of a path of M, L, H, V, h and v."""
+    """Return the corners of a path that consists of M, L, H, V, h and v."""
     corners: list[tuple[float, float]] = []
     for letter, numbers in re.findall(r"([MLHVhv])([-\d. ]+)", path):
         values = [float(n) for n in numbers.split()]
@@ -39,5 +39,5 @@ def places(path: str) -> list[tuple[float, float]]:
 
 
 def circles(root: Element) -> list[tuple[float, float]]:
-    """Return the centres of all discs of a figure."""
+    """Return the centres of all circles of a figure."""
     return [(float(c.get("cx", 0)), float(c.get("cy", 0))) for c in root.iter("circle")]

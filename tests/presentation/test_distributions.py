@@ -9,7 +9,7 @@ from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.trace.model import Statistics
 
 
-def test_samples_lie_by_their_time_warm_filled_and_cold_hollow() -> None:
+def test_samples_are_placed_by_time_and_cold_ones_are_hollow() -> None:
     root = read(samples(Timing("host", (100, 200, 300), (400,))))
     marks = list(root.iter("circle"))
     xs = [float(mark.get("cx", 0)) for mark in marks]
@@ -19,7 +19,7 @@ def test_samples_lie_by_their_time_warm_filled_and_cold_hollow() -> None:
     assert samples(Timing("host", (100,))) is None and samples(Timing("host", (7, 7))) is None
 
 
-def test_a_histogram_has_a_bar_for_each_bin_as_tall_as_its_count() -> None:
+def test_histogram_bars_are_as_tall_as_their_counts() -> None:
     root = read(histogram(Statistics(-1, 1, histogram=[1, 0, 4, 2])))
     bars = next(p.get("d", "") for p in root.iter("path"))
     assert bars.count("M") == 3 and "v-48.0h" in bars and "v-24.0h" in bars and "v-12.0h" in bars

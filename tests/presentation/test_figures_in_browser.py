@@ -1,4 +1,4 @@
-"""Every figure of the lecture's pages in a browser: no words over data, over other words, out of the figure."""
+"""All figures of the lecture's pages in a browser: text overlaps neither data nor other text, and stays inside."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from trace_tools.presentation.charts.storage import storage
 from trace_tools.trace.trace_file import load
 
 TRACE = Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "trace.yaml"
-SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"  # as the pages have it
+SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"  # the same as on the pages
 
-# Each figure's words with their boxes (as high as capitals and descenders are), and what they stand over: other words,
-# the edge of the figure, marks partly, lines of data. What has the grid's colour is no data.
+# Returns the faults of all figures: text that is too small, leaves its figure, or overlaps other text, a line of data
+# or part of a mark. The box of a text is as high as capitals and descenders. Marks in the grid's colour are no data.
 SWEEP = r"""
 const meet = (a, b, by = 0.5) =>
   a.left < b.right - by && b.left < a.right - by && a.top < b.bottom - by && b.top < a.bottom - by;
@@ -71,7 +71,7 @@ return faults;
 
 
 def figures(document: Document) -> Iterator[tuple[str, str | None]]:
-    """Draw what a lecture's pages show, under the roofs of two machines, the second half as fast."""
+    """Draw the figures of a lecture's pages, also with the roof of a second machine that is half as fast."""
     for section in document.sections:
         points = [replace(p, flops_per_second=p.flops_per_second / 2) for p in section_points(section)]
         for drawn in section_figures(section, document, [roof_of("slower", document.machine, points)]):
@@ -84,7 +84,7 @@ def figures(document: Document) -> Iterator[tuple[str, str | None]]:
 
 
 def of_section(section: Section) -> Iterator[tuple[str, str | None]]:
-    """Draw what its lecture plots, and what is folded beside its lines."""
+    """Draw a section's plots, and the figures that are folded next to its lines."""
     for block in visible(section.blocks):
         if isinstance(block, Narration) and block.narrative.kind == "plot":
             yield f"{section.slug} {block.number}", plot.figure(block.narrative, f"fig{block.number}")
@@ -106,7 +106,7 @@ def of_section(section: Section) -> Iterator[tuple[str, str | None]]:
 
 @pytest.fixture(scope="module")
 def drawn(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Open all of them on one page, where the grid has a colour of its own."""
+    """Open all figures on one page, on which the grid has its own colour."""
     style = f":root {{ --soft: rgb(1, 2, 3) }} svg {{ display: block; font-family: {SANS} }}"
     drawings = [(name, svg) for name, svg in figures(make_document(load(TRACE).trace)) if svg]
     assert len(drawings) > 100
@@ -117,12 +117,12 @@ def drawn(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return browser
 
 
-def test_no_words_of_a_figure_lie_over_data_or_other_words_or_are_too_small(drawn: Any) -> None:
+def test_text_in_figures_is_large_enough_and_overlaps_nothing(drawn: Any) -> None:
     assert drawn.execute_script(SWEEP) == []
 
 
-def test_words_are_no_broader_than_is_reckoned_with(drawn: Any) -> None:
+def test_text_is_no_wider_than_estimated(drawn: Any) -> None:
     script = """[...document.querySelectorAll("text:not([transform], [transform] text)")].map(
         (text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize), text.getComputedTextLength()])"""
-    for words, size, wide in ask(drawn, script):
-        assert wide <= 1.06 * width_of(words, size) + 1, words
+    for words, size, width in ask(drawn, script):
+        assert width <= 1.06 * width_of(words, size) + 1, words

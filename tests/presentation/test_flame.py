@@ -34,7 +34,7 @@ def test_overlapping_threads_stay_inside_their_caller() -> None:
     assert flame(time("main", 0), "time", "Where") is None
 
 
-def test_a_section_is_a_link_to_its_page_and_its_statements_stand_there() -> None:
+def test_sections_and_statements_link_to_the_sections_page() -> None:
     deep = time("f()", 500, 2, (time("g()", 500, 3, (time("h()", 500, 4),)),))
     lecture = time("main", 500, inside=(time("1 First", 500, inside=(deep,), anchor="01-first.html"),))
     root = read(flame(lecture, "time", "Where", rows=4))

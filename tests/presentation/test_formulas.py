@@ -1,4 +1,4 @@
-"""Formulas: what becomes MathML, what stays TeX and says so, and how they read in the search."""
+"""Formulas: which become MathML, which stay TeX, and their plain text for the search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MATHML = "{http://www.w3.org/1998/Math/MathML}"
 
 
 def words(tex: str) -> str:
-    """The text of a formula that was set: a parser's reading of the MathML."""
+    """Return the text of a formula, which a parser reads from its MathML."""
     return "".join(fromstring(mathml(tex)).itertext())
 
 
@@ -27,13 +27,13 @@ def test_formulas_are_mathml() -> None:
 
 @each("environment", ["aligned", "align*", "alignedat", "split", "gathered", "gather"])
 def test_lines_of_a_derivation_are_rows(environment: str) -> None:
-    and_ = "" if environment.startswith("gather") else "&"
-    tex = rf"\begin{{{environment}}} C {and_}= 6ND \\ {and_}= 6 \cdot 70 \end{{{environment}}}"
+    separator = "" if environment.startswith("gather") else "&"
+    tex = rf"\begin{{{environment}}} C {separator}= 6ND \\ {separator}= 6 \cdot 70 \end{{{environment}}}"
     assert tags(tex).count("mtr") == 2, mathml(tex)
     assert words(tex).replace(" ", "") == "C=6ND=6⋅70".replace("⋅", "·")
 
 
-def test_an_alignment_may_say_where_it_hangs() -> None:
+def test_alignments_accept_a_vertical_position() -> None:
     assert "mtr" in tags(r"\begin{aligned}[t] a &= b \end{aligned}")
 
 
@@ -47,7 +47,7 @@ def test_an_alignment_may_say_where_it_hangs() -> None:
         (r"50\,\text{\% of } \$2", "50% of $2"),
     ],
 )
-def test_escaped_letters_are_themselves(tex: str, text: str) -> None:
+def test_escaped_characters_are_shown_without_backslash(tex: str, text: str) -> None:
     assert words(tex).replace("\xa0", " ") == text
 
 
@@ -55,13 +55,13 @@ def test_escaped_letters_are_themselves(tex: str, text: str) -> None:
     "tex",
     [r"\unknown{x}", r"\href{x}{y}", "x" * 10_000, r"\def\a{x}\a", r"\newcommand{\a}{xx}\a", r"\frac{a", "{" * 2_000],
 )
-def test_what_can_not_be_set_is_its_tex_and_says_so(tex: str) -> None:
+def test_unsupported_formulas_are_shown_as_tex_with_a_remark(tex: str) -> None:
     shown = mathml(tex)
     assert shown.startswith('<code class="tex" title="This formula could not be set; this is its TeX.">')
     assert fromstring(shown).text == tex
 
 
-def test_macros_can_not_grow_a_formula_without_end() -> None:
+def test_macro_expansion_is_limited() -> None:
     doubled = "".join(rf"\newcommand{{\x{chr(98 + n)}}}{{\x{chr(97 + n)}\x{chr(97 + n)}}}" for n in range(24))
     assert mathml(rf"\newcommand{{\xa}}{{x}}{doubled}\xy").startswith("<code")
 
@@ -81,5 +81,5 @@ def test_formulas_in_prose() -> None:
         (r"\text{head\_width}", "head_width"),
     ],
 )
-def test_a_formula_reads_as_text(tex: str, text: str) -> None:
+def test_formulas_have_a_plain_text_form(tex: str, text: str) -> None:
     assert readable(tex) == text

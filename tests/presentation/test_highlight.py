@@ -22,9 +22,9 @@ SOURCES = {
 
 
 @each("name", SOURCES)
-def test_a_source_highlighted_by_statement_is_as_in_one_piece(name: str) -> None:
+def test_highlighting_by_statement_equals_highlighting_in_one_piece(name: str) -> None:
     lines = tuple(SOURCES[name].split("\n"))
-    shown = tuple(line.replace("\r", "␍") for line in lines)
-    written = highlight.highlighted(lines)
-    assert written == highlight._highlighted(shown)
-    assert tuple(html.unescape(re.sub(r"<[^>]*>", "", line)) for line in written) == shown
+    visible = tuple(line.replace("\r", "␍") for line in lines)
+    highlighted = highlight.highlighted(lines)
+    assert highlighted == highlight._highlighted(visible)
+    assert tuple(html.unescape(re.sub(r"<[^>]*>", "", line)) for line in highlighted) == visible

@@ -20,7 +20,7 @@ from trace_tools.presentation.page_shell import (
 )
 
 
-def test_the_policy_names_the_style_and_the_script_and_nothing_else() -> None:
+def test_the_policy_allows_only_the_pages_style_and_script() -> None:
     css, js = "p { color: red }", "run()"
     for text in (css, js):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -29,7 +29,7 @@ def test_the_policy_names_the_style_and_the_script_and_nothing_else() -> None:
     assert "unsafe" not in allowed(css, js).policy
 
 
-def test_a_page_carries_what_it_asks_for_without_comments_and_indentation() -> None:
+def test_assets_are_selected_and_minified() -> None:
     page, both = assets("page"), assets("page", "search")
     assert both.css.startswith(page.css) and both.js.startswith(page.js) and len(both.js) > len(page.js)
     for line in (*both.css.split("\n"), *both.js.split("\n")):
@@ -37,12 +37,12 @@ def test_a_page_carries_what_it_asks_for_without_comments_and_indentation() -> N
     assert len(page.css) < len((HERE / "static" / "page.css").read_text(encoding="utf-8"))
 
 
-def test_what_is_quoted_in_a_style_keeps_its_blanks() -> None:
+def test_quoted_text_in_styles_keeps_its_spaces() -> None:
     assert 'content:"Question " counter(question);' in assets("exercises").css
     assert ";}" not in assets("page").css
 
 
-def test_a_script_beside_the_pages_brings_its_style() -> None:
+def test_shared_scripts_contain_their_style() -> None:
     style, script = shared_script(HALL).split(";\n", 1)
     assert json.loads(style.removeprefix("hallStyle = ")).startswith("@media screen{.hall{")
     assert script.startswith("const lectureHall = ") and len(shared_script(HALL)) < 30_000
@@ -50,7 +50,7 @@ def test_a_script_beside_the_pages_brings_its_style() -> None:
     assert ".panel{" in json.loads(style.removeprefix("sectionStyle = "))
 
 
-def test_templates_escape_everything_and_miss_nothing_silently(tmp_path: Path) -> None:
+def test_templates_escape_text_and_reject_missing_variables(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("{{ text }} {{ text | inline }} {{ text | plain }} {{ 2 | plural('line') }}")
     template = environment(tmp_path).get_template("page.html")
     assert template.render(text="*a* <b>") == "*a* &lt;b&gt; <em>a</em> &lt;b&gt; a &lt;b&gt; 2 lines"

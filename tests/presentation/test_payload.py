@@ -19,13 +19,13 @@ def test_numbers_are_the_sums_of_their_differences(numbers: list[int]) -> None:
 
 @pytest.mark.slow
 @given(st.lists(st.text(max_size=3)))
-def test_a_table_has_each_text_once_and_gives_back_the_column(texts: list[str]) -> None:
+def test_a_table_stores_each_text_once_and_restores_the_column(texts: list[str]) -> None:
     column = table(texts)
     assert [column["of"][index] for index in accumulate(column["at"])] == texts
     assert len(set(column["of"])) == len(column["of"])
 
 
-def test_a_block_is_deflated_json_in_base64_and_the_same_twice() -> None:
+def test_a_block_is_reproducible_deflated_json_in_base64() -> None:
     columns = {"line": [1, 2], "text": ["ü", "</script>"]}
     text = packed(columns)
     assert json.loads(zlib.decompress(base64.b64decode(text))) == columns and text == packed(columns)
