@@ -37,14 +37,14 @@ def test_a_power_law_is_straight_on_logarithmic_axes() -> None:
     assert all(step == pytest.approx(steps[0], abs=0.11) for step in steps)
 
 
-def test_bars_stand_on_zero_with_their_heights_above() -> None:
+def test_bars_start_at_zero_and_show_their_values() -> None:
     root = read(figure(plotted("bars", ["one", "two"], [10, -5]), "f"))
     up, down = [(float(r.get("y", 0)), float(r.get("height", 0))) for r in root.iter("rect")]
     assert up[0] + up[1] == pytest.approx(down[0], abs=0.11) and up[1] == pytest.approx(2 * down[1], abs=0.11)
     assert {"one", "two", "10", "-5"} <= set(words(root))
 
 
-def test_stacked_bars_stand_on_one_another_with_the_sum_above() -> None:
+def test_bars_are_stacked_and_show_their_sum() -> None:
     parts = {"weights": [2.0, 4.0], "none": [0.0, 0.0], "states": [6.0, None]}
     series = [Series(name, ["one", "two"], list(ys), "stacked") for name, ys in parts.items()]
     root = read(figure(Plot(title="T", series=series), "f"))
@@ -56,14 +56,14 @@ def test_stacked_bars_stand_on_one_another_with_the_sum_above() -> None:
 
 
 @each("style", ["line", "points", "bars", "stacked", "steps"])
-def test_plots_of_every_style_are_drawn_the_same_twice(style: str) -> None:
-    one = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
-    drawn = figure(one, "fig1")
-    assert drawn is not None and drawn == figure(one, "fig1")
+def test_plots_of_every_style_are_reproducible(style: str) -> None:
+    example = plotted(style, [1, 2, 4], [3.0, 1.0, 2.0], x_scale="log", y_scale="log")
+    drawn = figure(example, "fig1")
+    assert drawn is not None and drawn == figure(example, "fig1")
     fromstring(standalone(drawn))
 
 
-def test_odd_numbers_are_gaps_and_odd_names_are_text() -> None:
+def test_non_finite_numbers_are_gaps_and_names_are_escaped() -> None:
     nan = float("nan")
     assert figure(plotted("line", [1, 2], [nan, None]), "f") is None
     assert figure(Plot(series=[]), "f") is None
@@ -74,7 +74,7 @@ def test_odd_numbers_are_gaps_and_odd_names_are_text() -> None:
     assert "&lt;script&gt;$\\frac{" in drawn and "$b_" in drawn
 
 
-def test_any_numbers_can_be_drawn_on_logarithmic_axes() -> None:
+def test_extreme_numbers_can_be_drawn_on_logarithmic_axes() -> None:
     xs: list[Scalar] = [1, *range(100, 1500, 100)]
     for style in ("line", "points", "bars", "stacked", "steps"):
         for ys in ([5e-324, 1.7e308], [1e-320], [0, -1, 1]):
@@ -87,15 +87,16 @@ def test_a_figure_is_described_in_words() -> None:
     assert words == "across: n, up: t. a: 3 values from 1 to 3."
 
 
-def test_few_points_in_order_are_joined_and_what_was_picked_from_them_stays_points() -> None:
+def test_few_ordered_points_are_joined_by_a_curve() -> None:
     function = Series("f", [1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0], "points")
     picked, scattered = Series("counted", [2, 8], [4.0, 64.0], "points"), Series("runs", [3, 1, 5], [1, 2, 3], "points")
     root = read(figure(Plot(series=[function, picked, scattered]), "f"))
     [curve] = [p for p in root.iter("path") if p.get("fill") == "none"]
     marks = {(x, y) for x, y in circles(root)}
-    assert len(places(curve.get("d", ""))) == 4 and set(places(curve.get("d", ""))) <= marks  # points on a curve
+    # The points on the curve are also drawn
+    assert len(places(curve.get("d", ""))) == 4 and set(places(curve.get("d", ""))) <= marks
     short = [line for line in root.iter("line") if line.get("stroke") == curve.get("stroke")]
-    assert len(short) == 1  # so in the legend
+    assert len(short) == 1  # in the legend
     many = Series("many", list(range(1000)), [1.0] * 1000, "points")
     for series in ([function], [many, scattered], [replace(function, x=["a", "b", "c", "d"]), picked]):
         root = read(figure(Plot(series=series), "f"))
@@ -105,22 +106,23 @@ def test_few_points_in_order_are_joined_and_what_was_picked_from_them_stays_poin
 # --- machines side by side ------------------------------------------------------------------------
 
 
-def test_machines_have_bars_on_a_logarithmic_axis_with_marks_and_tips() -> None:
+def test_bars_of_machines_are_logarithmic_with_marks_and_tips() -> None:
     rows = [("cpu", [1e9, 1e11]), ("gpu", [1e12, None])]
     root = read(bars(["float32", "bfloat16"], rows, "peaks", "Peaks", lambda rate: f"{rate:g}"))
-    floor, tall = [], []
-    for rect in list(root.iter("rect"))[2:]:  # behind those of the legend
-        floor.append(float(rect.get("y", 0)) + float(rect.get("height", 0)))
-        tall.append(float(rect.get("height", 0)))
-    assert len(tall) == 3 and max(floor) - min(floor) < 0.2
-    assert tall[1] - tall[0] == pytest.approx(2 * (tall[2] - tall[1]), abs=0.3)  # two decades, and one
+    bottoms, heights = [], []
+    for rect in list(root.iter("rect"))[2:]:  # the first two are the legend's
+        bottoms.append(float(rect.get("y", 0)) + float(rect.get("height", 0)))
+        heights.append(float(rect.get("height", 0)))
+    assert len(heights) == 3 and max(bottoms) - min(bottoms) < 0.2
+    # The differences are two decades and one decade
+    assert heights[1] - heights[0] == pytest.approx(2 * (heights[2] - heights[1]), abs=0.3)
     assert [title.text for title in root.iter("title")][1:] == ["cpu: 1e+09", "cpu: 1e+11", "gpu: 1e+12"]
     assert len(list(root.iter("circle"))) == 3 and {"cpu", "gpu", "float32", "bfloat16"} <= set(words(root))
     assert next(root.iter("desc")).text == "cpu: float32 1e+09, bfloat16 1e+11; gpu: float32 1e+12"
     assert bars(["float32"], [("cpu", [None])], "peaks", "Peaks", str) is None
 
 
-def test_as_many_machines_as_there_are_have_a_line() -> None:
+def test_each_of_many_machines_has_a_line() -> None:
     series = [Series(f"m{n}", [1, 2], [n, n + 1], "steps") for n in range(20)]
     root = read(plot(series, "f", "T", "d", machines=True))
     assert {f"m{n}" for n in range(20)} <= set(words(root))

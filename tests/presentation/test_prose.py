@@ -77,7 +77,7 @@ HARMLESS = set(
 
 
 class Tags(HTMLParser):
-    """Collects what a browser's parser would make of a text."""
+    """Collects the tags that a browser would find in a text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -89,20 +89,20 @@ class Tags(HTMLParser):
 
 
 @each("text", HOSTILE)
-def test_nothing_in_prose_becomes_live_html(text: str) -> None:
+def test_hostile_prose_yields_no_active_html(text: str) -> None:
     for tag, attributes in Tags(to_html(text)).tags:
         assert tag in HARMLESS
         assert not any(name.startswith("on") or name == "style" for name in attributes)
         for name in ("href", "src"):
             assert (attributes.get(name) or "").split(":")[0] in ("", "https", "http")
-        assert tag != "img"  # no image is beside a lecture that isn't there
+        assert tag != "img"  # without a lecture's folder there are no images
 
 
-def test_indentation_of_a_docstring_does_not_count() -> None:
+def test_indentation_of_docstrings_is_ignored() -> None:
     assert "<pre" not in to_html("First.\n\n        Second.\n        Third.")
 
 
-def test_headings_are_below_the_pages_own() -> None:
+def test_headings_are_one_level_below_the_page_title() -> None:
     assert headings(RICH) == [(1, "A heading")]
     link = '<a class="permalink" href="#here" aria-label="Link to this heading">#</a>'
     assert f'<h2 id="here">A <em>heading</em>{link}</h2>' in to_html(RICH, ["here"])
@@ -113,7 +113,7 @@ def test_headings_are_below_the_pages_own() -> None:
     "url",
     ["https://a.b/c?d=e#f", "http://a.b", "mailto:a@b.c", "page.html", "../x/y.png", "#place", "a/b:c"],
 )
-def test_safe_links(url: str) -> None:
+def test_safe_links_are_kept(url: str) -> None:
     assert safe_url(url) == url
 
 
@@ -137,34 +137,34 @@ def test_safe_links(url: str) -> None:
         "https://a\u202eb",
     ],
 )
-def test_links_that_are_refused(url: str) -> None:
+def test_unsafe_links_are_refused(url: str) -> None:
     assert safe_url(url) is None
 
 
-def test_a_table_of_millions_of_cells_is_shown_as_it_was_written() -> None:
+def test_a_table_of_millions_of_cells_stays_text() -> None:
     small = to_html("a | b\n--|--\n1 | 2")
     assert small.count("<td>") == 2
     huge = to_html(f"{'|' * 2000}\n{'|'.join('-' * 2000)}\n" + "x\n" * 2000)
     assert "<td" not in huge and len(huge) < 50_000
 
 
-def test_a_link_says_on_hover_what_its_title_says() -> None:
+def test_link_titles_become_tooltips() -> None:
     page = to_html('[a](https://example.org "Say \\"it\\" <b>")')
     assert '<a href="https://example.org" rel="noreferrer" title="Say &quot;it&quot; &lt;b&gt;">a</a>' in page
 
 
-def test_exponents_are_written_as_beside_code_and_stay_in_code() -> None:
+def test_exponents_are_shortened_except_in_code() -> None:
     assert to_html("from **2.5e+03** to 1e-08, `1e-08`, a1e05.") == (
         "<p>from <strong>2.5e3</strong> to 1e-8, <code>1e-08</code>, a1e05.</p>\n"
     )
 
 
-def test_a_title_in_words_has_no_markup_and_its_math_can_be_read() -> None:
+def test_readable_text_has_no_markup_and_plain_math() -> None:
     assert readable_text(r"**Tensors** of $n \times n$ and `x`") == "Tensors of n × n and x"
 
 
-def test_a_line_does_not_break_between_a_formula_and_its_punctuation() -> None:
+def test_lines_do_not_break_between_formula_and_punctuation() -> None:
     shown = to_html("With $a$, and $b$ more ($c$).")
-    for letter, after in (("a", ","), ("c", ").")):
-        assert f"<mi>{letter}</mi></mrow></math>{after}</span>" in shown
+    for letter, punctuation in (("a", ","), ("c", ").")):
+        assert f"<mi>{letter}</mi></mrow></math>{punctuation}</span>" in shown
     assert shown.count('<span class="unbroken"><math>') == 2

@@ -11,14 +11,14 @@ from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
 LABELS = ("A cpu", "B gpu")
 
 
-def test_a_bar_goes_from_one_to_the_ratio_on_a_logarithmic_axis() -> None:
+def test_bars_go_from_one_to_the_ratio_on_a_logarithmic_axis() -> None:
     ratios = [TimeRatio("1  slow()", 2.0, (1.9, 2.1), "#r1"), TimeRatio("2  quick()", 0.25), TimeRatio("3  same()", 1)]
     root = read(time_ratios(ratios, "times", LABELS))
     slow, quick, same = (
         [float(line.get(x, 0)) for x in ("x1", "x2")] for line in root.iter("line") if line.get("stroke-width") == "4"
     )
     assert slow[0] == quick[0] == same[0] == same[1]
-    assert quick[0] - quick[1] == pytest.approx(2 * (slow[1] - slow[0]), abs=0.2)  # a quarter, and twice
+    assert quick[0] - quick[1] == pytest.approx(2 * (slow[1] - slow[0]), abs=0.2)  # a quarter and twice
     assert circles(root)[0][0] == pytest.approx(quick[1], abs=0.1)
     assert {"× 1", "× 2", "time of B gpu ÷ time of A cpu"} <= set(words(root))
     assert [link.get("href") for link in root.iter("a")] == ["#r1"]
@@ -27,15 +27,15 @@ def test_a_bar_goes_from_one_to_the_ratio_on_a_logarithmic_axis() -> None:
     assert next(root.iter("desc")).text == "1  slow(): × 2.0; 2  quick(): × 0.25; 3  same(): × 1"
 
 
-def test_colour_and_mark_say_which_is_slower_and_grey_that_nobody_knows() -> None:
+def test_colour_and_marker_show_faster_slower_and_undecided() -> None:
     ratios = [TimeRatio("a", 2.0, (1.5, 2.5)), TimeRatio("b", 0.5, (0.4, 0.6)), TimeRatio("c", 1.1, (0.9, 1.3))]
     root = read(time_ratios(ratios, "times", LABELS))
     paints = [line.get("stroke") for line in root.iter("line") if line.get("stroke-width") == "4"]
     assert paints == [colour(1), colour(0), SOFT]
-    assert len(circles(root)) == 1  # faster; slower is a square
+    assert len(circles(root)) == 1  # the faster one; the slower one has a square
 
 
-def test_names_have_their_room_and_odd_numbers_break_nothing() -> None:
+def test_long_names_are_cut_and_extreme_ratios_are_drawn() -> None:
     ratios = [TimeRatio("x" * 200, 1e-9, (0.0, math.inf)), *[TimeRatio("y", 1e6)] * 50]
     root = read(time_ratios(ratios, "times", LABELS))
     assert len(words(root)[-1]) < 200 and len([w for w in words(root) if w == "y"]) == MOST - 1

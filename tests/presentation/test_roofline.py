@@ -8,7 +8,7 @@ from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, r
 from trace_tools.trace.model import Machine, Peak
 
 
-def test_points_and_ridge_lie_where_their_logarithms_are() -> None:
+def test_points_and_ridge_are_placed_logarithmically() -> None:
     points = (RoofPoint(1, 1e9, "a", "#L1"), RoofPoint(100, 1e9, "b", "#L2"), RoofPoint(1, 1e10, "c", "#L3"))
     root = read(roofline([Roof("cpu", (("float32", 1e11),), 1e10, points)], "roof"))
     a, b, c = circles(root)[:3]
@@ -21,7 +21,7 @@ def test_points_and_ridge_lie_where_their_logarithms_are() -> None:
     assert [link.get("href") for link in root.iter("a")] == ["#L1", "#L2", "#L3"]
 
 
-def test_machines_differ_in_marker_and_are_named_in_words() -> None:
+def test_machines_differ_in_marker_and_are_described() -> None:
     roofs = [Roof(f"m{n}", (("float32", 1e11),), 1e10, (RoofPoint(2, 1e9, "x", None),)) for n in range(4)]
     root = read(roofline(roofs, "roof"))
     shapes = {(p.get("d") or "circle")[-1] for p in root.iter("path")} | {c.tag for c in root.iter("circle")}
@@ -32,7 +32,7 @@ def test_machines_differ_in_marker_and_are_named_in_words() -> None:
     assert "float32 100 GFLOP/s." in (roofline([Roof("m", (("float32", 1e11),), 1e10, ())], "roof") or "")
 
 
-def test_a_machine_without_peaks_shows_its_points_under_no_roof() -> None:
+def test_a_machine_without_peaks_has_points_but_no_roof() -> None:
     roof = roof_of(
         "cpu", Machine("c", "c", "cpu", peaks=[Peak("memory", None, "not in the table")]), [RoofPoint(1, 1e9, "a")]
     )
@@ -40,7 +40,7 @@ def test_a_machine_without_peaks_shows_its_points_under_no_roof() -> None:
     assert "no known peak" in (next(read(roofline([roof], "roof")).iter("desc")).text or "")
 
 
-def test_rates_that_no_axis_can_have_are_left_out() -> None:
+def test_extreme_rates_are_left_out() -> None:
     peaks = [Peak("float32", 1.7e308, "t"), Peak("bfloat16", 5e-324, "t"), Peak("memory", 1e-310, "t")]
     roof = roof_of("g", Machine("g", "g", "cuda", peaks=peaks), [RoofPoint(1, 1, "a", dtype="float32")])
     assert (roof.peaks, roof.bytes_per_second) == ((), None)
@@ -49,33 +49,34 @@ def test_rates_that_no_axis_can_have_are_left_out() -> None:
     assert roofline([ends], "roof")
 
 
-def test_a_roof_has_the_peaks_that_its_points_are_measured_against() -> None:
+def test_a_roof_has_only_the_peaks_that_its_points_need() -> None:
     peaks = [
         Peak(name, rate, "t")
         for name, rate in (("float32", 1e12), ("bfloat16", 9e12), ("int8", 2e13), ("memory", 1e11))
     ]
     machine = Machine("g", "g", "cuda", peaks=peaks)
     assert [name for name, _ in roof_of("g", machine, [RoofPoint(1, 1, "a")]).peaks] == ["bfloat16"]
-    both = roof_of("g", machine, [RoofPoint(1, 1, "a", dtype="float32")])
-    assert [name for name, _ in both.peaks] == ["float32", "bfloat16"] and both.bytes_per_second == 1e11
+    with_float32 = roof_of("g", machine, [RoofPoint(1, 1, "a", dtype="float32")])
+    assert [name for name, _ in with_float32.peaks] == ["float32", "bfloat16"] and with_float32.bytes_per_second == 1e11
 
 
-def test_a_step_far_below_its_roof_stretches_no_axis_and_its_rate_is_said() -> None:
+def test_a_step_far_below_its_roof_is_listed_with_its_rate() -> None:
     near = (RoofPoint(1, 5e9, "a", None), RoofPoint(100, 9e10, "b", None))
     peaks = (("float32", 1e11),)
-    alone = circles(read(roofline([Roof("cpu", peaks, 1e10, near)], "roof")))
-    beside = read(roofline([Roof("cpu", peaks, 1e10, (*near, RoofPoint(1, 9e4, "toy()", "#L9")))], "roof"))
-    a, b, toy = circles(beside)[:3]  # the last one is the legend's
-    assert a[1] - b[1] > 0.6 * (alone[0][1] - alone[1][1])  # as if it were not there, but for its roof
+    without_toy = circles(read(roofline([Roof("cpu", peaks, 1e10, near)], "roof")))
+    with_toy = read(roofline([Roof("cpu", peaks, 1e10, (*near, RoofPoint(1, 9e4, "toy()", "#L9")))], "roof"))
+    a, b, toy = circles(with_toy)[:3]  # the fourth one is the legend's
+    # Almost as far apart as without the toy, which only makes the roof longer
+    assert a[1] - b[1] > 0.6 * (without_toy[0][1] - without_toy[1][1])
     assert toy[0] == a[0] and toy[1] > a[1]
-    axis = next(float(line.get("y1", 0)) for line in beside.iter("line") if line.get("stroke-dasharray"))
-    assert toy[1] > axis > a[1] and "#L9" in [link.get("href") for link in beside.iter("a")]
-    assert {"toy(): 90 kFLOP/s", "far below"} <= set(words(beside))
-    [summary] = [text for text in words(beside) if says(text, "far below", "1 step", "thousandth", "90 kFLOP/s")]
-    assert summary in (next(beside.iter("desc")).text or "")
+    axis = next(float(line.get("y1", 0)) for line in with_toy.iter("line") if line.get("stroke-dasharray"))
+    assert toy[1] > axis > a[1] and "#L9" in [link.get("href") for link in with_toy.iter("a")]
+    assert {"toy(): 90 kFLOP/s", "far below"} <= set(words(with_toy))
+    [summary] = [text for text in words(with_toy) if says(text, "far below", "1 step", "thousandth", "90 kFLOP/s")]
+    assert summary in (next(with_toy.iter("desc")).text or "")
 
 
-def test_an_axis_is_not_cut_where_all_are_far_or_no_roof_is_known() -> None:
+def test_the_axis_is_not_cut_without_a_near_step_or_roof() -> None:
     toys = (RoofPoint(1, 1e3, "a", None), RoofPoint(1, 1e5, "b", None))
     for peaks, memory in (((("float32", 1e11),), 1e10), ((), None)):
         root = read(roofline([Roof("cpu", peaks, memory, toys)], "roof"))
@@ -83,10 +84,10 @@ def test_an_axis_is_not_cut_where_all_are_far_or_no_roof_is_known() -> None:
         assert a[1] > b[1] and "far below" not in words(root)
 
 
-def test_of_many_machines_each_has_one_line_the_highest_and_a_group_of_its_own() -> None:
+def test_each_of_many_machines_has_one_roof_and_a_group() -> None:
     peaks = (("float32", 1e11), ("bfloat16", 4e11), ("float64", 5e10))
     roofs = [Roof(f"m{n}", peaks, 1e10, (RoofPoint(2, 1e9, "x", None),)) for n in range(5)]
-    roofs[1] = Roof("bare", (), None, ())  # nothing of it is drawn, and the others keep their number
+    roofs[1] = Roof("bare", (), None, ())  # it is not drawn, and the others keep their numbers
     root = read(roofline([*roofs, roofs[0]], "roof"))
     assert {group.get("class") for group in root.iter("g") if group.get("class")} == {"m0", "m2", "m3", "m4", "m5"}
     lines = [path for path in root.iter("path") if (path.get("d") or "").count("L") == 2 and path.get("fill") == "none"]

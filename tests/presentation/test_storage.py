@@ -16,7 +16,7 @@ def tensor(shape: list[int], strides: list[int], offset: int = 0, cells: int = 6
                   elements=[float(n) for n in range(count)])  # fmt: skip
 
 
-def test_a_view_has_its_dots_under_the_cells_that_torch_says_it_sees() -> None:
+def test_dots_of_a_view_are_under_the_elements_that_torch_reads() -> None:
     torch = pytest.importorskip("torch")
     x = torch.arange(6.0).view(2, 3)
     view = x.t()[1:]
@@ -28,11 +28,11 @@ def test_a_view_has_its_dots_under_the_cells_that_torch_says_it_sees() -> None:
         {round((mx - marks[0][0]) / cell) for mx, my in marks if my == y} for y in sorted({y for _, y in marks})
     )
     assert of_x == set(range(6))
-    assert of_y == {int(number) for number in view.flatten().tolist()}  # its elements are their addresses
+    assert of_y == {int(number) for number in view.flatten().tolist()}  # each element equals its address
     assert "dim 0: +3" in words(root) and "dim 1: +1" in words(root)
 
 
-def test_no_storage_is_drawn_where_it_would_say_nothing_or_too_much() -> None:
+def test_trivial_and_large_storages_are_not_drawn() -> None:
     assert storage("x", tensor([6], [1]), []) is None
     assert storage("x", tensor([10, 10], [10, 1], cells=100), []) is None
     expanded = tensor([1000, 1000], [0, 0], cells=1)
@@ -41,7 +41,7 @@ def test_no_storage_is_drawn_where_it_would_say_nothing_or_too_much() -> None:
     assert storage("x", Tensor("float32", [2], "cpu"), []) is None
 
 
-def test_what_a_drawing_cuts_is_said_in_it() -> None:
+def test_a_drawing_reports_what_it_leaves_out() -> None:
     torch = pytest.importorskip("torch")
     base = torch.arange(1024.0).view(32, 32)
     view = base[31, 20:24]
@@ -49,23 +49,25 @@ def test_what_a_drawing_cuts_is_said_in_it() -> None:
     root = read(storage("row", row, []))
     numbers = [int(word) for word in words(root) if word.isdigit()]
     first = view.storage_offset()
-    assert set(range(first, first + len(view))) <= set(numbers)  # its addresses
+    assert set(range(first, first + len(view))) <= set(numbers)  # the addresses of its elements
     shown = len(circles(root))
     assert shown == len(view) and f"… {1024 - 12:,} more of 1,024 elements, {first:,} of them before these" in words(
         root
     )
 
-    seven = [(f"view{n}", tensor([1], [1], n, 20)) for n in range(20)]
-    root = read(storage("x", tensor([20], [1], cells=20), seven))
-    named = {word.partition(" ")[0] for word in words(root)} & {name for name, _ in seven}
+    views = [(f"view{n}", tensor([1], [1], n, 20)) for n in range(20)]
+    root = read(storage("x", tensor([20], [1], cells=20), views))
+    drawn_views = {word.partition(" ")[0] for word in words(root)} & {name for name, _ in views}
     [omitted] = [word for word in words(root) if word.startswith("… ")]
-    assert len(named) == 5 and says(omitted, "15 more tensors", "view5", "9 more")
+    assert len(drawn_views) == 5 and says(omitted, "15 more tensors", "view5", "9 more")
 
-    unread = Tensor("float32", [2, 3], "cpu", 24, [3, 1], 0, storage="A", storage_bytes=24, elements=[1.0, 2.0])
-    assert any(says(text, "… 4 of 6 elements", "trace") for text in words(read(storage("x", unread, []))))
+    partly_recorded = Tensor(
+        "float32", [2, 3], "cpu", 24, [3, 1], 0, storage="A", storage_bytes=24, elements=[1.0, 2.0]
+    )
+    assert any(says(text, "… 4 of 6 elements", "trace") for text in words(read(storage("x", partly_recorded, []))))
 
 
-def test_a_cell_holds_its_whole_element() -> None:
+def test_cells_show_their_elements_completely() -> None:
     x = Tensor("float32", [2, 2], "cpu", 16, [2, 1], 0, storage="A", storage_bytes=16,
                elements=[1.2345, -0.0002938, 1234567.0, -3.0])  # fmt: skip
     read_back = [float(word) for word in words(read(storage("x", x, []))) if word[0] in "-1234567890"]

@@ -49,7 +49,7 @@ def within(inner: str) -> str:
 
 
 @each("inner", HOSTILE)
-def test_nothing_in_a_figure_runs_or_loads(inner: str) -> None:
+def test_cleaned_figures_run_and_load_nothing(inner: str) -> None:
     cleaned = clean(within(inner), "fig1", 'A "title" </title><script>', "x")
     assert cleaned is not None
     for element in fromstring(cleaned).iter():
@@ -73,7 +73,7 @@ def test_nothing_in_a_figure_runs_or_loads(inner: str) -> None:
         "<svg>" + '<g fill="red">' * 5_000 + "</g>" * 5_000 + "</svg>",
     ],
 )
-def test_what_is_no_plain_svg_is_refused(source: str) -> None:
+def test_malformed_unsafe_or_huge_svg_is_refused(source: str) -> None:
     assert clean(source, "fig1", "", "") is None
 
 
@@ -86,7 +86,7 @@ def test_styles_become_attributes_and_ids_get_a_prefix() -> None:
     assert 'width="133" height="67"' in cleaned  # points are 4/3 of a pixel
 
 
-def test_a_lectures_own_matplotlib_figure_survives() -> None:
+def test_matplotlib_figures_survive_cleaning() -> None:
     from matplotlib.figure import Figure
 
     from trace_tools.lecture import vocabulary
@@ -96,16 +96,16 @@ def test_a_lectures_own_matplotlib_figure_survives() -> None:
     axes.plot([1, 2], [3, 4], label="line")
     axes.imshow([[1, 2], [3, 4]])
     axes.legend()
-    heard: list[Narrative] = []
-    with vocabulary.listening(heard.append):
+    narrative: list[Narrative] = []
+    with vocabulary.listening(narrative.append):
         vocabulary.plot(drawn, title="Mine")
-    cleaned = figure(heard[0], "fig1") or ""
+    cleaned = figure(narrative[0], "fig1") or ""
     assert "<title" in cleaned and "Mine" in cleaned and "data:image/png" in cleaned
     assert "style=" not in cleaned and "<style" not in cleaned
     assert len(re.findall("<path", cleaned)) > 10
 
 
-def test_a_figure_in_a_file_has_its_colours_and_no_links() -> None:
+def test_standalone_figures_have_colours_and_no_links() -> None:
     drawing = Drawing(100, 50)
     with drawing.linked("#L1", "a tip"):
         drawing.circle((1, 2), 3, fill=colour(0))
@@ -115,12 +115,12 @@ def test_a_figure_in_a_file_has_its_colours_and_no_links() -> None:
     assert "<a " not in written and "</a>" not in written and "<title>a tip</title>" in written
 
 
-# --- what a drawing library writes for every case is left out -------------------------------------
+# --- the cleaner removes what a drawing library writes needlessly ---------------------------------
 
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, str]:
-    """A figure as matplotlib writes it (bars, marks, a legend, turned text, clipping), cleaned, and on a page."""
+    """Return a matplotlib figure (bars, markers, legend, turned text, clipping) as written, cleaned and embedded."""
     matplotlib = pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
@@ -153,28 +153,28 @@ def pixels(browser: Any, folder: Path, figure: str) -> Any:
     return image.open(io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))).convert("L")
 
 
-def test_it_looks_as_it_was_drawn(browser: Any, tmp_path: Path, figures: dict[str, str]) -> None:
+def test_cleaning_and_embedding_keep_the_picture(browser: Any, tmp_path: Path, figures: dict[str, str]) -> None:
     chops = pytest.importorskip("PIL.ImageChops")
     source, cleaned, embedded = (pixels(browser, tmp_path, figure) for figure in figures.values())
     assert source.getextrema()[0] < 100  # something was drawn
-    assert chops.difference(source, cleaned).getextrema()[1] < 64  # a hundredth of a pixel, at an edge
+    assert chops.difference(source, cleaned).getextrema()[1] < 64  # edges may move by a hundredth of a pixel
     assert chops.difference(cleaned, embedded).getextrema()[1] == 0
 
 
-def test_it_is_much_shorter_and_says_the_same(figures: dict[str, str]) -> None:
+def test_cleaned_figures_are_much_shorter_and_keep_their_text(figures: dict[str, str]) -> None:
     sizes = {name: len(text) for name, text in figures.items()}
     assert sizes["cleaned"] < 0.65 * sizes["source"] and sizes["embedded"] < 0.55 * sizes["source"]
     words = [[t.text for t in fromstring(text).iter() if t.tag.endswith("text")] for text in figures.values()]
     assert words[0] == words[1] == words[2] and "loss" in words[0]
 
 
-def test_what_is_referred_to_keeps_its_name(figures: dict[str, str]) -> None:
+def test_referenced_elements_keep_their_ids(figures: dict[str, str]) -> None:
     for name in ("cleaned", "embedded"):
-        referred = re.findall(r'(?:url\(|href=")#([^")]+)', figures[name])
-        assert referred and all(f'id="{it}"' in figures[name] for it in referred)
+        ids = re.findall(r'(?:url\(|href=")#([^")]+)', figures[name])
+        assert ids and all(f'id="{id_}"' in figures[name] for id_ in ids)
 
 
-def test_what_is_no_drawing_is_left_alone() -> None:
+def test_embedding_keeps_malformed_svg_groups_and_titles() -> None:
     assert embedded("<svg><p></svg>") == "<svg><p></svg>"
     assert embedded('<svg><g opacity="0.5"><rect/><rect/><rect/></g></svg>').count("<g") == 1
     tips = '<svg><g><title>a</title><path d="M0 0"/></g></svg>'

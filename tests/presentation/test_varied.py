@@ -1,4 +1,4 @@
-"""Numbers and sentences that were not the same in all runs: what the pages say of them, and that nothing else moves."""
+"""Numbers and sentences that differed between runs: how pages show them without changing anything else."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ TIP = re.compile(r'<span role="tooltip".*?</span>')
 
 
 def varied(text: str) -> list[Varied]:
-    """Every number of a text, said as 1 by another run."""
+    """Mark every number of a text as 1 in another run."""
     return [Varied([m[0], "1"], ["2", "3"], m.start(), m.end()) for m in NUMBER.finditer(text)]
 
 
 def bare(html: str) -> str:
-    """A text without what is told of its numbers."""
+    """Remove the ranges of numbers from a text."""
     html = re.sub(r'<p><span class="ranges">.*?</span></p>\n| <span class="ranges">.*?</span>', "", TIP.sub("", html))
     return re.sub(r'<span class="varied".*?>(.*?)</span>', r"\1", html)
 
 
 def one_step(*narrative: Narrative, code: str = "text(f'{x}')", **step: object) -> Trace:
-    made = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), code, narrative=list(narrative), **step)
-    return made.trace(run=RUN)
+    recording = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), code, narrative=list(narrative), **step)
+    return recording.trace(run=RUN)
 
 
 def html(trace: Trace) -> str:
@@ -49,7 +49,7 @@ def markdown(trace: Trace) -> str:
     return MarkdownWriter(document, site_context()).section(document.sections[0])
 
 
-def test_a_number_has_its_range_for_pointer_keyboard_and_screen_reader() -> None:
+def test_varied_numbers_have_accessible_range_tooltips() -> None:
     text = "Falls by a factor of **9.7**."
     shown = to_html(text, varied=[Varied(["9.7", "3.49", "4.22"], ["9.9", "8.0"], 23, 26)], prefix="range-7")
     tip = '<span role="tooltip" id="range-7-0">3.49 … 9.7 in 3 warm runs; first runs: 8.0 … 9.9</span>'
@@ -73,29 +73,29 @@ def test_a_number_has_its_range_for_pointer_keyboard_and_screen_reader() -> None
         "\n    an indented text of 14\n    and 15\n\tand 16 ~~17~~ *18*19",
     ],
 )
-def test_marking_every_number_leaves_a_text_as_it_is(text: str) -> None:
-    shown = to_html(text, varied=varied(text))
-    assert bare(shown) == to_html(text)
+def test_marking_numbers_does_not_change_the_text(text: str) -> None:
+    page = to_html(text, varied=varied(text))
+    assert bare(page) == to_html(text)
     written = to_markdown(text, varied=varied(text))
-    assert not re.search("[\U000f0000-\U000ffffd]", shown + written)
-    for number in NUMBER.findall(text):  # each is told of, where it stands or at the end
-        assert re.search(rf">{re.escape(number)}<span role|[ >;]{re.escape(number)}: ", shown), number
+    assert not re.search("[\U000f0000-\U000ffffd]", page + written)
+    for number in NUMBER.findall(text):  # each range is shown at its number or at the end
+        assert re.search(rf">{re.escape(number)}<span role|[ >;]{re.escape(number)}: ", page), number
 
 
-def test_what_is_not_where_the_trace_says_is_left_out() -> None:
-    wrong = [
+def test_ranges_at_invalid_positions_are_skipped() -> None:
+    invalid = [
         Varied(["1"], start=5, end=99),
         Varied(["1"], start=3, end=2),
         Varied(["1"]),
         Varied(["1"], start=-4, end=2),
     ]
-    assert to_html("Just 1.", varied=wrong) == to_html("Just 1.")
-    over = [Varied(["1"], start=0, end=3), Varied(["2"], start=2, end=4)]
-    assert to_html("1234", varied=over).count("tooltip") == 1
+    assert to_html("Just 1.", varied=invalid) == to_html("Just 1.")
+    overlapping = [Varied(["1"], start=0, end=3), Varied(["2"], start=2, end=4)]
+    assert to_html("1234", varied=overlapping).count("tooltip") == 1
 
 
 @each(
-    ("samples", "cold", "behind"),
+    ("samples", "cold", "expected"),
     [
         (["1,200", "900"], None, "900 … 1,200"),
         (["12%", "9%"], None, "9% … 12%"),
@@ -104,11 +104,11 @@ def test_what_is_not_where_the_trace_says_is_left_out() -> None:
         ([1.5, None], None, "1.5, –"),
     ],
 )
-def test_a_range_is_written_as_the_runs_wrote_it(samples: list[Scalar], cold: list[Scalar] | None, behind: str) -> None:
-    assert to_markdown("4", varied=[Varied(samples, cold, 0, 1)]).strip() == f"4 \\[{behind}\\]"
+def test_ranges_keep_the_format_of_the_runs(samples: list[Scalar], cold: list[Scalar] | None, expected: str) -> None:
+    assert to_markdown("4", varied=[Varied(samples, cold, 0, 1)]).strip() == f"4 \\[{expected}\\]"
 
 
-def test_a_cell_of_a_table_has_its_range() -> None:
+def test_table_cells_have_ranges() -> None:
     rows: list[list[Scalar]] = [["copy", 3.5], ["**add**", 4.25]]
     cells = [Varied([4.25, 5.5], [9.0], row=1, column=1), Varied(["a", "b"], row=0, column=0)]
     table = Table(columns=["what", "ms"], rows=rows, varied=cells)
@@ -122,7 +122,7 @@ def test_a_cell_of_a_table_has_its_range() -> None:
     assert r"| **add** | 4.25 \[4.25 … 5.5\] |" in markdown(one_step(table, code="table(rows)"))
 
 
-def test_a_page_says_in_how_many_runs_it_was_said_and_what_the_others_say() -> None:
+def test_a_page_shows_the_texts_of_other_runs() -> None:
     trace = one_step(Text(text="It is *faster*.", others=[("It is **slower** <b>.", 1), ("Undecided.", 1)]))
     page = Page(html(trace))
     assert "This is the text of 4 of 6 runs. Other runs:" in page.text("summary")
@@ -130,7 +130,7 @@ def test_a_page_says_in_how_many_runs_it_was_said_and_what_the_others_say() -> N
     assert "*This is the text of 4 of 6 runs; in 1: “It is slower \\<b\\>.”; in 1: “Undecided.”*" in markdown(trace)
 
 
-def test_what_was_only_said_in_some_runs_says_so() -> None:
+def test_text_of_only_some_runs_is_labelled() -> None:
     trace = one_step(Text(text="It is faster."), runs=4, clock=True)
     assert "Said in 4 of 6 runs, depending on a clock." in Page(html(trace)).text("label")
     assert "4 of 6 runs" in markdown(trace)
@@ -139,7 +139,7 @@ def test_what_was_only_said_in_some_runs_says_so() -> None:
     assert "runs say" not in html(one_step(Text(text="It is."))) + markdown(one_step(Text(text="It is.")))
 
 
-def test_a_text_that_was_edited_since_has_no_ranges() -> None:
+def test_edited_text_has_no_ranges() -> None:
     code = 'text("It takes 9 ms.")'
     trace = one_step(Text(text="It takes 9 ms.", varied=[Varied(["9", "8"], start=9, end=10)]), code=code)
     assert "tooltip" in html(trace).partition("<main")[2]
@@ -147,7 +147,7 @@ def test_a_text_that_was_edited_since_has_no_ranges() -> None:
     assert "tooltip" not in HtmlWriter(document, site_context()).section(document.sections[0]).partition("<main")[2]
 
 
-def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
+def test_values_show_variation_clocks_and_first_runs() -> None:
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
     clock = Value("int", 3, clock=True)
     text = Page(whole(one_step(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
@@ -155,7 +155,7 @@ def test_a_value_says_what_it_follows_from_and_what_first_runs_had() -> None:
     assert "first runs9.5, 9.75" in text.text("facts")
 
 
-def test_the_machines_page_says_which_run_is_told() -> None:
+def test_the_machine_page_names_the_shown_run() -> None:
     facts = dict(run_facts(make_document(one_step())))
     assert says(facts["shown run"], "pass 2, warm", "6 runs")
     trace = one_step()

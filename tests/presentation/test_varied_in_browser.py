@@ -1,4 +1,4 @@
-"""A number that varied tells its range to a pointer, a keyboard and a finger, with scripts and without."""
+"""Mouse, keyboard and touch show the range of a number that varied, with scripts and without."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SHOWN = "[...document.querySelectorAll('[role=tooltip]')].filter(tip => tip.chec
 
 
 def varied_lecture() -> Trace:
-    """A text and a table whose numbers varied, and another text in two of six runs."""
-    made = Recording("def main():\n    f()\n\ndef f():\n    text(f'{x}')\n    table(rows)\n")
-    f = made.call(made.frame("main"), "f()", "f")
+    """Return a lecture with a text and a table whose numbers varied; two of six runs have another text."""
+    recording = Recording("def main():\n    f()\n\ndef f():\n    text(f'{x}')\n    table(rows)\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
     numbers = [Varied([n, "1.5", "2.25"], ["88"], (at := TEXT.index(n)), at + len(n)) for n in NUMBERS]
-    made.step(f, "text", narrative=[Text(text=TEXT, varied=numbers, others=[("Another.", 2)])])
+    recording.step(f, "text", narrative=[Text(text=TEXT, varied=numbers, others=[("Another.", 2)])])
     cells = [Varied([2.5, 3.5, 2.75], [9.5, 9.0, 9.25], row=row, column=1) for row in range(3)]
     rows: Any = [[f"the {n} of several operations, with a long name", 2.5] for n in ("first", "second", "third")]
     table = Table(columns=["operation", "ms"], rows=rows, varied=cells)
-    made.step(f, "table", narrative=[table], runs=4)
-    return made.trace(run=Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6))
+    recording.step(f, "table", narrative=[table], runs=4)
+    return recording.trace(run=Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6))
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, (1251, 800), (1000, 800), NARROW])
-def test_every_range_is_in_the_window_when_its_number_has_the_focus(
-    browser: Any, page: Path, size: tuple[int, int], scheme: str
-) -> None:
+def test_ranges_of_focused_numbers_fit_the_window(browser: Any, page: Path, size: tuple[int, int], scheme: str) -> None:
     show(browser, page, size, scheme)
     assert ask(browser, f"{SHOWN}.length") == 0
     count = ask(browser, "document.querySelectorAll('.varied').length")
@@ -63,7 +61,7 @@ def test_every_range_is_in_the_window_when_its_number_has_the_focus(
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
-def test_a_pointer_and_a_finger_show_it_too(browser: Any, page: Path, scripts: bool) -> None:
+def test_mouse_and_touch_show_the_range(browser: Any, page: Path, scripts: bool) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
     try:
         show(browser, page)
