@@ -176,8 +176,8 @@ def test_a_link_to_a_function_points_to_its_anchor() -> None:
 
 
 def test_link_tooltips_do_not_count_as_reading_time() -> None:
-    many = dict.fromkeys(range(100), ADAM)
-    (passage,) = flowing(narrations(["word " * 38, *many.values()]))
+    links = dict.fromkeys(range(100), ADAM)
+    (passage,) = flowing(narrations(["word " * 38, *links.values()]))
     assert reading_minutes([passage]) == 1, "38 words and 100 links of two words"
 
 
@@ -202,7 +202,7 @@ def test_text_of_helper_functions_appears_at_their_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("style", "shown"),
+    ("style", "expected"),
     [
         ([("color", "red"), ("fontWeight", "bold")], " red bold"),
         ([("color", "Grey")], " soft"),
@@ -211,5 +211,5 @@ def test_text_of_helper_functions_appears_at_their_call() -> None:
         ([("border", "1px solid"), ("color", "url(x)"), ("zIndex", "3")], " framed"),
     ],
 )
-def test_styles_become_classes_of_the_page(style: list[tuple[str, str]], shown: str) -> None:
-    assert classes(Text(text="a", style=style)) == shown
+def test_styles_become_classes_of_the_page(style: list[tuple[str, str]], expected: str) -> None:
+    assert classes(Text(text="a", style=style)) == expected

@@ -337,10 +337,10 @@ def test_a_write_is_detected_if_a_view_shows_changed_elements(seed: int) -> None
         state = choose.getstate()
         view = some_view(base, choose)
         choose.setstate(state)
-        shown = some_view(indices, choose).flatten()
-        seen_before = ~np.isnan(last_seen[shown])
-        assert contents.note(tensor_value(view, base)) == bool((last_seen[shown] != base[shown])[seen_before].any())
-        last_seen[shown] = base[shown]
+        viewed = some_view(indices, choose).flatten()
+        seen_before = ~np.isnan(last_seen[viewed])
+        assert contents.note(tensor_value(view, base)) == bool((last_seen[viewed] != base[viewed])[seen_before].any())
+        last_seen[viewed] = base[viewed]
 
 
 def test_unchanged_nan_and_other_storages_are_no_writes() -> None:

@@ -187,9 +187,9 @@ def test_a_slider_moves_between_the_executions_of_a_line(browser: Any, site: Pat
     assert slider.get_attribute("value") == "3" and variables(browser)["total"] == ("changed", "6\nchanged")
     assert "execution 3 of 3" in browser.find_element("id", "panel").text
     assert ask(browser, "document.activeElement.type") == "range"
-    at = step_number(browser)
+    number_before = step_number(browser)
     slider.send_keys("h")  # letters still step
-    assert step_number(browser) == at - 1
+    assert step_number(browser) == number_before - 1
 
 
 @pytest.mark.slow

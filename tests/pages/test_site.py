@@ -59,7 +59,7 @@ def test_only_pages_of_removed_sections_are_deleted(tmp_path: Path) -> None:
     assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= remaining
 
 
-def test_a_partial_trace_has_its_own_pages_linked_from_complete_ones(tmp_path: Path) -> None:
+def test_a_partial_trace_has_pages_linked_from_complete_ones(tmp_path: Path) -> None:
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
     partial = failing().trace(run=run)
     render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(partial, "cpu", partial=True)], tmp_path)
@@ -122,7 +122,7 @@ def test_an_unwritable_folder_is_one_error(tmp_path: Path) -> None:
         render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
 
 
-def test_a_folder_of_traces_is_rendered_with_the_lecture_next_to_it(tmp_path: Path) -> None:
+def test_a_rendered_folder_uses_the_lecture_next_to_it(tmp_path: Path) -> None:
     out = tmp_path / "rendered"
     for slug in ("cpu", "h200", "h200/partial"):
         (out / slug).mkdir(parents=True)
@@ -238,9 +238,9 @@ def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) ->
     assert "What it <em>teaches</em>." in page and "What it *teaches*." in text
     assert '<a class="go" href="cpu/00-counting.html">Start reading <small>1 min</small></a>' in page
     assert "<title id=" in page and ">The best</title>" in page and 'href="cpu/00-counting.html">0 Counting</a>' in page
-    for shown in (page, text):
-        assert "You can count: it is easy." in shown and "And more" not in shown and "The question" not in shown
-        assert "It is long. How long?" in shown
+    for written in (page, text):
+        assert "You can count: it is easy." in written and "And more" not in written and "The question" not in written
+        assert "It is long. How long?" in written
     assert "In short." not in page and '<div class="prose words"><p>One.</p>' in page
     section = (tmp_path / "cpu" / "00-counting.html").read_text()
     assert (

@@ -74,7 +74,7 @@ def served(rendered: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_every_link_resolves_and_stays_on_the_site(served: tuple[Path, str]) -> None:
     folder, address = served
-    waiting, seen = [address], {address}
+    waiting, visited = [address], {address}
     while waiting:
         page = waiting.pop()
         with urllib.request.urlopen(page) as response:
@@ -87,10 +87,10 @@ def test_every_link_resolves_and_stays_on_the_site(served: tuple[Path, str]) -> 
             assert not link.startswith("/"), (page, link)
             target = urljoin(page, link)
             assert target.startswith(address)
-            if target not in seen:
-                seen.add(target)
+            if target not in visited:
+                visited.add(target)
                 waiting.append(target)
-    names = {url.removeprefix(address) or "index.html" for url in seen}
+    names = {url.removeprefix(address) or "index.html" for url in visited}
     extra = {"404.html", "sitemap.xml", ".nojekyll", ".pages"}
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     files = {name for name in files if not re.search(r"^previews/|(search-index|hall)\.js$", name)}

@@ -11,7 +11,7 @@ def time(code: str, ns: int, line: int = 0, inside: tuple[StatementTime, ...] = 
     return StatementTime(code, line, anchor or (f"L{line}" if line else ""), ns, 1, inside)
 
 
-def test_a_block_is_as_wide_as_its_time_and_below_its_caller() -> None:
+def test_blocks_are_as_wide_as_their_time_below_callers() -> None:
     inside = time("a()", 600, 1, (time("deep", 300, 9),)), time("b()", 400)
     root = read(flame(time("main", 1_000, inside=inside), "time", "Where"))
     main, a, deep, b = (

@@ -19,7 +19,7 @@ def test_the_line_follows_the_bytes_and_the_peak_is_labelled() -> None:
     assert says(next(root.iter("desc")).text, "4 steps", "64 KiB", "line 13", "4 KiB")
 
 
-def test_many_steps_keep_their_peak_and_few_bytes_have_no_figure() -> None:
+def test_many_steps_keep_their_peak_and_tiny_memory_is_omitted() -> None:
     points = [MemoryPoint(n, 4096, 10**9 if n == 77_777 else 4096, f"line {n}", None) for n in range(1, 100_001)]
     figure = memory(points, "memory")
     assert figure is not None and len(figure) < 60_000 and "line 77777" in figure

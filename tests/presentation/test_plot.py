@@ -97,8 +97,8 @@ def test_few_ordered_points_are_joined_by_a_curve() -> None:
     assert len(places(curve.get("d", ""))) == 4 and set(places(curve.get("d", ""))) <= marks
     short = [line for line in root.iter("line") if line.get("stroke") == curve.get("stroke")]
     assert len(short) == 1  # in the legend
-    many = Series("many", list(range(1000)), [1.0] * 1000, "points")
-    for series in ([function], [many, scattered], [replace(function, x=["a", "b", "c", "d"]), picked]):
+    thousand = Series("many", list(range(1000)), [1.0] * 1000, "points")
+    for series in ([function], [thousand, scattered], [replace(function, x=["a", "b", "c", "d"]), picked]):
         root = read(figure(Plot(series=series), "f"))
         assert [p for p in root.iter("path") if p.get("fill") == "none"] == []
 

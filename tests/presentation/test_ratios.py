@@ -11,7 +11,7 @@ from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
 LABELS = ("A cpu", "B gpu")
 
 
-def test_bars_go_from_one_to_the_ratio_on_a_logarithmic_axis() -> None:
+def test_bars_go_from_one_to_the_ratio_logarithmically() -> None:
     ratios = [TimeRatio("1  slow()", 2.0, (1.9, 2.1), "#r1"), TimeRatio("2  quick()", 0.25), TimeRatio("3  same()", 1)]
     root = read(time_ratios(ratios, "times", LABELS))
     slow, quick, same = (

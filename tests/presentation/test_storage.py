@@ -16,12 +16,12 @@ def tensor(shape: list[int], strides: list[int], offset: int = 0, cells: int = 6
                   elements=[float(n) for n in range(count)])  # fmt: skip
 
 
-def test_dots_of_a_view_are_under_the_elements_that_torch_reads() -> None:
+def test_dots_of_a_view_mark_the_elements_torch_reads() -> None:
     torch = pytest.importorskip("torch")
     x = torch.arange(6.0).view(2, 3)
     view = x.t()[1:]
-    other = tensor(list(view.shape), list(view.stride()), view.storage_offset())
-    root = read(storage("x", tensor([2, 3], [3, 1]), [("y", other)]))
+    view_tensor = tensor(list(view.shape), list(view.stride()), view.storage_offset())
+    root = read(storage("x", tensor([2, 3], [3, 1]), [("y", view_tensor)]))
     marks = circles(root)
     cell = marks[1][0] - marks[0][0]
     of_x, of_y = (
