@@ -343,6 +343,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
 def test_jax_arrays_are_described_like_tensors() -> None:
     """In a separate process, because next to JAX's threads later tests could not fork safely."""

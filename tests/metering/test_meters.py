@@ -43,6 +43,7 @@ class Block(nn.Module):
         return x + self.mlp(x)
 
 
+@pytest.mark.slow
 def test_time_spent_on_counting_excludes_operators() -> None:
     x = torch.ones(1024, 1024)
     with Meter() as meter:

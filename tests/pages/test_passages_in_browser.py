@@ -61,6 +61,7 @@ def pages(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
     return folder / "pages"
 
 
+@pytest.mark.slow
 def test_lines_are_as_compact_as_in_edtraces_viewer(browser: Any, pages: Path) -> None:
     show(browser, pages / "lines/cpu/00-many.html", WIDE)
     tops = ask(

@@ -228,6 +228,7 @@ def test_the_current_line_stays_visible_in_a_narrowed_window(browser: Any, site:
         assert time.monotonic() < deadline, "the current line is not visible"
 
 
+@pytest.mark.slow
 def test_animate_mode_reveals_the_page_step_by_step(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
     visible = "[...document.querySelectorAll('main .row, main [id^=said-]')].filter(e => e.checkVisibility()).length"

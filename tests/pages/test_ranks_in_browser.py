@@ -18,6 +18,8 @@ from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Claim, Text, Trace, Value
 from trace_tools.trace.ranks import joined
 
+pytestmark = pytest.mark.slow
+
 LECTURE = '''\
 def main():
     sums()

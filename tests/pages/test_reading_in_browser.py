@@ -19,6 +19,8 @@ from trace_tools.diff.difference import Side
 from trace_tools.diff.report.folder import write_reports
 from trace_tools.pages.site import SiteTrace, render_site
 
+pytestmark = pytest.mark.slow
+
 TAB = "\ue004"
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -80,6 +80,7 @@ def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -
     assert "[A processor](cpu/index.md)" in index and "[NVIDIA H200](nvidia-h200/01-second.md)" in index
 
 
+@pytest.mark.slow
 def test_links_between_pages_resolve(tmp_path: Path) -> None:
     import re
 
@@ -122,6 +123,7 @@ def test_an_unwritable_folder_is_one_error(tmp_path: Path) -> None:
         render_site([SiteTrace(lecture().trace(), "cpu")], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_rendered_folder_uses_the_lecture_next_to_it(tmp_path: Path) -> None:
     out = tmp_path / "rendered"
     for slug in ("cpu", "h200", "h200/partial"):

@@ -72,6 +72,7 @@ def served(rendered: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_every_link_resolves_and_stays_on_the_site(served: tuple[Path, str]) -> None:
     folder, address = served
     waiting, visited = [address], {address}

@@ -21,6 +21,8 @@ from trace_tools.presentation.charts.roofline import roof_of
 from trace_tools.presentation.charts.storage import storage
 from trace_tools.trace.trace_file import load
 
+pytestmark = pytest.mark.slow
+
 TRACE = Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "trace.yaml"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"  # the same as on the pages
 

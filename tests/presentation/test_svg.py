@@ -153,6 +153,7 @@ def pixels(browser: Any, folder: Path, figure: str) -> Any:
     return image.open(io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))).convert("L")
 
 
+@pytest.mark.slow
 def test_cleaning_and_embedding_keep_the_picture(browser: Any, tmp_path: Path, figures: dict[str, str]) -> None:
     chops = pytest.importorskip("PIL.ImageChops")
     source, cleaned, embedded = (pixels(browser, tmp_path, figure) for figure in figures.values())

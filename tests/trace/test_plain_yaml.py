@@ -115,6 +115,7 @@ SOURCE_PIECES = [
 ]
 
 
+@pytest.mark.slow
 @settings(quick, max_examples=400)
 @given(source=st.lists(st.sampled_from(SOURCE_PIECES), max_size=8).map("".join))
 def test_sources_survive_a_round_trip(source: str) -> None:

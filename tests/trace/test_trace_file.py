@@ -283,7 +283,15 @@ DAMAGE = st.tuples(
 )
 
 
-@pytest.mark.parametrize("after", ["", "# end\n\n", "...\n", "more: 1\n", "  \n", "- [1]\n"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "more: 1\n",
+        "- [1]\n",
+        *(pytest.param(text, marks=pytest.mark.slow) for text in ("# end\n\n", "...\n", "  \n")),
+    ],
+)
 def test_odd_lines_are_read_correctly_or_refused(tmp_path: Path, after: str) -> None:
     for odd in ODD:
         for line in (odd, f" {odd}\t", f"0.5, {odd}"):

@@ -140,6 +140,7 @@ def test_steps_equal_those_of_functions_in_the_lecture(lecture: Path) -> None:
     assert {frame.source for frame in without_modules.steps if isinstance(frame, Frame)} == {0}
 
 
+@pytest.mark.slow
 def test_exceptions_and_claims_in_modules_are_recorded(lecture: Path) -> None:
     trace = _traced(lecture, "shapes")
     steps = [event for event in trace.steps if isinstance(event, Step)]

@@ -88,7 +88,9 @@ def plain_outcome(path: Path) -> Outcome:
     return plain(path.read_text(encoding="utf-8"), path)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(v, marks=pytest.mark.slow) if v == "all inspected" else v for v in VARIANTS]
+)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_source_runs_the_same_with_probes(path: Path, variant: str, tmp_path: Path) -> None:
     source = parse_source(path.read_text(encoding="utf-8"), str(path))

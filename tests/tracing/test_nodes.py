@@ -261,6 +261,7 @@ def test_a_node_with_other_lecture_or_options_is_refused(
     assert str(raised.value) == message and str(refused.value) == f"node 0: {message}"
 
 
+@pytest.mark.slow
 def test_invalid_connections_are_refused(two_nodes: TwoNodes) -> None:
     """Invalid messages and a wrong node number do not prevent node 1 from connecting."""
     messages = [
