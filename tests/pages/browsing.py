@@ -1,6 +1,6 @@
-"""A real browser for the tests of pages: how it is opened, and what a test asks of it.
+"""Open and drive a real browser in tests of pages.
 
-It is Chromium; with TEST_BROWSER=firefox in the environment, Firefox.
+The browser is Chromium, or Firefox if TEST_BROWSER=firefox is in the environment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDE, NARROW = (1280, 900), (390, 844)
 
 
 def open_browser() -> Any:
-    """Open the browser that is installed; skip the test where there is none."""
+    """Open the installed browser; skip the test if there is none."""
     if os.environ.get("TEST_BROWSER") == "firefox":
         return Firefox()
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -35,12 +35,12 @@ def open_browser() -> Any:
     os.environ.setdefault("SE_OFFLINE", "true")  # never fetch a driver
     try:
         return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
-    except Exception as error:  # whatever a browser that can't start raises
+    except Exception as error:  # any exception means that the browser cannot start
         pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
 
 
 def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light", at: str = "") -> None:
-    """Open a page in a window of that size."""
+    """Open a page in a window of that size; `at` is added to its address."""
     if isinstance(browser, Firefox):
         if scheme != "light":
             pytest.skip("Firefox without a driver takes the system's colours")
@@ -55,28 +55,31 @@ def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "
         browser.get("about:blank")
         browser.get_log("browser"), browser.get_log("performance")
     browser.get(page.as_uri() + at)
-    there = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
-    until(lambda: ask(browser, there, page.as_uri()))
+    loaded = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
+    until(lambda: ask(browser, loaded, page.as_uri()))
 
 
 def forget(browser: Any) -> None:
-    """Drop what pages stored: a page's own `localStorage.clear` may come after what the next page stores."""
+    """Clear what pages stored.
+
+    `localStorage.clear` in a page of Chromium would not do: it may run after the next page has stored something.
+    """
     if isinstance(browser, Firefox):
         browser.execute_script("try { localStorage.clear(); } catch { /* a page of the browser's own */ }")
     else:
         browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait until something holds, ten seconds at most."""
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end
+def until(condition: Callable[[], bool]) -> None:
+    """Wait at most ten seconds until a condition holds."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def ask(browser: Any, script: str, *arguments: Any) -> Any:
-    """Return what an expression is in the page."""
+    """Return the value of a JavaScript expression in the page."""
     return browser.execute_script(f"return {script}", *arguments)
 
 
@@ -86,7 +89,7 @@ def press(browser: Any, keys: str) -> None:
 
 
 def drag(browser: Any, element: Any, right: int, down: int) -> None:
-    """Press the mouse on an element, move it so many pixels, and release it."""
+    """Press the mouse on an element, move it by some pixels, and release it."""
     if isinstance(browser, Firefox):
         element.drag(right, down)
     else:

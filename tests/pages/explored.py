@@ -1,4 +1,4 @@
-"""A lecture with figures that answer back, for the tests of pages and of browsers."""
+"""A lecture with calculators (calls of `explore`), for tests of pages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def holding(billions: float, gpus: float, stage: float, memory: float) -> dict[s
 
 
 def explored() -> list[Narrative]:
-    """Return what two calls of `explore` tell."""
-    heard: list[Narrative] = []
-    with listening(heard.append):
+    """Return the narratives of two calls of `explore`."""
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         explore(
             training,
             "It takes {days} on {gpus} {GPU}s, {quick?which is quick|more than ten (an MFU of {mfu})}.",
@@ -49,15 +49,15 @@ def explored() -> list[Narrative]:
             limit="memory",
             across="sharded",
         )
-    return heard
+    return narratives
 
 
 EXPLORED = explored()
 
 
 def explored_lecture() -> Trace:
-    """Return a trace that has them, with prose around."""
-    made = Recording("def main():\n    f()\ndef f():\n    explore(training)  # @cover\n")
-    said = [Text(text="Before.\n\n" * 30), *EXPLORED, Text(text="## After\n\nIt.")]
-    made.step(made.call(made.frame("main"), "f()", "f"), "explore(", narrative=said)
-    return made.trace()
+    """Return a trace of a section with both calculators between prose."""
+    recording = Recording("def main():\n    f()\ndef f():\n    explore(training)  # @cover\n")
+    narratives = [Text(text="Before.\n\n" * 30), *EXPLORED, Text(text="## After\n\nIt.")]
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "explore(", narrative=narratives)
+    return recording.trace()

@@ -1,6 +1,6 @@
-"""Firefox for the tests of pages, with the methods of selenium's driver that they use.
+"""Firefox for tests of pages, with the methods of selenium's driver that they use.
 
-It is driven by WebDriver BiDi, which needs no other program than Firefox itself. What BiDi can't do skips the test.
+The tests drive it by WebDriver BiDi, which needs no program but Firefox. A test that needs more than BiDi is skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PREFERENCES = {
 }
 SHOWN = "arguments[0].checkVisibility({visibilityProperty: true}) && arguments[0].getClientRects().length > 0"
 MODIFIERS = ("\ue008", "\ue009", "\ue00a")  # shift, control, alt
-TYPED = {"\n": "\ue006", "\b": "\ue003", "\t": "\ue004"}  # as keys
+TYPED = {"\n": "\ue006", "\b": "\ue003", "\t": "\ue004"}  # characters that stand for keys
 
 
 class Firefox:
@@ -56,12 +56,12 @@ class Firefox:
         self._socket = websocket.create_connection(f"{address}/session", suppress_origin=True, timeout=60)
         self._send("session.new", capabilities={})
         self._send("session.subscribe", events=["log.entryAdded", "browsingContext.load"])
-        (first,) = self.window_handles  # it never gets the focus
+        (first,) = self.window_handles  # the first window never gets the focus
         self.current_window_handle = str(self._send("browsingContext.create", type="tab")["context"])
         self._send("browsingContext.close", context=first)
 
     def quit(self) -> None:
-        """End the browser and drop its profile."""
+        """End the browser and delete its profile."""
         self._socket.close()
         self._process.terminate()
         self._process.wait()
@@ -78,7 +78,7 @@ class Firefox:
             except self._timeout:
                 raise self._errors.TimeoutException(method) from None
             if answer.get("method") == "browsingContext.load":
-                self._socket.settimeout(1)  # a script of the page before this one does not answer any more
+                self._socket.settimeout(1)  # a script of the previous page does not answer any more
             elif answer.get("method") == "log.entryAdded":
                 entry = answer["params"]
                 level = "SEVERE" if entry["level"] == "error" else entry["level"].upper()
@@ -102,7 +102,7 @@ class Firefox:
 
     @property
     def switch_to(self) -> Firefox:
-        """Return what has `window` and `active_element`: this."""
+        """Return this object, which has `window` and `active_element`."""
         return self
 
     def window(self, handle: str) -> None:
@@ -136,39 +136,39 @@ class Firefox:
         """Return the messages of the console since the last call, and forget them."""
         if kind != "browser":
             pytest.skip(f"Firefox has no log {kind!r}")
-        self.execute_script("")  # what came before its answer is there
+        self.execute_script("")  # when it answers, earlier messages have arrived
         messages, self._messages = self._messages, []
         return messages
 
     def get_screenshot_as_base64(self) -> str:
-        """Return a picture of what is visible, as PNG."""
-        taken = self._send("browsingContext.captureScreenshot", context=self.current_window_handle)
-        return str(taken["data"])
+        """Return a screenshot of the visible part, as PNG."""
+        screenshot = self._send("browsingContext.captureScreenshot", context=self.current_window_handle)
+        return str(screenshot["data"])
 
     def execute_cdp_cmd(self, command: str, parameters: dict[str, Any]) -> None:
-        """Do what a command of Chromium's own protocol does, where BiDi has it too."""
+        """Do what a command of Chromium's own protocol does, if BiDi can."""
         if command == "Emulation.setDeviceMetricsOverride":
             self.resize(parameters["width"], parameters["height"])
         elif command == "Emulation.setTouchEmulationEnabled" and not parameters["enabled"]:
-            pass  # it never is
+            pass  # touch is never emulated
         else:
             pytest.skip(f"Firefox has no {command}")
 
     # ------------------------------------------------------------------ scripts
 
     def set_script_timeout(self, seconds: float) -> None:
-        """Bound the time that a script may take."""
+        """Limit the time of a script."""
         self._script_s = seconds
 
     def execute_script(self, script: str, *arguments: Any) -> Any:
-        """Run the body of a function and return its value; a promise is awaited."""
+        """Run the body of a function and return its value; await it if it is a promise."""
         return self._call(f"function() {{ {script}\n}}", arguments)
 
     def execute_async_script(self, script: str, *arguments: Any) -> Any:
-        """Run the body of a function, whose last argument is to be called with the value."""
+        """Run the body of a function that passes its value to its last argument, a callback."""
         body = f"const run = function() {{ {script}\n}}"
         promised = "new Promise(done => run.apply(null, [...arguments, done]))"
-        with suppress(self._errors.TimeoutException):  # another page came
+        with suppress(self._errors.TimeoutException):  # another page was loaded
             return self._call(f"function() {{ {body}; return {promised}; }}", arguments)
 
     def _call(self, function: str, arguments: tuple[Any, ...]) -> Any:
@@ -176,7 +176,7 @@ class Firefox:
             "script.callFunction",
             functionDeclaration=function,
             awaitPromise=True,
-            arguments=[_sent(argument) for argument in arguments],
+            arguments=[_encoded(argument) for argument in arguments],
             target={"context": self.current_window_handle},
             userActivation=True,
             serializationOptions={"maxDomDepth": 0},
@@ -184,26 +184,26 @@ class Firefox:
         if answer["type"] == "exception":
             text = answer["exceptionDetails"]["text"]
             if "about:neterror" in text:
-                return None  # the page of a missing file has no scripts
+                return None  # Firefox's page for a missing file runs no scripts
             raise self._errors.JavascriptException(text)
         return self._received(answer["result"])
 
     def _received(self, value: dict[str, Any]) -> Any:
-        kind, given = value["type"], value.get("value")
+        kind, content = value["type"], value.get("value")
         if kind in ("array", "nodelist", "htmlcollection", "set"):
-            return [self._received(one) for one in given or ()]
+            return [self._received(item) for item in content or ()]
         if kind in ("object", "map"):
-            return {key: self._received(one) for key, one in given or ()}
+            return {key: self._received(item) for key, item in content or ()}
         if kind == "node":
             return Element(self, value["sharedId"])
-        if kind == "number" and isinstance(given, str):
-            return float(given.replace("Infinity", "inf").replace("-0", "-0.0"))
-        return given
+        if kind == "number" and isinstance(content, str):
+            return float(content.replace("Infinity", "inf").replace("-0", "-0.0"))
+        return content
 
     # ------------------------------------------------------------------ elements
 
     def implicitly_wait(self, seconds: float) -> None:
-        """Let `find_element` wait so long for its element."""
+        """Set how long `find_element` waits for its element."""
         self._wait_s = seconds
 
     @property
@@ -212,14 +212,14 @@ class Firefox:
         return self.execute_script("return document.activeElement")  # type: ignore[no-any-return]
 
     def find_elements(self, by: str, value: str, root: Element | None = None) -> list[Element]:
-        """Return the elements that match now."""
+        """Return the elements that match at this moment."""
         selector = f'[id="{value}"]' if by == "id" else value
         return self.execute_script(  # type: ignore[no-any-return]
             "return [...(arguments[1] || document).querySelectorAll(arguments[0])]", selector, root
         )
 
     def find_element(self, by: str, value: str, root: Element | None = None) -> Element:
-        """Return the first element that matches, as soon as there is one."""
+        """Wait for a matching element and return the first."""
         end = time.monotonic() + self._wait_s
         while not (found := self.find_elements(by, value, root)):
             if time.monotonic() > end:
@@ -228,15 +228,15 @@ class Firefox:
         return found[0]
 
     def perform(self, kind: str, actions: list[dict[str, Any]]) -> None:
-        """Perform actions of a mouse or a keyboard, and wait until the page has drawn what they did."""
+        """Perform actions of a mouse or a keyboard, and wait until the page has drawn their effect."""
         source = {"type": kind, "id": kind, "actions": actions}
         self._send("input.performActions", context=self.current_window_handle, actions=[source])
-        with suppress(self._errors.WebDriverException):  # they led to another page, or closed this
+        with suppress(self._errors.WebDriverException):  # the actions opened another page, or closed this one
             self.execute_script("return new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
 
 class Element:
-    """An element of a page, with the methods of selenium's that tests use."""
+    """An element of a page, with the methods of selenium's elements that tests use."""
 
     def __init__(self, browser: Firefox, shared_id: str) -> None:
         self.browser, self.shared_id = browser, shared_id
@@ -294,11 +294,11 @@ class Element:
         return value if value is None or isinstance(value, str) else json.dumps(value)
 
     def find_element(self, by: str, value: str) -> Element:
-        """Return the first element in it that matches."""
+        """Return the first matching element inside this one."""
         return self.browser.find_element(by, value, self)
 
     def find_elements(self, by: str, value: str) -> list[Element]:
-        """Return the elements in it that match."""
+        """Return the matching elements inside this one."""
         return self.browser.find_elements(by, value, self)
 
     def click(self) -> None:
@@ -309,7 +309,7 @@ class Element:
         self.browser.perform("pointer", [{"type": "pointerMove", "x": 0, "y": 0, "origin": middle}, *press])
 
     def drag(self, right: int, down: int) -> None:
-        """Press the mouse on it, move by some pixels, and release."""
+        """Press the mouse on the element, move it by some pixels, and release it."""
         middle = {"type": "element", "element": {"sharedId": self.shared_id}}
         actions = [
             {"type": "pointerMove", "x": 0, "y": 0, "origin": middle},
@@ -324,7 +324,7 @@ class Element:
         self._ask("(arguments[0].value = '', arguments[0].dispatchEvent(new Event('input', {bubbles: true})))")
 
     def send_keys(self, *keys: str) -> None:
-        """Focus it and type; a modifier is held until it comes again, or to the end."""
+        """Focus the element and type; a modifier is held until it is typed again, or to the end."""
         self._ask("document.activeElement == arguments[0] || arguments[0].focus()")
         actions: list[dict[str, Any]] = []
         held: list[str] = []
@@ -342,8 +342,8 @@ class Element:
         self.browser.perform("key", [*actions, *({"type": "keyUp", "value": value} for value in held)])
 
 
-def _sent(value: Any) -> dict[str, Any]:
-    """Return a value as BiDi takes it."""
+def _encoded(value: Any) -> dict[str, Any]:
+    """Encode a value for BiDi."""
     if isinstance(value, Element):
         return {"sharedId": value.shared_id}
     if value is None:
@@ -355,5 +355,5 @@ def _sent(value: Any) -> dict[str, Any]:
     if isinstance(value, int | float):
         return {"type": "number", "value": value}
     if isinstance(value, list | tuple):
-        return {"type": "array", "value": [_sent(one) for one in value]}
-    return {"type": "object", "value": [[key, _sent(one)] for key, one in value.items()]}
+        return {"type": "array", "value": [_encoded(item) for item in value]}
+    return {"type": "object", "value": [[key, _encoded(item)] for key, item in value.items()]}

@@ -1,6 +1,6 @@
-"""A trace whose every text tries to get out: of its fence, of its tag, of its line.
+"""A trace with attacks in all its texts: they try to end a code fence, a tag or a line.
 
-`PWNED` is what a script of its would do; a page where `window.pwned` is set has let one through.
+The script in `PWNED` sets `window.pwned`. A page where that is set has executed the script.
 """
 
 from __future__ import annotations
@@ -76,42 +76,44 @@ def evil():
 
 
 def hostile_trace() -> Trace:
-    """Return a trace that holds every trick wherever a text can stand."""
-    made = Recording(LECTURE)
-    evil = made.call(made.frame("main"), "evil()", "evil")
+    """Return a trace with every trick in every field that holds text."""
+    recording = Recording(LECTURE)
+    evil = recording.call(recording.frame("main"), "evil()", "evil")
     values = [(trick[:2000], Value("str", trick, length=len(trick))) for trick in TRICKY]
     values += [(f"o{n}", Value(trick[:2000], text=trick, note=trick[:500])) for n, trick in enumerate(TRICKY)]
     values.append(("error", Value("error", text=FENCE)))
     values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
     values.append(("unit", Value("float", 1.0, unit=PWNED)))
     values.append(("tensor", matrix(2, 2, storage=PWNED)))
-    sent = [Collective(trick[:2000], 2, 1, 64, 1.0, 5, 5) for trick in TRICKY]
-    meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=sent, why=FENCE)
-    otherwise = [(name, Value("str", PWNED + FENCE)) for name, _ in values]
-    ranks = [RankStep(1, values=otherwise, stdout=FENCE + PWNED, host_ns=[10**8], warnings=TRICKY)]
-    said = [_said(kind, trick) for trick in TRICKY for kind in KINDS]
-    made.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=said, ranks=ranks)
+    collectives = [Collective(trick[:2000], 2, 1, 64, 1.0, 5, 5) for trick in TRICKY]
+    meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=collectives, why=FENCE)
+    rank_values = [(name, Value("str", PWNED + FENCE)) for name, _ in values]
+    ranks = [RankStep(1, values=rank_values, stdout=FENCE + PWNED, host_ns=[10**8], warnings=TRICKY)]
+    narratives = [_narrative(kind, trick) for trick in TRICKY for kind in KINDS]
+    recording.step(
+        evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=narratives, ranks=ranks
+    )
     raised = Raised(PWNED, FENCE)
-    made.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
-    made.step(evil, "c = ", raised=raised)
+    recording.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
+    recording.step(evil, "c = ", raised=raised)
     sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", TRICKY[-1]))]
-    made.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
+    recording.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
     machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=TRICKY[2], peaks=[Peak(PWNED, 1.0, FENCE)])
     run = Run(
         "lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE], ranks=2
     )
-    return made.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
+    return recording.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
 
 
-def _said(kind: str, trick: str) -> Narrative:
+def _narrative(kind: str, trick: str) -> Narrative:
     if kind in ("text", "note"):
         return Text(text=trick) if kind == "text" else Note(text=trick)
     if kind == "link":
         return Link(url=trick, title=trick, authors=trick, date=trick, text=trick)
     if kind == "flowing":
-        told = Link(url=trick, title=trick, authors=trick, date=trick, text=trick, notes=trick, label=trick)
+        link = Link(url=trick, title=trick, authors=trick, date=trick, text=trick, notes=trick, label=trick)
         return replace(
-            told, flows=True, target=trick if len(trick) % 2 else None, style=[(trick, trick), ("color", "red")]
+            link, flows=True, target=trick if len(trick) % 2 else None, style=[(trick, trick), ("color", "red")]
         )
     if kind == "line":
         return Text(text=trick, flows=True)
@@ -122,14 +124,14 @@ def _said(kind: str, trick: str) -> Narrative:
     if kind == "table":
         return Table(title=trick, columns=[trick], rows=[[trick], [None]])
     if kind == "explore":
-        return Explore(text=trick.replace("{", "")[:1000], title=trick, exploration=_explored(trick[:190]))
-    drawn = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"><text>{trick}</text></svg>'
+        return Explore(text=trick.replace("{", "")[:1000], title=trick, exploration=_exploration(trick[:190]))
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"><text>{trick}</text></svg>'
     short = trick[:2000]
     series = [Series(short, [short], [1.0], "bars")]
-    return Plot(title=trick, x_label=short, series=series, svg=drawn if len(trick) % 2 else None)
+    return Plot(title=trick, x_label=short, series=series, svg=svg if len(trick) % 2 else None)
 
 
-def _explored(trick: str) -> Exploration:
+def _exploration(trick: str) -> Exploration:
     numbers = (1.0, 0.5, 2.0, "linear", False, trick)
     return Exploration(
         name=trick,

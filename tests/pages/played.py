@@ -1,4 +1,4 @@
-"""A section of so many steps, for what must stay small and quick: a loop that trains, and calls a function."""
+"""A training loop of any number of steps, for tests of size and speed."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ def model(x):
 
 
 def training(steps: int) -> Trace:
-    """Return a trace of at least so many steps: the same every time."""
+    """Return a trace of at least `steps` steps; it is the same for each call."""
     numbers = random.Random(0)
-    made = Recording(LECTURE)
-    train = made.call(made.frame("main"), "train()", "train")
-    made.step(train, "w = start", values=[("w", _weights(numbers))], annotated=True, host_ns=[1000])
-    while made.steps < steps:
+    recording = Recording(LECTURE)
+    train = recording.call(recording.frame("main"), "train()", "train")
+    recording.step(train, "w = start", values=[("w", _weights(numbers))], annotated=True, host_ns=[1000])
+    while recording.steps < steps:
         for code in ("for step", "x = batch"):
-            made.step(train, code, host_ns=_times(numbers))
+            recording.step(train, code, host_ns=_times(numbers))
         loss = [("loss", Value("float", numbers.gauss(2, 1), unit="nat"))]
-        model = made.frame("model", made.step(train, "loss", values=loss, annotated=True, host_ns=_times(numbers)))
-        made.step(model, "hidden", host_ns=_times(numbers))
-        made.step(model, "return hidden", host_ns=_times(numbers))
-        made.step(train, "w = update", values=[("w", _weights(numbers))], annotated=True, host_ns=_times(numbers))
-        made.step(train, "rate", values=[("rate", Value("float", 0.1))], annotated=True, host_ns=_times(numbers))
-    return made.trace()
+        model = recording.frame(
+            "model", recording.step(train, "loss", values=loss, annotated=True, host_ns=_times(numbers))
+        )
+        recording.step(model, "hidden", host_ns=_times(numbers))
+        recording.step(model, "return hidden", host_ns=_times(numbers))
+        recording.step(train, "w = update", values=[("w", _weights(numbers))], annotated=True, host_ns=_times(numbers))
+        recording.step(train, "rate", values=[("rate", Value("float", 0.1))], annotated=True, host_ns=_times(numbers))
+    return recording.trace()
 
 
 def _times(numbers: random.Random) -> list[int]:

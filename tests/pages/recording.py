@@ -1,9 +1,9 @@
-"""A small trace by hand: a source, and the steps that are said to have been executed in it.
+"""Write a small trace by hand: a source, and the steps executed in it.
 
-made = Recording("def main():\\n    x = 1\\n")
-main = made.frame("main")
-made.step(main, "x = 1", values=[("x", Value("int", 1))])
-made.trace()
+recording = Recording("def main():\\n    x = 1\\n")
+main = recording.frame("main")
+recording.step(main, "x = 1", values=[("x", Value("int", 1))])
+recording.trace()
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trace_tools.trace.model import Event, Frame, Machine, Omitted, Run, SourceF
 
 
 class Recording:
-    """Collects events; statements are named by how their first line begins."""
+    """Collects events; a statement is named by the beginning of its first line."""
 
     def __init__(self, text: str, path: str = "lecture.py") -> None:
         self.text = text
@@ -31,7 +31,7 @@ class Recording:
 
     @property
     def steps(self) -> int:
-        """How many steps there are so far."""
+        """Number of steps so far."""
         return sum(self._executions.values())
 
     def frame(self, function: str, of: int | None = None, **more: Any) -> int:
@@ -55,7 +55,7 @@ class Recording:
         self.events.append(Omitted(count, frame, statement.number, statement.line, host_ns))
 
     def call(self, frame: int, code: str, function: str, **more: Any) -> int:
-        """Execute a statement that calls a lecture function; return the frame it opened."""
+        """Execute a statement that calls a lecture function; return the frame of the call."""
         return self.frame(function, self.step(frame, code), **more)
 
     def statement(self, code: str) -> Statement:
@@ -78,6 +78,6 @@ class Recording:
 def matrix(rows: int, columns: int, storage: str = "A", **more: Any) -> Value:
     """Return a small float32 matrix 0, 1, 2 … as a value."""
     elements: list[Any] = [float(n) for n in range(rows * columns)]
-    known: dict[str, Any] = {"bytes": 4 * rows * columns, "strides": [columns, 1], "contiguous": True}
-    tensor = Tensor("float32", [rows, columns], "cpu", storage=storage, elements=elements, **(known | more))
+    layout: dict[str, Any] = {"bytes": 4 * rows * columns, "strides": [columns, 1], "contiguous": True}
+    tensor = Tensor("float32", [rows, columns], "cpu", storage=storage, elements=elements, **(layout | more))
     return Value("tensor", tensor=tensor)

@@ -1,7 +1,7 @@
-"""Every page, light and dark, as axe-core judges it: nothing serious, nothing critical.
+"""axe-core finds no serious or critical problem on any page, light or dark.
 
-axe-core comes from the npm registry and is no part of this repository: `AXE_CORE` names its `axe.min.js`, or it
-lies in `node_modules` here (`npm install --no-save axe-core`). `.ci/run` installs it.
+axe-core comes from the npm registry and is not part of this repository. `AXE_CORE` names its `axe.min.js`; the default
+is the one in `node_modules` here (`npm install --no-save axe-core`). `.ci/run` installs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.presentation.test_varied_in_browser import varied_lecture
 from trace_tools.pages.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-REAL = sorted((REPOSITORY / "rendered").glob("**/*.html"))
+COMMITTED = sorted((REPOSITORY / "rendered").glob("**/*.html"))
 EXAMPLES = [
     "index",
     "plain/index",
@@ -36,14 +36,15 @@ EXAMPLES = [
     "ranked/00-sums",
 ]
 
-CONTRAST = "color-contrast"  # half of the time that axe takes
-NARROW_TOO = ["scrollable-region-focusable", "target-size"]  # what depends on width
+CONTRAST = "color-contrast"  # takes half of axe's time
+NARROW_RULES = ["scrollable-region-focusable", "target-size"]  # rules that depend on the width
 
-# An element's kind is what may choose its style: its attributes' names, and of itself and all it is in the name, class
-# and role. Of each kind that is not known the first element is kept in the page, if it has text of its own.
-NEW = """
+# The kind of an element is everything that can select its style: the names of its attributes, and the names, classes and
+# roles of the element and its ancestors. The script stores the first element of each new kind in the page, if the element
+# has text of its own.
+NEW_KINDS = """
 const known = new Set(arguments[0]), fresh = new Map();
-const named = (one) => one.getAttribute("class")?.replace(/ (goes-on|fits)\\b/g, "");  // both follow the width
+const named = (one) => one.getAttribute("class")?.replace(/ (goes-on|fits)\\b/g, "");  // both depend on the width
 const of = (one) => [one.tagName, named(one), one.getAttribute("role")].join(" ");
 for (const one of document.querySelectorAll("body *")) {
   const kind = one.getAttributeNames();
@@ -56,8 +57,8 @@ window.fresh = [...fresh.values()].filter(says);
 return [...fresh.keys()];
 """
 
-# Until what scripts add after the first paint is there: nothing more for a third of a second.
-SETTLED = """
+# Wait until scripts have added no element for a third of a second.
+UNTIL_SETTLED = """
 const done = arguments[0], count = () => document.getElementsByTagName("*").length;
 let before = count(), still = 0;
 const look = () => {
@@ -80,7 +81,7 @@ axe.run(among ? {include: window.fresh} : document, {resultTypes: ["violations"]
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """The text of axe-core; the test is skipped where there is none."""
+    """Return the text of axe-core; skip the test if it is not installed."""
     path = Path(os.environ.get("AXE_CORE", REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"))
     if not path.is_file():
         pytest.skip("axe-core is not installed: set AXE_CORE, or npm install --no-save axe-core")
@@ -98,17 +99,17 @@ def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def open_wholly(browser: Any, page: Path, scheme: str) -> None:
-    """Show a page with everything on it opened: wide when light, narrow when dark."""
+def open_unfolded(browser: Any, page: Path, scheme: str) -> None:
+    """Show a page with all details open: wide if light, narrow if dark."""
     show(browser, page, WIDE if scheme == "light" else NARROW, scheme)
     browser.set_script_timeout(60)
-    browser.execute_async_script(SETTLED)
+    browser.execute_async_script(UNTIL_SETTLED)
     browser.execute_script("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
     browser.execute_script("document.querySelector('.varied')?.focus()")
 
 
 def problems(browser: Any, axe: str, options: dict[str, Any] | None = None, *, among_new: bool = False) -> list[Any]:
-    """Return what is serious on the page that is shown."""
+    """Return the serious and critical problems of the page that is shown."""
     browser.set_script_timeout(60)
     browser.execute_script(axe)
     return list(browser.execute_async_script(RUN, options or {}, among_new))
@@ -116,13 +117,13 @@ def problems(browser: Any, axe: str, options: dict[str, Any] | None = None, *, a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", EXAMPLES)
-def test_nothing_serious_on_an_example(browser: Any, axe: str, site: Path, page: str) -> None:
+def test_example_pages_pass_axe(browser: Any, axe: str, site: Path, page: str) -> None:
     for scheme in ("light", "dark"):
-        open_wholly(browser, site / f"{page}.html", scheme)
+        open_unfolded(browser, site / f"{page}.html", scheme)
         assert problems(browser, axe) == []
 
 
-def test_nothing_serious_in_the_search_the_keys_and_the_panel(browser: Any, axe: str, site: Path) -> None:
+def test_search_panel_and_list_of_keys_pass_axe(browser: Any, axe: str, site: Path) -> None:
     for scheme in ("light", "dark"):
         show(browser, site / "plain" / "00-first.html", WIDE, scheme)
         press(browser, "/")
@@ -141,9 +142,7 @@ def test_nothing_serious_in_the_search_the_keys_and_the_panel(browser: Any, axe:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_nothing_serious_in_the_lecture_hall_and_the_presenters_window(
-    browser: Any, axe: str, site: Path, size: tuple[int, int]
-) -> None:
+def test_slides_and_presenter_window_pass_axe(browser: Any, axe: str, site: Path, size: tuple[int, int]) -> None:
     browser.implicitly_wait(5)
     for scheme in ("light", "dark"):
         show(browser, site / "plain" / "00-first.html", size, scheme, at="#hall")
@@ -158,26 +157,26 @@ def test_nothing_serious_in_the_lecture_hall_and_the_presenters_window(
 
 
 @pytest.fixture(scope="module")
-def known() -> set[str]:
-    """The kinds of elements that were judged, and the names of pages."""
+def checked() -> set[str]:
+    """Collect the kinds of elements and the names of pages that were checked."""
     return set()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", REAL, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_nothing_serious_on_a_real_page(browser: Any, axe: str, page: Path, known: set[str]) -> None:
-    """What follows from style is judged of each kind of element once; the rest of each page.
+@pytest.mark.parametrize("page", COMMITTED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_committed_pages_pass_axe(browser: Any, axe: str, page: Path, checked: set[str]) -> None:
+    """Contrast is checked once for each kind of element.
 
-    A page without new kinds, of a section that was judged with another machine's numbers, is the same to axe.
+    A page is skipped if it has only known kinds and the same section of another machine was checked.
     """
-    open_wholly(browser, page, "light")
-    new = browser.execute_script(NEW, [*known])
-    if new or page.stem not in known:
+    open_unfolded(browser, page, "light")
+    new_kinds = browser.execute_script(NEW_KINDS, [*checked])
+    if new_kinds or page.stem not in checked:
         assert problems(browser, axe, {"rules": {CONTRAST: {"enabled": False}}}) == []
-    if new:
+    if new_kinds:
         assert problems(browser, axe, {"runOnly": [CONTRAST]}, among_new=True) == []
-        open_wholly(browser, page, "dark")
-        assert problems(browser, axe, {"runOnly": NARROW_TOO}) == []
-        assert browser.execute_script(NEW, [*known]) == new
+        open_unfolded(browser, page, "dark")
+        assert problems(browser, axe, {"runOnly": NARROW_RULES}) == []
+        assert browser.execute_script(NEW_KINDS, [*checked]) == new_kinds
         assert problems(browser, axe, {"runOnly": [CONTRAST]}, among_new=True) == []
-    known |= {*new, page.stem}
+    checked |= {*new_kinds, page.stem}

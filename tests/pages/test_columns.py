@@ -41,7 +41,7 @@ def column(lines: int, *, every: int = 10) -> Column:
     return Column("there", cells)
 
 
-def test_a_block_holds_every_cell_and_the_same_twice() -> None:
+def test_a_block_has_all_cells_and_is_deterministic() -> None:
     block = columns_block(
         [Column("there", {"L1": ColumnCell((entry(None),)), "L2": ColumnCell((entry("3", differs=True),))})]
     )
@@ -50,22 +50,22 @@ def test_a_block_holds_every_cell_and_the_same_twice() -> None:
     assert same == ["L1", [[0, "", "x", None, "", 0]]] and other == ["L2", [[0, "", "x", "3", "", 1]]]
 
 
-def test_beyond_the_budget_only_what_differs_is_kept_and_that_is_said() -> None:
-    whole = columns_block([column(2_000)], budget=10**6)
-    block = columns_block([column(2_000)], budget=len(whole.text) // 2)
-    assert whole.complete and not block.complete and len(block.text) <= len(whole.text) // 2
+def test_over_budget_only_differences_are_kept_and_reported() -> None:
+    unlimited = columns_block([column(2_000)], budget=10**6)
+    block = columns_block([column(2_000)], budget=len(unlimited.text) // 2)
+    assert unlimited.complete and not block.complete and len(block.text) <= len(unlimited.text) // 2
     assert [anchor for anchor, _ in unpacked(block.text)["columns"][0]] == [f"L{n}" for n in range(0, 2_000, 10)]
     assert block.columns[0].differing == 200
 
 
-def test_a_budget_that_holds_nothing_is_kept_too() -> None:
+def test_small_budgets_are_kept_and_columns_may_be_absent() -> None:
     assert len(columns_block([column(2_000, every=1)], budget=500).text) <= 500
     assert columns_block([]).columns == ()
 
 
-def test_lines_that_differ_are_told_in_words() -> None:
-    twelve = ColumnCell((ColumnEntry("time", "", "2", "4 ms", "2× slower", True), entry("same")), line=12)
-    assert list(differing_lines(Column("there", {"call-3-L12": twelve, "L13": ColumnCell((), line=13)}))) == [
+def test_differing_lines_are_described_in_words() -> None:
+    cell = ColumnCell((ColumnEntry("time", "", "2", "4 ms", "2× slower", True), entry("same")), line=12)
+    assert list(differing_lines(Column("there", {"call-3-L12": cell, "L13": ColumnCell((), line=13)}))) == [
         (12, "2: 4 ms (2× slower)")
     ]
 
@@ -85,46 +85,49 @@ def train():
 H100, T4 = ceiling_named("NVIDIA H100 80GB HBM3"), ceiling_named("Tesla T4")
 
 
-def recorded() -> Trace:
-    """On an H100 (67 TFLOP/s in float32, 3.35 TB/s): 1 µs; 1 µs and 10 µs; 1 µs in bfloat16, which a T4 has not."""
-    made = Recording(LECTURE)
-    train = made.call(made.frame("main"), "train()", "train")
+def recorded_trace() -> Trace:
+    """Return a trace whose lines need at least 1 µs; 1 µs and 10 µs; 1 µs in bfloat16 on an H100.
+
+    An H100 has 67 TFLOP/s in float32 and 3.35 TB/s. A T4 has no bfloat16.
+    """
+    recording = Recording(LECTURE)
+    train = recording.call(recording.frame("main"), "train()", "train")
 
     def step(code: str, *work: Work, flops: int = 1) -> None:
         meters = Meters(flops, 1, 1, peak_bytes=2 * 10**10, operators=[("aten.mm", 1)], work=list(work) or None)
-        made.step(train, code, annotated=True, host_ns=[10**6] * 3, values=[("y", matrix(2, 2))], meters=meters)
+        recording.step(train, code, annotated=True, host_ns=[10**6] * 3, values=[("y", matrix(2, 2))], meters=meters)
 
     step("y = ", ("aten.mm", "float32", 67 * 10**6, 0))
     for moved in (3_350_000, 33_500_000):
         step("z = ", ("aten.add", "float32", 1, moved))
     step("w = ", ("aten.mm", "bfloat16", 989_500_000, 0))
     step("nowhere = ", flops=10**9)
-    return made.trace(machine=Machine("A processor", "cpu", "cpu", peaks=[Peak("memory", 1e10, "measured")]))
+    return recording.trace(machine=Machine("A processor", "cpu", "cpu", peaks=[Peak("memory", 1e10, "measured")]))
 
 
-def test_each_line_with_a_time_has_its_floor_on_each_machine() -> None:
-    document = make_document(recorded())
-    found = unpacked(floors_block(timed_lines(document.sections[0]), document, [H100, T4]))
-    assert found["anchors"] == ["L6", "L8", "L9", "L10"]
-    (name, about, on_h100), (_, small, on_t4) = found["machines"]
+def test_timed_lines_have_a_lower_bound_per_machine() -> None:
+    document = make_document(recorded_trace())
+    bounds = unpacked(floors_block(timed_lines(document.sections[0]), document, [H100, T4]))
+    assert bounds["anchors"] == ["L6", "L8", "L9", "L10"]
+    (name, h100_facts, on_h100), (_, t4_facts, on_t4) = bounds["machines"]
     assert name == "H100 80GB HBM3"
     assert on_h100 == [
         "at least 1 µs, float32",
         "at least 1 µs, memory, to 10 µs, memory",
         "at least 1 µs, bfloat16",
-        None,  # it was computed nowhere
+        None,  # tensors on the meta device are not computed
     ]
     assert on_t4[2] == "no bfloat16 peak of Tesla T4 is known" and on_t4[3] is None
-    assert "3.35 TB/s" in about and "measured" in about
-    assert "20 GB" in about and "of 80 GB" in about
-    assert "No: 20 GB" in small and "more than 16 GB" in small
+    assert "3.35 TB/s" in h100_facts and "measured" in h100_facts
+    assert "20 GB" in h100_facts and "of 80 GB" in h100_facts
+    assert "No: 20 GB" in t4_facts and "more than 16 GB" in t4_facts
 
 
-def test_a_trace_that_says_nothing_of_operators_has_no_switch_and_says_why() -> None:
-    made = Recording(LECTURE)
-    train = made.call(made.frame("main"), "train()", "train")
-    made.step(train, "y = ", annotated=True, host_ns=[10**6], meters=Meters(9, operators=[("aten.mm", 1)]))
-    document = make_document(made.trace())
+def test_without_work_of_operators_a_notice_explains_missing_bounds() -> None:
+    recording = Recording(LECTURE)
+    train = recording.call(recording.frame("main"), "train()", "train")
+    recording.step(train, "y = ", annotated=True, host_ns=[10**6], meters=Meters(9, operators=[("aten.mm", 1)]))
+    document = make_document(recording.trace())
     assert floors_block(timed_lines(document.sections[0]), document, [H100]) == ""
     [notice] = [notice.text for notice in document_notices(document)]
     assert document.notices == () and says(notice, "no lower bounds", "operator", "trace it again")
@@ -133,7 +136,7 @@ def test_a_trace_that_says_nothing_of_operators_has_no_switch_and_says_why() -> 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("floors")
-    render_site([SiteTrace(recorded(), "cpu")], out)
+    render_site([SiteTrace(recorded_trace(), "cpu")], out)
     return out / "cpu" / "00-train.html"
 
 
@@ -145,7 +148,7 @@ CHOOSE = """
 FLOORS = "[...document.querySelectorAll('#text .floor')].map(it => it.innerText)"
 
 
-def test_a_reader_chooses_a_machine_and_the_choice_is_kept(browser: Any, page: Path) -> None:
+def test_the_address_keeps_the_machine_chosen_for_bounds(browser: Any, page: Path) -> None:
     show(browser, page)
     until(lambda: ask(browser, "document.querySelectorAll('#floors option').length") > 10)
     assert ask(browser, FLOORS) == []
@@ -161,7 +164,7 @@ def test_a_reader_chooses_a_machine_and_the_choice_is_kept(browser: Any, page: P
     assert ask(browser, FLOORS) == []
 
 
-def test_on_a_phone_a_floor_has_a_line_of_its_own(browser: Any, page: Path) -> None:
+def test_bounds_have_their_own_line_on_phones(browser: Any, page: Path) -> None:
     show(browser, page, NARROW)
     until(lambda: ask(browser, "document.querySelectorAll('#floors option').length") > 10)
     browser.execute_script(CHOOSE, "Tesla T4")
@@ -171,15 +174,15 @@ def test_on_a_phone_a_floor_has_a_line_of_its_own(browser: Any, page: Path) -> N
     browser.execute_script(CHOOSE, "")
 
 
-def test_the_lecture_as_one_file_has_the_switch_for_all_sections(browser: Any, tmp_path: Path) -> None:
-    """With nothing beside it, on a phone, too; its anchors are behind the names of their sections."""
+def test_a_single_file_has_bounds_for_all_sections(browser: Any, tmp_path: Path) -> None:
+    """The file works without others, also on a phone; its anchors have their section's name as prefix."""
     page = tmp_path / "whole.html"
-    page.write_text(one_file(SiteTrace(recorded(), "cpu")), encoding="utf-8")
+    page.write_text(one_file(SiteTrace(recorded_trace(), "cpu")), encoding="utf-8")
     show(browser, page, NARROW)
     until(lambda: ask(browser, "document.querySelectorAll('#floors option').length") > 10)
     browser.execute_script(CHOOSE, "H100 80GB HBM3")
-    said = ["at least 1 µs, float32", "at least 1 µs, memory, to 10 µs, memory", "at least 1 µs, bfloat16"]
-    assert ask(browser, FLOORS) == [f"on H100 80GB HBM3: {text}" for text in said]
+    bounds = ["at least 1 µs, float32", "at least 1 µs, memory, to 10 µs, memory", "at least 1 µs, bfloat16"]
+    assert ask(browser, FLOORS) == [f"on H100 80GB HBM3: {text}" for text in bounds]
     rows = ask(browser, "[...document.querySelectorAll('.floor')].map(it => it.closest('[id]').id)")
     assert [row.rpartition("--")[2] for row in rows] == ["L6", "L8", "L9"]
     assert ask(browser, "getComputedStyle(document.querySelector('.floor')).borderLeftStyle") == "dashed"
@@ -188,7 +191,7 @@ def test_the_lecture_as_one_file_has_the_switch_for_all_sections(browser: Any, t
     browser.execute_script(CHOOSE, "")
 
 
-def test_a_file_without_floors_has_no_switch() -> None:
-    made = Recording(LECTURE)
-    made.step(made.call(made.frame("main"), "train()", "train"), "y = ", annotated=True, host_ns=[10**6])
-    assert 'id="floors"' not in one_file(SiteTrace(made.trace(), "cpu"))
+def test_a_single_file_without_bounds_has_no_switch() -> None:
+    recording = Recording(LECTURE)
+    recording.step(recording.call(recording.frame("main"), "train()", "train"), "y = ", annotated=True, host_ns=[10**6])
+    assert 'id="floors"' not in one_file(SiteTrace(recording.trace(), "cpu"))
