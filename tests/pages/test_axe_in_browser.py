@@ -39,9 +39,9 @@ EXAMPLES = [
 CONTRAST = "color-contrast"  # takes half of axe's time
 NARROW_RULES = ["scrollable-region-focusable", "target-size"]  # rules that depend on the width
 
-# The kind of an element is everything that can select its style: the names of its attributes, and the names, classes and
-# roles of the element and its ancestors. The script stores the first element of each new kind in the page, if the element
-# has text of its own.
+# The kind of an element is everything that can select its style: the names of its attributes, and the tags, classes and
+# roles of the element and its ancestors. The script stores in the page the first element of each new kind that has text
+# of its own.
 NEW_KINDS = """
 const known = new Set(arguments[0]), fresh = new Map();
 const named = (one) => one.getAttribute("class")?.replace(/ (goes-on|fits)\\b/g, "");  // both depend on the width

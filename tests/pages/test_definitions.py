@@ -1,4 +1,4 @@
-"""Code that no recorded call shows stands at the first line of the lecture that names it."""
+"""The code of a function without recorded calls is listed under the first line that names it."""
 
 from __future__ import annotations
 
@@ -53,28 +53,33 @@ class Block:
 
 
 def sections() -> tuple[Section, ...]:
-    made = Recording(LECTURE.replace("    helper = 3\n", ""))
-    main = made.frame("main")
-    first = made.call(main, "first()", "first")
-    for line in ("x =", "y =", "hidden(4)", "z ="):
-        made.step(first, line)
-    second = made.call(main, "second()", "second")
-    for line in ("w =", "v ="):
-        made.step(second, line)
-    made.step(made.call(second, "u =", "observed"), "r =", values=[("r", Value("int", 7))])
-    made.step(second, "only =")
-    return make_document(made.trace()).sections
+    recording = Recording(LECTURE.replace("    helper = 3\n", ""))
+    main = recording.frame("main")
+    first = recording.call(main, "first()", "first")
+    for code in ("x =", "y =", "hidden(4)", "z ="):
+        recording.step(first, code)
+    second = recording.call(main, "second()", "second")
+    for code in ("w =", "v ="):
+        recording.step(second, code)
+    recording.step(recording.call(second, "u =", "observed"), "r =", values=[("r", Value("int", 7))])
+    recording.step(second, "only =")
+    return make_document(recording.trace()).sections
 
 
-def named(section: Section) -> list[tuple[int, str, str]]:
-    """Return what stands under which line: the line, the function, and how it is shown."""
+def definitions(section: Section) -> list[tuple[int, str, str]]:
+    """Return for each listed definition its line, its function, and how it is shown."""
     listings = [block for block in visible(section.blocks) if isinstance(block, CodeListing)]
-    return [(row.line, it.function, it.shown) for listing in listings for row in listing.rows for it in row.definitions]
+    return [
+        (row.line, definition.function, definition.shown)
+        for listing in listings
+        for row in listing.rows
+        for definition in row.definitions
+    ]
 
 
-def test_a_definition_stands_once_under_the_first_line_that_names_it_and_what_it_names_below_it() -> None:
+def test_definitions_are_listed_once_under_their_first_use() -> None:
     first, _ = sections()
-    assert named(first) == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
+    assert definitions(first) == [(6, "helper", "folded"), (9, "Block", "folded"), (18, "deeper_down", "folded")]
     code = [row for block in visible(first.blocks) if isinstance(block, Call) and block.function == "helper"
             for row in block.blocks[0].rows]  # fmt: skip
     assert [line.text.strip() for row in code for line in row.lines] == [
@@ -82,11 +87,12 @@ def test_a_definition_stands_once_under_the_first_line_that_names_it_and_what_it
     ]  # fmt: skip
 
 
-def test_a_later_page_leads_back_and_a_call_that_was_recorded_shows_itself() -> None:
+def test_later_pages_link_to_definitions_and_recorded_calls() -> None:
     _, second = sections()
-    found = {function: shown for _, function, shown in named(second)}
-    assert found == {"helper": "named", "observed": "named"}  # not `local`: a name of this function's own
-    links = {it.function: it.anchor for block in visible(second.blocks) if isinstance(block, CodeListing)
-             for row in block.rows for it in row.definitions}  # fmt: skip
+    kinds = {function: shown for _, function, shown in definitions(second)}
+    assert kinds == {"helper": "named", "observed": "named"}  # not `local`, a local name of this function
+    listings = [block for block in visible(second.blocks) if isinstance(block, CodeListing)]
+    rows = [row for listing in listings for row in listing.rows]
+    links = {definition.function: definition.anchor for row in rows for definition in row.definitions}
     assert links["helper"] == "00-first.html#def-helper"
     assert links["observed"].startswith("#call-")

@@ -1,4 +1,4 @@
-"""Questions on both pages, and their answers judged in a real browser."""
+"""Questions on HTML and Markdown pages; a real browser judges the answers."""
 
 from __future__ import annotations
 
@@ -30,31 +30,32 @@ QUESTIONS = [
 
 
 def trace() -> Trace:
-    """A question, with a sentence and a line of code below it, and more questions."""
-    made = Recording(
+    """Return a trace with a question, a sentence and a line of code below it, and more questions."""
+    recording = Recording(
         "from trace_tools import ask\ndef main():\n    f()\ndef f():\n    ask('?', 1)\n    x = 4\n    ask('!', 2)\n"
     )
     first, *others = [
         Ask(text=question, answer=answer) for question, answer in (*QUESTIONS, ("How many times longer?", RATIO))
     ]
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "ask('?'", narrative=[first, Text(text="It is four million.")])
-    made.step(f, "x = 4")
-    made.step(f, "ask('!'", narrative=others)
-    return made.trace()
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "ask('?'", narrative=[first, Text(text="It is four million.")])
+    recording.step(f, "x = 4")
+    recording.step(f, "ask('!'", narrative=others)
+    return recording.trace()
 
 
 @pytest.mark.parametrize(("question", "answer"), QUESTIONS)
 def test_an_answer_is_folded_below_its_question(question: str, answer: Answer) -> None:
-    said = Narration(Ask(text=question, answer=answer), 3)
-    page, text = as_html(said, lambda path: None), as_markdown(said, lambda path: None, lambda name, svg: name)
-    for shown in (page, text):
-        assert question in shown and "<summary>Answer</summary>" in shown and "<b>" not in shown
-        assert ("<summary>Hint</summary>" in shown) is (answer.hint is not None)
-    assert page.index("<summary>Answer") > page.index(question)
+    narration = Narration(Ask(text=question, answer=answer), 3)
+    html = as_html(narration, lambda path: None)
+    markdown = as_markdown(narration, lambda path: None, lambda name, svg: name)
+    for text in (html, markdown):
+        assert question in text and "<summary>Answer</summary>" in text and "<b>" not in text
+        assert ("<summary>Hint</summary>" in text) is (answer.hint is not None)
+    assert html.index("<summary>Answer") > html.index(question)
 
 
-def test_a_markdown_page_has_the_answers_at_its_end(page: Path) -> None:
+def test_markdown_pages_have_answers_at_the_end(page: Path) -> None:
     text = page.with_suffix(".md").read_text(encoding="utf-8")
     questions, answers = text.split("## Answers")
     assert "**Question 1.** How many bytes?" in questions and "4 MB" not in questions and "Four" not in questions
@@ -62,17 +63,17 @@ def test_a_markdown_page_has_the_answers_at_its_end(page: Path) -> None:
     assert "*Hint.* Four *each*." in answers and "**Answer 4.** **`torch.ones(3)`**" in answers
 
 
-def test_what_counts_as_right_is_said() -> None:
-    def told(answer: Answer) -> str:
+def test_answers_state_their_tolerance_and_samples() -> None:
+    def markdown(answer: Answer) -> str:
         return as_markdown(Narration(Ask(text="?", answer=answer), 1), lambda path: None, lambda n, s: n)
 
-    assert "**4 MB** (right within 1%)" in told(BYTES) and "- 1 MB: Elements" in told(BYTES)
-    assert "**1.5 s** (1 s to 2 s in 2 runs; right within 10%)" in told(TIME)
+    assert "**4 MB** (right within 1%)" in markdown(BYTES) and "- 1 MB: Elements" in markdown(BYTES)
+    assert "**1.5 s** (1 s to 2 s in 2 runs; right within 10%)" in markdown(TIME)
 
 
-def test_a_question_is_remembered_while_its_numbers_vary() -> None:
-    one, other, another = (Ask(text=text, answer=BYTES) for text in ("Of 3 runs?", "Of 41 runs?", "Of it?"))
-    assert identity(one.text) == identity(other.text) != identity(another.text)
+def test_the_identity_of_a_question_ignores_its_numbers() -> None:
+    question, renumbered, different = (Ask(text=text, answer=BYTES) for text in ("Of 3 runs?", "Of 41 runs?", "Of it?"))
+    assert identity(question.text) == identity(renumbered.text) != identity(different.text)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("question", "typed", "state", "says"),
+    ("question", "typed", "state", "verdict"),
     [
         (0, "4e6", "right", "✓ Right."),
         (0, "4 MB", "right", "✓ Right."),
@@ -106,7 +107,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (2, "1 min", "wrong", "✗ No, the answer is smaller."),
     ],
 )
-def test_a_number_is_judged(browser: Any, page: Path, question: int, typed: str, state: str, says: str) -> None:
+def test_typed_numbers_are_judged(
+    browser: Any, page: Path, question: int, typed: str, state: str, verdict: str
+) -> None:
     show(browser, page)
     forget(browser)
     show(browser, page)
@@ -114,13 +117,13 @@ def test_a_number_is_judged(browser: Any, page: Path, question: int, typed: str,
     field = box.find_element("css selector", "input")
     field.clear()
     field.send_keys(typed, "\n")
-    assert box.find_element("css selector", ".verdict").text == says
+    assert box.find_element("css selector", ".verdict").text == verdict
     assert [name for name in ("right", "wrong") if name in box.get_attribute("class").split()] == [state] * bool(state)
     assert ask(browser, "arguments[0].querySelector('.solution').open", box) is (state == "right")
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def test_a_choice_is_judged_and_what_was_right_is_remembered(browser: Any, page: Path) -> None:
+def test_choices_are_judged_and_right_answers_remembered(browser: Any, page: Path) -> None:
     forget(browser)
     show(browser, page)
     box = browser.find_elements("css selector", ".ask")[1]
@@ -130,18 +133,18 @@ def test_a_choice_is_judged_and_what_was_right_is_remembered(browser: Any, page:
     right.click()
     assert box.find_element("css selector", ".verdict").text == "✓ Right."
 
-    def said() -> list[str]:
-        """Open the page again; return what stands at its questions, by a script that comes after the page."""
+    def verdicts() -> list[str]:
+        """Open the page again and return the verdicts, which a script adds after the page is loaded."""
         show(browser, page)
         until(lambda: bool(ask(browser, "document.querySelector('.ask .verdict') !== null")))
         boxes = browser.find_elements("css selector", ".ask")[:3]
         return [box.find_element("css selector", ".verdict").text for box in boxes]
 
-    until(lambda: any(said()))  # a browser that has just begun takes a moment to store
-    assert said() == ["", "✓ Answered earlier.", ""]
+    until(lambda: any(verdicts()))  # a new browser needs a moment to store the answer
+    assert verdicts() == ["", "✓ Answered earlier.", ""]
 
 
-def test_a_text_is_compared_by_the_reader(browser: Any, page: Path) -> None:
+def test_readers_judge_text_answers_themselves(browser: Any, page: Path) -> None:
     show(browser, page)
     box = browser.find_elements("css selector", ".ask")[3]
     box.find_element("css selector", ".solution summary").click()
@@ -153,8 +156,8 @@ SEEN = "document.querySelector('.waits > .prose').checkVisibility()"
 
 
 @pytest.fixture
-def unfolded(browser: Any, page: Path) -> Iterator[None]:
-    """Nothing is remembered of the test before, nor for the test after."""
+def cleared(browser: Any, page: Path) -> Iterator[None]:
+    """Clear what the browser stored, before and after the test."""
     show(browser, page)
     forget(browser)
     yield
@@ -168,8 +171,8 @@ def ready(browser: Any, page: Path, at: str = "") -> None:
     until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
 
 
-@pytest.mark.usefixtures("unfolded")
-def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(browser: Any, page: Path) -> None:
+@pytest.mark.usefixtures("cleared")
+def test_text_after_a_question_is_folded_until_answered(browser: Any, page: Path) -> None:
     show(browser, page)
     assert not ask(browser, SEEN)
     line = browser.find_element("css selector", ".waits > summary")
@@ -185,13 +188,13 @@ def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(bro
     assert ask(browser, SEEN)
     title = ask(browser, "document.querySelector('.bar .home').textContent")
     (key,) = (key for key in ask(browser, "Object.keys(localStorage)") if "answer" in key)
-    assert key.startswith(f"{title} f answer ")  # of this lecture and section
+    assert key.startswith(f"{title} f answer ")  # the key names the lecture and the section
 
     forget(browser)
-    for shows in (".waits > summary", ".ask > .solution > summary"):  # passed over
+    for selector in (".waits > summary", ".ask > .solution > summary"):  # ways to skip the question
         show(browser, page)
         assert not ask(browser, SEEN)
-        browser.find_element("css selector", shows).click()
+        browser.find_element("css selector", selector).click()
         assert ask(browser, SEEN)
         show(browser, page)
         assert ask(browser, SEEN)
@@ -199,8 +202,8 @@ def test_what_follows_a_question_is_folded_until_it_is_answered_or_asked_for(bro
         show(browser, page)
 
 
-@pytest.mark.usefixtures("unfolded")
-def test_a_reader_turns_folding_off_for_all_pages(browser: Any, page: Path) -> None:
+@pytest.mark.usefixtures("cleared")
+def test_readers_turn_folding_off_and_on(browser: Any, page: Path) -> None:
     boxes = "[...document.querySelectorAll('.think input, #mode-think')].map(box => box.checked)"
     ready(browser, page)
     browser.find_element("css selector", ".ask .think input").click()
@@ -216,16 +219,16 @@ def test_a_reader_turns_folding_off_for_all_pages(browser: Any, page: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unfolded")
+@pytest.mark.usefixtures("cleared")
 @pytest.mark.parametrize("way", ["a link", "an address", "a step", "a slide", "paper"])
-def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page: Path, way: str) -> None:
-    where = "document.querySelector('.waits > .prose').id"
+def test_links_steps_and_print_unfold_text_temporarily(browser: Any, page: Path, way: str) -> None:
+    target = "document.querySelector('.waits > .prose').id"
     ready(browser, page)
     assert not ask(browser, SEEN)
     if way == "a link":
-        browser.execute_script(f"location.hash = {where}")
+        browser.execute_script(f"location.hash = {target}")
     elif way == "an address":
-        show(browser, page, at=f"#{ask(browser, where)}")
+        show(browser, page, at=f"#{ask(browser, target)}")
     elif way == "a step":
         press(browser, "llll")
     elif way == "a slide":
@@ -233,7 +236,7 @@ def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page
         until(lambda: bool(ask(browser, "document.getElementById('hall')")))
         until(
             lambda: bool(
-                press(browser, "\ue014") or ask(browser, f"{SEEN} && {where} == document.querySelector('.now').id")
+                press(browser, "\ue014") or ask(browser, f"{SEEN} && {target} == document.querySelector('.now').id")
             )
         )
     else:
@@ -247,7 +250,7 @@ def test_what_is_folded_is_reached_and_this_is_not_remembered(browser: Any, page
     assert not [key for key in ask(browser, "Object.keys(localStorage)") if "passed" in key or "answer" in key]
 
 
-def test_without_scripts_everything_is_open(browser: Any, page: Path) -> None:
+def test_without_scripts_nothing_is_folded(browser: Any, page: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         show(browser, page)
@@ -256,8 +259,8 @@ def test_without_scripts_everything_is_open(browser: Any, page: Path) -> None:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-@pytest.mark.usefixtures("unfolded")
-def test_paper_has_the_answers_at_the_end_and_nothing_of_the_reader(browser: Any, page: Path) -> None:
+@pytest.mark.usefixtures("cleared")
+def test_print_ends_with_answers_and_omits_readers_input(browser: Any, page: Path) -> None:
     def printed() -> str:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         text = str(ask(browser, "document.querySelector('main').innerText"))
@@ -274,7 +277,7 @@ def test_paper_has_the_answers_at_the_end_and_nothing_of_the_reader(browser: Any
     assert printed() == fresh
 
 
-def test_seconds_are_told_as_asked_for_and_as_people_say_them() -> None:
+def test_seconds_are_also_written_in_a_readable_unit() -> None:
     answers = [(43_200.0, "43,200 s (12 h)"), (1.5, "1.5 s"), (0.0053, "0.0053 s (5.3 ms)")]
     for value, text in answers:
         assert written(Answer(value, unit="s"), value) == text
