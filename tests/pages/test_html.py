@@ -41,21 +41,21 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 class Page(HTMLParser):
-    """What a parser makes of a page: its tags, ids, and the text by class."""
+    """A parsed page: its tags, its ids, and its text by tag and class."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[tuple[str, str]] = []
-        self.said: list[tuple[str, str]] = []
+        self.texts: list[tuple[str, str]] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        known = dict(attrs)
-        self.tags.append((tag, known))
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
         if tag not in VOID:
-            self.open.append((tag, known.get("class") or ""))
+            self.open.append((tag, attributes.get("class") or ""))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open and self.open[-1][0] == tag, (tag, self.open[-3:])
@@ -63,13 +63,13 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         for tag, style in self.open:
-            self.said += [(name, data) for name in (tag, *style.split())]
+            self.texts += [(name, data) for name in (tag, *style.split())]
 
     def text(self, name: str) -> str:
-        return re.sub(r"\s+", " ", "".join(data for where, data in self.said if where == name)).strip()
+        return re.sub(r"\s+", " ", "".join(data for label, data in self.texts if label == name)).strip()
 
     def ids(self) -> list[str]:
-        return [known["id"] or "" for _, known in self.tags if "id" in known]
+        return [attributes["id"] or "" for _, attributes in self.tags if "id" in attributes]
 
 
 def site_context(*notices: Notice) -> SiteContext:
@@ -83,7 +83,7 @@ def html(trace: Trace, number: int = 0) -> str:
 
 
 def whole(trace: Trace) -> str:
-    """Return the page of the first section and, behind it, what its script unfolds beside the lines."""
+    """Return the page of the first section, followed by the notes that its script adds when they are opened."""
     document = make_document(trace)
     writer = HtmlWriter(document, site_context())
     page, script = writer.section(document.sections[0]), writer.section_data(document.sections[0])
@@ -94,9 +94,9 @@ def whole(trace: Trace) -> str:
 
 
 def one_line(code: str, **step: object) -> str:
-    made = Recording(f"def main():\n    f()\n\ndef f():\n    {code}\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), code, **step)
-    return whole(made.trace())
+    recording = Recording(f"def main():\n    f()\n\ndef f():\n    {code}\n")
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), code, **step)
+    return whole(recording.trace())
 
 
 def pages(trace: Trace) -> list[str]:
@@ -108,18 +108,23 @@ def pages(trace: Trace) -> list[str]:
 @pytest.mark.parametrize(
     "trace", [lecture().trace(), failing().trace(), hostile_trace()], ids=["plain", "failing", "hostile"]
 )
-def test_pages_are_whole_and_need_nothing_else(trace: Trace) -> None:
+def test_pages_are_well_formed_and_self_contained(trace: Trace) -> None:
     for text in pages(trace):
         page = Page(text)
         assert page.open == []
         assert len(page.ids()) == len(set(page.ids()))
-        for tag, known in page.tags:
-            assert "style" not in known and not any(name.startswith("on") for name in known), (tag, known)
+        for tag, attributes in page.tags:
+            assert "style" not in attributes and not any(name.startswith("on") for name in attributes), (
+                tag,
+                attributes,
+            )
             assert tag not in {"iframe", "object", "embed", "form", "base", "foreignobject", "animate", "set"}
             for name in ("src", "href", "xlink:href"):
-                address = known.get(name)
+                address = attributes.get(name)
                 if tag == "script":
-                    assert address is None or re.fullmatch(r"[\w-]+\.js", address), address  # beside the page
+                    assert address is None or re.fullmatch(r"[\w-]+\.js", address), (
+                        address
+                    )  # a file in the folder of the page
                 elif address and tag != "a":
                     assert address.startswith(("data:image/", "data:,", "figures/", "#")), (tag, address)
                 elif address:
@@ -128,7 +133,7 @@ def test_pages_are_whole_and_need_nothing_else(trace: Trace) -> None:
             assert target in page.ids()
 
 
-def test_the_policy_allows_exactly_this_script_and_style() -> None:
+def test_the_content_policy_allows_only_the_pages_script_and_style() -> None:
     [text, *_] = pages(lecture().trace())
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
     for tag in ("script", "style"):
@@ -139,22 +144,26 @@ def test_the_policy_allows_exactly_this_script_and_style() -> None:
     assert text.index("Content-Security-Policy") < text.index("<style>")
 
 
-def test_nothing_from_a_trace_becomes_a_tag() -> None:
+def test_no_text_of_a_trace_becomes_a_tag() -> None:
     for text in pages(hostile_trace()):
         page = Page(text)
-        assert [tag for tag, known in page.tags if "src" not in known].count("script") == 1
+        assert [tag for tag, attributes in page.tags if "src" not in attributes].count("script") == 1
         assert "pwned" not in page.text("script")
-        assert not [known for tag, known in page.tags if tag == "img" and not known["src"].startswith("figures/00-")]
+        assert not [
+            attributes
+            for tag, attributes in page.tags
+            if tag == "img" and not attributes["src"].startswith("figures/00-")
+        ]
         assert "49" not in page.text("h1") and "\u202e" not in text and "\x00" not in text
         assert len(text) < 2_500_000
 
 
-def test_pages_are_the_same_twice() -> None:
+def test_pages_are_deterministic() -> None:
     trace = lecture().trace()
     assert pages(trace) == pages(trace)
 
 
-def test_observations_stand_in_the_row_of_their_line() -> None:
+def test_observations_are_in_the_row_of_their_line() -> None:
     text = html(lecture().trace())
     line = LECTURE.splitlines().index("    x = torch.ones(2, 3)  # (2, 3) @inspect x") + 1
     [row] = re.findall(rf'<div class="row" id="L{line}">.*?(?=<div class="row")', text, re.DOTALL)
@@ -164,33 +173,33 @@ def test_observations_stand_in_the_row_of_their_line() -> None:
     assert "@inspect" not in text
 
 
-def test_code_is_highlighted_across_lines() -> None:
-    made = Recording('def main():\n    f()\n\ndef f():\n    x = """a\n    b = 1"""\n')
-    made.step(made.call(made.frame("main"), "f()", "f"), "x =")
-    assert '<code><u>b = 1"""</u></code>' in html(made.trace())
+def test_strings_of_several_lines_are_highlighted() -> None:
+    recording = Recording('def main():\n    f()\n\ndef f():\n    x = """a\n    b = 1"""\n')
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "x =")
+    assert '<code><u>b = 1"""</u></code>' in html(recording.trace())
 
 
-def test_aliasing_is_a_colour_and_a_label() -> None:
+def test_shared_storage_has_a_colour_and_a_label() -> None:
     text = html(lecture().trace())
     assert text.count('<span class="dot s1"></span>') == 2
     assert text.count('<span class="storage s1">storage A</span>') == 2
 
 
 def of_two_ranks() -> Trace:
-    """A value that is not the same on both, one that is, and a line that only the second ran."""
+    """Return a trace with a value that differs by rank, one that does not, and a line that only rank 1 ran."""
     traces = {}
     for rank in (0, 1):
-        made = Recording("def main():\n    f()\n\ndef f():\n    x = g()\n    y = h()\n")
-        frame = made.call(made.frame("main"), "f()", "f")
-        made.step(frame, "x = ", values=[("x", Value("int", 70 + rank)), ("n", Value("int", 2))], annotated=True)
+        recording = Recording("def main():\n    f()\n\ndef f():\n    x = g()\n    y = h()\n")
+        frame = recording.call(recording.frame("main"), "f()", "f")
+        recording.step(frame, "x = ", values=[("x", Value("int", 70 + rank)), ("n", Value("int", 2))], annotated=True)
         if rank:
-            made.step(frame, "y = ", values=[("y", Value("int", 5))], annotated=True)
-        traces[rank] = made.trace()
+            recording.step(frame, "y = ", values=[("y", Value("int", 5))], annotated=True)
+        traces[rank] = recording.trace()
     trace = joined(traces)
     return replace(trace, run=replace(trace.run, ranks=2))
 
 
-def test_what_differs_by_rank_is_a_table_beside_its_line() -> None:
+def test_values_that_differ_by_rank_are_a_table() -> None:
     text = html(of_two_ranks())
     assert '<table class="facts ranks"><tr><th>rank 0</th><td>70</td></tr><tr><th>rank 1</th><td>71</td></tr>' in text
     assert text.count('class="facts ranks"') == 1
@@ -207,12 +216,12 @@ def test_a_varying_value_shows_its_spread() -> None:
     assert "310 ms … 350 ms · varies" in text and "0.31, 0.35, 0.33" in text
 
 
-def test_what_was_not_measured_says_why() -> None:
+def test_missing_flops_are_explained() -> None:
     text = one_line("x = 1", annotated=True, host_ns=[5 * 10**6], meters=Meters(uncounted=["aten.odd"], why="fused"))
     assert "no FLOP formula for aten.odd" in text and "fused" in text and "FLOPs" not in text
 
 
-def test_a_failed_claim_is_marked_in_its_place_in_the_contents_and_on_top() -> None:
+def test_a_failed_claim_is_marked_in_row_contents_and_notice() -> None:
     claim = Claim("x == 2", False, [("x", Value("int", 1)), ("2", Value("int", 2))], message="x is off")
     text = one_line("assert x == 2", claim=claim)
     page = Page(text)
@@ -223,7 +232,7 @@ def test_a_failed_claim_is_marked_in_its_place_in_the_contents_and_on_top() -> N
     assert 'href="#L5">Show it</a>' in text
 
 
-def test_a_trace_of_no_real_device_says_so_on_every_page_and_in_its_machine_card() -> None:
+def test_an_emulated_device_is_named_on_every_page() -> None:
     trace = lecture().trace(machine=Machine("A device", "emulated-a-device", "cuda", emulated=True))
     index = pages(trace)[-1]
     assert all("Emulated: software imitated this device" in Page(text).text("notice") for text in pages(trace))
@@ -232,10 +241,10 @@ def test_a_trace_of_no_real_device_says_so_on_every_page_and_in_its_machine_card
     assert not any("mulated" in text for text in pages(real))
 
 
-def test_an_uncaught_exception_is_marked_and_the_rest_of_the_page_is_there() -> None:
-    made = failing()
+def test_an_uncaught_exception_is_marked_before_the_remaining_code() -> None:
+    recording = failing()
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61")
-    page = Page(html(made.trace(run=run), 1))
+    page = Page(html(recording.trace(run=run), 1))
     assert "This trace is partial: ValueError at line 61" in page.text("notice")
     assert "ValueError" in page.text("failure") and "not caught: the run ended here" in page.text("failure")
     assert "never" in page.text("unrun")
@@ -253,7 +262,7 @@ def test_a_large_tensor_shows_its_corner_and_statistics() -> None:
 
 
 def test_narrative_of_every_kind_is_shown() -> None:
-    said = [
+    narratives = [
         Text(text="Costs $2BDK$ FLOPs, <b>really</b>."),
         Note(text="Slowly."),
         Link(url="https://a.b/c", title="A paper", authors="Who", date="2019"),
@@ -262,7 +271,7 @@ def test_narrative_of_every_kind_is_shown() -> None:
         Table(title="T", columns=["a", "$n$"], rows=[["$x$", 1.5], [None, 10**5]]),
         Plot(title="Loss", series=[Series("a", [1, 2], [3.0, 4.0])]),
     ]
-    text = one_line("g()", narrative=said)
+    text = one_line("g()", narrative=narratives)
     page = Page(text)
     assert "<math" in text and "&lt;b&gt;really&lt;/b&gt;" in text
     assert page.text("note").startswith("Note for the presenter")
@@ -276,7 +285,7 @@ def test_narrative_of_every_kind_is_shown() -> None:
     ("cells", "right"),
     [([1.5, "–", 2], True), (["9.58e+21", "2e25", "1,024", "12%"], True), ([None, "–"], False), ([1, "1 of 2"], False)],
 )
-def test_columns_of_numbers_stand_to_the_right_those_with_dashes_too(cells: list[Scalar], right: bool) -> None:
+def test_only_columns_of_numbers_are_right_aligned(cells: list[Scalar], right: bool) -> None:
     text = one_line("g()", narrative=[Table(columns=["n"], rows=[[cell] for cell in cells])])
     assert ('<th scope="col" class="right">n</th>' in text) == right
 
@@ -291,22 +300,22 @@ def test_pages_link_to_their_neighbours_and_to_other_machines() -> None:
     assert 'Look there. <a href="partial/index.html">Show it</a>' in first
 
 
-def test_a_matrix_is_the_matrix() -> None:
+def test_a_small_matrix_shows_all_its_elements() -> None:
     page = Page(one_line("x = 1", values=[("x", matrix(2, 3))]))
     assert page.text("grid") == "0.1.2.3.4.5."
 
 
-def test_a_deeper_part_is_folded_on_both_pages_under_its_heading() -> None:
-    made = Recording(
+def test_deeper_parts_are_folded_under_their_heading() -> None:
+    recording = Recording(
         "from trace_tools import text\n"
         "def main():\n    f()\ndef f():\n    text('Core.')\n    more()  # @deeper\n"
         'def more():\n    """More of it"""\n    text(\'Deeper.\')\n'
     )
-    section = made.call(made.frame("main"), "f()", "f")
-    made.step(section, "text('Core", narrative=[Text(text="Core.")])
-    inner = made.call(section, "more()", "more")
-    made.step(inner, "text('Deep", narrative=[Text(text="Deeper.")])
-    document = make_document(made.trace())
+    section = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(section, "text('Core", narrative=[Text(text="Core.")])
+    inner = recording.call(section, "more()", "more")
+    recording.step(inner, "text('Deep", narrative=[Text(text="Deeper.")])
+    document = make_document(recording.trace())
     [_, part] = document.sections[0].blocks
     assert isinstance(part, Call) and part.shown == "part" and part.deeper
     html = HtmlWriter(document, site_context()).section(document.sections[0])

@@ -11,7 +11,7 @@ def steps(trace: Trace) -> list[Step]:
     return [event for event in trace.steps if isinstance(event, Step)]
 
 
-def test_a_step_stands_at_its_line_of_the_text_that_is_shown() -> None:
+def test_steps_have_the_line_numbers_of_the_edited_text() -> None:
     trace = lecture().trace()
     changed = LECTURE.replace('    text("Hello.")\n', '    text("Hello.")\n    text("More.")\n')
     before, after = lecture_of(trace), lecture_of(trace, changed)
@@ -22,24 +22,29 @@ def test_a_step_stands_at_its_line_of_the_text_that_is_shown() -> None:
         assert after.lines[step.id] - before.lines[step.id] == (step.line > edited)
 
 
-def test_prose_that_was_taken_out_stands_where_it_stood() -> None:
+def test_removed_prose_keeps_its_line_number() -> None:
     trace = lecture().trace()
-    [said] = [step for step in steps(trace) if step.narrative and step.narrative[0].text == "Hello."]
+    [step_of_prose] = [step for step in steps(trace) if step.narrative and step.narrative[0].text == "Hello."]
     shown = lecture_of(trace, LECTURE.replace('    text("Hello.")\n', ""))
-    assert shown.edition(said).statement(said) is None and shown.lines[said.id] == said.line
+    assert (
+        shown.edition(step_of_prose).statement(step_of_prose) is None
+        and shown.lines[step_of_prose.id] == step_of_prose.line
+    )
 
 
-def test_an_execution_has_its_failure_where_the_text_now_has_it() -> None:
+def test_failures_have_the_line_numbers_of_the_edited_text() -> None:
     line = LECTURE.splitlines().index('    raise ValueError("no")') + 1
-    made = failing()
-    origin = next(place for place, event in reversed([*enumerate(made.events)]) if isinstance(event, Step))
-    made.events[origin] = raised = replace(made.events[origin], raised=Raised("ValueError", "no", origin_line=line))
-    told = lecture_of(made.trace(), "# one line more\n" + LECTURE)
-    failure = told.executions[raised.id].failure
+    recording = failing()
+    origin = next(index for index, event in reversed([*enumerate(recording.events)]) if isinstance(event, Step))
+    recording.events[origin] = raised = replace(
+        recording.events[origin], raised=Raised("ValueError", "no", origin_line=line)
+    )
+    edited = lecture_of(recording.trace(), "# one line more\n" + LECTURE)
+    failure = edited.executions[raised.id].failure
     assert failure is not None and failure.origin and failure.line == line + 1
-    assert [one for one, execution in told.executions.items() if one != execution.step.id] == []
+    assert [step_id for step_id, execution in edited.executions.items() if step_id != execution.step.id] == []
 
 
-def test_a_run_that_never_began_has_an_empty_text() -> None:
-    told = lecture_of(replace(lecture().trace(), sources=[], steps=[]))
-    assert [edition.source.lines for edition in told.editions] == [()]
+def test_a_trace_without_sources_has_no_lines() -> None:
+    empty = lecture_of(replace(lecture().trace(), sources=[], steps=[]))
+    assert [edition.source.lines for edition in empty.editions] == [()]

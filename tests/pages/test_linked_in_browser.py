@@ -1,4 +1,4 @@
-"""What belongs together lights up together: cells of a storage, its tensors, a line and its places in the figures."""
+"""Pointing at an element highlights related ones: cells and tensors of a storage, a line and its marks in figures."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ OVER = "arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: tru
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three views of one storage, and a tensor of another."""
+    """Render a page with three views of one storage and two of another."""
     describer = Describer()
     x = torch.arange(6.0).view(2, 3)
     views = {"x": x, "x.t()": x.t(), "x[:, 1:]": x[:, 1:], "y": torch.arange(6.0).view(2, 3)}
     views["y again"] = views["y"].view(3, 2)
-    made = Recording("def main():\n    f()\n\ndef f():\n    x = 1\n    y = 2\n")
-    f = made.call(made.frame("main"), "f()", "f")
+    recording = Recording("def main():\n    f()\n\ndef f():\n    x = 1\n    y = 2\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
     values = [(name, from_plain(Value, describer.describe(view), "a test")) for name, view in views.items()]
-    made.step(f, "x = 1", values=values[:3], host_ns=[2_000_000])
-    made.step(f, "y = 2", values=values[3:], host_ns=[1_000_000])
+    recording.step(f, "x = 1", values=values[:3], host_ns=[2_000_000])
+    recording.step(f, "y = 2", values=values[3:], host_ns=[1_000_000])
     out = tmp_path_factory.mktemp("linked")
-    render_site([SiteTrace(made.trace(), "cpu")], out)
+    render_site([SiteTrace(recording.trace(), "cpu")], out)
     return out / "cpu" / "00-f.html"
 
 
@@ -39,20 +39,20 @@ def lit(browser: Any) -> list[str]:
     return ask(browser, "[...document.querySelectorAll('.lit')].map(one => one.textContent)")  # type: ignore[no-any-return]
 
 
-def test_a_cell_lights_up_in_every_view_of_its_storage(browser: Any, page: Path) -> None:
-    """torch says which: elements of one storage are the same number here, and each view has it once or not at all."""
+def test_a_cell_is_highlighted_in_every_view_of_its_storage(browser: Any, page: Path) -> None:
+    """torch gives the expected cells: each number is in one place of the storage, and at most once in each view."""
     show(browser, page)
     x = torch.arange(6.0).view(2, 3)
     cells = ask(browser, "[...document.querySelectorAll('.gridbox td')].slice(0, 6)")
     for cell, number in zip(cells, x.flatten().tolist(), strict=True):
         browser.execute_script(OVER, cell)
-        there = 2 + int((x[:, 1:] == number).any())
-        assert lit(browser) == [f"{number:.0f}."] * there
+        views = 2 + int((x[:, 1:] == number).any())
+        assert lit(browser) == [f"{number:.0f}."] * views
     browser.execute_script(OVER, browser.find_element("css selector", "h1"))
     assert lit(browser) == []
 
 
-def test_the_tensors_of_a_storage_light_up_and_no_others(browser: Any, page: Path) -> None:
+def test_only_tensors_of_the_same_storage_are_highlighted(browser: Any, page: Path) -> None:
     show(browser, page)
     labels = ask(browser, "[...document.querySelectorAll('.storage')]")
     names = [label.get_property("textContent").strip() for label in labels]
@@ -61,13 +61,13 @@ def test_the_tensors_of_a_storage_light_up_and_no_others(browser: Any, page: Pat
     assert [text.strip() for text in lit(browser)] == [names[-1]] * names.count(names[-1])
 
 
-def test_a_figure_lights_up_the_line_it_is_of(browser: Any, page: Path) -> None:
+def test_a_line_and_its_marks_highlight_each_other(browser: Any, page: Path) -> None:
     show(browser, page)
-    found = "document.querySelectorAll('.drawn svg a[href*=\"#L\"]')"
+    links = "document.querySelectorAll('.drawn svg a[href*=\"#L\"]')"
     browser.execute_async_script(
-        f"const done = arguments[0]; (function look() {{ {found}.length ? done() : setTimeout(look, 20) }})()"
+        f"const done = arguments[0]; (function look() {{ {links}.length ? done() : setTimeout(look, 20) }})()"
     )
-    link = ask(browser, f"[...{found}].find(link => link.textContent.includes('x = 1'))")
+    link = ask(browser, f"[...{links}].find(link => link.textContent.includes('x = 1'))")
     browser.execute_script(OVER, link)
     assert [text.startswith("x = 1") for text in lit(browser)] == [True]
     row = browser.find_element("css selector", ".row.lit")
