@@ -16,42 +16,42 @@ from trace_tools.trace.model import Claim, Measured, Meters, Step, Trace, Value
 from trace_tools.trace.ranks import joined
 
 
-def columns(here: Trace, there: Trace) -> dict[str, Column]:
-    """Return what stands beside each section of `here`."""
-    sections = make_document(here).sections
-    in_there, _ = beside(Side("here", here), Side("there", there), [*map(Listed.of, sections)], [])
-    return {section.function: in_there.columns[section.slug] for section in sections}
+def columns(trace: Trace, other: Trace) -> dict[str, Column]:
+    """Return the column of `other` for each section of `trace`."""
+    sections = make_document(trace).sections
+    columns_of_other, _ = beside(Side("here", trace), Side("there", other), [*map(Listed.of, sections)], [])
+    return {section.function: columns_of_other.columns[section.slug] for section in sections}
 
 
-def cell(here: Trace, there: Trace, line: int) -> ColumnCell:
-    """Return what stands beside a line of `here`, which is in one of its sections."""
-    cells = {a: c for found in columns(here, there).values() for a, c in found.cells.items()}
-    return next(found for anchor, found in cells.items() if anchor.endswith(f"L{line}"))
+def cell(trace: Trace, other: Trace, line: int) -> ColumnCell:
+    """Return the cell of `other` at a line of `trace`."""
+    cells = {a: c for column in columns(trace, other).values() for a, c in column.cells.items()}
+    return next(cell for anchor, cell in cells.items() if anchor.endswith(f"L{line}"))
 
 
-def texts(found: ColumnCell) -> list[tuple[str, str | None, str, bool]]:
-    return [(entry.kind, entry.text, entry.note, entry.differs) for entry in found.entries]
+def texts(cell: ColumnCell) -> list[tuple[str, str | None, str, bool]]:
+    return [(entry.kind, entry.text, entry.note, entry.differs) for entry in cell.entries]
 
 
-def test_what_is_the_same_has_no_text_and_no_line_differs() -> None:
-    found = columns(made(0), made(1))
-    assert all(one.differing == 0 and not one.notes for one in found.values())
-    assert ("value", None, "", False) in texts(found["first"].cells["L6"])
-    assert texts(found["first"].cells["L7"]) == [("held", None, "", False)]
+def test_equal_traces_have_no_differences() -> None:
+    by_section = columns(made(0), made(1))
+    assert all(column.differing == 0 and not column.notes for column in by_section.values())
+    assert ("value", None, "", False) in texts(by_section["first"].cells["L6"])
+    assert texts(by_section["first"].cells["L7"]) == [("held", None, "", False)]
 
 
-def test_another_value_differs_and_reads_as_the_page_would_say_it() -> None:
+def test_a_different_value_is_written_as_on_a_page() -> None:
     other = with_steps(made(1), at(6, values=[("y", tensor(shape=[4], strides=[1]))]))
     assert ("value", "f32[4] = [1., 2., 3., 4.]", "", True) in texts(cell(made(0), other, 6))
-    assert sum(found.differing for found in columns(made(0), other).values()) == 1
+    assert sum(column.differing for column in columns(made(0), other).values()) == 1
 
 
-def test_a_difference_that_the_line_does_not_show_is_said() -> None:
+def test_differences_that_the_text_hides_are_noted() -> None:
     other = with_steps(made(1), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 9.0]))]))
     assert ("value", None, "details differ", True) in texts(cell(made(0), other, 6))
 
 
-def test_noise_is_no_difference() -> None:
+def test_noise_is_not_a_difference() -> None:
     rounded = with_steps(made(1), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 4.0000005]))]))
     drawn = with_steps(
         made(1), at(6, values=[("y", replace(tensor(elements=[7.0, 2.0, 3.0, 4.0]), device_random=True))])
@@ -62,16 +62,16 @@ def test_noise_is_no_difference() -> None:
     assert ("value", "0.4 … 0.5 · varies", "", False) in texts(cell(made(0), varying, 6))
 
 
-def test_a_claim_that_failed_there_differs() -> None:
+def test_a_claim_that_fails_in_the_other_trace_differs() -> None:
     sides = [("y", Value("int", 3)), ("2", Value("int", 2))]
     other = with_steps(made(1), at(7, claim=Claim("y == 2", False, sides)))
     assert ("failed", "3 == 2", "", True) in texts(cell(made(0), other, 7))
 
 
-def test_memory_stands_where_it_was_asked_for_and_says_what_it_was_here() -> None:
+def test_different_memory_is_shown_with_this_pages_value() -> None:
     other = with_steps(made(1), at(6, meters=Meters(8, 16, 16, 1024, 4096)))
-    found = cell(made(0), other, 6)
-    assert ("memory", "peak 4 KiB", "here 2 KiB", True) in texts(found)
+    memory_cell = cell(made(0), other, 6)
+    assert ("memory", "peak 4 KiB", "here 2 KiB", True) in texts(memory_cell)
 
 
 def slowed(trace: Trace, line: int, factor: float) -> Trace:
@@ -87,61 +87,64 @@ def slowed(trace: Trace, line: int, factor: float) -> Trace:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "note"), [(2.0, "2× slower"), (0.5, "2× faster")])
-def test_time_on_one_machine_is_judged_from_both_sides(factor: float, note: str) -> None:
-    here, there = slowed(made(0), SLOW_LINE, 1.0), slowed(made(1), SLOW_LINE, factor)
-    for one, other, expected in ((here, there, note), (there, here, {"2× slower": "2× faster"}.get(note, "2× slower"))):
+def test_times_on_one_machine_are_judged_in_both_directions(factor: float, note: str) -> None:
+    trace, changed = slowed(made(0), SLOW_LINE, 1.0), slowed(made(1), SLOW_LINE, factor)
+    for one, other, expected in (
+        (trace, changed, note),
+        (changed, trace, {"2× slower": "2× faster"}.get(note, "2× slower")),
+    ):
         [time] = [entry for entry in cell(one, other, SLOW_LINE).entries if entry.kind == "time"]
         assert time.differs and time.note.replace("1.9", "2").replace("2.1", "2") == expected
 
 
-def test_time_on_another_machine_is_a_ratio_and_no_difference() -> None:
-    here = slowed(made(0), 6, 1.0)
-    [time] = [entry for entry in cell(here, pretend_gpu(here), 6).entries if entry.kind == "time"]
+def test_times_on_another_machine_are_ratios_not_differences() -> None:
+    trace = slowed(made(0), 6, 1.0)
+    [time] = [entry for entry in cell(trace, pretend_gpu(trace), 6).entries if entry.kind == "time"]
     assert not time.differs
-    took_ns = 6_000  # a launch: 32 bytes and 8 FLOPs take no time
+    took_ns = 6_000  # the launch; 32 bytes and 8 FLOPs add nothing
     factor = float(time.note.split("×")[0].replace(",", ""))
     assert time.note.endswith("× faster") and factor == pytest.approx(100e6 / took_ns, rel=0.1)
 
 
-def test_a_line_that_did_not_run_there_says_so() -> None:
+def test_a_line_that_did_not_run_elsewhere_is_reported() -> None:
     other = made(1)
-    gone = {step.id for step in other.steps if isinstance(step, Step) and step.line == 6}
-    other = replace(other, steps=[e for e in other.steps if not (isinstance(e, Step) and e.id in gone)])
+    removed = {step.id for step in other.steps if isinstance(step, Step) and step.line == 6}
+    other = replace(other, steps=[e for e in other.steps if not (isinstance(e, Step) and e.id in removed)])
     assert texts(cell(made(0), other, 6)) == [("absent", "did not run there", "", True)]
 
 
-def test_an_edited_lecture_is_aligned_and_announced() -> None:
+def test_an_edited_lecture_is_aligned_and_reported() -> None:
     from tests.diff.planted import LECTURE
 
     edited = traced(LECTURE.replace("def first():\n", "def first():\n    fresh = 0\n"), machine=CPU)
-    found = columns(made(0), edited)
-    assert all("source is different" in beside.notes[0] for beside in found.values())
-    assert any(anchor == "L6" for anchor in found["first"].cells)
+    by_section = columns(made(0), edited)
+    assert all("source is different" in column.notes[0] for column in by_section.values())
+    assert any(anchor == "L6" for anchor in by_section["first"].cells)
 
 
-def test_another_lecture_has_nothing_to_say() -> None:
-    stranger = traced("def main():\n    other()\ndef other():\n    q = [1]\n    r = q + q\nmain()\n", machine=CPU)
-    found = columns(made(0), stranger)
-    assert all(not beside.cells and "this page" in beside.notes[-1] for beside in found.values())
-    empty = columns(made(0), replace(stranger, steps=[]))
-    assert all(not beside.cells and "another lecture" in beside.notes[0] for beside in empty.values())
+def test_an_unrelated_lecture_has_no_cells() -> None:
+    unrelated = traced("def main():\n    other()\ndef other():\n    q = [1]\n    r = q + q\nmain()\n", machine=CPU)
+    by_section = columns(made(0), unrelated)
+    assert all(not column.cells and "this page" in column.notes[-1] for column in by_section.values())
+    empty = columns(made(0), replace(unrelated, steps=[]))
+    assert all(not column.cells and "another lecture" in column.notes[0] for column in empty.values())
 
 
-def test_of_several_measurements_each_says_how_one_call_compares() -> None:
+def test_each_measurement_of_a_line_is_compared() -> None:
     def measuring(first: float, second: float) -> Trace:
         calls = [Measured([s, 1.01 * s, s / 1.01]) for s in (first, second)]
         times = {"host_ns": [4 * 10**8] * 3, "annotated": True, "harness": True}
         return with_steps(made(0), at(6, measured=calls, **times))
 
-    found = cell(measuring(3e-6, 5e-5), measuring(3e-6, 1e-4), 6)
-    assert [(e.name, e.text, e.note, e.differs) for e in found.entries if e.kind == "time"] == [
+    measured_cell = cell(measuring(3e-6, 5e-5), measuring(3e-6, 1e-4), 6)
+    assert [(e.name, e.text, e.note, e.differs) for e in measured_cell.entries if e.kind == "time"] == [
         ("measurement 1", "3 µs", "≈", False),
         ("measurement 2", "100 µs", "2× slower", True),
     ]
 
 
 def test_each_rank_of_a_trace_has_a_column() -> None:
-    """What a rank had otherwise differs from what the page says of all; what all had reads the same."""
+    """Only values that differ from those on the page count as differences."""
     other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
     trace = joined({0: made(0), 1: other})
     trace = replace(trace, run=replace(trace.run, ranks=2))
@@ -152,5 +155,5 @@ def test_each_rank_of_a_trace_has_a_column() -> None:
     assert sum(column(Listed.of(section), second).differing for section in sections) == 1
 
 
-def test_a_trace_of_no_ranks_has_no_such_columns() -> None:
+def test_a_trace_without_ranks_has_no_columns_of_ranks() -> None:
     assert counterparts_of_ranks(made(0)) == []

@@ -1,4 +1,4 @@
-"""Several machines on one page, in a real browser: what stands beside a line, what is marked, what place is kept."""
+"""Several machines on one page in a real browser: their columns, marked differences, and the position that is kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_rank_has_a_column_like_a_machine(browser: Any, tmp_path: Path) -> None:
+def test_ranks_have_columns_like_machines(browser: Any, tmp_path: Path) -> None:
     other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
     trace = joined({0: made(0), 1: other})
     render_site([SiteTrace(replace(trace, run=replace(trace.run, ranks=2)), "cpu")], tmp_path)
@@ -51,28 +51,28 @@ def test_a_rank_has_a_column_like_a_machine(browser: Any, tmp_path: Path) -> Non
     choose(browser)
 
 
-def choose(browser: Any, *places: int) -> None:
-    """Tick the boxes of some of the other machines, and no others."""
+def choose(browser: Any, *indices: int) -> None:
+    """Tick the boxes of exactly these other machines."""
     browser.execute_script(
         "document.querySelectorAll('#machines input').forEach((box, n) => {"
         "if (box.checked !== arguments[0].includes(n)) box.click(); })",
-        list(places),
+        list(indices),
     )
 
 
 @pytest.fixture
 def page(browser: Any, site: Path) -> Path:
-    found = site / "cpu" / "00-first.html"
-    show(browser, found)
+    path = site / "cpu" / "00-first.html"
+    show(browser, path)
     browser.execute_async_script(
         "const done = arguments[0]; (function wait() {"
         "document.getElementById('machines').hidden ? setTimeout(wait, 10) : done() })()"
     )
     choose(browser)
-    return found
+    return path
 
 
-def test_only_the_line_that_differs_is_marked(browser: Any, page: Path) -> None:
+def test_only_lines_that_differ_are_marked(browser: Any, page: Path) -> None:
     assert ask(browser, "document.querySelectorAll('.other').length") == 0
     choose(browser, 0, 1)
     assert ask(browser, "[...document.querySelectorAll('.row.differs')].map(row => row.id)") == ["L6"]
@@ -83,7 +83,7 @@ def test_only_the_line_that_differs_is_marked(browser: Any, page: Path) -> None:
     assert ask(browser, "document.querySelectorAll('.row.differs').length") == 0
 
 
-def test_columns_stand_beside_their_line_and_under_it_when_narrow(browser: Any, page: Path) -> None:
+def test_columns_are_beside_lines_or_below_when_narrow(browser: Any, page: Path) -> None:
     choose(browser, 0, 1)
     boxes = "[...document.getElementById('L6').children].map(c => c.getBoundingClientRect().toJSON())"
     wide = ask(browser, boxes)
@@ -97,17 +97,17 @@ def test_columns_stand_beside_their_line_and_under_it_when_narrow(browser: Any, 
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
 
 
-def test_nothing_is_asked_of_the_network_and_nothing_goes_wrong(browser: Any, page: Path) -> None:
+def test_pages_with_columns_load_only_their_own_files(browser: Any, page: Path) -> None:
     choose(browser, 0, 1)
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert {url for url in asked if not url.startswith("data:")} == {
+    requested = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert {url for url in requested if not url.startswith("data:")} == {
         path.as_uri() for path in (page, page.with_suffix(".js"), page.with_name("section.js"))
     }
     assert browser.get_log("browser") == []
 
 
-def test_the_choice_goes_along_to_the_next_page(browser: Any, page: Path) -> None:
+def test_the_next_page_keeps_the_chosen_machines(browser: Any, page: Path) -> None:
     choose(browser, 0)
     browser.get((page.parent / "01-second.html").as_uri())
     browser.execute_async_script("setTimeout(arguments[0], 300)")
@@ -122,7 +122,7 @@ def test_another_machine_opens_at_the_same_step(browser: Any, page: Path) -> Non
     assert "step 2" in ask(browser, "document.getElementById('step-now').textContent")
 
 
-def test_another_machine_opens_at_the_same_line_while_reading(browser: Any, page: Path) -> None:
+def test_another_machine_opens_at_the_same_line(browser: Any, page: Path) -> None:
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 900, "height": 200, "deviceScaleFactor": 1, "mobile": False}
     )
@@ -134,11 +134,11 @@ def test_another_machine_opens_at_the_same_line_while_reading(browser: Any, page
     assert ask(browser, "location.hash") in ("#L5", "#L6")
 
 
-def test_names_and_values_of_a_trace_are_text(browser: Any, tmp_path: Path) -> None:
+def test_html_in_names_and_values_is_escaped(browser: Any, tmp_path: Path) -> None:
     evil = "<img src=x onerror=window.pwned=1>"
-    bad = replace(made(1), machine=Machine(evil, "evil", "cuda"))
-    bad = with_steps(bad, at(6, values=[("y", Value("str", evil)), (evil, Value("str", "</template>"))]))
-    render_site([SiteTrace(made(0), "cpu"), SiteTrace(bad, "evil")], tmp_path)
+    hostile = replace(made(1), machine=Machine(evil, "evil", "cuda"))
+    hostile = with_steps(hostile, at(6, values=[("y", Value("str", evil)), (evil, Value("str", "</template>"))]))
+    render_site([SiteTrace(made(0), "cpu"), SiteTrace(hostile, "evil")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-first.html")
     browser.execute_async_script("setTimeout(arguments[0], 300)")
     choose(browser, 0)
@@ -148,18 +148,20 @@ def test_names_and_values_of_a_trace_are_text(browser: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_of_ten_machines_the_bar_shows_the_one_that_is_read_and_leads_to_all(browser: Any, tmp_path: Path) -> None:
+def test_the_bar_shows_the_current_one_of_ten_machines(browser: Any, tmp_path: Path) -> None:
     names = [f"a-machine-with-a-name-{n}" for n in range(10)]
     traces = [replace(made(0), machine=replace(made(0).machine, slug=name)) for name in names]
     render_site([SiteTrace(trace, name) for trace, name in zip(traces, names, strict=True)], tmp_path)
     for size in ((1280, 900), NARROW):
         show(browser, tmp_path / names[8] / "00-first.html", size)
-        shown = (
+        current_is_visible = (
             "(() => { const a = document.querySelector('.seg [aria-current]'), box = a.parentElement;"
             "const [inner, outer] = [a, box].map(e => e.getBoundingClientRect());"
             "return inner.left >= outer.left - 1 && inner.left < outer.right; })()"
         )
-        assert ask(browser, shown)
+        assert ask(browser, current_is_visible)
         assert ask(browser, "document.documentElement.scrollWidth") <= size[0]
     browser.execute_script("document.querySelector('.seg a').focus()")
-    assert ask(browser, "document.querySelector('.seg').scrollLeft") == 0  # all of it can be reached by keyboard
+    assert (
+        ask(browser, "document.querySelector('.seg').scrollLeft") == 0
+    )  # the first machine can be reached by keyboard

@@ -16,71 +16,71 @@ MS = 1_000_000
 
 
 def row(*steps: dict[str, Any], omitted: int = 0, omitted_ns: int = 0, **more: Any) -> CodeRow:
-    made = (execution(Step(n, 0, 0, 1, n + 1, **step), CPU) for n, step in enumerate(steps))
-    return CodeRow((), "L1", 1, tuple(made), omitted, omitted_ns, **more)
+    executions = (execution(Step(n, 0, 0, 1, n + 1, **step), CPU) for n, step in enumerate(steps))
+    return CodeRow((), "L1", 1, tuple(executions), omitted, omitted_ns, **more)
 
 
-def noted(rows: list[CodeRow]) -> list[CodeRow]:
-    return [replace(one, beside=tuple(margin_notes(one))) for one in rows]
+def with_notes(rows: list[CodeRow]) -> list[CodeRow]:
+    return [replace(code_row, beside=tuple(margin_notes(code_row))) for code_row in rows]
 
 
-def said(found: list[MarginNote]) -> list[tuple[str, str, str]]:
-    return [(note.kind, note.label, f"{note.name} {note.text}".strip()) for note in found]
+def summaries(notes: list[MarginNote]) -> list[tuple[str, str, str]]:
+    return [(note.kind, note.label, f"{note.name} {note.text}".strip()) for note in notes]
 
 
 def values(*numbers: int) -> list[dict[str, Any]]:
     return [{"values": [("x", Value("int", n))], "annotated": True} for n in numbers]
 
 
-def test_one_execution_needs_no_number_and_several_say_which() -> None:
-    assert said(margin_notes(row(*values(1)))) == [("value", "", "x 1")]
+def test_only_repeated_executions_are_numbered() -> None:
+    assert summaries(margin_notes(row(*values(1)))) == [("value", "", "x 1")]
     long = [{"values": [("x", Value("str", letter * 30))]} for letter in "ab"]
-    assert [(kind, label) for kind, label, _ in said(margin_notes(row(*long)))] == [("value", "1"), ("value", "2")]
+    assert [(kind, label) for kind, label, _ in summaries(margin_notes(row(*long)))] == [("value", "1"), ("value", "2")]
 
 
-def test_a_few_short_values_are_all_said_in_one_line() -> None:
+def test_up_to_eight_short_values_share_one_line() -> None:
     for count in range(2, 9):
         [note] = margin_notes(row(*values(*range(count))))
         assert note.text.split(" → ") == [str(n) for n in range(count)] and not note.label
-    assert [label for _, label, _ in said(margin_notes(row(*values(*range(9)))))] == ["1", "9", ""]
+    assert [label for _, label, _ in summaries(margin_notes(row(*values(*range(9)))))] == ["1", "9", ""]
     claimed = [{**step, "claim": Claim("x < 9", True, [("x", Value("int", 1))])} for step in values(1, 2, 3)]
     assert [note.kind for note in margin_notes(row(*claimed))].count("count") == 1  # not every claim is shown
     clocked = [{"values": [("x", Value("float", n / 3, varies=True))]} for n in (1, 2)]
-    assert [label for _, label, _ in said(margin_notes(row(*clocked)))] == ["1", "2"]
+    assert [label for _, label, _ in summaries(margin_notes(row(*clocked)))] == ["1", "2"]
 
 
-def test_the_header_of_a_loop_counts_its_rounds() -> None:
+def test_loop_headers_count_their_rounds() -> None:
     header = row(*values(*range(10)), {}, rounds=10)
-    assert said(margin_notes(header))[-1] == ("count", "", "10 rounds")
+    assert summaries(margin_notes(header))[-1] == ("count", "", "10 rounds")
     inner = row(*(step for _ in range(3) for step in [*values(*range(4)), {}]), rounds=12)
-    assert [label for kind, label, _ in said(margin_notes(inner)) if kind == "value"] == ["1", "12"]
-    ended = row(*values(*range(11)), rounds=10)  # a `while` line shows what ended the loop
-    assert [label for kind, label, _ in said(margin_notes(ended)) if kind == "value"] == ["1", "11"]
+    assert [label for kind, label, _ in summaries(margin_notes(inner)) if kind == "value"] == ["1", "12"]
+    ended = row(*values(*range(11)), rounds=10)  # the last value of a `while` line ended the loop
+    assert [label for kind, label, _ in summaries(margin_notes(ended)) if kind == "value"] == ["1", "11"]
     body = row(*values(*range(10)))
-    assert [[it.kind for it in told] for _, told in counted_once(noted([header, body]))] == [
+    assert [[note.kind for note in notes] for _, notes in counted_once(with_notes([header, body]))] == [
         ["value"] * 2 + ["count"],
         ["value"] * 2,
     ]
 
 
-def test_what_a_few_executions_print_is_one_text() -> None:
-    made = row(*({"stdout": f"{n}\n"} for n in range(8)))
-    assert said(notes_under(made)) == [("stdout", "8 executions", "\n".join(map(str, range(8))))]
-    more = said(notes_under(row(*({"stdout": f"{n}\n"} for n in range(20)))))
-    assert [text for kind, _, text in more if kind == "stdout"] == ["0", "19"] and more[-1][0] == "more"
+def test_output_of_a_few_executions_is_one_text() -> None:
+    few = row(*({"stdout": f"{n}\n"} for n in range(8)))
+    assert summaries(notes_under(few)) == [("stdout", "8 executions", "\n".join(map(str, range(8))))]
+    many = summaries(notes_under(row(*({"stdout": f"{n}\n"} for n in range(20)))))
+    assert [text for kind, _, text in many if kind == "stdout"] == ["0", "19"] and many[-1][0] == "more"
 
 
-def test_what_is_the_same_in_every_execution_shown_is_said_once() -> None:
-    assert said(margin_notes(row(*values(1, 1)))) == [("value", "", "x 1")]
-    value, count = said(margin_notes(row(*values(1, 1, 1), omitted=7, omitted_ns=2_000)))
+def test_a_value_equal_in_all_executions_is_shown_once() -> None:
+    assert summaries(margin_notes(row(*values(1, 1)))) == [("value", "", "x 1")]
+    value, count = summaries(margin_notes(row(*values(1, 1, 1), omitted=7, omitted_ns=2_000)))
     assert value == ("value", "", "x 1")
     assert count[0] == "count" and says(count[2], "10 executions", "7 ", "2 µs")
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "expected"),
     [
-        ({"host_ns": [900_000] * 3}, []),  # nobody asked, and it is short
+        ({"host_ns": [900_000] * 3}, []),  # short, and not requested by a directive
         ({"host_ns": [2 * MS] * 3}, ["2 ms ± 0%"]),
         ({"host_ns": [900_000] * 3, "annotated": True}, ["900 µs ± 0%"]),
         ({"host_ns": [1_000] * 3, "annotated": True}, []),
@@ -89,56 +89,56 @@ def test_what_is_the_same_in_every_execution_shown_is_said_once() -> None:
         ({"host_ns": [900_000] * 3, "annotated": True, "claim": Claim("x", True)}, []),
     ],
 )
-def test_a_time_is_said_where_it_is_worth_a_line(step: dict[str, Any], told: list[str]) -> None:
-    assert [note.text for note in margin_notes(row(step)) if note.kind == "time"] == told
+def test_only_long_or_requested_times_are_shown(step: dict[str, Any], expected: list[str]) -> None:
+    assert [note.text for note in margin_notes(row(step)) if note.kind == "time"] == expected
 
 
-def test_the_execution_in_the_middle_speaks_for_the_time_of_all() -> None:
-    made = row(*({"host_ns": [n * MS]} for n in (6, 4, 5)))
-    spoken = timed(made)
-    assert spoken is not None and spoken.step.execution == 3
-    assert [note.text for note in margin_notes(made) if note.kind == "time"] == ["5 ms each"]
+def test_the_median_execution_gives_the_time_of_each() -> None:
+    code_row = row(*({"host_ns": [n * MS]} for n in (6, 4, 5)))
+    median = timed(code_row)
+    assert median is not None and median.step.execution == 3
+    assert [note.text for note in margin_notes(code_row) if note.kind == "time"] == ["5 ms each"]
 
 
-def test_of_executions_that_take_unlike_times_none_speaks_for_all() -> None:
-    made = row(*({"host_ns": [n * MS]} for n in (9, 2, 5)))
-    assert [note.text for note in margin_notes(made) if note.kind == "time"] == ["2 ms to 9 ms each"]
+def test_unequal_times_of_executions_are_shown_as_a_range() -> None:
+    code_row = row(*({"host_ns": [n * MS]} for n in (9, 2, 5)))
+    assert [note.text for note in margin_notes(code_row) if note.kind == "time"] == ["2 ms to 9 ms each"]
 
 
-def test_claims_and_what_came_out_of_a_call() -> None:
+def test_failed_claims_and_caught_exceptions_are_noted() -> None:
     claim = {"claim": Claim("x == 6", False, [("x", Value("int", 5))])}
     assert [note.kind for note in margin_notes(row(claim))] == ["failed"]
     raised = Step(0, 0, 0, 1, raised=Raised("ValueError", "no"))
     call = Call("g", 1, 0, 1, 1, "call-1", "G", None, (), 2)
     passed = execution(raised, CPU, Failure("ValueError", "no", caught=True, origin=False))
-    made = CodeRow((), "L1", 1, (replace(passed, calls=(call,)),))
-    assert said(margin_notes(made)) == [("caught", "", "ValueError was raised in this call")]
-    assert [it.kind for it in notes_under(made)] == ["call"]  # in full it stands where it began
+    code_row = CodeRow((), "L1", 1, (replace(passed, calls=(call,)),))
+    assert summaries(margin_notes(code_row)) == [("caught", "", "ValueError was raised in this call")]
+    assert [note.kind for note in notes_under(code_row)] == ["call"]  # details are shown where it was raised
 
 
-def test_what_happened_stands_below_in_its_order() -> None:
+def test_output_warnings_and_failures_are_below_the_line() -> None:
     claim = Claim("x == 6", False, [("x", Value("int", 5))], "not six", ["pass 2, warm"])
-    made = row({"stdout": "epoch 1\n", "warnings": ["careful"], "claim": claim})
-    assert said(notes_under(made)) == [
+    code_row = row({"stdout": "epoch 1\n", "warnings": ["careful"], "claim": claim})
+    assert summaries(notes_under(code_row)) == [
         ("stdout", "", "epoch 1"),
         ("warning", "", "careful"),
         ("failure", "in pass 2, warm", "This claim failed x == 6\nx = 5\nnot six"),
     ]
 
 
-def test_a_warning_of_several_executions_is_given_once() -> None:
-    made = row({"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]})
-    assert said(notes_under(made)) == [
+def test_a_repeated_warning_is_shown_once() -> None:
+    code_row = row({"warnings": ["careful", "slow"]}, {"stdout": "2\n", "warnings": ["careful"]})
+    assert summaries(notes_under(code_row)) == [
         ("warning", "", "careful"),
         ("warning", "execution 1", "slow"),
         ("stdout", "execution 2", "2"),
     ]
 
 
-def test_what_a_step_said_beyond_what_is_kept_is_counted() -> None:
+def test_output_and_warnings_left_out_are_counted() -> None:
     left_out = [LeftOut("stdout", 199_934_464, 8), LeftOut("warnings", 1_000)]
-    made = row({"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": left_out})
-    assert said(notes_under(made)) == [
+    code_row = row({"stdout": "epoch 1\nthe end\n", "warnings": ["careful"], "left_out": left_out})
+    assert summaries(notes_under(code_row)) == [
         ("stdout", "", "epoch 1\n\n… 199,934,464 more characters were printed …\nthe end"),
         ("warning", "", "careful"),
         ("more", "… 1,000 more warnings, only counted", ""),
@@ -147,10 +147,10 @@ def test_what_a_step_said_beyond_what_is_kept_is_counted() -> None:
 
 def test_calls_that_are_not_shown_are_counted() -> None:
     calls = tuple(Call("g", n, 0, n, 9, f"call-{n}", "G", None, (), 2) for n in range(1, 10))
-    made = row({})
-    made = replace(made, executions=(replace(made.executions[0], calls=calls),))
-    found = [it.call.number if it.call else it.label for it in notes_under(made)]
-    assert found == [1, 9, "and 7 more calls (see the trace)"]
+    code_row = row({})
+    code_row = replace(code_row, executions=(replace(code_row.executions[0], calls=calls),))
+    shown = [note.call.number if note.call else note.label for note in notes_under(code_row)]
+    assert shown == [1, 9, "and 7 more calls (see the trace)"]
 
 
 @each(
@@ -167,75 +167,77 @@ def test_calls_that_are_not_shown_are_counted() -> None:
         ({"host_ns": [2 * MS, 3 * MS, 4 * MS]}, True),  # ± 33%
     ],
 )
-def test_what_says_nothing_new_or_nothing_sure_is_quiet(step: dict[str, Any], quiet: bool) -> None:
+def test_obvious_and_uncertain_notes_are_collapsed(step: dict[str, Any], quiet: bool) -> None:
     [note] = margin_notes(row(step))
     assert note.collapsed is quiet
 
 
-def test_a_claim_that_held_in_every_execution_is_one_tick() -> None:
+def test_a_claim_held_in_all_executions_is_one_note() -> None:
     claims = [{"claim": Claim("x == n", True, [("x", Value("int", n)), ("n", Value("int", n))])} for n in (1, 2, 3)]
-    found = [(note.kind, note.label, note.collapsed) for note in margin_notes(row(*claims)) if note.kind == "held"]
-    assert found == [("held", "", True)]
+    held = [(note.kind, note.label, note.collapsed) for note in margin_notes(row(*claims)) if note.kind == "held"]
+    assert held == [("held", "", True)]
 
 
-def test_how_often_a_loop_ran_is_said_once() -> None:
+def test_the_count_of_executions_is_shown_once_per_loop() -> None:
     rows = [row(*values(1, 1, 1), omitted=7, omitted_ns=2_000) for _ in range(3)]
-    counts = [[note.text for note in found if note.kind == "count"] for _, found in counted_once(noted(rows))]
+    counts = [[note.text for note in notes if note.kind == "count"] for _, notes in counted_once(with_notes(rows))]
     assert [*map(len, counts)] == [1, 0, 0] and says(counts[0][0], "10 executions", "7 ", "2 µs")
     two_loops = [rows[0], row(*values(1)), rows[0]]
-    assert [len(found) for _, found in counted_once(noted(two_loops))] == [2, 1, 2]
+    assert [len(notes) for _, notes in counted_once(with_notes(two_loops))] == [2, 1, 2]
 
 
 def ranked(**step: Any) -> CodeRow:
     return CodeRow((), "L1", 1, (execution(Step(0, 0, 0, 1, 1, **step), CPU, ranks=3),))
 
 
-def test_a_value_that_is_not_the_same_on_all_ranks_has_a_row_for_each() -> None:
-    found = margin_notes(
+def test_values_that_differ_are_listed_by_rank() -> None:
+    notes = margin_notes(
         ranked(values=[("x", Value("int", 1)), ("n", Value("int", 3))], annotated=True, ranks=[
             RankStep(1, values=[("x", Value("int", 7)), ("n", Value("int", 3))])
         ])
     )  # fmt: skip
-    assert [(note.name, note.text, note.ranks) for note in found] == [
+    assert [(note.name, note.text, note.ranks) for note in notes] == [
         ("x", "", (("ranks 0, 2", "1"), ("rank 1", "7"))),
         ("n", "3", ()),
     ]
 
 
-def test_ranks_whose_times_are_far_apart_are_told_apart() -> None:
+def test_times_far_apart_are_a_range_over_ranks() -> None:
     slow = {"host_ns": [4 * MS] * 3, "ranks": [RankStep(1, host_ns=[3 * MS] * 3), RankStep(2, host_ns=[2 * MS] * 3)]}
     assert [note.text for note in margin_notes(ranked(**slow))] == ["4 ms ± 0%", "by rank 2 ms to 4 ms"]
     alike = {"host_ns": [4 * MS] * 3, "ranks": [RankStep(1, host_ns=[39 * MS // 10] * 3)]}
     assert [note.text for note in margin_notes(ranked(**alike))] == ["4 ms ± 0%"]
 
 
-def test_of_many_ranks_the_first_few_are_told_one_by_one() -> None:
-    """64 ranks have their own numbers, take as many ms and print: what a page holds does not grow with them."""
-    own = [
+def test_of_many_ranks_only_the_first_are_listed() -> None:
+    """Each of 64 ranks has its own value, time and output; the size of a page does not grow with them."""
+    rank_steps = [
         RankStep(rank, host_ns=[(rank + 1) * MS] * 3, values=[("x", Value("int", rank))], stdout=f"{rank}\n")
         for rank in range(1, 64)
     ]
-    step = Step(0, 0, 0, 1, 1, [64 * MS] * 3, values=[("x", Value("int", 0))], stdout="0\n", annotated=True, ranks=own)
-    step = replace(step, ranks=[RankStep(0, host_ns=[MS] * 3), *own])
-    made = CodeRow((), "L1", 1, (execution(step, CPU, ranks=64),))
-    value, time, spread = margin_notes(made)
+    step = Step(
+        0, 0, 0, 1, 1, [64 * MS] * 3, values=[("x", Value("int", 0))], stdout="0\n", annotated=True, ranks=rank_steps
+    )
+    step = replace(step, ranks=[RankStep(0, host_ns=[MS] * 3), *rank_steps])
+    code_row = CodeRow((), "L1", 1, (execution(step, CPU, ranks=64),))
+    value, time, spread = margin_notes(code_row)
     assert value.ranks == (*((f"rank {rank}", f"{rank}") for rank in range(8)), ("ranks 8 to 63", "56 other values"))
     assert (time.text, spread.text) == ("64 ms ± 0%", "by rank 1 ms to 64 ms")
     assert spread.facts == tuple((f"among the slowest: rank {rank}", f"{rank + 1} ms") for rank in range(56, 64))
-    assert [it.text for it in notes_under(made)] == [*map(str, range(8)), ""]
-    assert notes_under(made)[-1].label == "… 56 more ranks printed (see the trace)"
+    assert [note.text for note in notes_under(code_row)] == [*map(str, range(8)), ""]
+    assert notes_under(code_row)[-1].label == "… 56 more ranks printed (see the trace)"
 
 
-def test_a_claim_whose_sides_differ_by_rank_says_whose_they_are() -> None:
+def test_claims_whose_sides_differ_name_the_ranks() -> None:
     sides = [Claim("x < 6", True, [("x", Value("int", x)), ("6", Value("int", 6))]) for x in (3, 4)]
-    (found,) = margin_notes(ranked(claim=sides[0], ranks=[RankStep(1, claim=sides[1])]))
-    assert found.text == "3 < 6 on ranks 0, 2"
-    (found,) = margin_notes(ranked(claim=sides[0]))
-    assert found.text == "3 < 6"
+    (note,) = margin_notes(ranked(claim=sides[0], ranks=[RankStep(1, claim=sides[1])]))
+    assert note.text == "3 < 6 on ranks 0, 2"
+    (note,) = margin_notes(ranked(claim=sides[0]))
+    assert note.text == "3 < 6"
 
 
-def test_what_only_some_ranks_did_says_which() -> None:
-    assert said(margin_notes(ranked(values=[("x", Value("int", 1))], on=[0, 2]))) == [
+def test_lines_and_output_of_some_ranks_name_them() -> None:
+    assert summaries(margin_notes(ranked(values=[("x", Value("int", 1))], on=[0, 2]))) == [
         ("value", "", "x 1"),
         ("runs", "", "ran on ranks 0, 2 only"),
     ]
@@ -243,17 +245,17 @@ def test_what_only_some_ranks_did_says_which() -> None:
     assert [(note.text, note.label) for note in printed] == [("a", "rank 0"), ("b", "rank 1")]
 
 
-def test_bus_bandwidth_is_the_payload_times_the_factor_over_the_time() -> None:
-    """1 MiB among 4 ranks in 1.5 ms: 1.5 times 1 MiB on each link, so 2²⁰ bytes a millisecond."""
-    sent = Collective("all_reduce", 4, 2, 1 << 20, 1.5, waited_ns=500_000, moved_ns=1_500_000)
-    (found,) = margin_notes(ranked(meters=Meters(collectives=[sent], operators=[("c10d.allreduce_", 2)])))
-    assert found.text == "all-reduce × 2 · 4 ranks · 1 MiB · bus 1.05 GB/s"
-    assert found.facts[:2] == (("on each link", "1.5 MiB, 1.5 × the payload"), (
+def test_bus_bandwidth_is_payload_times_factor_over_time() -> None:
+    """1 MiB between 4 ranks in 1.5 ms: 1.5 MiB on each link, so 2²⁰ bytes per millisecond."""
+    collective = Collective("all_reduce", 4, 2, 1 << 20, 1.5, waited_ns=500_000, moved_ns=1_500_000)
+    (note,) = margin_notes(ranked(meters=Meters(collectives=[collective], operators=[("c10d.allreduce_", 2)])))
+    assert note.text == "all-reduce × 2 · 4 ranks · 1 MiB · bus 1.05 GB/s"
+    assert note.facts[:2] == (("on each link", "1.5 MiB, 1.5 × the payload"), (
         "rank 0", "waited 500 µs, moved 1.5 ms: 1.05 GB/s"
     ))  # fmt: skip
 
 
-def test_executions_that_differ_by_rank_otherwise_are_told_apart() -> None:
+def test_executions_that_differ_by_rank_are_separate_notes() -> None:
     steps = (
         execution(
             Step(
@@ -270,7 +272,7 @@ def test_executions_that_differ_by_rank_otherwise_are_told_apart() -> None:
     ]
 
 
-def test_queued_work_that_is_in_no_step_is_said_where_it_takes_long() -> None:
+def test_long_waits_for_queued_work_are_reported() -> None:
     def waits(*queued_ns: int) -> list[str]:
         steps = [{"device_ns": [9_000] * 3, "queued_ns": [ns] * 3} for ns in queued_ns]
         return [note.label for note in notes_under(row(*steps)) if "queued" in note.label]

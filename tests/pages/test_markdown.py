@@ -28,7 +28,7 @@ def page(trace: Trace, number: int = 0) -> str:
 
 
 def parsed(text: str) -> list[Token]:
-    """Parse as a code host does that allows HTML; inline tokens are flattened in."""
+    """Parse as a code host that allows HTML; inline tokens follow their block's token."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).use(dollarmath_plugin)
     tokens = parser.parse(text)
     return [part for token in tokens for part in (token, *(token.children or []))]
@@ -38,7 +38,7 @@ def fences(text: str, language: str) -> list[str]:
     return [token.content for token in parsed(text) if token.type == "fence" and token.info == language]
 
 
-def test_code_stands_in_fences_with_observations_as_comments() -> None:
+def test_code_is_fenced_with_observations_as_comments() -> None:
     first, *_ = fences(page(lecture().trace()), "python")
     assert first.splitlines() == [
         "# a comment that stands before code",
@@ -49,7 +49,7 @@ def test_code_stands_in_fences_with_observations_as_comments() -> None:
     ]
 
 
-def test_code_without_its_comments_is_the_source() -> None:
+def test_code_without_added_comments_is_the_source() -> None:
     text = page(lecture().trace())
     source = lecture().text
     for fence in fences(text, "python"):
@@ -58,14 +58,14 @@ def test_code_without_its_comments_is_the_source() -> None:
             assert bare in source or bare.startswith("def helper(a):")
 
 
-def test_prose_parts_and_headings_come_in_order() -> None:
+def test_prose_and_headings_are_in_order() -> None:
     text = page(lecture().trace())
     assert text.startswith("# 0 The first part\n")
-    places = [text.index(part) for part in ("Hello.", "## A part inside", "Inside, 3.", "Turn 2.", "Small.")]
-    assert places == sorted(places)
+    positions = [text.index(part) for part in ("Hello.", "## A part inside", "Inside, 3.", "Turn 2.", "Small.")]
+    assert positions == sorted(positions)
 
 
-def test_values_in_loops_say_which_execution_and_how_many() -> None:
+def test_values_in_loops_have_execution_numbers_and_counts() -> None:
     text = page(lecture().trace())
     assert "# → 1: total = 0" in text or "1: total = 0 · 3: total = 6" in text
     assert "10 executions, 7 of them only counted: 9 µs in total" in text
@@ -77,47 +77,47 @@ def test_calls_are_folded_under_their_line() -> None:
     assert "def helper(a):" in text and "    b = a + 1" in text
 
 
-def test_a_trace_of_no_real_device_says_so() -> None:
+def test_an_emulated_device_is_named() -> None:
     text = page(lecture().trace(machine=Machine("A device", "emulated-a-device", "cuda", emulated=True)))
     assert "> ⚠ Emulated: software imitated this device" in text
 
 
-def test_failures_can_not_be_missed() -> None:
-    made = failing()
-    trace = made.trace(run=Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61"))
+def test_failures_are_in_notices_and_below_their_line() -> None:
+    recording = failing()
+    trace = recording.trace(run=Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61"))
     text = page(trace, 1)
     assert "> ⚠ This trace is partial: ValueError at line 61." in text
     assert "> ✗ The run ended in this section with ValueError at line 61." in text
     assert "> **✗ ValueError** (not caught: the run ended here)" in text
 
 
-def test_a_section_after_which_the_run_went_on_says_so() -> None:
-    made = failing(survived=True)
-    text = page(made.trace(), 1)
+def test_a_survived_exception_ends_only_its_section() -> None:
+    recording = failing(survived=True)
+    text = page(recording.trace(), 1)
     assert "> ✗ This section ended with ValueError at line 61." in text and "run ended" not in text
     assert "> **✗ ValueError** (not caught: the section ended here)" in text
 
 
 def test_a_failed_claim_shows_both_sides() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    assert 1 == 2\n")
-    f = made.call(made.frame("main"), "f()", "f")
+    recording = Recording("def main():\n    f()\n\ndef f():\n    assert 1 == 2\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
     sides = [("1", Value("int", 1)), ("2", Value("int", 2))]
-    made.step(f, "assert", claim=Claim("1 == 2", False, sides, message="so", failed_runs=["pass 2, warm"]))
-    text = page(made.trace())
+    recording.step(f, "assert", claim=Claim("1 == 2", False, sides, message="so", failed_runs=["pass 2, warm"]))
+    text = page(recording.trace())
     assert "assert 1 == 2  # ✗ 1 == 2" in text
     assert "> **✗ This claim failed** (in pass 2, warm)" in text and "> so" in text
 
 
-def test_plots_are_files_and_tables_are_tables() -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
-    f = made.call(made.frame("main"), "f()", "f")
-    said = [
+def test_plots_are_files_and_tables_are_markdown() -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
+    narratives = [
         Plot(title="Loss | $x$", series=[Series("a", [1, 2], [3.0, 4.0])]),
         Table(title="T", columns=["a|b", "$n$"], rows=[["x|y", 1.5], [None, 10**5]]),
         Link(url="https://a.b/c", title="A *paper*", authors="Who", date="2019", text="Read it."),
     ]
-    made.step(f, "g()", narrative=said)
-    document = make_document(made.trace())
+    recording.step(f, "g()", narrative=narratives)
+    document = make_document(recording.trace())
     writer = MarkdownWriter(document, site_context())
     text = writer.section(document.sections[0])
     assert list(writer.files) == ["figures/00-f-fig1.svg"] and b"<svg" in writer.files["figures/00-f-fig1.svg"]
@@ -128,7 +128,7 @@ def test_plots_are_files_and_tables_are_tables() -> None:
     assert "[A \\*paper\\*](https://a.b/c) (Who, 2019)" in text
 
 
-def test_nothing_from_a_trace_gets_out() -> None:
+def test_text_of_a_trace_adds_no_html_or_links() -> None:
     document = make_document(hostile_trace())
     writer = MarkdownWriter(document, site_context())
     for text in (*map(writer.section, document.sections), writer.index()):
@@ -143,12 +143,12 @@ def test_nothing_from_a_trace_gets_out() -> None:
     assert all(b"<script" not in content and b"onload" not in content for content in writer.files.values())
 
 
-def _no_tags(found: re.Match[str]) -> str:
-    inner = found[0].removeprefix("<summary>").removesuffix("</summary>")
+def _no_tags(match: re.Match[str]) -> str:
+    inner = match[0].removeprefix("<summary>").removesuffix("</summary>")
     return inner if "<" in HTML.sub("", inner) else ""
 
 
-def test_the_index_lists_sections_machine_and_claims() -> None:
+def test_the_index_has_sections_claims_and_module_code() -> None:
     document = make_document(lecture().trace())
     text = MarkdownWriter(document, site_context()).index()
     assert "| 0 | [The first part](00-first.md) | 1 min | 1 ✓ |" in text
@@ -156,9 +156,9 @@ def test_the_index_lists_sections_machine_and_claims() -> None:
     assert "<details><summary>Module code that runs before <code>main</code></summary>" in text
 
 
-def test_big_tensors_show_their_corner_in_the_details() -> None:
+def test_tensor_elements_are_a_grid() -> None:
     value = matrix(3, 4)
-    made = Recording("def main():\n    f()\n\ndef f():\n    x = 1  # @inspect x\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), "x", values=[("x", value)])
-    [grid] = fences(page(made.trace()), "text")
+    recording = Recording("def main():\n    f()\n\ndef f():\n    x = 1  # @inspect x\n")
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "x", values=[("x", value)])
+    [grid] = fences(page(recording.trace()), "text")
     assert grid.splitlines() == ["0.  1.   2.   3.", "4.  5.   6.   7.", "8.  9.  10.  11."]

@@ -1,4 +1,4 @@
-"""The committed Markdown pages through GitHub's renderer (cmark-gfm): nothing is left raw, no link is dead."""
+"""GitHub's renderer (cmark-gfm) leaves no raw markup and no dead link in the committed Markdown pages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ cmarkgfm = pytest.importorskip("cmarkgfm")
 RENDERED = Path(__file__).parents[2] / "rendered"
 PAGES = sorted(RENDERED.rglob("*.md"))
 VOID = {"br", "hr", "img", "input"}
-# A link, a fence, a tag, a heading, bold. `f["x"]()` in the sides of a claim is code, and no link.
+# A link, a fence, a tag, a heading, bold. `f["x"]()` in the sides of a claim is code, not a link.
 RAW = re.compile(r"\]\((?!\))|```|</?[a-z]+>|^#+ |\*\*[a-z]")
 
 
 class Page(HTMLParser):
-    """What stands on a page, and what it refers to."""
+    """A rendered page: its raw markup, links, pictures and anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -36,13 +36,13 @@ class Page(HTMLParser):
         self.feed(cmarkgfm.github_flavored_markdown_to_html(path.read_text(encoding="utf-8"), options=unsafe))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag not in VOID:
             self.open.append(tag)
-        if tag == "a" and given.get("href"):
-            self.links.append(str(given["href"]))
+        if tag == "a" and attributes.get("href"):
+            self.links.append(str(attributes["href"]))
         if tag == "img":
-            self.pictures.append(str(given["src"]))
+            self.pictures.append(str(attributes["src"]))
         if re.fullmatch("h[1-6]", tag):
             self.heading = ""
 
@@ -67,25 +67,25 @@ def pages() -> dict[Path, Page]:
     return {path: Page(path) for path in PAGES}
 
 
-def test_nothing_is_left_raw_and_what_opens_is_closed(pages: dict[Path, Page]) -> None:
+def test_no_raw_markup_is_left_and_tags_are_closed(pages: dict[Path, Page]) -> None:
     assert len(pages) > 30
     assert {str(path): page.raw for path, page in pages.items() if page.raw} == {}
     assert [path for path, page in pages.items() if page.open or page.wrong] == []
 
 
-def test_links_lead_to_markdown_that_is_there(pages: dict[Path, Page]) -> None:
+def test_links_lead_to_existing_files_and_anchors(pages: dict[Path, Page]) -> None:
     relative = 0
     for path, page in pages.items():
         for link in (link for link in page.links if not re.match(r"[a-z]+:", link)):
             relative += 1
             name, _, anchor = unquote(link).partition("#")
-            there = (path.parent / name).resolve() if name else path
-            assert there.is_file() and there.suffix != ".html", (path.name, link)
-            assert not anchor or there.suffix != ".md" or anchor in pages[there].anchors, (path.name, link)
+            target = (path.parent / name).resolve() if name else path
+            assert target.is_file() and target.suffix != ".html", (path.name, link)
+            assert not anchor or target.suffix != ".md" or anchor in pages[target].anchors, (path.name, link)
     assert relative > 100
 
 
-def test_pictures_are_there_in_light_and_dark(pages: dict[Path, Page]) -> None:
+def test_pictures_in_svg_exist_and_have_a_dark_scheme(pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         for picture in (path.parent / unquote(source) for source in page.pictures):
             text = picture.read_text(encoding="utf-8") if picture.suffix == ".svg" else "prefers-color-scheme"

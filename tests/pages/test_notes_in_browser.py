@@ -1,4 +1,4 @@
-"""What stands beside code: it pushes no lines apart, and all of it can be read, in a real browser."""
+"""Notes beside code in a real browser: they do not move lines apart, and all of their text can be read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CUT = """[...document.querySelectorAll('.beside')].filter(box => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lines with one short note, several, a long one with a time, a matrix, and a frame."""
+    """Render lines with a short note, several notes, a long note with a time, a matrix, and a frame."""
     column = Value("Series", tensor=Tensor("float64", [3], "cpu", elements=[0.5, 1.25, 2.0]))
     frame = Value("DataFrame", length=2, entries=[(Value("str", name), column) for name in ("height", "width")])
     long = Value("Config", entries=[(Value("str", f"field_{n}"), Value("int", n)) for n in range(6)])
-    made = Recording("def main():\n    f()\n\ndef f():\n" + "".join(f"    {line}\n" for line in CODE))
-    f = made.call(made.frame("main"), "f()", "f")
-    seen: list[list[tuple[str, Value]]] = [
+    recording = Recording("def main():\n    f()\n\ndef f():\n" + "".join(f"    {line}\n" for line in CODE))
+    f = recording.call(recording.frame("main"), "f()", "f")
+    notes: list[list[tuple[str, Value]]] = [
         [("x0", Value("int", 0))],
         [(f"name_{n}", Value("int", n)) for n in range(9)],
         [("x2", long)],
@@ -36,14 +36,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [("x4", frame)],
         [],
     ]
-    for line, values in zip(CODE, seen, strict=True):
-        made.step(f, line, values=values, host_ns=[5_000_000] if line.startswith("x2") else [1_000])
+    for line, values in zip(CODE, notes, strict=True):
+        recording.step(f, line, values=values, host_ns=[5_000_000] if line.startswith("x2") else [1_000])
     out = tmp_path_factory.mktemp("notes")
-    render_site([SiteTrace(made.trace(), "cpu")], out)
+    render_site([SiteTrace(recording.trace(), "cpu")], out)
     return out / "cpu" / "00-f.html"
 
 
-def test_notes_push_no_lines_apart_and_open_on_demand(browser: Any, page: Path) -> None:
+def test_folded_notes_do_not_move_lines_apart(browser: Any, page: Path) -> None:
     show(browser, page, WIDE)
     until(lambda: bool(ask(browser, "document.querySelectorAll('.beside.tall > .unfold').length")))
     assert max(ask(browser, HIGHER)) < 12
@@ -75,25 +75,25 @@ def test_a_matrix_and_a_frame_open_to_their_elements(browser: Any, page: Path) -
         ],
     ]
     facts = "[...document.querySelectorAll('.grids > .rest')].map(one => one.textContent.includes(arguments[0]))"
-    until(lambda: any(ask(browser, facts, "float32")))  # the rest comes from the script beside the page
+    until(lambda: any(ask(browser, facts, "float32")))  # the section's script adds the rest
 
 
-@pytest.mark.parametrize("how", ["no scripts", "print", "narrow"])
-def test_nothing_is_out_of_reach(browser: Any, page: Path, how: str) -> None:
-    if how == "no scripts":
+@pytest.mark.parametrize("medium", ["no scripts", "print", "narrow"])
+def test_all_notes_can_be_read_in_any_medium(browser: Any, page: Path, medium: str) -> None:
+    if medium == "no scripts":
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        show(browser, page, NARROW if how == "narrow" else WIDE)
-        if how == "print":
+        show(browser, page, NARROW if medium == "narrow" else WIDE)
+        if medium == "print":
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-        if how == "narrow":
+        if medium == "narrow":
             until(lambda: bool(ask(browser, "document.querySelectorAll('.beside.tall > .unfold').length")))
             for button in ask(
                 browser, "[...document.querySelectorAll('.unfold')].filter(one => one.checkVisibility())"
             ):
                 button.click()
         assert ask(browser, CUT) == 0
-        if how != "narrow":
+        if medium != "narrow":
             assert not ask(browser, "[...document.querySelectorAll('.unfold')].some(one => one.checkVisibility())")
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
@@ -101,14 +101,14 @@ def test_nothing_is_out_of_reach(browser: Any, page: Path, how: str) -> None:
 
 
 def test_a_long_time_leaves_room_for_the_value(browser: Any, tmp_path: Path) -> None:
-    """The first line of a folded note is all that most readers see of it."""
-    made = Recording("def main():\n    f()\n\ndef f():\n    for n in range(9):\n        loss = step(n)\n")
-    f = made.call(made.frame("main"), "f()", "f")
+    """Most readers see only the first line of a folded note."""
+    recording = Recording("def main():\n    f()\n\ndef f():\n    for n in range(9):\n        loss = step(n)\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
     loss = Value("tensor", tensor=Tensor("float32", [], "cpu", elements=[4.095]))
-    known: dict[str, Any] = {"values": [("loss", loss)], "annotated": True, "meters": Meters(flops=123_456)}
+    loss_facts: dict[str, Any] = {"values": [("loss", loss)], "annotated": True, "meters": Meters(flops=123_456)}
     for n in range(9):
-        made.step(f, "loss", host_ns=[11_250_000 * (n + 1)], **known)
-    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+        recording.step(f, "loss", host_ns=[11_250_000 * (n + 1)], **loss_facts)
+    render_site([SiteTrace(recording.trace(), "cpu")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-f.html", WIDE)
     until(lambda: bool(ask(browser, "document.querySelectorAll('.beside.tall').length")))
     assert ask(browser, "document.querySelector('.beside.tall .o.time').textContent.length") > 30
