@@ -1,4 +1,4 @@
-"""The indexes of a machine and of the site: what they say first, what they fold, where their links lead."""
+"""The index pages of a machine and of the site: their figures, folded claims and links."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ PEAKS = [
 
 
 def traced(claims: int = 3, held: bool = True) -> Trace:
-    """Return a lecture of one section with so many claims."""
-    made = Recording(
+    """Return the trace of a lecture with one section and `claims` claims."""
+    recording = Recording(
         "def main():\n    f()\n\ndef f():\n    g()\n" + "".join(f"    assert x{n} < {n}\n" for n in range(claims))
     )
-    f = made.call(made.frame("main"), "f()", "f")
+    f = recording.call(recording.frame("main"), "f()", "f")
     for n in range(claims):
         sides = [(f"x{n}", Value("int", n - 1)), (str(n), Value("int", n))]
-        made.step(f, f"assert x{n} <", claim=Claim(f"x{n} < {n}", held or n > 0, sides))
+        recording.step(f, f"assert x{n} <", claim=Claim(f"x{n} < {n}", held or n > 0, sides))
     run = Run("lecture.py", "2025-01-31T12:00:00Z", 0, 3, 100, complete=True)
     run = replace(run, processes=[Process("pass 1", "complete", cold_ns=9_000_000_000, warm_ns=7_000_000_000)])
-    return made.trace(run=run, machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS))
+    return recording.trace(run=run, machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS))
 
 
 def index(trace: Trace) -> str:
     return HtmlWriter(make_document(trace), site_context()).index()
 
 
-def test_the_index_says_first_what_a_reader_asks_first() -> None:
+def test_key_figures_of_a_lecture() -> None:
     figures = list(key_figures(make_document(traced())))
     assert [(figure.value, figure.label, figure.note) for figure in figures] == [
         ("3", "claims, all hold", "3 derived"),
@@ -59,20 +59,20 @@ def test_the_index_says_first_what_a_reader_asks_first() -> None:
     assert (failed.value, failed.label, failed.bad) == ("1", "of 3 claims failed", True)
 
 
-def test_a_device_leads_with_bfloat16_and_every_figure_with_the_same_peak() -> None:
+def test_the_main_peak_is_bfloat16_on_a_gpu() -> None:
     trace = traced()
     for device, leading in (("cpu", "float32"), ("cuda", "bfloat16")):
         machine = Machine("A machine", "machine", device, peaks=PEAKS)
-        *_, compute, _, meet = list(key_figures(make_document(replace(trace, machine=machine))))
-        [(drawn, at_most)] = roof_of("here", machine, ()).peaks
-        assert drawn == leading and compute.label == f"{leading}, peak"
-        assert meet.note == f"{leading} peak ÷ memory bandwidth"
-        assert meet.value == f"{at_most / 40e9:.3g} FLOP/B"
+        *_, compute, _, ridge = list(key_figures(make_document(replace(trace, machine=machine))))
+        [(dtype, peak)] = roof_of("here", machine, ()).peaks
+        assert dtype == leading and compute.label == f"{leading}, peak"
+        assert ridge.note == f"{leading} peak ÷ memory bandwidth"
+        assert ridge.value == f"{peak / 40e9:.3g} FLOP/B"
 
 
-def test_what_nobody_knows_is_no_figure() -> None:
-    bare = replace(traced(0), machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS[-1:]))
-    assert [figure.label for figure in list(key_figures(make_document(bare)))] == [
+def test_unknown_figures_are_left_out() -> None:
+    unknown = replace(traced(0), machine=Machine("A processor", "cpu", "cpu", peaks=PEAKS[-1:]))
+    assert [figure.label for figure in list(key_figures(make_document(unknown)))] == [
         "for the whole lecture",
         "steps in 1 section",
     ]
@@ -87,51 +87,51 @@ def test_claims_are_folded_by_section_and_link_to_their_lines() -> None:
     assert '<details class="claimed" id="claims-00-f" open>' in index(traced(held=False))
 
 
-def test_an_equation_that_held_is_not_said_twice() -> None:
+def test_the_sides_of_a_held_equation_add_nothing() -> None:
     [section] = claim_lists(make_document(lecture().trace()))
     assert [claim_texts(line)[::2] for line in section.claims] == [("x.sum() == 6", False)]
 
 
 @pytest.mark.slow
-def test_two_thousand_claims_fit_into_an_index() -> None:
+def test_an_index_of_2000_claims_stays_small() -> None:
     assert len(index(traced(2_000)).encode()) < 400_000
 
 
-def test_the_code_around_the_sections_has_a_page_of_its_own() -> None:
+def test_code_outside_the_sections_has_its_own_page() -> None:
     writer = HtmlWriter(make_document(lecture().trace()), site_context())
     setup = writer.setup() or ""
     assert "WIDTH" in setup and 'aria-current="page"><span class="no"></span><span>Code outside' in setup
     assert "WIDTH" not in Page(writer.index()).text("main") and 'href="setup.html"' in writer.index()
-    spoken = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
-    main = spoken.frame("main")
-    spoken.step(spoken.call(main, "f()", "f"), "g()")
-    spoken.step(main, "f()", narrative=[Text(text="Welcome.")])
-    writer = HtmlWriter(make_document(spoken.trace()), site_context())
+    with_narrative = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
+    main = with_narrative.frame("main")
+    with_narrative.step(with_narrative.call(main, "f()", "f"), "g()")
+    with_narrative.step(main, "f()", narrative=[Text(text="Welcome.")])
+    writer = HtmlWriter(make_document(with_narrative.trace()), site_context())
     assert writer.setup() is None and "Welcome." in Page(writer.index()).text("main")
     assert "setup.html" not in writer.index()
 
 
-def test_a_module_that_fails_is_announced_on_the_index() -> None:
-    made = Recording("import nothing\n\ndef main():\n    f()\n")
-    made.step(made.frame("<module>"), "import nothing", raised=Raised("ImportError", "no", origin_line=1))
+def test_a_failure_outside_the_sections_is_on_the_index() -> None:
+    recording = Recording("import nothing\n\ndef main():\n    f()\n")
+    recording.step(recording.frame("<module>"), "import nothing", raised=Raised("ImportError", "no", origin_line=1))
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ImportError at line 1")
-    assert 'Code outside the sections failed. <a href="setup.html#L1">' in index(made.trace(run=run))
+    assert 'Code outside the sections failed. <a href="setup.html#L1">' in index(recording.trace(run=run))
 
 
 def test_the_contents_count_claims_under_each_heading() -> None:
-    made = Recording(
+    recording = Recording(
         "def main():\n    f()\n\ndef f():\n    a()\n    assert a\n    b()\n    assert b\n    assert c\n    d()\n"
     )
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "a()", narrative=[Text(text="## First")])
-    made.step(f, "assert a", claim=Claim("a", True, []))
-    made.step(f, "b()", narrative=[Text(text="## Second\n\nText.\n\n#### Deep")])
-    made.step(f, "assert b", claim=Claim("b", True, []))
-    made.step(f, "assert c", claim=Claim("c", False, []))
-    made.step(f, "d()", narrative=[Text(text="### Third")])
-    [section] = make_document(made.trace()).sections
-    found = [(line.text, line.level, line.held, line.failed) for line in section.headings if line.level <= 3]
-    assert found == [("First", 2, 1, 0), ("Second", 2, 1, 1), ("Third", 3, 0, 0)]
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "a()", narrative=[Text(text="## First")])
+    recording.step(f, "assert a", claim=Claim("a", True, []))
+    recording.step(f, "b()", narrative=[Text(text="## Second\n\nText.\n\n#### Deep")])
+    recording.step(f, "assert b", claim=Claim("b", True, []))
+    recording.step(f, "assert c", claim=Claim("c", False, []))
+    recording.step(f, "d()", narrative=[Text(text="### Third")])
+    [section] = make_document(recording.trace()).sections
+    headings = [(line.text, line.level, line.held, line.failed) for line in section.headings if line.level <= 3]
+    assert headings == [("First", 2, 1, 0), ("Second", 2, 1, 1), ("Third", 3, 0, 0)]
 
 
 def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ def test_the_site_lists_machines_with_their_figures_and_dates(tmp_path: Path) ->
     text = (tmp_path / "index.html").read_text()
     page = Page(text)
     assert "traced 2025-01-31 · torch 2.13.0 · 3 passes" in page.text("meta")
-    for said in ("3 claims, all hold", "7 s for the whole lecture", "219 GFLOP/s float32", "40 GB/s memory"):
-        assert said in page.text("figures")
+    for figure in ("3 claims, all hold", "7 s for the whole lecture", "219 GFLOP/s float32", "40 GB/s memory"):
+        assert figure in page.text("figures")
     assert '<a href="diff/index.html">Differences between the machines</a>' in text and "compare/" not in text
     assert '<a class="count" href="cpu/00-f.html"><span class="hidden">F on A processor: </span>' in text
 
 
-def test_without_torch_the_site_says_which_python_ran(tmp_path: Path) -> None:
+def test_without_torch_the_site_names_the_python_version(tmp_path: Path) -> None:
     plain = replace(traced(), versions=[("python", "3.12.1"), ("numpy", "2.4.6")])
     render_site([SiteTrace(plain, "cpu")], tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "index.md").read_text()
@@ -160,39 +160,39 @@ def test_without_torch_the_site_says_which_python_ran(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("texts", "expected"),
     [
         (["## Heading\n\nIt is *so*. And more."], "It is so."),
         (["## Heading", "| a |\n|---|\n| 1 |", "- An item\n- another"], "An item"),
         (["## Heading"], ""),
     ],
 )
-def test_a_section_is_announced_by_its_first_sentence(told: list[str], words: str) -> None:
-    made = Recording("def main():\n    f()\n\ndef f():\n    text('')\n")
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "text(", narrative=[Text(text=text) for text in told])
-    assert opening_words(make_document(made.trace()).sections[0]) == words
+def test_opening_words_are_the_first_sentence_of_prose(texts: list[str], expected: str) -> None:
+    recording = Recording("def main():\n    f()\n\ndef f():\n    text('')\n")
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "text(", narrative=[Text(text=text) for text in texts])
+    assert opening_words(make_document(recording.trace()).sections[0]) == expected
 
 
-def test_one_claim_is_not_several(tmp_path: Path) -> None:
-    for held, said in ((True, "1 claim, it holds"), (False, "1 of 1 claim failed")):
+def test_a_single_claim_is_in_the_singular(tmp_path: Path) -> None:
+    for held, expected in ((True, "1 claim, it holds"), (False, "1 of 1 claim failed")):
         render_site([SiteTrace(traced(1, held), "cpu")], tmp_path)
-        assert said in Page((tmp_path / "index.html").read_text()).text("figures")
+        assert expected in Page((tmp_path / "index.html").read_text()).text("figures")
 
 
-def test_two_machines_of_one_name_are_told_apart_on_the_site(tmp_path: Path) -> None:
+def test_machines_of_the_same_name_are_distinguished(tmp_path: Path) -> None:
     render_site([SiteTrace(traced(), "cpu"), SiteTrace(traced(), "cpu-one-thread")], tmp_path)
     page = Page((tmp_path / "index.html").read_text())
     assert "A processor (cpu)" in page.text("th") and "A processor (cpu-one-thread)" in page.text("th")
 
 
 @pytest.mark.parametrize("trace", [lecture().trace(), failing().trace()], ids=["plain", "failing"])
-def test_a_row_of_the_site_says_what_the_trace_says(trace: Trace) -> None:
+def test_a_machine_row_without_measurements(trace: Trace) -> None:
     row = MachineRow("Mine", "here", make_document(trace))
     assert (row.used, row.peaks, row.notes, row.duration) == (("torch", "2.13.0"), [], [], "not measured")
 
 
-def test_indexes_show_the_formulas_of_titles_and_first_sentences(tmp_path: Path) -> None:
+def test_formulas_in_titles_and_first_sentences_are_rendered(tmp_path: Path) -> None:
     source = """'''Sums $\\sum_i x_i$'''
 def main():
     '''Main
@@ -205,17 +205,17 @@ def f():
     '''Squares $x^2$ [there](https://example.org)'''
     text(told)
 """
-    told = "It costs $\\frac{n}{2}$ steps & more. A second sentence."
-    made = Recording(source)
-    f = made.call(made.frame("main"), "f()", "f")
-    made.step(f, "text(told)", narrative=[Text(text=told)])
-    trace = replace(made.trace(), title="Sums $\\sum_i x_i$")
+    prose = "It costs $\\frac{n}{2}$ steps & more. A second sentence."
+    recording = Recording(source)
+    f = recording.call(recording.frame("main"), "f()", "f")
+    recording.step(f, "text(told)", narrative=[Text(text=prose)])
+    trace = replace(recording.trace(), title="Sums $\\sum_i x_i$")
     render_site([SiteTrace(trace, "cpu")], tmp_path)
     for page in ("index.html", "cpu/index.html", "cpu/00-f.html"):
         body = (tmp_path / page).read_text().partition("<body>")[2]
         assert "$" not in re.sub(r"<script.*?</script>|<svg.*?</svg>", "", body, flags=re.DOTALL)
         assert "<msup>" in body and ("<munder>" in body or "<msub>" in body)
-        assert not re.search(r"<a [^>]*>(?:(?!</a>).)*<a ", body, re.DOTALL)  # no link in a link
+        assert not re.search(r"<a [^>]*>(?:(?!</a>).)*<a ", body, re.DOTALL)  # no link inside another link
     site = (tmp_path / "index.html").read_text()
     assert re.search(r"It costs <math.*?<mfrac>.*?</math> steps &amp; more\.</p>", site)
     assert (

@@ -1,4 +1,4 @@
-"""The pages as a browser shows them: what it loads, where it puts things, what the keys do."""
+"""Pages in a browser: loaded files, layout, colours, print."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Render a plain, a failing and a hostile lecture."""
     out = tmp_path_factory.mktemp("site")
     plain = lecture()
-    said = [
+    narratives = [
         Text(text="# A heading\n\nMath: $\\frac{1}{2}$. " + "long" * 200),
         Note(text="N."),
     ]
     frame = next(event.frame for event in plain.events if isinstance(event, Step) and event.line == 20)
-    plain.step(frame, "secret", narrative=said)
+    plain.step(frame, "secret", narrative=narratives)
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="ValueError at line 61")
     traces = [("plain", plain.trace()), ("failing", failing().trace(run=run)), ("hostile", hostile_trace())]
     render_site([SiteTrace(trace, name) for name, trace in traces], out)
@@ -40,37 +40,39 @@ PAGES = ["index", "plain/index", "plain/00-first", "failing/01-second", "hostile
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_loads_its_scripts_and_nothing_else(browser: Any, site: Path, page: str) -> None:
+def test_pages_load_only_their_own_scripts(browser: Any, site: Path, page: str) -> None:
     html = site / f"{page}.html"
-    beside = [html.with_suffix(".js"), html.with_name("section.js")] if re.match(r"\d\d-", html.name) else []
+    scripts = [html.with_suffix(".js"), html.with_name("section.js")] if re.match(r"\d\d-", html.name) else []
     show(browser, html)
-    asked: list[str] = []
+    requested: list[str] = []
 
-    def all_told() -> bool:  # the log may come after the page
+    def all_requested() -> bool:  # the log may arrive after the page
         messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        asked.extend(url for url in urls if not url.startswith("data:"))
-        return len(asked) > len(beside)
+        requested.extend(url for url in urls if not url.startswith("data:"))
+        return len(requested) > len(scripts)
 
-    until(all_told)
-    assert asked == [path.as_uri() for path in (html, *beside)]
+    until(all_requested)
+    assert requested == [path.as_uri() for path in (html, *scripts)]
     assert browser.get_log("browser") == []
     assert ask(browser, "window.pwned") is None
-    assert ask(browser, "document.scripts.length") == 1 + len(beside)
+    assert ask(browser, "document.scripts.length") == 1 + len(scripts)
     assert ask(browser, "getComputedStyle(document.querySelector('.bar')).position") == "sticky"  # the style applies
 
 
-def test_blanks_that_were_taken_from_a_style_meant_nothing(browser: Any) -> None:
+def test_minified_styles_have_the_same_rules(browser: Any) -> None:
     show(browser, HERE / "templates" / "base.html.j2")
     parsed = "const it = new CSSStyleSheet(); it.replaceSync(arguments[0]); return [...it.cssRules]"
-    rules = f"{parsed}.map((rule) => rule.cssText.replaceAll(', ', ','))"  # a property of its own keeps its blanks
+    rules = f"{parsed}.map((rule) => rule.cssText.replaceAll(', ', ','))"  # custom properties keep their spaces
     for path in sorted((HERE / "static").glob("*.css")):
-        given = path.read_text(encoding="utf-8")
-        said, meant = (browser.execute_script(rules, text) for text in (assets(path.stem).css, given))
-        assert said == meant and len(str(assets(path.stem).css)) < len(given)
+        original = path.read_text(encoding="utf-8")
+        minified_rules, original_rules = (
+            browser.execute_script(rules, text) for text in (assets(path.stem).css, original)
+        )
+        assert minified_rules == original_rules and len(str(assets(path.stem).css)) < len(original)
 
 
-def test_a_script_that_got_in_would_not_run(browser: Any, site: Path) -> None:
+def test_injected_scripts_do_not_run(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     browser.execute_script(
         "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s);"
@@ -87,15 +89,13 @@ def test_a_narrow_page_does_not_scroll_sideways(browser: Any, site: Path, page: 
 
 
 def boxes(browser: Any, row: str) -> tuple[dict[str, float], dict[str, float]]:
-    found = "const r = document.getElementById(arguments[0]);"
-    script = (
-        f"(() => {{ {found} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
-    )
+    select = "const r = document.getElementById(arguments[0]);"
+    script = f"(() => {{ {select} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
     code, beside = browser.execute_script(f"return {script.replace('arguments[0]', repr(row))}")
     return code, beside
 
 
-def test_observations_stand_beside_their_line_and_fold_under_it_when_narrow(browser: Any, site: Path) -> None:
+def test_observations_are_beside_lines_or_below_when_narrow(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     row = ask(browser, "document.querySelector('.row:has(.value)').id")
     code, beside = boxes(browser, row)
@@ -119,7 +119,7 @@ def test_dark_mode_follows_the_system_and_the_button(browser: Any, site: Path) -
     forget(browser)
 
 
-def test_an_address_opens_what_it_points_into(browser: Any, site: Path) -> None:
+def test_an_address_opens_the_folds_around_its_target(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     inner = ask(browser, "document.querySelector('details.called .row').id")
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = false)")
@@ -129,7 +129,7 @@ def test_an_address_opens_what_it_points_into(browser: Any, site: Path) -> None:
     browser.implicitly_wait(0)
 
 
-def test_a_value_opens_its_details_from_the_keyboard(browser: Any, site: Path) -> None:
+def test_details_of_a_value_open_from_the_keyboard(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     summary = browser.find_element("css selector", "details.value > summary")
     assert not browser.find_elements("css selector", "details.value .facts")
@@ -139,7 +139,7 @@ def test_a_value_opens_its_details_from_the_keyboard(browser: Any, site: Path) -
     browser.implicitly_wait(0)
 
 
-def test_a_page_alone_can_be_read_and_says_nothing_of_what_it_lacks(browser: Any, site: Path, tmp_path: Path) -> None:
+def test_a_page_without_its_scripts_can_be_read(browser: Any, site: Path, tmp_path: Path) -> None:
     alone = tmp_path / "00-first.html"
     alone.write_bytes((site / "plain" / "00-first.html").read_bytes())
     show(browser, alone)
@@ -149,13 +149,13 @@ def test_a_page_alone_can_be_read_and_says_nothing_of_what_it_lacks(browser: Any
     assert {entry["message"].split()[-1] for entry in browser.get_log("browser")} == missing
 
 
-def test_math_is_set(browser: Any, site: Path) -> None:
+def test_formulas_are_rendered_as_mathml(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html")
     box = ask(browser, "document.querySelector('mfrac').getBoundingClientRect().toJSON()")
     assert box["height"] > 15 and ask(browser, "document.querySelector('mfrac').namespaceURI").endswith("MathML")
 
 
-def test_a_failure_is_in_sight(browser: Any, site: Path) -> None:
+def test_a_failure_is_visible_and_linked(browser: Any, site: Path) -> None:
     show(browser, site / "failing" / "01-second.html")
     notice = browser.find_element("css selector", ".notice.failed")
     assert notice.is_displayed() and "ended in this section with ValueError" in notice.text
@@ -163,7 +163,7 @@ def test_a_failure_is_in_sight(browser: Any, site: Path) -> None:
     assert browser.find_element("css selector", ".row:target + .under .failure").is_displayed()
 
 
-def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> None:
+def test_print_has_notes_in_the_margin_but_no_navigation(browser: Any, site: Path) -> None:
     show(browser, site / "plain" / "00-first.html", (720, 1000))  # about a sheet of A4
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     for selector in (".bar", ".contents"):
@@ -178,23 +178,23 @@ def test_print_shows_the_text_without_the_chrome(browser: Any, site: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["row", "figure"])
-def test_an_address_from_elsewhere_is_in_its_place_when_the_page_is_there(browser: Any, site: Path, at: str) -> None:
+def test_an_address_scrolls_to_the_same_place_on_loading(browser: Any, site: Path, at: str) -> None:
     page = site / "plain" / "00-first.html"
     show(browser, page)
     anchor = ask(browser, f"[...document.querySelectorAll('main > .listing .{at}[id], main {at}[id]')].at(-1).id")
     show(browser, page, (1280, 300), at=f"#{anchor}")
     browser.execute_async_script("setTimeout(arguments[0], 500)")
-    where = f"document.getElementById('{anchor}').getBoundingClientRect().top"
-    landed = ask(browser, where)
+    top = f"document.getElementById('{anchor}').getBoundingClientRect().top"
+    landed = ask(browser, top)
     browser.execute_script(
         "document.documentElement.className = 'settled'; scrollTo({ top: 0, behavior: 'instant' }); location.hash = ''"
     )
     browser.execute_script(f"location.hash = '#{anchor}'")
-    until(lambda: landed == pytest.approx(ask(browser, where), abs=2))
+    until(lambda: landed == pytest.approx(ask(browser, top), abs=2))
 
 
-def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: Any, site: Path) -> None:
-    show(browser, site / "plain" / "00-first.html", NARROW, at="#figures")  # opens the fold
+def test_figures_on_phones_keep_their_size_and_scroll(browser: Any, site: Path) -> None:
+    show(browser, site / "plain" / "00-first.html", NARROW, at="#figures")  # the anchor opens the folded figures
     browser.execute_async_script("setTimeout(arguments[0], 500)")
     size = "parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a"
     sizes = ask(browser, f"[...document.querySelectorAll('.scroll > svg text')].map(text => {size})")
@@ -206,11 +206,13 @@ def test_on_a_phone_a_figure_keeps_its_size_and_shows_that_it_goes_on(browser: A
     assert not ask(browser, f"{box}.matches('.goes-on')")
 
 
-def test_a_phone_shows_a_plot_whole(browser: Any, tmp_path: Path) -> None:
-    made = Recording("from trace_tools import plot\ndef main():\n    f()\ndef f():\n    plot({})\n")
+def test_a_plot_fits_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    recording = Recording("from trace_tools import plot\ndef main():\n    f()\ndef f():\n    plot({})\n")
     series = [Series("a", [1, 2, 3], [1.0, 4.0, 9.0], "line"), Series("b", [1, 2, 3], [3.0, 2.0, 1.0], "line")]
-    made.step(made.call(made.frame("main"), "f()", "f"), "plot({", narrative=[Plot(title="Both", series=series)])
-    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    recording.step(
+        recording.call(recording.frame("main"), "f()", "f"), "plot({", narrative=[Plot(title="Both", series=series)]
+    )
+    render_site([SiteTrace(recording.trace(), "cpu")], tmp_path)
     shown = "[...document.querySelectorAll('main figure svg')].filter(it => it.checkVisibility())"
     for size, width in ((WIDE, 640), (NARROW, 342)):
         show(browser, tmp_path / "cpu" / "00-f.html", size)
@@ -219,13 +221,13 @@ def test_a_phone_shows_a_plot_whole(browser: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_what_is_drawn_beside_a_line_shows_that_it_goes_on(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
-    made = Recording("def main():\n    part()\n\n\ndef part():\n    x = torch.arange(32)  # @inspect x\n")
+def test_wide_drawings_beside_a_line_scroll(browser: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    recording = Recording("def main():\n    part()\n\n\ndef part():\n    x = torch.arange(32)  # @inspect x\n")
     elements = [float(n) for n in range(32)]
     x = Tensor("float32", [4, 8], "cpu", 128, [8, 1], storage="A", storage_bytes=128, elements=elements)
-    made.step(made.call(made.frame("main"), "part()", "part"), "x = torch.arange(32)", annotated=True,
+    recording.step(recording.call(recording.frame("main"), "part()", "part"), "x = torch.arange(32)", annotated=True,
               values=[("x", Value("tensor", tensor=x))])  # fmt: skip
-    render_site([SiteTrace(made.trace(), "cells")], tmp_path)
+    render_site([SiteTrace(recording.trace(), "cells")], tmp_path)
     show(browser, next((tmp_path / "cells").glob("00-*.html")), size)
     browser.implicitly_wait(5)
     browser.find_element("css selector", "details.value > summary").click()
@@ -252,24 +254,24 @@ def part():
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_blanks(
+def test_held_claims_take_no_line_and_wrapped_code_is_indented(
     browser: Any, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    made = Recording(NARROW_COLUMN)
-    part = made.call(made.frame("main"), "part()", "part")
-    made.step(part, "total =", values=[("total", Value("int", 0))])
+    recording = Recording(NARROW_COLUMN)
+    part = recording.call(recording.frame("main"), "part()", "part")
+    recording.step(part, "total =", values=[("total", Value("int", 0))])
     held = Claim("total < 1 and half == 2", True, [])
-    made.step(part, "assert total < 1", values=[("total", Value("int", 0)), ("half", Value("int", 2))], claim=held)
-    made.step(part, "assert total", claim=Claim("total", True, []))
-    render_site([SiteTrace(made.trace(), "cpu")], tmp_path)
+    recording.step(part, "assert total < 1", values=[("total", Value("int", 0)), ("half", Value("int", 2))], claim=held)
+    recording.step(part, "assert total", claim=Claim("total", True, []))
+    render_site([SiteTrace(recording.trace(), "cpu")], tmp_path)
     show(browser, tmp_path / "cpu" / "00-part.html", size)
     row = "[...document.querySelectorAll('.row')].find(row => row.innerText.includes(arguments[0]))"
     lines = f"Math.round(({row}).querySelector('.beside').getBoundingClientRect().height / 24)"
-    assert ask(browser, lines, "half == 2") == 1  # both values, and the sign beside them
+    assert ask(browser, lines, "half == 2") == 1  # both values and the sign share a line
     last = "[...document.querySelectorAll('.row')].at(-1)"
     assert ask(browser, f"{last}.offsetHeight === {last}.querySelector('.code').offsetHeight")
     code = f"({row}).querySelector('code')"
-    starts = (  # where the first character of each shown line of code stands
+    starts = (  # the left edge of each line of code as it is wrapped
         "((code) => { const range = document.createRange(), found = new Map();"
         " const walk = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);"
         " while (walk.nextNode()) for (let at = 0; at < walk.currentNode.length; at++) {"
@@ -282,4 +284,4 @@ def test_a_claim_that_holds_takes_no_line_and_a_broken_line_hangs_behind_its_bla
     first, *rest = ask(browser, starts, "previous_total")
     assert rest and min(rest) > first + 16
     wide = f"({row}).querySelector('.code').offsetWidth === document.querySelector('.listing').clientWidth"
-    assert ask(browser, wide, "for step in")  # a line without notes has the margin too
+    assert ask(browser, wide, "for step in")  # a line without notes also uses the margin
