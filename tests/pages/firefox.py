@@ -49,7 +49,7 @@ class Firefox:
         command = [binary, "--headless", "--no-remote", "--profile", self._profile, "--remote-debugging-port", "0"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert self._process.stderr is not None
-        address = next((found[1] for line in self._process.stderr if (found := re.search(r"(ws://\S+)", line))), None)
+        address = next((match[1] for line in self._process.stderr if (match := re.search(r"(ws://\S+)", line))), None)
         if address is None:
             pytest.skip("Firefox does not start")
         self._timeout = websocket.WebSocketTimeoutException
@@ -221,11 +221,11 @@ class Firefox:
     def find_element(self, by: str, value: str, root: Element | None = None) -> Element:
         """Wait for a matching element and return the first."""
         end = time.monotonic() + self._wait_s
-        while not (found := self.find_elements(by, value, root)):
+        while not (elements := self.find_elements(by, value, root)):
             if time.monotonic() > end:
                 raise self._errors.NoSuchElementException(value)
             time.sleep(0.02)
-        return found[0]
+        return elements[0]
 
     def perform(self, kind: str, actions: list[dict[str, Any]]) -> None:
         """Perform actions of a mouse or a keyboard, and wait until the page has drawn their effect."""

@@ -52,8 +52,8 @@ def pages(document: Document, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.fixture(autouse=True)
 def _clear_browser(browser: Any) -> Iterator[None]:
     yield
-    for other in browser.window_handles[1:]:
-        browser.switch_to.window(other)
+    for window in browser.window_handles[1:]:
+        browser.switch_to.window(window)
         browser.close()
     browser.switch_to.window(browser.window_handles[0])
     browser.execute_script("try { sessionStorage.clear(); } catch {}")
@@ -94,7 +94,7 @@ for (let press = 0; press < presses; press++) {
 }
 return seen;
 """
-PLACE = "document.querySelector('#hall b').textContent"
+POSITION = "document.querySelector('#hall b').textContent"
 
 
 def walk(browser: Any, key: str, expression: str, presses: int) -> list[Any]:
@@ -105,7 +105,7 @@ def walk(browser: Any, key: str, expression: str, presses: int) -> list[Any]:
 
 def slide_count(browser: Any) -> int:
     """Return the number of slides of this page."""
-    return int(re.search(r"of (\d+)$", ask(browser, PLACE))[1])  # type: ignore[index]
+    return int(re.search(r"of (\d+)$", ask(browser, POSITION))[1])  # type: ignore[index]
 
 
 def deeper_anchors(blocks: Sequence[Block]) -> set[str]:
@@ -148,48 +148,48 @@ SPOT = "document.querySelector('.row.spot')?.id ?? ''"
 def test_the_next_key_shows_each_block_once(browser: Any, document: Document, pages: dict[str, Path]) -> None:
     section = section_of(document, ROOFLINE)
     enter(browser, pages[ROOFLINE])
-    places = slide_count(browser)
+    total = slide_count(browser)
     assert ask(browser, "document.querySelector('.now').tagName") == "H1"
-    look = f"""[[...document.querySelectorAll('.now > .row')].map((row) => row.id), {PLACE},
+    look = f"""[[...document.querySelectorAll('.now > .row')].map((row) => row.id), {POSITION},
         [...document.querySelectorAll('main :is(.prose, figure, .ask, .row, h1, h2, h3)')]
         .filter((part) => part.checkVisibility() && !part.closest('.now, .from, .led')).length,
         document.querySelector('.now').getBoundingClientRect().toJSON(),
         [...document.querySelectorAll('.now')].map((block) => block.id),
         [...document.querySelectorAll('.now')].every((block) => block.matches('h1, h2, h3'))]"""
     first = ask(browser, look)
-    slides = [first, *walk(browser, "ArrowRight", look, places - 1)]
+    slides = [first, *walk(browser, "ArrowRight", look, total - 1)]
     line_anchor = re.compile(r"L(\d+)$")
-    lines = [int(found[1]) for rows, *_ in slides for row in rows if (found := line_anchor.search(row))]
+    lines = [int(match[1]) for rows, *_ in slides for row in rows if (match := line_anchor.search(row))]
     assert len(lines) == len(set(lines))  # a second call of a helper is skipped
     in_rows = {row.anchor for row in rows_shown(section.blocks)}
-    ran = {stop.line for stop in stops_in_slides(section) if stop.anchor in in_rows and not stop.code}
-    assert len(set(lines) & ran) >= 10 and ran <= set(lines)
+    executed_lines = {stop.line for stop in stops_in_slides(section) if stop.anchor in in_rows and not stop.code}
+    assert len(set(lines) & executed_lines) >= 10 and executed_lines <= set(lines)
     assert [others for _, _, others, *_ in slides] == [0] * len(slides)  # one slide at a time
     assert all(box["top"] < 1080 and box["bottom"] > 0 for _, _, _, box, *_ in slides)
     assert not any(is_a_heading_alone for *_, is_a_heading_alone in slides)
     blocks_shown = {block for *_, blocks, _ in slides for block in blocks}
     narrative = {stop.anchor for stop in stops_in_slides(section) if stop.anchor.startswith("said-")}
     assert narrative <= blocks_shown
-    assert [place for _, place, *_ in slides] == [f"{at} of {places}" for at in range(1, places + 1)]
+    assert [position for _, position, *_ in slides] == [f"{at} of {total}" for at in range(1, total + 1)]
     press(browser, RIGHT)
     wait(browser, f"location.pathname.endsWith({json.dumps(pages[GRADIENTS].name)}) && document.getElementById('hall')")
-    assert ask(browser, PLACE) == f"1 of {slide_count(browser)}"
+    assert ask(browser, POSITION) == f"1 of {slide_count(browser)}"
     press(browser, LEFT)
     wait(browser, f"location.pathname.endsWith({json.dumps(pages[ROOFLINE].name)}) && document.getElementById('hall')")
-    assert ask(browser, PLACE) == f"{places} of {places}"
+    assert ask(browser, POSITION) == f"{total} of {total}"
 
 
 @pytest.mark.slow
 def test_a_section_has_at_most_forty_slides(browser: Any, pages: dict[str, Path]) -> None:
     for page in pages.values():
         enter(browser, page)
-        places = slide_count(browser)
-        assert places <= 40, page.stem
+        total = slide_count(browser)
+        assert total <= 40, page.stem
         pressed = 0
-        while str(ask(browser, "location.pathname")).endswith(page.name) and pressed <= 1.5 * places:
+        while str(ask(browser, "location.pathname")).endswith(page.name) and pressed <= 1.5 * total:
             press(browser, DOWN)
             pressed += 1
-        assert pressed <= 1.5 * places, "over leads to the next section"
+        assert pressed <= 1.5 * total, "over leads to the next section"
 
 
 def test_slides_show_code_with_its_introduction_and_heading(browser: Any, pages: dict[str, Path]) -> None:
@@ -214,7 +214,7 @@ def test_the_next_key_scrolls_slides_higher_than_the_screen(browser: Any, pages:
         document.getElementById('text').scrollTop + document.getElementById('text').clientHeight,
         document.getElementById('text').scrollHeight]"""
     views = [ask(browser, reach), *walk(browser, "ArrowRight", reach, 80)]
-    last: dict[str, tuple[float, float]] = {place: (reached, height) for _, place, reached, height in views}
+    last: dict[str, tuple[float, float]] = {position: (reached, height) for _, position, reached, height in views}
     assert all(reached >= height - 8 for reached, height in list(last.values())[:-1]) and len(last) < len(views)
     assert any("the rest of this block" in bar for bar, *_ in views)
 
@@ -222,9 +222,9 @@ def test_the_next_key_scrolls_slides_higher_than_the_screen(browser: Any, pages:
 def test_the_back_key_reverses_the_next_key(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE])
     look = f"(({SPOTTED}.querySelector('.code') ?? {SPOTTED}).textContent)"
-    places = slide_count(browser)
-    forward = [ask(browser, look), *walk(browser, "ArrowRight", look, places - 1)]
-    back = walk(browser, "ArrowLeft", look, places - 1)
+    total = slide_count(browser)
+    forward = [ask(browser, look), *walk(browser, "ArrowRight", look, total - 1)]
+    back = walk(browser, "ArrowLeft", look, total - 1)
     assert back[::-1] == forward[:-1] and len(set(forward)) > 15
 
 
@@ -234,7 +234,7 @@ def test_single_steps_include_deeper_parts_only_after_d(
     section = section_of(document, ROOFLINE)
     enter(browser, pages[ROOFLINE])
     assert len(stops_with_own_anchor(section)) < len(section.stepping.stops)
-    core_stops = [stop.number for stop in stops_in_slides(section)][1:]  # the first step belongs to the first place
+    core_stops = [stop.number for stop in stops_in_slides(section)][1:]  # the first step belongs to the first slide
     anchors = walk(browser, "l", "document.querySelector('.current')?.id", len(core_stops))
     assert anchors == [stop.anchor for stop in stops_in_slides(section)][1:]
     press(browser, HOME + "d")
@@ -251,13 +251,13 @@ def test_single_steps_include_deeper_parts_only_after_d(
 
 def test_the_over_key_skips_a_function_and_u_leaves_it(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[MEMORY])
-    places, depth = (
+    total, depth = (
         slide_count(browser),
         "(document.querySelector('.spot') ?? document.querySelector('.now')).closest('.called') ? 1 : 0",
     )
-    depths_on = walk(browser, "ArrowRight", depth, places)
+    depths_on = walk(browser, "ArrowRight", depth, total)
     press(browser, HOME)
-    depths_over = walk(browser, "ArrowDown", depth, places - 1 - sum(depths_on))
+    depths_over = walk(browser, "ArrowDown", depth, total - 1 - sum(depths_on))
     assert sum(depths_on) > 5 and sum(depths_over) == 0
     press(browser, HOME)
     walk(browser, "ArrowRight", depth, depths_on.index(1) + 1)
@@ -371,11 +371,11 @@ def test_swipes_move_between_steps_and_slides(browser: Any, pages: dict[str, Pat
     wait(browser, f"{done} === {first}")
     browser.find_element("id", "hall-open").click()
     wait(browser, "document.getElementById('hall')")
-    place = ask(browser, PLACE)
+    position = ask(browser, POSITION)
     swipe(browser, -120)
-    wait(browser, f"{PLACE} !== {json.dumps(place)}")
+    wait(browser, f"{POSITION} !== {json.dumps(position)}")
     swipe(browser, 120)
-    wait(browser, f"{PLACE} === {json.dumps(place)}")
+    wait(browser, f"{POSITION} === {json.dumps(position)}")
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
     listings = "[...document.querySelectorAll('.listing')]"
     assert min(ask(browser, f"{listings}.map((box) => parseFloat(getComputedStyle(box).fontSize))")) >= 14
@@ -430,14 +430,14 @@ def test_the_presenters_window_shows_notes_next_slide_and_clock(
     enter(browser, pages[ROOFLINE], WIDE)
     hall_window = browser.current_window_handle
     press(browser, RIGHT * 4)
-    place, next_title = (
-        ask(browser, PLACE),
+    position, next_title = (
+        ask(browser, POSITION),
         ask(browser, "document.querySelector('#hall .words').textContent").split("next: ")[1],
     )
     notes = presenter(browser)
     browser.switch_to.window(notes)
     text = "document.getElementById('presenter')?.innerText ?? ''"
-    wait(browser, f"({text}).includes({json.dumps(place)})")
+    wait(browser, f"({text}).includes({json.dumps(position)})")
     shown = ask(browser, text)
     [note] = [
         block.narrative.text
@@ -484,10 +484,10 @@ def test_a_blocked_presenters_window_is_reported(browser: Any, pages: dict[str, 
 
 def test_messages_of_unknown_windows_do_not_move_slides(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE])
-    place = ask(browser, PLACE)
+    position = ask(browser, POSITION)
     browser.execute_script("window.postMessage({ presenter: true, way: 'on' }, '*')")
     time.sleep(0.2)
-    assert ask(browser, PLACE) == place
+    assert ask(browser, POSITION) == position
 
 
 def test_reload_keeps_the_slide_and_escape_restores_focus(browser: Any, pages: dict[str, Path]) -> None:
@@ -496,15 +496,15 @@ def test_reload_keeps_the_slide_and_escape_restores_focus(browser: Any, pages: d
     wait(browser, "document.getElementById('hall')")
     assert ask(browser, "document.activeElement.id") == "text"
     press(browser, RIGHT * 3 + "lll")
-    place = ask(browser, PLACE)
-    wait(browser, f"location.hash.startsWith('#hall-{place.split(' of ')[0]}')")
+    position = ask(browser, POSITION)
+    wait(browser, f"location.hash.startsWith('#hall-{position.split(' of ')[0]}')")
     spot = ask(browser, "(document.querySelector('.spot') ?? document.querySelector('.now')).id")
     browser.refresh()
     wait(browser, "document.getElementById('hall')")
     assert (
-        ask(browser, PLACE),
+        ask(browser, POSITION),
         ask(browser, "(document.querySelector('.spot') ?? document.querySelector('.now')).id"),
-    ) == (place, spot)
+    ) == (position, spot)
     press(browser, ESCAPE)
     assert not ask(browser, "document.querySelector('#hall, .now, .way, .from, .spot, .ahead, .holds')")
     assert ask(browser, "document.activeElement.id") == "hall-open"
@@ -557,7 +557,7 @@ def test_only_a_click_on_a_deeper_part_is_remembered(browser: Any, pages: dict[s
 def test_the_focus_leaves_a_block_that_becomes_hidden(browser: Any, pages: dict[str, Path]) -> None:
     enter(browser, pages[ROOFLINE], at="#hall-3")
     browser.find_element("css selector", ".ask.now summary").send_keys(RIGHT)
-    assert ask(browser, PLACE).startswith("4 of ")
+    assert ask(browser, POSITION).startswith("4 of ")
     assert ask(browser, "document.activeElement.id") == "text"
 
 
@@ -652,8 +652,8 @@ return times;
 def test_a_key_press_takes_less_than_a_frame(browser: Any, pages: dict[str, Path]) -> None:
     browser.set_script_timeout(120)
     enter(browser, pages[TRAINING])
-    places = slide_count(browser)
-    for key, presses in (("ArrowRight", places - 1), ("l", 400)):
+    total = slide_count(browser)
+    for key, presses in (("ArrowRight", total - 1), ("l", 400)):
         times = browser.execute_script(TIMED, key, presses)
         assert statistics.median(times) <= 16, key  # milliseconds, including layout
         press(browser, HOME)

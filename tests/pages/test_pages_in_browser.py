@@ -89,8 +89,10 @@ def test_a_narrow_page_does_not_scroll_sideways(browser: Any, site: Path, page: 
 
 
 def boxes(browser: Any, row: str) -> tuple[dict[str, float], dict[str, float]]:
-    select = "const r = document.getElementById(arguments[0]);"
-    script = f"(() => {{ {select} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
+    find = "const r = document.getElementById(arguments[0]);"
+    script = (
+        f"(() => {{ {find} return [r.children[0], r.children[1]].map(c => c.getBoundingClientRect().toJSON()) }})()"
+    )
     code, beside = browser.execute_script(f"return {script.replace('arguments[0]', repr(row))}")
     return code, beside
 
