@@ -1,4 +1,4 @@
-"""What a lecture binds elsewhere is undone; what libraries bind is theirs. The oracle is `is`."""
+"""What a lecture binds in other modules is undone; what libraries bind stays. Values are compared by identity."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def main():
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of libraries and one of a lecture, both on the search path; nothing of them stays loaded."""
+    """Put a folder of libraries and a lecture's folder on the search path; unload their modules afterwards."""
     course, libraries = tmp_path / "course", tmp_path / "libraries"
     (course / "pack").mkdir(parents=True)
     libraries.mkdir()
@@ -66,20 +66,22 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     importlib.invalidate_caches()
 
 
-def test_what_a_lecture_bound_is_undone_and_what_the_library_bound_is_not(folders: Path) -> None:
+def test_lecture_bindings_are_undone_and_library_bindings_stay(folders: Path) -> None:
     library = importlib.import_module("library")
-    bound, solver = dict(vars(library)), dict(vars(library.Solver))
+    library_names, solver_names = dict(vars(library)), dict(vars(library.Solver))
     pi, before = math.pi, Names.read(folders / "course")
     lecture = importlib.import_module("lecture_of_patches")
     lecture.main()
-    library.Solver.steps = 4  # as its own code may
+    library.Solver.steps = 4  # the library's own code does the same
     own = before.lectures_own()
     assert set(own.modules) == {"lecture_of_patches", "beside", "pack", "pack.part"}
     undone, stuck = before.restore(own)
     assert math.pi is pi and sys.modules["json"] is json
-    assert {k: v for k, v in vars(library).items() if k != "ready"} == {k: v for k, v in bound.items() if k != "ready"}
+    assert {k: v for k, v in vars(library).items() if k != "ready"} == {
+        k: v for k, v in library_names.items() if k != "ready"
+    }
     assert {k: v for k, v in vars(library.Solver).items() if k != "steps"} == {
-        k: v for k, v in solver.items() if k != "steps"
+        k: v for k, v in solver_names.items() if k != "steps"
     }
     assert library.ready is not None and library.Solver.steps == 4
     assert not {"lecture_of_patches", "beside", "pack", "made_up"} & set(sys.modules) and "late" in sys.modules
@@ -89,16 +91,14 @@ def test_what_a_lecture_bound_is_undone_and_what_the_library_bound_is_not(folder
 
 
 @pytest.mark.slow
-def test_what_is_bound_in_a_library_that_the_lecture_loaded_can_not_be_undone(folders: Path) -> None:
+def test_bindings_in_newly_loaded_libraries_are_reported_stuck(folders: Path) -> None:
     before = Names.read(folders / "course")
     lecture = importlib.import_module("lecture_of_patches")
     importlib.import_module("late").g = lecture.main  # type: ignore[attr-defined]
     assert before.restore(before.lectures_own())[1] == ["late.g is the lecture's"]
 
 
-def test_a_folder_that_a_lecture_puts_on_the_path_holds_libraries_once_they_were_installed_into_it(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_path_folders_hold_libraries_only_if_installed(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Names.read(folders / "course")
     for name in ("written", "installed"):
         (folders / name).mkdir()
@@ -108,31 +108,31 @@ def test_a_folder_that_a_lecture_puts_on_the_path_holds_libraries_once_they_were
     (folders / "installed" / "deeper").mkdir()
     (folders / "installed" / "deeper" / "inner.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(folders / "installed" / "deeper")
-    importlib.import_module("inner")  # as a package in Cython enters its parts under a second name
+    importlib.import_module("inner")  # as a Cython package registers its modules under a second name
     written, installed = map(importlib.import_module, ("written", "installed"))
     assert set(before.lectures_own().modules) == {"written"}
     assert before.restore(before.lectures_own()) == (["module written"], [])
     assert sys.modules["installed"] is installed and sys.modules.get("written") is not written
 
 
-def test_nothing_is_undone_where_nothing_was_done(folders: Path) -> None:
+def test_nothing_is_undone_without_changes(folders: Path) -> None:
     before = Names.read(folders / "course")
     torch.backends.cuda.is_built()
     assert before.restore(before.lectures_own()) == ([], [])
 
 
-def test_what_a_lecture_made_is_known_without_asking_it() -> None:
-    class Meta(type):
+def test_lecture_objects_are_recognized_without_attribute_access() -> None:
+    class NoAttributeAccess(type):
         def __getattribute__(cls, name: str) -> object:
             raise AssertionError
 
     module = types.ModuleType("own_one")
     exec("def f(): pass\nclass C: pass\n", vars(module))
-    rude = Meta("Rude", (), {"__module__": "own_one"})
+    guarded_class = NoAttributeAccess("Rude", (), {"__module__": "own_one"})
     own = LecturesOwn({"own_one": module})
     function = vars(module)["f"]
     wrapped = functools.wraps(function)(lambda: None)
-    made = [function, wrapped, functools.partial(wrapped), property(function), staticmethod(function)]
-    made += [vars(module)["C"], vars(module)["C"](), rude, rude()]  # type: ignore[operator]
-    assert all(map(own.made, made))
+    lecture_objects = [function, wrapped, functools.partial(wrapped), property(function), staticmethod(function)]
+    lecture_objects += [vars(module)["C"], vars(module)["C"](), guarded_class, guarded_class()]  # type: ignore[operator]
+    assert all(map(own.made, lecture_objects))
     assert not any(map(own.made, [len, torch.relu, torch.Tensor, torch.ones(1), json, 3, lambda: function]))

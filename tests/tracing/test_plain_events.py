@@ -1,4 +1,4 @@
-"""A lecture that traces itself sees what it sees plainly: the same calls, lines, exceptions and returns."""
+"""A lecture's own trace or profile function sees the same calls, lines, exceptions and returns as in plain Python."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SET:
 
 
 @pytest.mark.parametrize("kind", ["trace", "profile"])
-def test_the_events_are_those_of_the_plain_run(kind: str, tmp_path: Path) -> None:
+def test_lectures_own_hooks_see_the_events_of_plain_runs(kind: str, tmp_path: Path) -> None:
     text = TEXT.replace("KIND", kind)
     path = tmp_path / "lecture.py"
     path.write_text(text, encoding="utf-8")
@@ -90,13 +90,13 @@ def test_the_events_are_those_of_the_plain_run(kind: str, tmp_path: Path) -> Non
     exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))
     expected = module.main()
     with Probed(text, path, tmp_path / "x.journal") as lecture:
-        found = _run(lecture, path)
+        actual = _run(lecture, path)
     assert (getattr(sys, f"get{kind}")(), getattr(sys, f"set{kind}")) == before
-    assert found[:2] == expected[:2] == (before[0], True)
-    plain, probed = ([event for event in events if event[1] != "<lambda>"] for events in (expected[2], found[2]))
+    assert actual[:2] == expected[:2] == (before[0], True)
+    plain, probed = ([event for event in events if event[1] != "<lambda>"] for events in (expected[2], actual[2]))
     if sys.version_info >= (3, 12) and kind == "trace":
-        pytest.skip("the header of a loop may be told twice")
-    assert probed == plain, "where it is set itself, plainly a function of C is called"
+        pytest.skip("the header of a loop may be reported twice")
+    assert probed == plain, "except events of the lambdas, which call a function of C in a plain run"
     assert len(expected[2]) > 50
 
 

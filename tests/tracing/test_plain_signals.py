@@ -1,6 +1,6 @@
-"""A lecture that is signalled does what it does plainly, wherever the tools are at that moment.
+"""A lecture's signal handlers act as in plain Python, even if a signal arrives while the tracer's code runs.
 
-`test_plainly` has signals that are blocked, waited for, or heard by an event loop, in each process of a trace.
+`test_plainly` tests blocked signals, `sigwait` and an event loop's handlers in each process of a trace.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def main():
 
 
 @pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
-def test_what_a_handler_raises_is_raised_in_the_lecture(tmp_path: Path) -> None:
+def test_exceptions_of_signal_handlers_are_raised_in_the_lecture(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(ALARMS, encoding="utf-8")
     with Probed(ALARMS, path, tmp_path / "x.journal") as lecture:
-        before, said = _run(lecture, path)
+        before, alarms = _run(lecture, path)
         assert vars(lecture.module)["seen"] <= {"main", "twice"}
         assert not lecture.recorder.frames, "every call has ended"
     assert before is signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
-    assert len(said) == 60 and {text for text, _ in said} == {str(int(signal.SIGALRM))}
-    assert set().union(*(names for _, names in said)) <= {"main", "twice", "handler"}
+    assert len(alarms) == 60 and {text for text, _ in alarms} == {str(int(signal.SIGALRM))}
+    assert set().union(*(names for _, names in alarms)) <= {"main", "twice", "handler"}
 
 
 def _run(lecture: Probed, path: Path) -> tuple[object, list[tuple[str, set[str]]]]:

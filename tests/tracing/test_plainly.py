@@ -1,4 +1,4 @@
-"""Every process behaves as plain Python does: the plain run is the oracle of each run of a trace."""
+"""Each process of a trace behaves as plain Python: its runs must print what a plain run prints."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def catching(f):
 
 
 @pytest.mark.slow
-def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp_path: Path) -> None:
+def test_each_run_prints_the_same_as_a_plain_run(environment: dict[str, str], tmp_path: Path) -> None:
     course = tmp_path / "all/course"
     course.mkdir(parents=True)
     (tmp_path / "all/beside").mkdir()
@@ -221,24 +221,24 @@ def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp
     (course / "checks.py").write_text(CHECKS, encoding="utf-8")
     path = course / "lecture.py"
     path.write_text(LECTURE, encoding="utf-8")
-    there = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": ""}
+    variables = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": ""}
     command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "--passes", "1", "-o", "../rendered"]
-    ran = subprocess.run(
-        command, cwd=course, env={**there, "LOG": f"{tmp_path}/traced"}, capture_output=True, text=True, timeout=170
+    completed = subprocess.run(
+        command, cwd=course, env={**variables, "LOG": f"{tmp_path}/traced"}, capture_output=True, text=True, timeout=170
     )
-    assert ran.returncode == 0, ran.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (course / "data").read_text() == "data" and len(list(course.iterdir())) == 5
     assert not list((tmp_path / "all/rendered").glob(".run-*"))
 
     as_script = "import os, sys; sys.argv, sys.path[0] = ['lecture.py'], os.getcwd(); import lecture; lecture.main()"
     command = [sys.executable, "-c", as_script]
-    plain = subprocess.run(command, cwd=course, env={**there, "LOG": f"{tmp_path}/plain"}, capture_output=True)
+    plain = subprocess.run(command, cwd=course, env={**variables, "LOG": f"{tmp_path}/plain"}, capture_output=True)
     assert plain.returncode == 0, plain.stderr
     expected = (tmp_path / "plain").read_text(encoding="utf-8")
     runs = (tmp_path / "traced").read_text(encoding="utf-8").split("begin\n")[1:]
-    told = [_without_root("begin\n" + run) for run in runs]
-    assert "\n20\n" in expected, "each signal came, and ended nothing"
-    assert len(told) == 5 and set(told) == {expected}, "cold, warm, metered, and with wrong clocks twice"
+    logs = [_without_root("begin\n" + run) for run in runs]
+    assert "\n20\n" in expected, "all 20 signals arrived"
+    assert len(logs) == 5 and set(logs) == {expected}, "cold, warm, metered, and with wrong clocks twice"
 
     trace = load(tmp_path / "all/rendered/cpu/trace.yaml").trace
     assert [(p.name, p.ended, p.why_no_warm) for p in trace.run.processes] == [
@@ -249,13 +249,13 @@ def test_every_run_says_what_the_plain_run_says(environment: dict[str, str], tmp
     assert all(step.meters is None or step.meters.why is None for step in steps)
     printed = "".join(step.stdout or "" for step in steps)
     assert _lines(printed) == _lines(plain.stdout.decode()) and not problems(trace)
-    said = {LECTURE.splitlines()[step.line - 1].strip()[:9]: step.stdout or "" for step in steps if step.stdout}
-    assert said["os.system"] == "a shell\n" and said["os.write("] == "a descriptor\n"
-    assert "a child\n" in said.get('said("sta', "") + said.get("if (child", ""), "while the parent forks, or waits"
+    outputs = {LECTURE.splitlines()[step.line - 1].strip()[:9]: step.stdout or "" for step in steps if step.stdout}
+    assert outputs["os.system"] == "a shell\n" and outputs["os.write("] == "a descriptor\n"
+    assert "a child\n" in outputs.get('said("sta', "") + outputs.get("if (child", ""), "while the parent forks or waits"
 
 
 def _without_root(text: str) -> str:
-    """Return what a run said in its private copy as it is said in the real folder."""
+    """Remove the root of the private copy from paths, which then equal those of a plain run."""
     return re.sub(r"[^\s']*/\.run-[^/]*/view-\d+", "", text)
 
 

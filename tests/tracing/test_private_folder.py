@@ -1,4 +1,4 @@
-"""A private copy is what the real folder is, paths lead on from it, and nothing of it remains."""
+"""A private copy equals the real folder, relative paths out of it work, and it is removed completely."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = "def main():\n    pass\n"
 
 @pytest.fixture
 def lecture(tmp_path: Path) -> Path:
-    """A course beside another folder: with dotfiles, links, version control, an environment, and an OUT."""
+    """Create a course next to another folder, with dotfiles, links, `.git`, an environment and a folder for output."""
     course = tmp_path / "all" / "course"
     for folder in ("sub", "sub/deep", ".hidden", ".git", "venv", "rendered", "../other"):
         (course / folder).mkdir(parents=True, exist_ok=True)
@@ -37,62 +37,62 @@ def lecture(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_is_as_the_real_folder_and_writing_does_not_reach_that(lecture: Path, tmp_path: Path) -> None:
-    place = make(lecture, TEXT, tmp_path / "root", shared=[lecture.parent / "rendered"])
-    here = place.lecture.parent
-    assert place.lecture == inside(tmp_path / "root", lecture) and place.lecture.read_text(encoding="utf-8") == TEXT
-    assert sorted(os.listdir(here)) == sorted(os.listdir(lecture.parent))
-    links = {name for name in os.listdir(here) if (here / name).is_symlink()}
+def test_copy_equals_the_folder_and_writes_stay_in_it(lecture: Path, tmp_path: Path) -> None:
+    copy = make(lecture, TEXT, tmp_path / "root", shared=[lecture.parent / "rendered"])
+    directory = copy.lecture.parent
+    assert copy.lecture == inside(tmp_path / "root", lecture) and copy.lecture.read_text(encoding="utf-8") == TEXT
+    assert sorted(os.listdir(directory)) == sorted(os.listdir(lecture.parent))
+    links = {name for name in os.listdir(directory) if (directory / name).is_symlink()}
     assert links == {"out", "in", ".git", "venv", "rendered"}
-    assert (here / "out").read_text() == (here / "../other/file").read_text() == "../other"
-    assert (here / "script.sh").stat().st_mode == (lecture.parent / "script.sh").stat().st_mode
-    assert (here / "script.sh").stat().st_mtime_ns == 10**18
-    (here / "in").write_text("written", encoding="utf-8")
-    (here / "../new").write_text("above", encoding="utf-8")
-    (here / "../../all/course/sub/deep/file").unlink()
-    assert (here / "sub/file").read_text() == "written" and not (here / "sub/deep/file").exists()
+    assert (directory / "out").read_text() == (directory / "../other/file").read_text() == "../other"
+    assert (directory / "script.sh").stat().st_mode == (lecture.parent / "script.sh").stat().st_mode
+    assert (directory / "script.sh").stat().st_mtime_ns == 10**18
+    (directory / "in").write_text("written", encoding="utf-8")
+    (directory / "../new").write_text("above", encoding="utf-8")
+    (directory / "../../all/course/sub/deep/file").unlink()
+    assert (directory / "sub/file").read_text() == "written" and not (directory / "sub/deep/file").exists()
     assert (lecture.parent / "sub/file").read_text() == "sub" and (lecture.parent / "sub/deep/file").exists()
     assert not (lecture.parent.parent / "new").exists()
-    remove(place.root)
-    assert not place.root.exists() and (lecture.parent / "rendered/file").exists()
+    remove(copy.root)
+    assert not copy.root.exists() and (lecture.parent / "rendered/file").exists()
 
 
-def test_links_above_serve_the_next_run_and_what_a_run_made_of_them_does_not(lecture: Path, tmp_path: Path) -> None:
-    everything = lecture.parent.parent
-    (everything / "file").write_text("real", encoding="utf-8")
-    place = make(lecture, TEXT, tmp_path / "root")
-    above = place.lecture.parent.parent
+def test_parent_links_are_reused_and_changes_to_them_undone(lecture: Path, tmp_path: Path) -> None:
+    parent = lecture.parent.parent
+    (parent / "file").write_text("real", encoding="utf-8")
+    copy = make(lecture, TEXT, tmp_path / "root")
+    copied_parent = copy.lecture.parent.parent
 
     def links() -> dict[str, int]:
-        return {path.name: path.lstat().st_ino for path in above.iterdir() if path.is_symlink()}
+        return {path.name: path.lstat().st_ino for path in copied_parent.iterdir() if path.is_symlink()}
 
-    first = links()
-    assert set(first) == {"other", "file"}
-    (place.lecture.parent / "new").touch()
-    (above / "made").mkdir(mode=0o500)
-    (above / "file").unlink()
-    (above / "file").symlink_to("other/file")
-    leave(place)
-    assert not place.lecture.parent.exists()
+    first_links = links()
+    assert set(first_links) == {"other", "file"}
+    (copy.lecture.parent / "new").touch()
+    (copied_parent / "made").mkdir(mode=0o500)
+    (copied_parent / "file").unlink()
+    (copied_parent / "file").symlink_to("other/file")
+    leave(copy)
+    assert not copy.lecture.parent.exists()
     (lecture.parent.parent / "later").touch()
-    assert make(lecture, TEXT, tmp_path / "root") == place
-    assert set(links()) == {"other", "file", "later"} and links()["other"] == first["other"]
-    assert (above / "file").read_text(encoding="utf-8") == "real" and not (place.lecture.parent / "new").exists()
-    leave(place)
-    remove(above)
-    above.symlink_to(everything)  # nothing is removed through such a link
-    assert make(lecture, TEXT, tmp_path / "root") == place
-    assert not above.is_symlink() and set(links()) == {"other", "file", "later"} and lecture.exists()
+    assert make(lecture, TEXT, tmp_path / "root") == copy
+    assert set(links()) == {"other", "file", "later"} and links()["other"] == first_links["other"]
+    assert (copied_parent / "file").read_text(encoding="utf-8") == "real" and not (copy.lecture.parent / "new").exists()
+    leave(copy)
+    remove(copied_parent)
+    copied_parent.symlink_to(parent)  # the link is removed, but not the contents of its target
+    assert make(lecture, TEXT, tmp_path / "root") == copy
+    assert not copied_parent.is_symlink() and set(links()) == {"other", "file", "later"} and lecture.exists()
 
 
-def test_a_lecture_that_was_edited_or_removed_since_is_there_as_it_was_read(lecture: Path, tmp_path: Path) -> None:
+def test_edited_or_removed_lecture_is_copied_as_read(lecture: Path, tmp_path: Path) -> None:
     lecture.write_text("def main(): later()\n", encoding="utf-8")
     assert make(lecture, TEXT, tmp_path / "root").lecture.read_text(encoding="utf-8") == TEXT
     lecture.unlink()
     assert make(lecture, TEXT, tmp_path / "root").lecture.read_text(encoding="utf-8") == TEXT
 
 
-def test_beyond_the_bounds_are_links_and_what_was_changed_through_them_is_named(
+def test_large_contents_are_linked_and_changes_to_them_reported(
     lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(private_folder, "FILE_BYTES", 1000)
@@ -102,46 +102,50 @@ def test_beyond_the_bounds_are_links_and_what_was_changed_through_them_is_named(
         (course / "sub/deep" / f"{n}").touch()
     for name in ("large", "larger", "untouched"):
         (course / name).write_bytes(b"x" * 1001)
-    place = make(lecture, TEXT, tmp_path / "root")
-    here = place.lecture.parent
-    assert (here / "large").is_symlink() and (here / "sub/deep").is_symlink() and not (here / "sub").is_symlink()
-    assert place.changed() == []
-    (here / "large").write_bytes(b"y")
-    (here / "larger").resolve().unlink()
-    assert place.changed() == [str(course / "large"), str(course / "larger")]
+    copy = make(lecture, TEXT, tmp_path / "root")
+    directory = copy.lecture.parent
+    assert (
+        (directory / "large").is_symlink()
+        and (directory / "sub/deep").is_symlink()
+        and not (directory / "sub").is_symlink()
+    )
+    assert copy.changed() == []
+    (directory / "large").write_bytes(b"y")
+    (directory / "larger").resolve().unlink()
+    assert copy.changed() == [str(course / "large"), str(course / "larger")]
 
 
-def test_of_too_many_neighbours_those_that_the_lecture_names_are_there_and_the_others_counted(
+def test_limited_neighbour_links_include_those_the_lecture_names(
     lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = lecture.parent.parent
+    parent = lecture.parent.parent
     for n in range(9):
-        (beside / f"data{n}").touch()
+        (parent / f"data{n}").touch()
     monkeypatch.setattr(private_folder, "LINKS", 4)
     text = 'def main(): open("../data7"); open("../data5")\n'
-    place = make(lecture, text, tmp_path / "root")
-    there = [path.name for path in sorted(place.lecture.parent.parent.iterdir())]
-    assert there == ["course", "data0", "data1", "data5", "data7"]
-    assert place.left_out[beside] == 6  # of `other` and nine
+    copy = make(lecture, text, tmp_path / "root")
+    linked = [path.name for path in sorted(copy.lecture.parent.parent.iterdir())]
+    assert linked == ["course", "data0", "data1", "data5", "data7"]
+    assert copy.left_out[parent] == 6  # of ten: `other` and the nine files
     monkeypatch.setattr(private_folder, "LINKS", 10**6)
     assert make(lecture, text, tmp_path / "root").left_out == {}
-    assert len(list(place.lecture.parent.parent.iterdir())) == 11
+    assert len(list(copy.lecture.parent.parent.iterdir())) == 11
 
 
-def test_a_folder_that_may_not_be_listed_leads_to_its_files() -> None:
-    with tempfile.TemporaryDirectory() as name, permissions_hold(Path(name)):
+def test_files_in_unlistable_folders_can_be_read() -> None:
+    with tempfile.TemporaryDirectory() as name, as_ordinary_user(Path(name)):
         hidden = Path(name, "course/hidden")
         hidden.mkdir(parents=True)
         (hidden / "file").write_text("known by name", encoding="utf-8")
         hidden.chmod(0o100)
-        place = make(hidden.parent / "lecture.py", TEXT, Path(name, "root"))
-        assert (place.lecture.parent / "hidden/file").read_text(encoding="utf-8") == "known by name"
+        copy = make(hidden.parent / "lecture.py", TEXT, Path(name, "root"))
+        assert (copy.lecture.parent / "hidden/file").read_text(encoding="utf-8") == "known by name"
         hidden.chmod(0o700)
 
 
 @contextmanager
-def permissions_hold(folder: Path) -> Iterator[None]:
-    """Be no root, to whom permissions mean nothing, inside the `with` block; `folder` is the other's."""
+def as_ordinary_user(folder: Path) -> Iterator[None]:
+    """Run the `with` block as the owner of `folder`, and not as root, which ignores permissions."""
     is_root = os.geteuid() == 0
     if is_root:
         os.chown(folder, 65534, 65534)
@@ -153,26 +157,26 @@ def permissions_hold(folder: Path) -> Iterator[None]:
             os.seteuid(0)
 
 
-def test_what_may_not_be_written_is_removed_all_the_same(lecture: Path) -> None:
+def test_read_only_folders_are_removed(lecture: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
-        run = Path(name)
+        run_folder = Path(name)
         (lecture.parent / "sub").chmod(0o500)
-        make(lecture, TEXT, root_for(run, lecture, 0))
+        make(lecture, TEXT, root_for(run_folder, lecture, 0))
         is_root = os.getuid() == 0
-        if is_root:  # to whom permissions mean nothing
-            for folder, _, files in os.walk(run):
+        if is_root:  # which ignores permissions
+            for folder, _, files in os.walk(run_folder):
                 for path in (folder, *(os.path.join(folder, file) for file in files)):
                     os.chown(path, 65534, 65534, follow_symlinks=False)
             os.seteuid(65534)
         try:
-            sweep(run)
+            sweep(run_folder)
         finally:
             if is_root:
                 os.seteuid(0)
-        assert list(run.iterdir()) == [] and (lecture.parent / "sub/deep/file").exists()
+        assert list(run_folder.iterdir()) == [] and (lecture.parent / "sub/deep/file").exists()
 
 
-def test_dead_tracers_are_swept_where_there_was_no_room_for_links(
+def test_temporary_copies_of_dead_tracers_are_swept(
     lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

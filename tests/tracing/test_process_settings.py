@@ -1,4 +1,4 @@
-"""Every setting of the table: read, changed by what users call, put back. The oracle is what users read."""
+"""Each process setting is read, changed by the function that users call, and restored to the value before."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ CHANGES: dict[str, Callable[[], object]] = {
 
 
 def read() -> dict[str, tuple[ProcessSetting, Any]]:
-    found = {}
+    values = {}
     for setting in process_settings():
         with contextlib.suppress(AttributeError):
-            found[setting.name] = setting, setting.read()
-    return found
+            values[setting.name] = setting, setting.read()
+    return values
 
 
-def put_back(before: dict[str, tuple[ProcessSetting, Any]]) -> list[str]:
+def restore(before: dict[str, tuple[ProcessSetting, Any]]) -> list[str]:
     changed = []
     for name, (setting, value) in before.items():
         try:
             is_same = same(setting.read(), value)
-        except NotImplementedError:  # of a mode that sees what is read
+        except NotImplementedError:  # raised by an active mode of torch when the setting is read
             is_same = False
         if not is_same:
             setting.write(value)
@@ -90,23 +90,23 @@ def put_back(before: dict[str, tuple[ProcessSetting, Any]]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
-def test_each_is_put_back(name: str) -> None:
+def test_each_setting_is_restored(name: str) -> None:
     before = read()
     CHANGES[name]()
-    assert name in put_back(before)
-    assert put_back(before) == []
+    assert name in restore(before)
+    assert restore(before) == []
 
 
-def test_a_default_device_of_cpu_is_taken_back() -> None:
+def test_default_device_cpu_is_undone() -> None:
     """`torch.set_default_device("cpu")` enters a mode of torch, which turns off fast paths."""
     before = read()
     torch.set_default_device("cpu")
     assert torch._C._len_torch_function_stack() == 1
-    assert put_back(before) == ["default device"]
+    assert restore(before) == ["default device"]
     assert torch._C._len_torch_function_stack() == 0
 
 
-def test_what_a_library_enters_in_a_registry_stays(tmp_path: Path) -> None:
+def test_library_entries_in_registries_stay(tmp_path: Path) -> None:
     class Lectures:
         __module__ = "the_lecture"
 
@@ -115,17 +115,17 @@ def test_what_a_library_enters_in_a_registry_stays(tmp_path: Path) -> None:
     assert registry.is_lectures is not None
     assert registry.is_lectures(own, (Lectures, print)) and not registry.is_lectures(own, (Path, print))
     before = ProcessState.read(tmp_path)
-    copyreg.pickle(ProcessState, lambda it: (ProcessState.read, (tmp_path,)))  # type: ignore[arg-type, return-value]
+    copyreg.pickle(ProcessState, lambda state: (ProcessState.read, (tmp_path,)))  # type: ignore[arg-type, return-value]
     assert before.restore().restored == [] and copyreg.dispatch_table.pop(ProcessState)
 
 
-def test_operators_may_be_defined_again() -> None:
+def test_removed_operators_can_be_defined_again() -> None:
     (libraries,) = (setting for setting in process_settings() if setting.name == "torch.library definitions")
     torch.library.define("these_tests::once", "(Tensor x) -> Tensor")
     libraries.write(libraries.read()[:-1])
-    torch.library.define("these_tests::once", "(Tensor x) -> Tensor")  # else it would raise
+    torch.library.define("these_tests::once", "(Tensor x) -> Tensor")  # raises if the first definition still exists
     libraries.write(libraries.read()[:-1])
 
 
-def test_reading_changes_nothing() -> None:
+def test_reading_settings_changes_nothing() -> None:
     assert all(same(setting.read(), value) for setting, value in read().values())

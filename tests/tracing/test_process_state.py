@@ -1,4 +1,4 @@
-"""What a lecture leaves behind is put back, and named; what can't be is said."""
+"""State that a lecture leaves behind is restored and named; state that cannot be restored is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_tools.tracing.isolation.process_state import ProcessState, same, seed
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.supervisor import Tracer
 
-# Each line of `leave` is undone before the warm run, or `look` sees it there.
+# Each change in `leave` is undone before the warm run; otherwise `look` records other values there.
 LEAVES = '''"""Looks at its process, then leaves things behind in it."""
 import asyncio, builtins, contextvars, copyreg, decimal, gc, json, locale, logging, math, multiprocessing
 import os, random, resource, signal, sys, threading, time, types, warnings
@@ -139,8 +139,8 @@ def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_a_warm_run_is_as_a_new_processs(traced: Callable[[str], Trace]) -> None:
-    """The oracle is the cold run, which is one: not one value, warning or line differs."""
+def test_warm_run_equals_a_run_in_a_new_process(traced: Callable[[str], Trace]) -> None:
+    """No value, warning or line differs from the cold run, which is the first run of a new process."""
     trace = traced(LEAVES)
     timed, metering, _ = trace.run.processes
     assert trace.run.complete and timed.why_no_warm is None and timed.warm_ns and metering.ended == "complete"
@@ -149,25 +149,29 @@ def test_a_warm_run_is_as_a_new_processs(traced: Callable[[str], Trace]) -> None
     assert len(values) == 23 and not [name for name, value in values if "varies=True" in str(value)]
     assert not [name for name, value in values if value.type == "error"]
     assert [step.runs for step in steps if step.runs] == [] and trace.run.story == "pass 1, warm"
-    warned = [warning for step in steps for warning in step.warnings or ()]
-    assert warned == ["UserWarning: each time", "UserWarning: by a library"]
-    named = {"math.pi", "json.dumps", "torch.nn.functional.relu", "torch.Tensor.twice", "torch.foo", "os.getlogin"}
-    named |= {"builtins.left", "builtins.print", "module beside", "module fake", "start method of processes"}
-    named |= {"float32 precision", "torch.library definitions", "denormal numbers", "limit RLIMIT_NOFILE", "autocast"}
-    named |= {"environment", "working directory", "logging", "decimal defaults", "SIGUSR1 handler", "ITIMER_REAL"}
-    assert named <= set(timed.restored or ()), named - set(timed.restored or ())
+    messages = [warning for step in steps for warning in step.warnings or ()]
+    assert messages == ["UserWarning: each time", "UserWarning: by a library"]
+    names = {"math.pi", "json.dumps", "torch.nn.functional.relu", "torch.Tensor.twice", "torch.foo", "os.getlogin"}
+    names |= {"builtins.left", "builtins.print", "module beside", "module fake", "start method of processes"}
+    names |= {
+        "float32 precision",
+        "torch.library definitions",
+        "denormal numbers",
+        "limit RLIMIT_NOFILE",
+        "autocast",
+    }
+    names |= {"environment", "working directory", "logging", "decimal defaults", "SIGUSR1 handler", "ITIMER_REAL"}
+    assert names <= set(timed.restored or ()), names - set(timed.restored or ())
 
 
 @pytest.mark.slow
-def test_what_can_not_be_put_back_is_said_and_nothing_pretended(traced: Callable[[str], Trace]) -> None:
+def test_unrestorable_state_is_reported_and_prevents_the_warm_run(traced: Callable[[str], Trace]) -> None:
     timed = traced(STUCK).run.processes[0]
     assert (timed.ended, timed.warm_ns) == ("complete", None)
     assert says(timed.why_no_warm, "thread", "line 7", "threads between operators")
 
 
-def test_a_setting_that_refuses_to_be_read_or_written_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_and_unwritable_settings_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states: dict[str, Any] = {"mended": 1, "refused": 1}
 
     def refuse(*_: object) -> Any:
@@ -186,25 +190,25 @@ def test_a_setting_that_refuses_to_be_read_or_written_ends_nothing(
     before = ProcessState.read(tmp_path)
     assert len(before.unread) == 1 and says(before.unread[0], "unreadable", "RuntimeError: not today")
     states.update(mended="unreadable", refused=2)
-    left = before.restore()
-    assert left.restored == ["mended"] and states["mended"] == 1
-    assert len(left.stuck) == 1 and says(left.stuck[0], "refused", "RuntimeError: not today")
+    restoration = before.restore()
+    assert restoration.restored == ["mended"] and states["mended"] == 1
+    assert len(restoration.stuck) == 1 and says(restoration.stuck[0], "refused", "RuntimeError: not today")
 
 
-def test_values_are_compared_without_asking_a_lectures_objects() -> None:
-    class Rude:
+def test_comparison_never_calls_eq_of_lecture_objects() -> None:
+    class NotComparable:
         def __eq__(self, other: object) -> bool:
             raise AssertionError
 
         __hash__ = None  # type: ignore[assignment]
 
-    rude = Rude()
-    assert same([rude, {"a": (1, rude)}], [rude, {"a": (1, rude)}])
-    assert not same([rude], [Rude()]) and not same((1, 2), (1, 3)) and not same({"a": 1}, {"b": 1})
+    not_comparable = NotComparable()
+    assert same([not_comparable, {"a": (1, not_comparable)}], [not_comparable, {"a": (1, not_comparable)}])
+    assert not same([not_comparable], [NotComparable()]) and not same((1, 2), (1, 3)) and not same({"a": 1}, {"b": 1})
     assert not same(1, True) and same(torch.float32, torch.float32)
 
 
-def test_threads_of_others_are_not_waited_for(tmp_path: Path) -> None:
+def test_threads_started_before_the_run_are_not_awaited(tmp_path: Path) -> None:
     done = threading.Event()
     threading.Thread(target=done.wait).start()
     try:
@@ -213,14 +217,14 @@ def test_threads_of_others_are_not_waited_for(tmp_path: Path) -> None:
         done.set()
 
 
-def test_seeds_are_those_the_libraries_take() -> None:
+def test_seed_everything_equals_seeding_each_library() -> None:
     seed_everything(7)
     drawn = (random.random(), np.random.rand(), torch.rand(1).item())
     random.seed(7), np.random.seed(7), torch.manual_seed(7)
     assert drawn == (random.random(), np.random.rand(), torch.rand(1).item())
 
 
-COMES_LATE = """
+LATE_IMPORT = """
 import random, sys
 from trace_tools.tracing.isolation.process_state import seed_everything, seed_what_comes
 assert "numpy" not in sys.modules
@@ -233,6 +237,6 @@ print("done")
 """
 
 
-def test_a_library_that_the_lecture_loads_is_seeded_once_it_is_there() -> None:
-    ran = subprocess.run([sys.executable, "-c", COMES_LATE], capture_output=True, text=True, timeout=100)
-    assert ran.stdout == "done\n", ran.stderr
+def test_libraries_imported_later_are_seeded() -> None:
+    completed = subprocess.run([sys.executable, "-c", LATE_IMPORT], capture_output=True, text=True, timeout=100)
+    assert completed.stdout == "done\n", completed.stderr

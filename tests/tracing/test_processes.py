@@ -1,4 +1,4 @@
-"""Processes that are spawned and forked end, tell and are killed alike; a lecture in one is `test_supervisor`'s."""
+"""Spawned and forked processes report, end and are killed alike; `test_supervisor` runs lectures in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from trace_tools.machines import accelerators, machine
 from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner, environment
 
-DOES = """
+PROGRAM = """
 import json, os, signal, subprocess, sys, time
 import torch
 
@@ -53,7 +53,7 @@ def starter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param is ForkServer and not FORKS:
         pytest.skip("forks on Linux only")
     folder = tmp_path_factory.mktemp("modules")
-    (folder / "does_as_told.py").write_text(DOES)
+    (folder / "does_as_told.py").write_text(PROGRAM)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(folder))
         with ForkServer(environment(), torch=True) if request.param is ForkServer else Spawner() as starter:
@@ -67,10 +67,10 @@ def _until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def _run(starter: Spawner, output: Path, *arguments: str, telling: int | None = None) -> Running:
+def _run(starter: Spawner, output: Path, *arguments: str, message_pipe: int | None = None) -> Running:
     with output.open("wb") as file:
-        given = environment() | {"GIVEN": "yes"}
-        return starter.start("does_as_told", arguments, file.fileno(), telling, given)
+        variables = environment() | {"GIVEN": "yes"}
+        return starter.start("does_as_told", arguments, file.fileno(), message_pipe, variables)
 
 
 def _status(process: Running) -> int | None:
@@ -79,53 +79,53 @@ def _status(process: Running) -> int | None:
 
 
 @pytest.mark.slow
-def test_a_process_has_what_it_was_given_and_no_more(starter: Spawner, tmp_path: Path) -> None:
-    hears, tells = os.pipe()
-    with os.fdopen(hears, "rb") as told:
-        process = _run(starter, tmp_path / "out", "look", str(tells), "two words", telling=tells)
-        os.close(tells)
+def test_processes_get_only_the_given_environment_and_files(starter: Spawner, tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as messages:
+        process = _run(starter, tmp_path / "out", "look", str(write_end), "two words", message_pipe=write_end)
+        os.close(write_end)
         assert _status(process) == 3
-        assert told.read() == b"told"
+        assert messages.read() == b"told"
     first, second = (tmp_path / "out").read_text().splitlines()
     plain = subprocess.run(
         [sys.executable, "-c", "print(hash('a word'))"], env=environment(), capture_output=True, text=True
     )
-    own_session, parent, given, policy, hashed, read, rest, *_, safe = json.loads(first)
-    assert (own_session, parent, given, policy) == (True, starter.pid, "yes", os.environ.get("OMP_WAIT_POLICY"))
-    assert (hashed, read, rest, safe) == (int(plain.stdout), "", [str(tells), "two words"], True)
+    own_session, parent, variable, policy, text_hash, stdin, arguments, *_, safe = json.loads(first)
+    assert (own_session, parent, variable, policy) == (True, starter.pid, "yes", os.environ.get("OMP_WAIT_POLICY"))
+    assert (text_hash, stdin, arguments, safe) == (int(plain.stdout), "", [str(write_end), "two words"], True)
     assert second == "an error"
 
 
 @pytest.mark.slow
-def test_an_exception_is_told_with_its_traceback(starter: Spawner, tmp_path: Path) -> None:
+def test_uncaught_exceptions_are_printed(starter: Spawner, tmp_path: Path) -> None:
     assert _status(_run(starter, tmp_path / "out", "raise")) != 0
     assert (tmp_path / "out").read_text().endswith("SystemError: of its own\n")
 
 
-def test_a_signal_is_a_negative_status(starter: Spawner, tmp_path: Path) -> None:
+def test_death_by_signal_is_a_negative_status(starter: Spawner, tmp_path: Path) -> None:
     assert _status(_run(starter, tmp_path / "out", "signal", "9")) == -9
 
 
 @pytest.mark.slow
-def test_interrupted_and_killed(starter: Spawner, tmp_path: Path) -> None:
-    for end, status, said in ((Running.interrupt, 7, "waits\ninterrupted\n"), (Running.kill, -9, "waits\n")):
+def test_processes_can_be_interrupted_and_killed(starter: Spawner, tmp_path: Path) -> None:
+    for end, status, output in ((Running.interrupt, 7, "waits\ninterrupted\n"), (Running.kill, -9, "waits\n")):
         process = _run(starter, tmp_path / "out", "wait")
         _until((tmp_path / "out").read_text)
         assert process.ended() is None
         end(process)
-        assert _status(process) == status and (tmp_path / "out").read_text() == said
-        end(process)  # which has ended: nothing happens
+        assert _status(process) == status and (tmp_path / "out").read_text() == output
+        end(process)  # no effect, since the process has ended
 
 
 @pytest.mark.slow
-def test_what_a_process_leaves_behind_is_killed(starter: Spawner, tmp_path: Path) -> None:
+def test_child_processes_left_behind_are_killed(starter: Spawner, tmp_path: Path) -> None:
     assert _status(_run(starter, tmp_path / "out", "leave")) == 0
-    left = Path("/proc", (tmp_path / "out").read_text().strip(), "stat")
-    _until(lambda: not left.exists() or left.read_text().split()[2] == "Z")
+    child_stat = Path("/proc", (tmp_path / "out").read_text().strip(), "stat")
+    _until(lambda: not child_stat.exists() or child_stat.read_text().split()[2] == "Z")
 
 
 @pytest.mark.slow
-def test_many_at_once(starter: Spawner, tmp_path: Path) -> None:
+def test_many_processes_run_at_once(starter: Spawner, tmp_path: Path) -> None:
     statuses = [str(number) for number in (9, 15)] * 4
     processes = [_run(starter, tmp_path / f"{n}", "signal", s) for n, s in enumerate(statuses)]
     assert [_status(process) for process in processes] == [-int(status) for status in statuses]
@@ -133,8 +133,8 @@ def test_many_at_once(starter: Spawner, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not FORKS, reason="forks on Linux only")
-def test_a_server_takes_what_it_has_forked_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "does_as_told.py").write_text(DOES)
+def test_stopping_the_server_kills_its_forked_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "does_as_told.py").write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     server = ForkServer(environment(), torch=True)
     process = _run(server, tmp_path / "out", "wait")
@@ -146,16 +146,14 @@ def test_a_server_takes_what_it_has_forked_with_it(tmp_path: Path, monkeypatch: 
         _run(server, tmp_path / "out", "wait")
 
 
-def test_each_process_of_a_trace_chooses_sizes_by_the_same_free_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between two passes another program, or the system's cache of files, takes memory: sizes stay what they were."""
+def test_all_processes_of_a_trace_see_the_same_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lectures choose sizes by free memory: other programs that take memory between passes must not change them."""
     monkeypatch.delenv(machine.FREE, raising=False)
-    stored = tmp_path / "machine.json"
-    assert machine.FREE not in environment(stored), "on a CPU nothing is written"
+    machine_file = tmp_path / "machine.json"
+    assert machine.FREE not in environment(machine_file), "on a CPU nothing is written"
     (tmp_path / machine.FREE_FILE).write_text(str(31 * 10**9))
-    given = environment(stored)
-    monkeypatch.setenv(machine.FREE, given[machine.FREE])
+    variables = environment(machine_file)
+    monkeypatch.setenv(machine.FREE, variables[machine.FREE])
     monkeypatch.setattr(machine, "device", lambda: "cuda")
     monkeypatch.setattr(accelerators.CudaGpu, "memory_info", lambda self: (29 * 10**9, 80 * 10**9))
     assert machine.free_bytes() == 31 * 10**9

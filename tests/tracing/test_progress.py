@@ -1,4 +1,4 @@
-"""Messages on the progress of processes."""
+"""Progress messages of processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_tools.tracing.progress import Progress
         (Progress("pass 1", "start", None, 11, rank=3, waits_in="barrier"), "start, nothing new for 11 s"),
     ],
 )
-def test_a_message_is_the_same_after_a_way_through_a_pipe(message: Progress, where: str) -> None:
+def test_messages_are_encoded_and_decoded_without_loss(message: Progress, where: str) -> None:
     assert message.where == where
     assert message.to_json().count(b"\n") == 1 and Progress.read(message.to_json()) == message
 
@@ -24,6 +24,6 @@ def test_a_message_is_the_same_after_a_way_through_a_pipe(message: Progress, whe
 WRONG = [b"", b"{", b"[1]", b'{"section": "a"}', b'{"process": 1}', b'{"process": "a", "rank": "2"}', b"[" * 100_000, 3]
 
 
-@pytest.mark.parametrize("plain", WRONG, ids=lambda plain: repr(plain)[:20])
-def test_anything_else_is_no_message(plain: object) -> None:
-    assert Progress.read(plain) is None
+@pytest.mark.parametrize("content", WRONG, ids=lambda content: repr(content)[:20])
+def test_invalid_messages_are_read_as_none(content: object) -> None:
+    assert Progress.read(content) is None

@@ -1,4 +1,4 @@
-"""Ranks that begin a run together: one that can't keeps all from it, and all take the same port."""
+"""Ranks start a run together and take the same port; if one rank cannot start, none does."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> torch.distributed.TCPStore:
-    """What torchrun has for its ranks."""
-    held = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    """Return a store as torchrun has for its ranks."""
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     monkeypatch.setenv(HOST, "127.0.0.1")
-    monkeypatch.setenv(PORT, str(held.port))
-    return held
+    monkeypatch.setenv(PORT, str(store.port))
+    return store
 
 
-def met(run: str, *stuck: str | None) -> list[tuple[str | None, int]]:
+def meet_all(run: str, *stuck: str | None) -> list[tuple[str | None, int]]:
     with ThreadPoolExecutor(len(stuck)) as pool:
         return list(pool.map(lambda rank: meet_ranks(run, rank, len(stuck), stuck[rank]), range(len(stuck))))
 
 
-def test_all_take_the_same_port(store: torch.distributed.TCPStore) -> None:
-    found = met("pass 1, warm", None, None, None)
-    assert [why for why, _ in found] == [None] * 3
-    assert len({port for _, port in found}) == 1
+def test_all_ranks_take_the_same_port(store: torch.distributed.TCPStore) -> None:
+    meetings = meet_all("pass 1, warm", None, None, None)
+    assert [why for why, _ in meetings] == [None] * 3
+    assert len({port for _, port in meetings}) == 1
 
 
-def test_one_that_cannot_keeps_all_from_it(store: torch.distributed.TCPStore) -> None:
-    assert [why for why, _ in met("warm", None, "left behind: x")] == ["rank 1: left behind: x", "left behind: x"]
-    assert [why for why, _ in met("clocks inverted", None, None)] == [None, None]  # another run is another meeting
+def test_one_rank_that_cannot_start_stops_all(store: torch.distributed.TCPStore) -> None:
+    assert [why for why, _ in meet_all("warm", None, "left behind: x")] == ["rank 1: left behind: x", "left behind: x"]
+    assert [why for why, _ in meet_all("clocks inverted", None, None)] == [None, None]  # each run has its own meeting
 
 
-def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_the_meeting_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PORT, "1")
     monkeypatch.setenv(AGENTS, "True")
     with meeting_at(None):

@@ -1,4 +1,4 @@
-"""What a process killed at this moment would leave on disk: read from inside the lecture, while it runs."""
+"""What a killed process leaves on disk: the tests read the journal from inside the lecture, while it runs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from trace_tools.tracing.journal import FrameStart, Journal, Observation, RunEnd
 from trace_tools.tracing.merge.reader import UNFINISHED, RunRecord, read_process
 
 
-def let_50_ms_go_by() -> None:
-    """Wait for longer than that, in turns that every thread of this process gets: a busy machine gives it few."""
+def wait_more_than_50_ms() -> None:
+    """Wait in short sleeps, so that the recorder's thread also runs on a busy machine."""
     for _ in range(80):
         time.sleep(0.001)
 
 
-def seen_at_look(text: str, folder: Path, **settings: int) -> tuple[Probed, RunRecord]:
-    """Run a lecture; return what could be read 80 ms into its last call of `look()`."""
-    seen: list[RunRecord] = []
+def read_at_last_look(text: str, folder: Path, **settings: int) -> tuple[Probed, RunRecord]:
+    """Run a lecture; return the run as read 80 ms after the beginning of its last call of `look()`."""
+    runs: list[RunRecord] = []
 
     def look() -> None:
-        let_50_ms_go_by()
-        seen.append(lecture.run)
+        wait_more_than_50_ms()
+        runs.append(lecture.run)
 
     lecture = Probed(text, "lecture.py", folder / "x.journal", given={"look": look}, **settings)
     lecture.main()
-    return lecture, seen[-1]
+    return lecture, runs[-1]
 
 
 def executions(lecture: Probed, run: RunRecord, code: str, frame: int | None = None) -> set[int]:
-    """Return which executions of a statement were there, in one frame or in all."""
+    """Return the numbers of the recorded executions of a statement, in one frame or in all."""
     number = lecture.number(code)
     return {s.execution for s in run.steps.values() if s.statement == number and frame in (None, s.frame)}
 
@@ -63,8 +63,8 @@ def called(j):
 """
 
 
-def test_everything_older_than_50_ms_is_there(tmp_path: Path) -> None:
-    lecture, run = seen_at_look(FIRST_AND_LAST, tmp_path)
+def test_everything_older_than_50_ms_is_on_disk(tmp_path: Path) -> None:
+    lecture, run = read_at_last_look(FIRST_AND_LAST, tmp_path)
     assert run.ending == UNFINISHED
     assert executions(lecture, run, "x = i") == {*range(1, 51), *range(1951, 2001)}
     assert executions(lecture, run, "y = called") == {*range(1, 51), *range(251, 301)}
@@ -82,15 +82,15 @@ def lecture_line(text: str, code: str) -> int:
     return next(n for n, line in enumerate(text.splitlines(), 1) if line.strip().startswith(code))
 
 
-def test_what_a_killed_run_leaves_is_what_the_whole_one_has(tmp_path: Path) -> None:
-    """Step by step: what was seen at the last look is, but for what was open, what is read in the end."""
-    lecture, run = seen_at_look(FIRST_AND_LAST, tmp_path)
-    whole = lecture.run
+def test_killed_run_matches_the_complete_run(tmp_path: Path) -> None:
+    """Each step that had ended at the last look is the same when the complete journal is read."""
+    lecture, run = read_at_last_look(FIRST_AND_LAST, tmp_path)
+    complete = lecture.run
     for seq, step in run.steps.items():
-        if step.ns is not None and seq in whole.steps and step.statement != lecture.number("with open"):
-            assert step == whole.steps[seq]
-    finished = {seq for seq in whole.steps if seq < max(run.steps)}
-    assert finished - run.steps.keys() <= {seq for seq in finished if whole.steps[seq].ns is None}
+        if step.ns is not None and seq in complete.steps and step.statement != lecture.number("with open"):
+            assert step == complete.steps[seq]
+    finished = {seq for seq in complete.steps if seq < max(run.steps)}
+    assert finished - run.steps.keys() <= {seq for seq in finished if complete.steps[seq].ns is None}
 
 
 INNER = """
@@ -105,22 +105,22 @@ def outer(i):  # @inspect i
 """
 
 
-def test_calls_in_the_last_executions_have_theirs(tmp_path: Path) -> None:
-    """The open call was made beyond the first 50 executions: it, and its own last executions, may yet be left out."""
-    lecture, run = seen_at_look(INNER, tmp_path)
+def test_last_calls_keep_their_first_and_last_executions(tmp_path: Path) -> None:
+    """The open call comes after the first 50 executions, so the recorder may still drop it and its last executions."""
+    lecture, run = read_at_last_look(INNER, tmp_path)
     frames = {f.arguments[0][2]["value"]: f.id for f in run.frames.values() if f.arguments}
     assert executions(lecture, run, "x = j", frames[49]) == {*range(1, 51), *range(151, 201)}
     assert executions(lecture, run, "x = j", frames[79]) == {*range(1, 51), *range(151, 201)}
 
 
-def test_a_long_statement_hides_nothing(tmp_path: Path) -> None:
-    """Nothing is executed any more, so no probe flushes: a thread of the recorder's does."""
-    lecture, run = seen_at_look("def main():\n    x = 1  # @inspect x\n    look()\n", tmp_path)
+def test_steps_before_a_long_statement_are_on_disk(tmp_path: Path) -> None:
+    """No probe runs during a long statement, so the recorder's thread flushes the journal."""
+    lecture, run = read_at_last_look("def main():\n    x = 1  # @inspect x\n    look()\n", tmp_path)
     assert executions(lecture, run, "x = 1") == {1}
     assert [value[0] for step in run.steps.values() for value in step.values] == ["x"]
 
 
-def test_other_threads_are_there(tmp_path: Path) -> None:
+def test_steps_of_other_threads_are_on_disk(tmp_path: Path) -> None:
     text = """
 import threading
 def main():
@@ -138,28 +138,28 @@ def work():
 """
     ready, done = threading.Event(), threading.Event()
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"ready": ready, "done": done})
-    seen: list[RunRecord] = []
+    runs: list[RunRecord] = []
 
     def look() -> None:
-        let_50_ms_go_by()
-        seen.append(lecture.run)
+        wait_more_than_50_ms()
+        runs.append(lecture.run)
 
     lecture.module.look = look
     lecture.main()
-    assert executions(lecture, seen[0], "x = i") == {*range(1, 51), *range(151, 201)}
-    assert executions(lecture, seen[0], "done.wait") == {1}
+    assert executions(lecture, runs[0], "x = i") == {*range(1, 51), *range(151, 201)}
+    assert executions(lecture, runs[0], "done.wait") == {1}
 
 
 @pytest.mark.parametrize("limit", [2, 7])
-def test_a_small_limit(tmp_path: Path, limit: int) -> None:
-    lecture, run = seen_at_look(FIRST_AND_LAST, tmp_path, limit=limit)
+def test_small_limits_keep_first_and_last_executions(tmp_path: Path, limit: int) -> None:
+    lecture, run = read_at_last_look(FIRST_AND_LAST, tmp_path, limit=limit)
     head, tail = limit // 2, limit - limit // 2
     assert executions(lecture, run, "x = i") == {*range(1, head + 1), *range(2001 - tail, 2001)}
 
 
 @pytest.mark.slow
-def test_looking_at_any_time_finds_a_run_that_holds_together(tmp_path: Path) -> None:
-    """Read again and again while it runs: every step's frame is there, every frame's calling step, no step twice."""
+def test_unfinished_run_is_consistent_at_any_time(tmp_path: Path) -> None:
+    """At each reading, every step's frame and every frame's calling step exist, and no step exists twice."""
     text = """
 def main():
     for i in range(200):
@@ -175,13 +175,13 @@ def deeper(j):
     except ValueError as error:  # @inspect error
         return j
 """
-    looks = []
+    step_counts = []
 
     def check() -> None:
         lecture.recorder.writer.flush(wait_s=-1)
-        with lecture.recorder.writer.flushing:  # between the reading of the journal and that of its tail nobody writes
+        with lecture.recorder.writer.flushing:  # nobody writes between reading the journal and its tail
             run = lecture.run
-        looks.append(len(run.steps))
+        step_counts.append(len(run.steps))
         for step in run.steps.values():
             assert step.frame in run.frames
         for frame in run.frames.values():
@@ -191,16 +191,16 @@ def deeper(j):
 
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"check": check})
     lecture.main()
-    assert len(looks) == 10
+    assert len(step_counts) == 10
 
 
-def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
-    """The warm run's frames have the numbers that the cold run's had, its tail the same file."""
-    seen: list[RunRecord] = []
+def test_warm_run_contains_nothing_of_the_cold_run(tmp_path: Path) -> None:
+    """Both runs use the same numbers for their frames and the same file for their tail."""
+    runs: list[RunRecord] = []
 
     def look() -> None:
-        let_50_ms_go_by()
-        seen.append(lecture.run)
+        wait_more_than_50_ms()
+        runs.append(lecture.run)
 
     text = "def main():\n    for i in range(n):\n        x = i\n    look()\n"
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"look": look, "n": 300})
@@ -209,7 +209,7 @@ def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
     lecture.module.main()
     lecture.finish(last=False)
     Probed(text, "lecture.py", lecture.journal, given={"look": look, "n": 60}).main()
-    cold, warm = seen
+    cold, warm = runs
     assert executions(lecture, cold, "x = i") == {*range(1, 51), *range(251, 301)}
     assert executions(lecture, warm, "x = i") == {*range(1, 61)}
     assert warm.omitted == {}
@@ -217,37 +217,37 @@ def test_the_run_before_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after_s", [0.0, 0.2, 0.7, 1.3])
-def test_a_killed_process_has_every_step_that_had_ended_50_ms_before(tmp_path: Path, after_s: float) -> None:
-    """As the lecture itself wrote it down; `python -m tests.checks.kills` does it to a hundred whole traces."""
+def test_killed_process_keeps_steps_that_ended_50_ms_before(tmp_path: Path, after_s: float) -> None:
+    """The lecture logs its own steps to compare; `python -m tests.checks.kills` kills a hundred complete traces."""
     missing, _ = kill_probed(tmp_path, after_s + random.random() / 5)
     assert missing == []
 
 
-def test_what_the_kills_have_lost_is_found() -> None:
+def test_lost_steps_are_detected() -> None:
     tick = "tick\n" * 50
-    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1, 2]) == []  # 3 had ended too late
+    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1, 2]) == []  # step 3 ended too late
     assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 2]) == [1]
     assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1]) == [2, 2]
     assert lost("run 1\n0\n1\nrun 1\n", [0]) == [1, 1]  # the first run was over
     assert lost("run 1\n0\n1\ntick\n", []) == []
 
 
-def test_nothing_is_lost_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorder's thread may be flushing at the very moment the run ends: the rest is written all the same."""
+def test_flush_during_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is written even if the recorder's thread is flushing when the run ends."""
     lecture = Probed("def main():\n    x = 1\n", "lecture.py", tmp_path / "x.journal")
     write: Callable[..., None] = lecture.journal.write
-    slowly = threading.Event()
+    is_writing = threading.Event()
 
     def write_slowly(records: list[object]) -> None:
         if threading.get_ident() != threading.main_thread().ident:
-            slowly.set()
+            is_writing.set()
             time.sleep(0.1)
         write(records)
 
     monkeypatch.setattr(lecture.journal, "write", write_slowly)
     lecture.start()
     exec(lecture.code, vars(lecture.module))
-    assert slowly.wait(5)
+    assert is_writing.wait(5)
     lecture.module.main()
     lecture.finish()
     assert isinstance(lecture.records[-1], RunEnd)
@@ -255,8 +255,8 @@ def test_nothing_is_lost_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_runs_take_little_memory_for_each_step(tmp_path: Path) -> None:
-    """Eight runs of 100,000 steps fit in a gigabyte: what is observed alike is there once, and no list of records."""
+def test_runs_take_little_memory_per_step(tmp_path: Path) -> None:
+    """Eight runs of 100,000 steps fit in a gigabyte: equal observations are stored once, and records are not listed."""
     source, steps, value = parse_source("def main():\n    x = 1\n", "x.py"), 4_000, {"type": "int", "value": 12345}
     paths = [tmp_path / f"{n}.journal" for n in range(4)]
     for path in paths:
@@ -264,12 +264,12 @@ def test_runs_take_little_memory_for_each_step(tmp_path: Path) -> None:
         for n in range(steps):
             rows += [(StepTime, n, 0, 1, n + 1, 10**6 + n), (Observation, n, "values", ("x", None, value))]
         Journal(path).write([*rows, (RunEnd, "complete", 1, [])])
-    said: Said = {}
+    interned_values: Said = {}
     tracemalloc.start()
     try:
-        runs = [run for path in paths for run in read_process(path, source, interned=said).runs]
+        runs = [run for path in paths for run in read_process(path, source, interned=interned_values).runs]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert [len(run.steps) for run in runs] == [steps] * 4
-    assert peak / (4 * steps) < 600  # with lists of records, and of each step, it was 1,200
+    assert peak / (4 * steps) < 600  # it was 1,200 with lists of records and of observations

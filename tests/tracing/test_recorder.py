@@ -1,4 +1,4 @@
-"""Clocks that only the lecture moves, loops whose counts are known and `sys.settrace` say what steps there were."""
+"""Steps are compared with `sys.settrace`, known loop counts and clocks that only the lecture advances."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_execution_is_a_step(trace: Trace) -> None:
     assert [lecture.source.statements[s.statement].line for s in in_order][:9] == [3, 4, 5, 7, 4, 5, 6, 4, 5]
 
 
-def test_steps_have_the_time_of_what_they_did(trace: Trace) -> None:
+def test_step_times_equal_the_work_of_each_step(trace: Trace) -> None:
     lecture = trace(SCENES)
     times = {code: [step.ns for step in lecture.steps(code)] for code in
              ("x = work(1)", "x += work(10)", "with Manager", "work(100)", "helper(-1)", "work(1000)", "work(5)",
@@ -94,8 +94,8 @@ def test_steps_have_the_time_of_what_they_did(trace: Trace) -> None:
     }  # fmt: skip
 
 
-def test_recording_is_in_no_step(trace: Trace, clock: Clock) -> None:
-    """Whether describing a value takes no time or a second, steps last as long; so do inspected expressions."""
+def test_step_times_exclude_recording(trace: Trace, clock: Clock) -> None:
+    """Steps exclude the time of inspected expressions and of describing values, even if that takes a second."""
     text = """
 def main():
     whole()  # @inspect work(4)
@@ -134,14 +134,14 @@ class Manager:
     assert [(s.statement, s.ns) for s in slowed.run.steps.values()] == [
         (s.statement, s.ns) for s in fast.run.steps.values()
     ]
-    [whole] = slowed.steps("whole()")
-    assert whole.ns == 120 * (10 + 10) + 7 + 8 + 10
+    [step] = slowed.steps("whole()")
+    assert step.ns == 120 * (10 + 10) + 7 + 8 + 10
     assert {step.ns for step in slowed.steps("x = part(i)")} == {10}
     assert len(slowed.steps("work(10)")) == 120 * 2 + 1
 
 
 def test_recording_takes_little_time(tmp_path: Path) -> None:
-    """On the real clock: a step with many calls below it lasts about as long as it does plainly."""
+    """On the real clock, a step with many calls lasts about as long as without probes."""
     text = """
 import time
 def main():
@@ -156,13 +156,13 @@ def one(i):
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
     started = time.perf_counter_ns()
     lecture.main()
-    took = time.perf_counter_ns() - started
+    traced_ns = time.perf_counter_ns() - started
     module = types.ModuleType("plain")
     exec(text, vars(module))
-    plainly = min(timed(module.many) for _ in range(5))
+    plain_ns = min(timed(module.many) for _ in range(5))
     many = min(step.ns or 0 for step in lecture.steps("many()"))
-    assert plainly < many * 2
-    assert many < plainly + took / 3 / 2, "less than half of what recording takes is in the step"
+    assert plain_ns < many * 2
+    assert many < plain_ns + traced_ns / 3 / 2, "the step contains less than half of the recording time"
 
 
 def timed(call: Callable[[], object]) -> int:
@@ -171,7 +171,7 @@ def timed(call: Callable[[], object]) -> int:
     return time.perf_counter_ns() - started
 
 
-def test_lines_are_those_that_settrace_sees(tmp_path: Path) -> None:
+def test_steps_match_the_lines_of_settrace(tmp_path: Path) -> None:
     check_against_settrace(SCENES.replace("work", "int"), tmp_path)
 
 
@@ -180,43 +180,43 @@ def test_lines_are_those_that_settrace_sees(tmp_path: Path) -> None:
 @settings(
     max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
-def test_random_programs_have_the_steps_that_settrace_sees(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_steps_of_random_programs_match_settrace(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     check_against_settrace(text, tmp_path_factory.mktemp("steps"))
 
 
 def check_against_settrace(text: str, folder: Path) -> None:
-    """Compare, by line and function, how often the statements that begin a line were executed."""
+    """Compare how often the first statement of each line was executed."""
     lecture = Probed(text, "lecture.py", folder / "x.journal", (), limit=UNLIMITED, frames=UNLIMITED).main()
     first_on_line = {s.line: s.number for s in reversed(lecture.source.statements)}
-    twice = {id(inner) for s in lecture.source.statements for inner in in_finally(s.node)}
-    candidates = (s for s in lecture.source.statements if id(s.node) not in twice)
+    compiled_twice = {id(inner) for s in lecture.source.statements for inner in in_finally(s.node)}
+    candidates = (s for s in lecture.source.statements if id(s.node) not in compiled_twice)
     counted = {s.number: s.line for s in candidates if is_compared(s, first_on_line)}
-    found = Counter(counted[step.statement] for step in lecture.run.steps.values() if step.statement in counted)
-    seen = lines_seen(text)
-    assert found == Counter({line: seen[line] for line in counted.values() if seen[line]})
+    recorded = Counter(counted[step.statement] for step in lecture.run.steps.values() if step.statement in counted)
+    expected = lines_seen(text)
+    assert recorded == Counter({line: expected[line] for line in counted.values() if expected[line]})
 
 
 def in_finally(node: ast.stmt) -> Iterator[ast.AST]:
-    """Yield what is in a `finally`: Python compiles it twice, and `sys.settrace` sees lines that were not executed."""
+    """Yield the nodes of a `finally`: Python compiles it twice, so `sys.settrace` reports lines that did not run."""
     for child in getattr(node, "finalbody", ()):
         yield from ast.walk(child)
 
 
 def is_compared(statement: Any, first_on_line: dict[int, int]) -> bool:
-    """`with` lines are seen again at the exit, those of classes and the module at times of their own."""
+    """Exclude lines that `sys.settrace` reports at other times: of `with` at its exit, of classes, of the module."""
     kind = type(statement.node).__name__
     is_first = first_on_line[statement.line] == statement.number
     return is_first and kind not in ("With", "Try", "ClassDef", "FunctionDef") and statement.function != "<module>"
 
 
 def lines_seen(text: str) -> Counter[int]:
-    seen: Counter[int] = Counter()
+    executed: Counter[int] = Counter()
     module = types.ModuleType("plain")
     exec(compile(text, "settrace.py", "exec", dont_inherit=True), vars(module))
 
     def local(frame: types.FrameType, event: str, arg: object) -> Any:
         if event == "line":
-            seen[frame.f_lineno] += 1
+            executed[frame.f_lineno] += 1
         return local
 
     def called(frame: types.FrameType, event: str, arg: object) -> Any:
@@ -228,10 +228,10 @@ def lines_seen(text: str) -> Counter[int]:
         module.main()
     finally:
         sys.settrace(before)
-    return seen
+    return executed
 
 
-def test_what_a_lecture_takes_out_of_sys_is_not_missed(tmp_path: Path) -> None:
+def test_recorder_works_without_sys_functions_the_lecture_deletes(tmp_path: Path) -> None:
     text = """
 import sys
 def main():

@@ -1,4 +1,4 @@
-"""What is recorded of a step and a frame: values, claims, exceptions, calls, threads, what was printed."""
+"""Records of steps and frames: values, claims, exceptions, calls, threads and printed text."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
 
 
 def values(lecture: Probed, code: str) -> list[list[Any]]:
-    """Return [source, unit, value or text of the error] of all that was inspected at a statement."""
-    found = (value for step in lecture.steps(code) for value in step.values)
-    return [[source, unit, value.get("value", value.get("text"))] for source, unit, value in found]
+    """Return [source, unit, value or error text] of each expression inspected at a statement."""
+    inspected = (value for step in lecture.steps(code) for value in step.values)
+    return [[source, unit, value.get("value", value.get("text"))] for source, unit, value in inspected]
 
 
 # ------------------------------------------------------------------------------ values
 
 
-def test_values_are_read_where_their_directive_stands(trace: Trace) -> None:
+def test_values_are_read_at_the_line_of_their_directive(trace: Trace) -> None:
     lecture = trace("""
 N = 2  # @inspect N
 def main():
@@ -58,7 +58,7 @@ def f(n, m=1):  # @inspect n, m [B]
     assert values(lecture, "if i: break") == [["i", None, 0], ["x", None, 3]]
     one, three = ({"type": "int", "value": n} for n in (1, 3))
     broke = [s.values for s in lecture.run.steps.values() if s.statement == lecture.number("if i: break") + 1]
-    assert broke == [[["i", None, one], ["x", None, three]]], "what leaves is inspected before it does"
+    assert broke == [[["i", None, one], ["x", None, three]]], "a `break` is inspected before it leaves the loop"
     assert values(lecture, "while x") == [["x", None, 3], ["x", None, 2]]
     assert values(lecture, "with open") == [["file.name", None, "/dev/null"]]
     assert values(lecture, "raise KeyError") == [["x", None, 2]]
@@ -71,7 +71,7 @@ def f(n, m=1):  # @inspect n, m [B]
     ]  # fmt: skip
 
 
-def test_describing_calls_nothing_that_is_recorded(trace: Trace) -> None:
+def test_calls_during_description_are_not_recorded(trace: Trace) -> None:
     lecture = trace("""
 class Loud:
     def __repr__(self): return helper("repr")
@@ -156,7 +156,7 @@ def main():
 """
 
 
-def test_what_calls_return_is_what_python_says_of_them(tmp_path: Path) -> None:
+def test_return_values_match_those_of_setprofile(tmp_path: Path) -> None:
     plain: dict[str, Any] = {}
     exec(compile(RETURNS, "plain.py", "exec"), plain)
     lines, expected = RETURNS.split("\n"), Counter[tuple[str, str]]()
@@ -170,20 +170,22 @@ def test_what_calls_return_is_what_python_says_of_them(tmp_path: Path) -> None:
     sys.setprofile(note)
     plain["main"]()
     sys.setprofile(None)
-    expected["overruled", "1"] = 1  # what its first `return` would have returned
-    not_asked = {"main", "inner", "<lambda>", "<module>"}
-    expected = Counter({one: n for one, n in expected.items() if one[0] not in not_asked and one != ("named", "-1")})
+    expected["overruled", "1"] = 1  # the value of its first `return`, which `finally` replaces
+    not_inspected = {"main", "inner", "<lambda>", "<module>"}
+    expected = Counter(
+        {call: n for call, n in expected.items() if call[0] not in not_inspected and call != ("named", "-1")}
+    )
 
     lecture = Probed(RETURNS, tmp_path / "returns.py", tmp_path / "j").main()
-    run, names, found = lecture.run, lecture.program.functions, Counter[tuple[str, str]]()
-    told = [(step.frame, step.values) for step in run.steps.values()]
-    for frame, values in [*told, *((frame.id, frame.arguments) for frame in run.frames.values())]:
+    run, names, recorded = lecture.run, lecture.program.functions, Counter[tuple[str, str]]()
+    step_values = [(step.frame, step.values) for step in run.steps.values()]
+    for frame, values in [*step_values, *((frame.id, frame.arguments) for frame in run.frames.values())]:
         for source, _, value in values:
             if source == "return":
                 items = value.get("items") and tuple(item["value"] for item in value["items"])
                 function = names[run.frames[frame].function].rpartition(".")[2]
-                found[function, repr(items or value.get("value"))] += 1
-    assert found == expected
+                recorded[function, repr(items or value.get("value"))] += 1
+    assert recorded == expected
 
 
 # ------------------------------------------------------------------------------ claims
@@ -206,28 +208,28 @@ def covered():  # @stepover
 """
 
 
-def test_claims_have_their_sides(trace: Trace) -> None:
+def test_claims_record_the_values_of_their_sides(trace: Trace) -> None:
     lecture = trace(CLAIMS, failing_claims_raise=False)
 
     def sides(code: str) -> list[Any]:
         number = lecture.number(code)
-        found = [s.claim for s in lecture.run.steps.values() if s.claim and s.claim[0] == number]
+        claims = [s.claim for s in lecture.run.steps.values() if s.claim and s.claim[0] == number]
         texts = lecture.program.claims[number][1]
         return [
             (held, dict(zip(texts, (side and side.get("value", side["type"]) for side in claim), strict=True)))
-            for _, held, claim in found
+            for _, held, claim in claims
         ]
 
     assert sides("assert a < b < 3") == [("held", {"a": 1, "b": 2, "3": 3})]
     [(held, parts)] = sides("assert a and")
-    assert held == "held" and list(parts.items())[-1] == ("missing", None), "it did not come to that side"
+    assert held == "held" and list(parts.items())[-1] == ("missing", None), "this side was not evaluated"
     assert sides("assert isinstance") == [("held", {"a": 1, "int": "type"})]
     assert sides("assert all") == [("held", {"all((x for x in (a, b)))": True})]
     assert sides("assert a == b") == [("passed over", {"a": 1, "b": 2})]
-    assert len(lecture.steps("reached = 1")) == 1, "a claim that fails is passed over"
+    assert len(lecture.steps("reached = 1")) == 1, "a failed claim is passed over"
 
 
-def test_a_claim_that_fails_ends_the_run(tmp_path: Path) -> None:
+def test_failed_claim_ends_the_run(tmp_path: Path) -> None:
     lecture = Probed(CLAIMS, "lecture.py", tmp_path / "x.journal")
     with pytest.raises(AssertionError, match="1 is not 2"):
         lecture.main()
@@ -237,7 +239,7 @@ def test_a_claim_that_fails_ends_the_run(tmp_path: Path) -> None:
     assert lecture.steps("reached = 1") == []
 
 
-def test_a_covered_claim_that_fails_is_told_to_the_step_above(tmp_path: Path) -> None:
+def test_failed_claim_below_stepover_belongs_to_the_calling_step(tmp_path: Path) -> None:
     text = "def main():\n    f(1)\n    f(0)\ndef f(x):  # @stepover\n    assert x > 0\n"
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", failing_claims_raise=False).main()
     one, zero = lecture.steps("f(1)")[0], lecture.steps("f(0)")[0]
@@ -277,9 +279,7 @@ def inner(x):{covered}
 
 @pytest.mark.parametrize("covered", ["", "  # @stepover"])
 @pytest.mark.parametrize("raising", [True, False])
-def test_a_claim_that_the_lecture_catches_is_raised_and_has_not_failed(
-    tmp_path: Path, raising: bool, covered: str
-) -> None:
+def test_claims_that_the_lecture_catches_do_not_fail(tmp_path: Path, raising: bool, covered: str) -> None:
     lecture = Probed(
         CAUGHT.replace("{covered}", covered), "lecture.py", tmp_path / "x.journal", failing_claims_raise=raising
     )
@@ -299,7 +299,7 @@ def step_line(lecture: Probed, step: Any) -> int:
     return lecture.source.statements[step.statement].line
 
 
-def test_exceptions_belong_to_the_steps_they_left(trace: Trace) -> None:
+def test_exceptions_are_recorded_at_each_step_they_leave(trace: Trace) -> None:
     lecture = trace("""
 def main():
     for i in range(3):
@@ -335,7 +335,7 @@ def inner(i):
     assert not any(s.raised for s in lecture.steps("for i"))
 
 
-def test_an_exception_that_ends_the_run(tmp_path: Path) -> None:
+def test_exception_that_ends_the_run_is_recorded(tmp_path: Path) -> None:
     text = "def main():\n    f()\ndef f():\n    raise SystemExit(3)\n"
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
     with pytest.raises(SystemExit):
@@ -347,7 +347,7 @@ def test_an_exception_that_ends_the_run(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------ calls
 
 
-def test_what_is_stepped_over_has_no_steps(trace: Trace) -> None:
+def test_code_below_stepover_has_no_steps(trace: Trace) -> None:
     lecture = trace("""
 def main():
     x = f(1)  # @stepover
@@ -375,7 +375,7 @@ def manager(): return Manager()
     assert lecture.steps("y = f(i)") == []
 
 
-def test_what_is_inspected_below_a_covered_step_is_not_even_read(trace: Trace) -> None:
+def test_inspected_expressions_below_stepover_are_not_evaluated(trace: Trace) -> None:
     read: list[int] = []
     lecture = trace("""
 def main():
@@ -406,10 +406,10 @@ def g(): pass
 """, given={"measure": measure}, opaque=frozenset({measure.__code__}))  # fmt: skip
     assert lecture.calls() == {("f()", "f"): 1, ("g()", "g"): 1}
     assert [lecture.steps(code)[0].ns for code in ("measure(f)", "measure(lambda", "f()")] == [3, 3, 3]
-    assert "".join(lecture.steps("measure(f)")[0].stdout) == "printed", "what happens there is the step's all the same"
+    assert "".join(lecture.steps("measure(f)")[0].stdout) == "printed", "its output still belongs to the step"
 
 
-def test_generators_hang_under_the_step_that_began_them(trace: Trace) -> None:
+def test_generator_frames_belong_to_the_step_that_started_them(trace: Trace) -> None:
     lecture = trace("""
 def main():
     g = generator(2)
@@ -436,7 +436,7 @@ def f(): pass
     assert [step.execution for step in lecture.steps("yield work(i)")] == [1, 2, 1]
 
 
-def test_coroutines_hang_under_the_step_that_runs_them(trace: Trace) -> None:
+def test_coroutine_frames_belong_to_the_step_that_runs_them(trace: Trace) -> None:
     lecture = trace("""
 import asyncio
 def main():

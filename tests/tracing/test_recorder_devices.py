@@ -1,4 +1,4 @@
-"""Time on a device, and meters: pretended ones, whose figures are known."""
+"""Device times and meters, tested with a simulated device and meter whose figures are known."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def trace(tmp_path: Path, clock: Clock) -> Trace:
     return tracing(tmp_path, clock)
 
 
-# ------------------------------------------------------------------------------ a device that works beside the host
+# ------------------------------------------------------------------------------ a device parallel to the host
 
 
 class Device:
-    """What `torch.cuda` is to the recorder: a queue of work, done by the time `synchronize` returns."""
+    """Replaces `torch.cuda` with a queue of work, which is done when `synchronize` returns."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -39,13 +39,13 @@ class Device:
         self.initialised = self.capturing = False
 
     def fail(self) -> None:
-        def refused(*_: object) -> None:
+        def raise_error(*_: object) -> None:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-        self.synchronize = self.is_current_stream_capturing = self.memory_allocated = refused  # type: ignore[assignment]
+        self.synchronize = self.is_current_stream_capturing = self.memory_allocated = raise_error  # type: ignore[assignment]
 
     def launch(self, ns: int, allocates: int = 0) -> None:
-        """Take 1 ns of the host, and `ns` of the device later."""
+        """Take 1 ns of the host and, later, `ns` of the device."""
         self.initialised = True
         self.clock.work(1)
         self.queued += ns
@@ -94,7 +94,7 @@ def on_device(trace: Trace, clock: Clock, text: str) -> Probed:
     return trace(text, instruments=instruments, given={"launch": device.launch, "device": device})
 
 
-def test_annotated_steps_have_the_device_to_themselves(trace: Trace, clock: Clock) -> None:
+def test_annotated_steps_are_timed_alone_on_the_device(trace: Trace, clock: Clock) -> None:
     lecture = on_device(trace, clock, """
 def main():
     before = 1  # @inspect before
@@ -118,9 +118,7 @@ def main():
     assert lecture.steps("launch(1000)")[0].device_ns is None
 
 
-def test_queued_work_that_is_in_no_step_is_recorded(
-    trace: Trace, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queued_work_outside_steps_is_recorded(trace: Trace, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accelerators, "perf_counter", clock)
     lecture = on_device(trace, clock, """
 def main():
@@ -135,12 +133,12 @@ def f():
 """)  # fmt: skip
     [x], [y], [z] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = ")
     assert x.queued_ns == 3_000_001
-    assert y.queued_ns is None, "20 µs can't be told from a wait for an idle device"
+    assert y.queued_ns is None, "20 µs cannot be distinguished from waiting for an idle device"
     assert z.queued_ns is None and y.device_ns == 2_000_700, "a step around it includes the wait"
 
 
-def test_waiting_for_the_device_is_in_annotated_steps_only(trace: Trace, clock: Clock) -> None:
-    """The wait before a step is for the work of others; the wait after it is for its own."""
+def test_only_annotated_steps_wait_for_the_device(trace: Trace, clock: Clock) -> None:
+    """The wait before a step is for earlier work, the wait after it for its own work."""
     lecture = on_device(trace, clock, """
 def main():
     launch(1000)
@@ -156,7 +154,7 @@ def f():
 
 
 class RealTime(Device):
-    """A device whose events are marks on one time line with the host's clock, as a GPU's are."""
+    """A device whose events share a timeline with the host's clock, as on a GPU."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -201,10 +199,10 @@ class SlowDescriber(Describer):
         return super().describe(value)
 
 
-def test_what_describing_and_telling_take_is_in_no_step_on_either_clock(tmp_path: Path, clock: Clock) -> None:
+def test_both_clocks_exclude_description_and_drawing(tmp_path: Path, clock: Clock) -> None:
     device = RealTime(clock)
 
-    def tell() -> None:
+    def draw() -> None:
         clock.work(5_000)  # a figure is drawn
 
     lecture = Probed("""
@@ -220,7 +218,7 @@ def outer():
     b = launch(30)  # @inspect b
 """, "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=CudaGpu(device)),
         given={"launch": device.launch, "tell": lambda: None})  # fmt: skip
-    vars(lecture.module)["tell"] = lambda: _apart(lecture, tell)
+    vars(lecture.module)["tell"] = lambda: _excluded(lecture, draw)
     lecture.main()
     [outer], [a], [b] = lecture.steps("x = outer"), lecture.steps("a ="), lecture.steps("b =")
     assert (a.device_ns, b.device_ns, lecture.steps("y =")[0].device_ns) == (21, 31, 7), "1 ns is the launch itself"
@@ -228,10 +226,10 @@ def outer():
     assert outer.ns == 21 + 4 + 31
 
 
-def test_what_probes_take_is_in_no_step_on_either_clock(tmp_path: Path, clock: Clock) -> None:
-    """They do not wait for the device: without them it would end sooner only where it was the host that it waited for.
+def test_both_clocks_exclude_probes(tmp_path: Path, clock: Clock) -> None:
+    """Probes do not wait for the device: they delay its end only where the device waits for the host.
 
-    The figures are those of the same statements without `probe`.
+    The expected figures are those of the same statements without `probe`.
     """
     device = RealTime(clock)
     lecture = Probed("""
@@ -263,16 +261,16 @@ def by_the_device():
     assert [step.launch_ns for step in (x, y, z)] == [56, 6, 7]
 
 
-def test_a_step_lasts_as_long_by_both_clocks_however_the_tracer_is_held_up(tmp_path: Path, clock: Clock) -> None:
-    """A step inside waits for what was launched before it, and other processes take the core from the tracer.
+def test_both_clocks_agree_when_the_tracer_is_delayed(tmp_path: Path, clock: Clock) -> None:
+    """Inner steps wait for earlier work, and other processes take the core from the tracer.
 
-    The figures are those of the lecture's own work.
+    The expected figures are those of the lecture's own work.
     """
     device = RealTime(clock)
 
-    class HeldUp(CudaGpu):
+    class DelayedGpu(CudaGpu):
         def start(self) -> Mark:
-            """Mark the moment, after which another process has the core for 900 ns."""
+            """Mark the time; afterwards another process takes the core for 900 ns."""
             mark = super().start()
             clock.work(900)
             return mark
@@ -297,13 +295,13 @@ def inner():
 def by_the_host():
     work(700)
     c = launch(5)  # @inspect c
-""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=HeldUp(device)),
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=DelayedGpu(device)),
         given={"launch": device.launch, "work": clock.work, "probe": lambda: None})  # fmt: skip
     vars(lecture.module)["probe"] = lambda: _probe(lecture, clock, 100)
     lecture.main()
     [x], [y], [z], [a] = lecture.steps("x = "), lecture.steps("y = "), lecture.steps("z = "), lecture.steps("a = ")
-    alone = 501 + 21 + 301 + 2 * (41 + 31)  # launching takes 1 ns, and each wait empties the queue
-    assert [(step.device_ns, step.ns) for step in (x, y, z, a)] == [(alone, alone), (7, 7), (706, 706), (21, 21)]
+    own_ns = 501 + 21 + 301 + 2 * (41 + 31)  # launching takes 1 ns, and each wait empties the queue
+    assert [(step.device_ns, step.ns) for step in (x, y, z, a)] == [(own_ns, own_ns), (7, 7), (706, 706), (21, 21)]
     assert [(step.device_ns, step.ns) for step in lecture.steps("b = ")] == [(31, 31), (31, 31)]
 
 
@@ -312,13 +310,13 @@ def _probe(lecture: Probed, clock: Clock, ns: int) -> None:
     lecture.recorder.clock.lost += ns / 1e9
 
 
-def _apart(lecture: Probed, tell: Any) -> None:
+def _excluded(lecture: Probed, call: Any) -> None:
     with lecture.recorder.clock.excluded():
-        tell()
+        call()
 
 
-def test_an_annotated_step_that_an_error_ends_is_timed_no_longer(trace: Trace, clock: Clock) -> None:
-    """Else each later step would be waited for, as if one around it were still timed."""
+def test_errors_end_the_timing_of_annotated_steps(trace: Trace, clock: Clock) -> None:
+    """Otherwise the recorder waits for each later step, as if an outer step were still timed."""
     lecture = on_device(trace, clock, """
 def main():
     launch(1)
@@ -349,8 +347,8 @@ def main():
     assert lecture.steps("y = launch")[0].device_ns == 5
 
 
-def test_once_the_device_has_failed_no_statement_is_blamed_for_it(trace: Trace, clock: Clock) -> None:
-    """Its driver raises in every later call: also when it is asked whether a graph is captured, and for its memory."""
+def test_statements_after_a_device_failure_are_not_blamed(trace: Trace, clock: Clock) -> None:
+    """After a failure the driver raises in every call, also in those that return the capture status and memory."""
     lecture = on_device(trace, clock, """
 def main():
     launch(1)
@@ -363,15 +361,15 @@ def main():
 def f():
     w = work(3)  # @inspect w
 """)  # fmt: skip
-    stopped = lecture.recorder.clock
-    assert (stopped.device_failed, stopped.waited_at) == ("the device failed at line 6", 4)
+    device_clock = lecture.recorder.clock
+    assert (device_clock.device_failed, device_clock.waited_at) == ("the device failed at line 6", 4)
     [y], [w], [z] = lecture.steps("y = "), lecture.steps("w = "), lecture.steps("z = ")
     assert (y.device_ns, w.device_ns, z.device_ns) == (None,) * 3
     assert (w.ns, z.ns) == (3, 1), "by the host's clock"
     assert [len(step.warnings) for step in (y, w, z)] == [1, 0, 0]
 
 
-def test_a_failure_names_the_line_before_it_in_a_step_of_two_parts(trace: Trace, clock: Clock) -> None:
+def test_device_failure_inside_with_names_the_with_line(trace: Trace, clock: Clock) -> None:
     lecture = on_device(trace, clock, """
 def main():
     launch(1)
@@ -385,7 +383,7 @@ class manager:
     assert "in work launched after line 4;" in warning
 
 
-def test_launch_time_is_what_the_host_takes_before_it_waits(trace: Trace, clock: Clock) -> None:
+def test_launch_time_is_host_time_before_waiting(trace: Trace, clock: Clock) -> None:
     lecture = on_device(trace, clock, """
 def main():
     launch(1)
@@ -397,7 +395,7 @@ def main():
     assert (y.launch_ns, y.device_ns, y.ns) == (30, 0, 30)
 
 
-def test_a_capture_that_begins_or_ends_within_a_step(trace: Trace, clock: Clock) -> None:
+def test_graph_capture_may_begin_or_end_within_a_step(trace: Trace, clock: Clock) -> None:
     lecture = on_device(trace, clock, """
 def main():
     launch(1)
@@ -415,9 +413,9 @@ def end(): device.capturing = False
 
 
 class Meter:
-    """What `metering.meters.Meter` is to the recorder: totals that go up, a peak that is taken.
+    """Replaces `metering.meters.Meter`: totals increase, and reading the peak resets it.
 
-    With a clock, each operation takes 1 ns, counting it 1,000, and reading the totals 50,000.
+    With a clock, each operation takes 1 ns, counting it 1,000 ns, and reading the totals 50,000 ns.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -426,7 +424,7 @@ class Meter:
         self.flops = self.live = self.peak = self.pauses = 0
 
     def count(self, flops: int, alive: int = 0, free: int = 0) -> int:
-        """Do `flops`, with `alive` more bytes, of which `free` are given back at once."""
+        """Count `flops`, allocate `alive` bytes, and free `free` of them at once."""
         if not self.pauses:
             self.flops += flops
             if self.clock:
@@ -511,7 +509,7 @@ def metered(trace: Trace, text: str) -> tuple[Probed, Meter]:
     return trace(text, instruments=Instruments(Describer(), meter=meter), given={"count": meter.count}), meter
 
 
-def test_meters_count_what_a_step_did_and_what_it_called(trace: Trace) -> None:
+def test_meters_count_a_step_and_its_calls(trace: Trace) -> None:
     lecture, meter = metered(trace, METERED)
     flops = {code: [s.meters and s.meters["flops"] for s in lecture.steps(code)] for code in (
         "count(1)", "x = f(10)", "for i", "y = f(100)", "with manager", "f(2)", "f(3", "count(4)", "next(g)",
@@ -527,7 +525,7 @@ def test_meters_count_what_a_step_did_and_what_it_called(trace: Trace) -> None:
     assert meter.flops == 1 + 10 + 300 + 15 + 2 + 3 + 4 + 20 + 5 + 30 + 6
 
 
-def test_peaks_are_those_within_the_step(trace: Trace) -> None:
+def test_memory_peaks_are_measured_within_each_step(trace: Trace) -> None:
     lecture, _ = metered(trace, """
 def main():
     count(0, 100)
@@ -553,7 +551,7 @@ def deeper():
     assert live == 101
 
 
-def test_what_counting_takes_is_in_no_step(trace: Trace, clock: Clock) -> None:
+def test_step_times_exclude_counting(trace: Trace, clock: Clock) -> None:
     meter = Meter(clock)
     lecture = trace(
         """
@@ -571,5 +569,5 @@ def f():
         instruments=Instruments(Describer(), meter=meter),
         given={"count": meter.count},
     )
-    lasted = {code: {s.ns for s in lecture.steps(code)} for code in ("count(1)", "work(7)", "f()", "work(20)")}
-    assert lasted == {"count(1)": {1}, "work(7)": {7}, "f()": {22}, "work(20)": {20}}
+    durations = {code: {s.ns for s in lecture.steps(code)} for code in ("count(1)", "work(7)", "f()", "work(20)")}
+    assert durations == {"count(1)": {1}, "work(7)": {7}, "f()": {22}, "work(20)": {20}}

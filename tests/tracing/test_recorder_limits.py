@@ -1,4 +1,4 @@
-"""However often a lecture executes something, what is kept of it is bounded; counts and sums stay exact."""
+"""The records of repeated executions are bounded; counts and sums of times stay exact."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def executions(lecture: Probed, code: str) -> list[int]:
 
 
 def omitted(lecture: Probed, code: str) -> list[tuple[int, int]]:
-    """Return (how many, their ns) for each frame that left some out."""
+    """Return the number and total ns of omitted executions, for each frame with omissions."""
     number = lecture.number(code)
     return [totals for (_, statement), totals in lecture.run.omitted.items() if statement == number]
 
@@ -78,7 +78,7 @@ def main():
     assert omitted(lecture, "while x")[0][0] == 500 - 100
 
 
-def test_a_with_counts_both_of_its_parts(trace: Trace) -> None:
+def test_with_statement_times_include_enter_and_exit(trace: Trace) -> None:
     lecture = trace("""
 class Manager:
     def __enter__(self): work(10)
@@ -109,7 +109,7 @@ def g(i):
 """
 
 
-def test_subtrees_of_what_is_left_out_are_left_out(trace: Trace) -> None:
+def test_calls_below_omitted_steps_are_omitted(trace: Trace) -> None:
     lecture = trace(CALLS.format(n=500), limit=10)
     kept = [*range(5), *range(495, 500)]
     assert [frame.arguments[0][2]["value"] for frame in lecture.frames("f")] == kept
@@ -122,7 +122,7 @@ def test_subtrees_of_what_is_left_out_are_left_out(trace: Trace) -> None:
     assert len(lecture.steps("assert i")) == 10
 
 
-def test_at_most_so_many_frames_of_a_function(trace: Trace) -> None:
+def test_frames_per_function_are_limited(trace: Trace) -> None:
     lecture = trace("""
 def main():
     total = sum(f(i) for i in range(300))
@@ -168,13 +168,13 @@ def fibonacci(n):
 
 
 @pytest.mark.slow
-def test_frames_left_out_by_the_limit_do_not_count(trace: Trace) -> None:
-    """The last calls are kept however many there were between the first ones and them."""
+def test_omitted_frames_do_not_count_for_the_limit(trace: Trace) -> None:
+    """The last calls are kept, however many calls come before them."""
     lecture = trace(CALLS.format(n=5000), frames=120)
     assert [frame.arguments[0][2]["value"] for frame in lecture.frames("f")] == [*range(50), *range(4950, 5000)]
 
 
-def test_a_generator_kept_beyond_the_step_that_began_it(trace: Trace) -> None:
+def test_generators_may_outlive_the_step_that_started_them(trace: Trace) -> None:
     lecture = trace("""
 def main():
     kept = []
@@ -193,8 +193,8 @@ def generator(i):  # @inspect i
     assert [step.ns for step in lecture.steps("work(i)")] == [0, 1, 2, 3, 4, 25, 26, 27, 28, 29]
 
 
-def test_a_generator_that_nobody_ends(trace: Trace) -> None:
-    """The step at which it stands is there, and the last of those before it; it takes no time."""
+def test_unfinished_generators_keep_their_open_step(trace: Trace) -> None:
+    """The open step is recorded without a time, together with the last steps before it."""
     lecture = trace("""
 kept = []
 def main():
@@ -214,8 +214,8 @@ def endless():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_generator_that_ignores_its_end(trace: Trace) -> None:
-    """It dies without one, and what has its place in memory then is no call of it: all calls after it are recorded."""
+def test_generators_that_ignore_generator_exit_hide_no_calls(trace: Trace) -> None:
+    """Such a frame is freed without an end: a later frame at the same address is a new call, and is recorded."""
     lecture = trace("""
 def main():
     for i in range(50):
@@ -254,7 +254,7 @@ def called(i):
 
 
 class Measured:
-    """Notes, from inside the lecture, how much the recorder holds in memory."""
+    """Measures, from inside the lecture, how many records the recorder holds in memory."""
 
     def __init__(self) -> None:
         self.lecture: Any = None
@@ -269,7 +269,7 @@ class Measured:
         self.most = max(self.most, size)
 
 
-def size_of(n: int, folder: Path) -> tuple[int, int, int]:
+def measured_sizes(n: int, folder: Path) -> tuple[int, int, int]:
     measured = Measured()
     text = MILLION.format(n=n).replace("called(i)\n", "called(i); look()\n", 1)
     lecture = Probed(text, "lecture.py", folder / f"{n}.journal", given={"look": measured.look})
@@ -280,15 +280,15 @@ def size_of(n: int, folder: Path) -> tuple[int, int, int]:
 
 
 @pytest.mark.slow
-def test_a_million_statements_are_no_more_than_a_few_thousand(tmp_path: Path) -> None:
-    """333,000 turns execute a million statements; journal, memory and steps are those of 33,000 turns."""
-    few, many = size_of(33_000 + 67_000, tmp_path), size_of(333_000, tmp_path)
+def test_a_million_statements_take_bounded_space(tmp_path: Path) -> None:
+    """333,000 iterations execute a million statements; journal, memory and steps are as with 100,000 iterations."""
+    few, many = measured_sizes(33_000 + 67_000, tmp_path), measured_sizes(333_000, tmp_path)
     assert many[2] == few[2]
     assert many[0] < few[0] * 1.1 < 1_000_000
     assert many[1] < few[1] + 20_000
 
 
-def test_the_tail_starts_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tail_files_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "TAIL_LIMIT_BYTES", 50_000)
     sizes = []
     text = """
@@ -303,11 +303,11 @@ def main():
         lecture.recorder.writer.flush(wait_s=-1)  # the watching thread may be writing
         sizes.append(lecture.journal.tail_path.stat().st_size)
         if len(sizes) == 55:
-            found.append({s.execution for s in lecture.steps("x = ")})
+            recorded.append({s.execution for s in lecture.steps("x = ")})
 
-    found: list[set[int]] = []
+    recorded: list[set[int]] = []
     lecture.module.flush = flush
     lecture.main()
     assert max(sizes) < 50_000 + 30_000
-    assert sum(a > b for a, b in itertools.pairwise(sizes)) >= 3, "it was never started anew"
-    assert found[0] == {*range(1, 51), *range(2652, 2702)}
+    assert sum(a > b for a, b in itertools.pairwise(sizes)) >= 3, "the tail was restarted at least three times"
+    assert recorded[0] == {*range(1, 51), *range(2652, 2702)}

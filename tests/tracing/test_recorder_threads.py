@@ -1,4 +1,4 @@
-"""Threads, and what is told to the recorder from outside the probes: printed text, warnings, marks."""
+"""Threads, and records that do not come from probes: printed text, warnings, marks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def inner(n):
 """
 
 
-def test_threads_hang_under_the_step_that_started_them(trace: Trace) -> None:
+def test_thread_calls_belong_to_the_step_that_started_them(trace: Trace) -> None:
     lecture = trace(THREADS, given={"gate": threading.Event()})
     assert lecture.calls()["inner(n)", "inner"] == 3
     assert {frame.thread for frame in lecture.frames("outer")} == {"worker 0", "worker 1", "worker 2"}
@@ -47,8 +47,8 @@ def test_threads_hang_under_the_step_that_started_them(trace: Trace) -> None:
     assert threading.active_count() == 1
 
 
-def test_a_thread_that_calls_late_hangs_where_it_was_started(trace: Trace) -> None:
-    """When its first call comes, the step that started it is over, and so is the function it was in."""
+def test_late_thread_calls_belong_to_the_starting_step(trace: Trace) -> None:
+    """The thread makes its first call after the step that started it and the calling function have ended."""
     gate = threading.Event()
     lecture = trace("""
 import threading
@@ -69,8 +69,8 @@ def outer():
     assert "".join(lecture.steps("print")[0].stdout) == "from a thread\n"
 
 
-def test_threads_that_python_does_not_know(trace: Trace) -> None:
-    """A thread that C++ started is not entered in the lecture's list of threads."""
+def test_threads_unknown_to_python_are_recorded(trace: Trace) -> None:
+    """The recorder does not add a thread that C++ started to the lecture's list of threads."""
     lecture = trace("""
 import _thread, threading
 def main():
@@ -90,7 +90,7 @@ def g(): return threading.enumerate()
 # ------------------------------------------------------------------------------ what happens during a step
 
 
-def test_what_is_emitted_belongs_to_the_innermost_step(tmp_path: Path) -> None:
+def test_output_and_warnings_belong_to_the_innermost_step(tmp_path: Path) -> None:
     text = """
 import warnings
 from functools import reduce
@@ -117,7 +117,7 @@ def f(i):
     assert sum(len(step.warnings) for step in lecture.steps("warnings.warn")) >= 1
 
 
-def test_marks_are_on_every_open_step(tmp_path: Path) -> None:
+def test_marks_apply_to_every_open_step(tmp_path: Path) -> None:
     text = "def main():\n    x = 1\n    f()\ndef f():\n    y = 1\n    mark()\n"
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
     lecture.module.mark = lambda: lecture.recorder.mark("compiled")

@@ -1,4 +1,4 @@
-"""A run keeps so much and no more, whatever a lecture does; what is left out is counted, to the character."""
+"""The records of a run are bounded, whatever a lecture does; omitted records and characters are counted."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def bounds(**kinds: tuple[int, int]) -> dict[str, Bound]:
     return {**BOUNDS, **{kind: Bound(*bound) for kind, bound in kinds.items()}}
 
 
-# ------------------------------------------------------------------------------ what is said
+# ------------------------------------------------------------------------------ text, warnings and values
 
 
-def test_secrets_are_sought_in_what_is_kept_and_found_across_its_ends(tmp_path: Path) -> None:
-    searched: list[int] = []
+def test_secrets_are_redacted_only_in_and_around_kept_text(tmp_path: Path) -> None:
+    searched_lengths: list[int] = []
 
     def redact(text: str) -> str:
-        searched.append(len(text))
+        searched_lengths.append(len(text))
         return text.replace("a-secret", "<TOKEN>")
 
     text = """
@@ -50,23 +50,23 @@ def main():
     text = "".join(printed.stdout)
     assert set(text.replace("<TOKEN>", "")) <= {*" \n", *"<TOKEN>"} and len(text) == BOUNDS["stdout"].of_step
     assert warned.warnings == ["UserWarning: " + "x" * 3_980 + "<TOKEN>"]
-    assert max(searched) < 2 << 20 and sum(searched) < 4 << 20
+    assert max(searched_lengths) < 2 << 20 and sum(searched_lengths) < 4 << 20
     [[kind, count, _]] = printed.left_out
     assert kind == "stdout" and 0.85 * 9_000_000 < count + len(text) <= 9_000_001
 
 
-def test_a_line_of_what_is_printed_is_in_one_record(trace: Trace) -> None:
+def test_printed_lines_are_not_split_between_records(trace: Trace) -> None:
     """Another thread may print in the same step between two records."""
     lecture = trace("""
 def main():
     [print("a line" * 3) for i in range(5)]
 """, bounds=bounds(stdout=(10_000, 100)))  # fmt: skip
     [printed] = lecture.steps("[print")
-    assert "".join(printed.stdout) == ("a line" * 3 + "\n") * 5, "all that there is room for"
+    assert "".join(printed.stdout) == ("a line" * 3 + "\n") * 5, "the complete output"
     assert printed.stdout[-1].startswith("a line")
 
 
-def test_of_what_is_printed_the_first_and_the_last_is_kept(trace: Trace) -> None:
+def test_first_and_last_printed_text_is_kept(trace: Trace) -> None:
     lecture = trace("""
 def main():
     [print(f"line {i:05}") for i in range(10_000)]
@@ -81,7 +81,7 @@ def main():
     assert after.stdout == ["one more", "\n"] and not after.left_out
 
 
-def test_a_step_that_prints_much_leaves_room_to_those_after_it(trace: Trace) -> None:
+def test_steps_that_print_much_leave_room_for_later_ones(trace: Trace) -> None:
     lecture = trace("""
 def main():
     for i in range(15):
@@ -95,8 +95,8 @@ def main():
     )
 
 
-def test_what_the_limit_leaves_out_costs_nothing(trace: Trace) -> None:
-    """A million short lines in a loop are no reason to leave out the last."""
+def test_omitted_steps_do_not_count_for_the_bound(trace: Trace) -> None:
+    """Many short lines printed in a loop leave room for the text printed after it."""
     lecture = trace("""
 def main():
     for i in range(2_000):
@@ -110,28 +110,28 @@ def main():
     assert last.left_out and 200 < len("".join(last.stdout)) < 1_500
 
 
-def test_calls_of_the_vocabulary_warnings_and_measurements_are_counted(trace: Trace) -> None:
-    said = bounds(narrative=(10_000, 2_000), warnings=(10_000, 2_000))
+def test_omitted_narrative_and_warnings_are_counted(trace: Trace) -> None:
+    limits = bounds(narrative=(10_000, 2_000), warnings=(10_000, 2_000))
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         lecture = trace("""
 def main():
     [text(f"sentence {i}") for i in range(1_000)]
     [warn(f"warning {i}") for i in range(1_000)]
-""", bounds=said, given={"text": vocabulary.text, "warn": warnings.warn})  # fmt: skip
-    [told], [warned] = lecture.steps("[text"), lecture.steps("[warn")
-    assert [one["text"] for one in told.narrative] == [f"sentence {i}" for i in range(len(told.narrative))]
-    assert told.left_out == [["narrative", 1_000 - len(told.narrative), 0]] and 10 < len(told.narrative) < 100
+""", bounds=limits, given={"text": vocabulary.text, "warn": warnings.warn})  # fmt: skip
+    [step], [warned] = lecture.steps("[text"), lecture.steps("[warn")
+    assert [entry["text"] for entry in step.narrative] == [f"sentence {i}" for i in range(len(step.narrative))]
+    assert step.left_out == [["narrative", 1_000 - len(step.narrative), 0]] and 10 < len(step.narrative) < 100
     assert warned.left_out == [["warnings", 1_000 - len(warned.warnings), 0]] and len(warned.warnings) > 10
 
 
-def test_what_was_printed_last_survives_a_kill(tmp_path: Path) -> None:
-    """It is no record yet, for more may be printed: it stands in the tail, with how much was left out."""
-    seen: list[Any] = []
+def test_last_printed_text_survives_a_kill(tmp_path: Path) -> None:
+    """The open step's text is in the tail, with the count of omitted characters, since more may be printed."""
+    open_steps: list[Any] = []
 
     def look() -> None:
         lecture.recorder.writer.flush(wait_s=-1)
-        seen.append(lecture.steps("[print")[0])
+        open_steps.append(lecture.steps("[print")[0])
 
     text = """
 def main():
@@ -140,13 +140,13 @@ def main():
     lecture = Probed(text, "lecture.py", tmp_path / "x.journal", given={"look": look},
                      bounds=bounds(stdout=(10_000, 200)))  # fmt: skip
     lecture.main()
-    [there], [whole] = seen, lecture.steps("[print")
+    [open_step], [ended_step] = open_steps, lecture.steps("[print")
     printed = "".join(f"{i}\n" for i in range(5_000))
-    assert "".join(there.stdout) == "".join(whole.stdout) == printed[:100] + printed[-100:]
-    assert there.left_out == whole.left_out == [["stdout", len(printed) - 200, 100]]
+    assert "".join(open_step.stdout) == "".join(ended_step.stdout) == printed[:100] + printed[-100:]
+    assert open_step.left_out == ended_step.left_out == [["stdout", len(printed) - 200, 100]]
 
 
-def test_values_beyond_the_bound_are_there_with_their_types(trace: Trace) -> None:
+def test_values_beyond_the_bound_keep_their_types(trace: Trace) -> None:
     lecture = trace("""
 def main():
     for i in range(60):
@@ -186,8 +186,8 @@ def g(i):
 """
 
 
-def test_a_run_keeps_so_many_steps(trace: Trace) -> None:
-    """Sections and claims first, of all others the first calls, and no section has all of them."""
+def test_steps_of_a_run_are_bounded(trace: Trace) -> None:
+    """Sections and claims come first, then the first other calls; no section takes all of the bound."""
     lecture = trace(NESTS.format(n=20), steps=8_000)
     counts = lecture.recorder.retention.refused
     called = 30 + 20 * 30 + 1
@@ -200,7 +200,7 @@ def test_a_run_keeps_so_many_steps(trace: Trace) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_executions_take_the_place_of_those_before_them(trace: Trace) -> None:
+def test_last_executions_replace_earlier_ones(trace: Trace) -> None:
     lecture = trace(NESTS.format(n=200), steps=4_000, limit=40)
     run = lecture.run
     calls = sorted(run.steps[frame.of].frame for frame in lecture.frames("f") if frame.of is not None)
@@ -212,13 +212,13 @@ def test_the_last_executions_take_the_place_of_those_before_them(trace: Trace) -
     assert len(lecture.steps("epoch(i)")) + left_out == 200
 
 
-def test_the_bound_of_steps_costs_nothing_where_it_is_not_met(trace: Trace) -> None:
+def test_bound_of_steps_changes_nothing_if_not_reached(trace: Trace) -> None:
     few, many = (trace(NESTS.format(n=5), steps=steps) for steps in (100_000, 10**9))
     assert few.run.steps == many.run.steps and not few.recorder.retention.refused
 
 
-def test_a_frame_that_is_open_is_bounded_too(trace: Trace) -> None:
-    """Calls that loop after the calls below them have been made: when they were opened there was room."""
+def test_steps_of_open_frames_are_bounded(trace: Trace) -> None:
+    """Each call loops after its nested call has returned; there was room when the calls began."""
     lecture = trace("""
 def main():
     down(60)
@@ -231,7 +231,7 @@ def down(n):
     assert len(lecture.run.steps) < 3_000
 
 
-def test_a_claim_that_failed_is_never_left_out(trace: Trace) -> None:
+def test_failed_claims_are_never_omitted(trace: Trace) -> None:
     lecture = trace("""
 def main():
     for i in range(500):
@@ -246,7 +246,7 @@ def part(i):
     assert [n for n, _ in lecture.run.omitted.values() if n == 488]
 
 
-def test_claims_that_fail_below_a_step_are_bounded(trace: Trace) -> None:
+def test_failed_claims_below_stepover_are_bounded(trace: Trace) -> None:
     lecture = trace("""
 def main():
     x = many()  # @stepover
@@ -260,10 +260,10 @@ def many():
     assert kind == "claim" and 1_800 < count < 2_000
 
 
-# ------------------------------------------------------------------------------ prose that is too long
+# ------------------------------------------------------------------------------ long prose
 
 
-def test_long_prose_is_cut_and_says_by_how_much() -> None:
+def test_long_prose_is_cut_and_the_omission_counted() -> None:
     text = shortened(Text(text="x" * 5_000), 1_000)
     assert text.text == "x" * 1_000 and text.left_out == 4_000
     table = Table(columns=["a"], rows=[[n] for n in range(1_000)])
@@ -274,9 +274,9 @@ def test_long_prose_is_cut_and_says_by_how_much() -> None:
 
 def test_a_plot_keeps_every_nth_point() -> None:
     line = Series("y", [*range(10_000)], [n * 0.5 for n in range(10_000)])
-    [cut] = (made := shortened(Plot(series=[line]), 10_000)).series or []
+    [cut] = (plot := shortened(Plot(series=[line]), 10_000)).series or []
     assert len({b - a for a, b in itertools.pairwise(cut.x)}) == 1  # type: ignore[operator]
-    assert cut.x[0] == 0 and 100 < len(cut.x) == 10_000 - (made.left_out or 0) and len(cut.y) == len(cut.x)
+    assert cut.x[0] == 0 and 100 < len(cut.x) == 10_000 - (plot.left_out or 0) and len(cut.y) == len(cut.x)
     assert len(str(to_plain(cut))) < 20_000
     drawn = shortened(Plot(series=[], svg="<svg>" + "x" * 20_000), 10_000)
     assert drawn.svg is None and drawn.left_out == 20_005

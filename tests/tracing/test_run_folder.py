@@ -1,4 +1,4 @@
-"""Runs' folders: what dead tracers left is merged, or kept; nothing is lost, whatever lies there."""
+"""Run folders: journals of dead tracers are merged or kept; none is lost, whatever the folder contains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names(out: Path) -> set[str]:
     return {path.name for path in out.iterdir()}
 
 
-def test_a_whole_run_whose_tracer_was_killed_is_a_complete_trace(tmp_path: Path) -> None:
+def test_complete_run_of_a_killed_tracer_is_a_complete_trace(tmp_path: Path) -> None:
     dead_run(tmp_path)
     [traced], kept = recover(tmp_path)
     trace = load(tmp_path / "cpu/trace.yaml").trace
@@ -42,7 +42,7 @@ def test_a_whole_run_whose_tracer_was_killed_is_a_complete_trace(tmp_path: Path)
     assert names(tmp_path) == {"cpu"}
 
 
-def test_a_run_that_was_killed_is_a_partial_trace(tmp_path: Path) -> None:
+def test_killed_run_is_a_partial_trace(tmp_path: Path) -> None:
     dead_run(tmp_path, done=False)
     [traced], kept = recover(tmp_path)
     assert not kept and traced.path == tmp_path / "cpu/partial/trace.yaml"
@@ -50,8 +50,8 @@ def test_a_run_that_was_killed_is_a_partial_trace(tmp_path: Path) -> None:
     assert names(tmp_path) == {"cpu"}
 
 
-def test_how_a_process_ended_that_could_not_be_written(tmp_path: Path) -> None:
-    """The file was made, and there was no room for a byte in it."""
+def test_empty_status_file_is_reported_as_full_disk(tmp_path: Path) -> None:
+    """The file was created, but the disk had no room for its content."""
     (dead_run(tmp_path, done=False) / "pass-1.status").touch()
     [traced], _ = recover(tmp_path)
     assert says(traced.trace.run.ended, "full disk", "(pass 1)")
@@ -78,42 +78,42 @@ DAMAGED_LINES = (
 )
 
 
-def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path: Path) -> None:
-    """The disk damaged some lines in the middle: the rest is used, and the trace says that it is not whole."""
+def test_unreadable_records_are_skipped_and_counted(tmp_path: Path) -> None:
+    """The disk damaged some lines in the middle: the rest is used, and the trace is reported as incomplete."""
     folder = dead_run(tmp_path)
-    whole = shutil.copytree(folder, tmp_path / "whole/.run-a")
+    copy = shutil.copytree(folder, tmp_path / "whole/.run-a")
     journal = folder / "pass-1.journal"
-    good = journal.read_bytes().splitlines(keepends=True)
-    middle = len(good) // 2
-    journal.write_bytes(b"".join([*good[:middle], *DAMAGED_LINES, *good[middle:]]))
+    undamaged_lines = journal.read_bytes().splitlines(keepends=True)
+    middle = len(undamaged_lines) // 2
+    journal.write_bytes(b"".join([*undamaged_lines[:middle], *DAMAGED_LINES, *undamaged_lines[middle:]]))
     [traced], kept = recover(tmp_path)
-    [undamaged], _ = recover(whole.parent)
-    said = f"{len(DAMAGED_LINES)} records of pass 1 that could not be read"
-    assert not kept and traced.trace.run.dropped == [said] and traced.trace.run.ended == said
+    [undamaged], _ = recover(copy.parent)
+    message = f"{len(DAMAGED_LINES)} records of pass 1 that could not be read"
+    assert not kept and traced.trace.run.dropped == [message] and traced.trace.run.ended == message
     assert load(traced.path).trace == traced.trace
-    assert traced.trace.steps == undamaged.trace.steps  # nothing else is lost, nothing is made up
-    assert traced.path.parent.name == "partial"  # what is not whole replaces nothing that is
+    assert traced.trace.steps == undamaged.trace.steps  # all other records are kept, and none is invented
+    assert traced.path.parent.name == "partial"  # an incomplete trace replaces no complete trace
 
 
 @pytest.mark.parametrize("first", [b'["run",', b'["end",'])
-def test_a_run_whose_start_or_end_is_damaged(tmp_path: Path, first: bytes) -> None:
+def test_runs_with_damaged_start_or_end(tmp_path: Path, first: bytes) -> None:
     journal = dead_run(tmp_path) / "pass-1.journal"
     journal.write_bytes(journal.read_bytes().replace(first, b"[" + first))
     recovered, kept = recover(tmp_path)
-    if first.startswith(b'["run"'):  # to what run records belong is not known
-        assert not recovered and [one.folder for one in kept] == [tmp_path / ".unmerged-a"]
+    if first.startswith(b'["run"'):  # it is unknown to which run the records belong
+        assert not recovered and [run.folder for run in kept] == [tmp_path / ".unmerged-a"]
     else:
         assert lines(recovered[0].trace) and recovered[0].trace.run.dropped
 
 
-def test_an_unfinished_last_line_is_no_damage(tmp_path: Path) -> None:
+def test_unfinished_last_line_is_not_reported(tmp_path: Path) -> None:
     journal = dead_run(tmp_path, done=False) / "pass-1.journal"
     journal.write_bytes(journal.read_bytes() + b'["S",900,0')
     [traced], _ = recover(tmp_path)
     assert traced.trace.run.dropped == []
 
 
-def test_what_was_observed_and_makes_no_valid_trace_is_skipped(tmp_path: Path) -> None:
+def test_invalid_observations_are_skipped_and_counted(tmp_path: Path) -> None:
     journal = dead_run(tmp_path) / "pass-1.journal"
     text = journal.read_bytes()
     for before, after in (
@@ -133,45 +133,45 @@ def test_what_was_observed_and_makes_no_valid_trace_is_skipped(tmp_path: Path) -
     }  # fmt: skip
 
 
-def test_any_damage_leaves_a_valid_trace_or_the_journals(tmp_path: Path) -> None:
-    """Bits are flipped, bytes cut, lines doubled, files emptied or gone, in everything that lies there."""
+def test_any_damage_leaves_a_valid_trace_or_journals(tmp_path: Path) -> None:
+    """Bits are flipped, bytes cut or repeated, files cut short or deleted, anywhere in the run's folder."""
     original = {True: dead_run(tmp_path / "whole"), False: dead_run(tmp_path / "killed", done=False)}
     lost = 0
     for seed in range(60):
-        drawn = random.Random(seed)
+        rng = random.Random(seed)
         out = tmp_path / str(seed)
-        folder = shutil.copytree(original[drawn.random() < 0.5], out / ".run-a")
+        folder = shutil.copytree(original[rng.random() < 0.5], out / ".run-a")
         journals = [path for path in sorted(folder.iterdir()) if path.suffix in (".journal", ".tail")]
-        for _ in range(drawn.choice((1, 1, 5))):
-            damage(drawn.choice(journals if drawn.random() < 0.7 else sorted(folder.iterdir())), drawn)
-        left = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+        for _ in range(rng.choice((1, 1, 5))):
+            damage(rng.choice(journals if rng.random() < 0.7 else sorted(folder.iterdir())), rng)
+        contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
         recovered, kept = recover(out, again=True)
         lost += not recovered
         if recovered:
             assert load(recovered[0].path).trace == recovered[0].trace and not kept
         elif kept:
-            assert left.items() <= {path.name: path.read_bytes() for path in kept[0].folder.iterdir()}.items()
-        else:  # nothing that is of any use was left of it
-            assert not any(left.get(name, b"").count(b"\n") > 2 for name in ("pass-1.journal", "pass-1.tail"))
+            assert contents.items() <= {path.name: path.read_bytes() for path in kept[0].folder.iterdir()}.items()
+        else:  # no usable record was left
+            assert not any(contents.get(name, b"").count(b"\n") > 2 for name in ("pass-1.journal", "pass-1.tail"))
         assert names(out) <= {"cpu", ".unmerged-a"}, names(out)
         shutil.rmtree(out)
     assert 0 < lost < 45
 
 
-def damage(path: Path, drawn: random.Random) -> None:
+def damage(path: Path, rng: random.Random) -> None:
     content = bytearray(path.read_bytes()) if path.exists() else bytearray()
-    at = drawn.randrange(len(content) or 1)
-    match drawn.randrange(8):
+    offset = rng.randrange(len(content) or 1)
+    match rng.randrange(8):
         case 0 | 1 | 2:
-            content[at : at + 1] = bytes([(content[at : at + 1] or b"0")[0] ^ 1 << drawn.randrange(8)])
+            content[offset : offset + 1] = bytes([(content[offset : offset + 1] or b"0")[0] ^ 1 << rng.randrange(8)])
         case 3:
-            content[at : at + drawn.randrange(200)] = b""
+            content[offset : offset + rng.randrange(200)] = b""
         case 4:
-            content[at : at + 64] = drawn.randbytes(64)
+            content[offset : offset + 64] = rng.randbytes(64)
         case 5:
-            content[at:at] = content[max(0, at - 300) : at]
+            content[offset:offset] = content[max(0, offset - 300) : offset]
         case 6:
-            content[at:] = b""
+            content[offset:] = b""
         case 7:
             path.unlink(missing_ok=True)
             return
@@ -179,7 +179,7 @@ def damage(path: Path, drawn: random.Random) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "why"),
+    ("name", "content", "reason"),
     [
         ("run.json", None, "run.json: No such file or directory"),
         (
@@ -192,22 +192,22 @@ def damage(path: Path, drawn: random.Random) -> None:
         ("lecture.py", b"def main(:\n", f"lecture.py:1: not valid Python {PYTHON}: invalid syntax"),
     ],
 )
-def test_without_what_was_asked_for_the_journals_are_kept(
-    tmp_path: Path, name: str, content: bytes | None, why: str
+def test_journals_are_kept_if_metadata_or_source_is_damaged(
+    tmp_path: Path, name: str, content: bytes | None, reason: str
 ) -> None:
     folder = dead_run(tmp_path)
     journal = (folder / "pass-1.journal").read_bytes()
     (folder / name).unlink()
     if content is not None:
         (folder / name).write_bytes(content)
-    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", why)])
+    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", reason)])
     assert (tmp_path / ".unmerged-a/pass-1.journal").read_bytes() == journal
 
 
 # --- which trace stays ----------------------------------------------------------------------------
 
 
-def test_the_latest_of_several_dead_runs_is_shown_and_the_others_are_kept(tmp_path: Path) -> None:
+def test_latest_dead_run_is_merged_and_others_are_kept(tmp_path: Path) -> None:
     for name, minute in (("b", 1), ("a", 3), ("c", 2)):
         dead_run(tmp_path, name, started=f"2026-01-01T00:0{minute}:00+00:00", done=False)
     [traced], kept = recover(tmp_path)
@@ -226,7 +226,7 @@ def test_a_recovered_run_does_not_replace_a_later_trace(tmp_path: Path, done: bo
     assert (tmp_path / "cpu/trace.yaml").read_bytes() == complete and not (tmp_path / "cpu/partial").exists()
 
 
-def test_a_recovered_run_replaces_an_earlier_trace_and_leaves_a_later_partial_one(tmp_path: Path) -> None:
+def test_recovered_run_replaces_only_earlier_traces(tmp_path: Path) -> None:
     for name, day, done in (("a", 1, True), ("b", 3, False)):
         dead_run(tmp_path, name, started=f"2026-01-0{day}T00:00:00+00:00", done=done)
         recover(tmp_path)
@@ -246,17 +246,17 @@ def test_another_lectures_trace_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_killed_between_writing_the_trace_and_removing_the_journals(tmp_path: Path, done: bool) -> None:
+def test_second_recovery_of_a_run_writes_the_same_trace(tmp_path: Path, done: bool) -> None:
     folder = dead_run(tmp_path, done=done)
     copy = shutil.copytree(folder, tmp_path / "copy")
     [first], _ = recover(tmp_path)
     written = first.path.read_bytes()
-    copy.rename(folder)
-    [again], kept = recover(tmp_path)
-    assert not kept and again.path.read_bytes() == written and names(tmp_path) == {"cpu"}
+    copy.rename(folder)  # as if the tracer was killed before it removed the journals
+    [second], kept = recover(tmp_path)
+    assert not kept and second.path.read_bytes() == written and names(tmp_path) == {"cpu"}
 
 
-def test_half_a_removed_run_is_never_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partly_removed_runs_are_never_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead_run(tmp_path)
     monkeypatch.setattr(shutil, "rmtree", lambda folder, **_: (folder / "run.json").unlink(missing_ok=True))  # killed
     recover(tmp_path)
@@ -265,18 +265,18 @@ def test_half_a_removed_run_is_never_merged(tmp_path: Path, monkeypatch: pytest.
     assert recover(tmp_path) == ([], []) and names(tmp_path) == {"cpu"}
 
 
-# --- what stands in the way -----------------------------------------------------------------------
+# --- obstacles to recovery -------------------------------------------------------------------------
 
 
-def test_a_recovery_that_was_killed_is_not_tried_before_every_run(tmp_path: Path) -> None:
-    """It may have taken all memory; who asks for it gets it tried again."""
+def test_killed_recovery_is_repeated_only_on_request(tmp_path: Path) -> None:
+    """It may have been killed because it took all memory, so only `again=True` repeats it."""
     (dead_run(tmp_path) / "merging").touch()
     assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", "an earlier recovery of this run was killed")])
     (dead_run(tmp_path, "b") / "merging").touch()
     assert len(recover(tmp_path, again=True)[0]) == 1
 
 
-def test_what_is_no_runs_folder_is_left_alone(tmp_path: Path) -> None:
+def test_files_and_links_named_like_runs_are_ignored(tmp_path: Path) -> None:
     (tmp_path / ".run-file").write_text("a person's own")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".run-link").symlink_to(tmp_path / "elsewhere")
@@ -286,7 +286,7 @@ def test_what_is_no_runs_folder_is_left_alone(tmp_path: Path) -> None:
     assert len(recover(tmp_path)[0]) == 1 and names(tmp_path) == before | {"cpu"}
 
 
-def test_where_the_trace_cannot_be_written_the_journals_stay(tmp_path: Path) -> None:
+def test_journals_stay_if_the_trace_cannot_be_written(tmp_path: Path) -> None:
     dead_run(tmp_path)
     (tmp_path / "cpu").write_text("a file in its place")
     recovered, [kept] = recover(tmp_path)
@@ -295,13 +295,13 @@ def test_where_the_trace_cannot_be_written_the_journals_stay(tmp_path: Path) -> 
     assert len(recover(tmp_path)[0]) == 1 and names(tmp_path) == {"cpu"}
 
 
-def test_a_run_is_locked_before_it_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever another looks: a folder with the name of a run can't be locked."""
-    made: list[str] = []
+def test_run_folder_is_locked_before_it_is_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other process can ever lock a folder with the name of a run."""
+    renamed: list[str] = []
     real = os.rename
 
     def rename(source: Path, target: Path) -> None:
-        made.append(Path(source).name)
+        renamed.append(Path(source).name)
         lock = os.open(Path(source) / "lock", os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -310,27 +310,27 @@ def test_a_run_is_locked_before_it_can_be_seen(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(NothingRecordedError), run_folder(tmp_path) as folder:
-        assert [name.startswith(".new-") for name in made] == [True] and folder.name.startswith(".run-")
+        assert [name.startswith(".new-") for name in renamed] == [True] and folder.name.startswith(".run-")
         assert recover(tmp_path) == ([], []) and folder.exists()
         raise NothingRecordedError
     assert names(tmp_path) == set()
 
 
-def test_a_folder_that_is_swept_while_it_is_made_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_swept_during_its_creation_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flock, calls = fcntl.flock, []
 
-    def swept(lock: int, how: int) -> None:
+    def sweep_and_lock(lock: int, operation: int) -> None:
         calls.append(lock)
         if len(calls) == 1:
             recover(tmp_path)
-        flock(lock, how)
+        flock(lock, operation)
 
-    monkeypatch.setattr(run_folders.fcntl, "flock", swept)
+    monkeypatch.setattr(run_folders.fcntl, "flock", sweep_and_lock)
     with run_folder(tmp_path) as folder:
         assert names(tmp_path) == {folder.name}
 
 
-def test_stale_folders_of_tracers_that_were_killed_are_swept(tmp_path: Path) -> None:
+def test_stale_folders_of_killed_tracers_are_swept(tmp_path: Path) -> None:
     for name in (".new-abc", ".done-abc"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(json.dumps({}))

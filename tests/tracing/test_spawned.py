@@ -1,4 +1,4 @@
-"""What a step says that starts processes; whole lectures that do are in test_adopted."""
+"""Warnings of a step that starts processes which are not traced."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import pytest
 from trace_tools.tracing.isolation.spawned import saying_what_is_untraced
 
 
-class Recorded:
-    """A recorder at one step, which hears what is emitted."""
+class FakeRecorder:
+    """Replaces a recorder that is at one step, and collects the emitted records."""
 
     def __init__(self) -> None:
         self.ownership = SimpleNamespace(recorded_owner=lambda python_frame: SimpleNamespace(seq=7))
-        self.heard: list[tuple[str, str]] = []
+        self.emitted: list[tuple[str, str]] = []
 
     def emit(self, field: str, content: str) -> None:
-        self.heard.append((field, content))
+        self.emitted.append((field, content))
 
 
-def nothing() -> None:
-    """Be what a process does."""
+def do_nothing() -> None:
+    """Serve as the target of a process."""
 
 
 @pytest.mark.parametrize(("method", "times"), [("spawn", 1), ("forkserver", 1), ("fork", 0)])
-def test_a_step_says_once_that_what_begins_anew_is_untraced(method: str, times: int) -> None:
-    recorder = Recorded()
+def test_untraced_processes_are_reported_once_per_step(method: str, times: int) -> None:
+    recorder = FakeRecorder()
     context: Any = multiprocessing.get_context(method)
     start = multiprocessing.process.BaseProcess.start
     with saying_what_is_untraced(recorder):  # type: ignore[arg-type]
         for _ in range(2):
-            process = context.Process(target=nothing)
+            process = context.Process(target=do_nothing)
             process.start()
             process.join()
     assert multiprocessing.process.BaseProcess.start is start
-    assert len(recorder.heard) == times
+    assert len(recorder.emitted) == times
     if times:
-        assert recorder.heard[0][0] == "warnings" and f"({method})" in recorder.heard[0][1]
+        assert recorder.emitted[0][0] == "warnings" and f"({method})" in recorder.emitted[0][1]

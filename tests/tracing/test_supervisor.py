@@ -41,7 +41,7 @@ from trace_tools.tracing.supervisor import Tracer
 
 
 @dataclass(frozen=True)
-class Ran:
+class Completed:
     code: int
     out: str
     err: str
@@ -58,17 +58,17 @@ def lecture(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
-    def run(*arguments: object, limit_bytes: int | None = None) -> Ran:
+def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Completed]:
+    def run(*arguments: object, limit_bytes: int | None = None) -> Completed:
         def limit() -> None:
             if limit_bytes:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
         command = [sys.executable, "-m", "trace_tools", *map(str, arguments)]
-        ran = subprocess.run(
+        completed = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, preexec_fn=limit
         )
-        return Ran(ran.returncode, ran.stdout, ran.stderr)
+        return Completed(completed.returncode, completed.stdout, completed.stderr)
 
     return run
 
@@ -77,22 +77,22 @@ def tool(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
 def traced(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[Trace, list[str]]]:
-    """Trace, with no process for the command nor for the machine; return what went wrong as well."""
+    """Return a function that calls the tracer directly, for a known machine; it returns the trace and its errors."""
     monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
     machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
 
-    def run(lecture: Path, passes: int = 1, **asked: bool) -> tuple[Trace, list[str]]:
-        known = replace(example_trace(), machine=machine)
-        options = TraceOptions(device="cpu", passes=passes, **asked)
-        made = Tracer(lecture, tmp_path / "rendered", options, like=known).run()
-        assert load(made.path).trace == made.trace
-        return made.trace, problems(made.trace)
+    def run(lecture: Path, passes: int = 1, **settings: bool) -> tuple[Trace, list[str]]:
+        previous = replace(example_trace(), machine=machine)
+        options = TraceOptions(device="cpu", passes=passes, **settings)
+        traced = Tracer(lecture, tmp_path / "rendered", options, like=previous).run()
+        assert load(traced.path).trace == traced.trace
+        return traced.trace, problems(traced.trace)
 
     return run
 
 
 def already_traced(folder: Path, machine: str = "cpu") -> bytes:
-    """Put a complete trace where one of lecture.py lies; return its bytes."""
+    """Write a complete trace to the path of lecture.py's trace; return its bytes."""
     path = folder / f"rendered/{machine}/trace.yaml"
     path.parent.mkdir(parents=True)
     write(example_trace(), path)
@@ -100,7 +100,7 @@ def already_traced(folder: Path, machine: str = "cpu") -> bytes:
 
 
 def line_of(source: str, fragment: str) -> int:
-    """The only line of the lecture that has `fragment` in it."""
+    """Return the number of the only line that contains `fragment`."""
     (line,) = [number for number, text in enumerate(source.splitlines(), 1) if fragment in text]
     return line
 
@@ -111,7 +111,7 @@ def steps(trace: Trace, fragment: str) -> list[Step]:
 
 
 def values(trace: Trace) -> dict[str, Value]:
-    """The last value of each inspected expression."""
+    """Return the last value of each inspected expression."""
     return {source: value for event in trace.steps if isinstance(event, Step) for source, value in event.values or ()}
 
 
@@ -210,11 +210,11 @@ def everything(
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=170), folder
 
 
-def test_a_whole_trace(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    ran, folder = everything
-    assert ran.returncode == 1, ran.stderr  # because of `missing`, and of a claim
+def test_complete_trace_is_written(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    completed, folder = everything
+    assert completed.returncode == 1, completed.stderr  # because of `missing` and of a failed claim
     line = line_of(EVERYTHING, "inspect missing")
-    assert f"lecture.py:{line}: @inspect missing: NameError: name 'missing' is not defined" in ran.stderr
+    assert f"lecture.py:{line}: @inspect missing: NameError: name 'missing' is not defined" in completed.stderr
     trace = load(folder / "rendered/cpu/trace.yaml").trace
     assert (trace.title, trace.run.complete, trace.run.passes) == ("A lecture that does a bit of everything", True, 2)
     assert [process.name for process in trace.run.processes] == ["pass 1", "pass 2", "metering", "shaken"]
@@ -222,27 +222,27 @@ def test_a_whole_trace(everything: tuple[subprocess.CompletedProcess[str], Path]
     assert not list((folder / "rendered").glob(".run-*")) and not (folder / "rendered/cpu/partial").exists()
 
 
-def test_values_are_those_of_a_plain_run(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
+def test_values_equal_those_of_a_plain_run(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    recorded = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
     torch.manual_seed(0)
     x, w = torch.randn(4, 8), torch.randn(8, 16)
-    assert found["x"].tensor and found["x"].tensor.elements == x.flatten().tolist()
-    assert found["y"].tensor and found["y"].tensor.elements == (x @ w).flatten().tolist()
-    assert found["view"].tensor and found["view"].tensor.strides == list((x @ w).T.stride())
-    assert found["view"].tensor.storage == found["y"].tensor.storage != found["x"].tensor.storage
-    assert found["total"].value == sum(i * i for i in range(300))
-    assert (found["message"].value, found["hidden"].value, found["missing"].type) == ("caught", 9, "error")
+    assert recorded["x"].tensor and recorded["x"].tensor.elements == x.flatten().tolist()
+    assert recorded["y"].tensor and recorded["y"].tensor.elements == (x @ w).flatten().tolist()
+    assert recorded["view"].tensor and recorded["view"].tensor.strides == list((x @ w).T.stride())
+    assert recorded["view"].tensor.storage == recorded["y"].tensor.storage != recorded["x"].tensor.storage
+    assert recorded["total"].value == sum(i * i for i in range(300))
+    assert (recorded["message"].value, recorded["hidden"].value, recorded["missing"].type) == ("caught", 9, "error")
 
 
-def test_what_varies_is_marked(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    found = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
-    varying = {name for name, value in found.items() if value.varies}
+def test_varying_values_are_marked(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    recorded = values(load(everything[1] / "rendered/cpu/trace.yaml").trace)
+    varying = {name for name, value in recorded.items() if value.varies}
     assert varying == {"seconds", "when"}
-    when = found["when"]
+    when = recorded["when"]
     assert len(when.samples or []) == len(when.cold_samples or []) == 2 and when.unit == "s"
 
 
-def test_loops_are_kept_first_and_last(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_first_and_last_iterations_are_kept(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
     executions = [step.execution for step in steps(trace, "total += square")]
     assert executions == [*range(1, 51), *range(251, 301)]
@@ -251,7 +251,7 @@ def test_loops_are_kept_first_and_last(everything: tuple[subprocess.CompletedPro
     assert [call.arguments[0][1].value for call in calls if call.arguments] == [n - 1 for n in executions]
 
 
-def test_what_a_step_carries(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_steps_have_meters_times_claims_and_output(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
     product = steps(trace, "y = x @ w")[0]
     assert product.meters and product.meters.flops == 2 * 4 * 8 * 16
@@ -270,40 +270,40 @@ def test_what_a_step_carries(everything: tuple[subprocess.CompletedProcess[str],
     )
 
 
-def test_what_follows_from_clocks_is_told_by_experiment(
+def test_values_that_depend_on_clocks_are_marked(
     everything: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
-    """The same roof for lecture, head and figures; what is derived from it or from a clock says so, nothing else."""
+    """The lecture uses the trace's peaks; only values derived from a peak or a clock are marked."""
     trace = load(everything[1] / "rendered/cpu/trace.yaml").trace
-    found = values(trace)
-    assert {name for name, value in found.items() if value.clock} == {"peak", "ridge", "rounded", "near"}
-    assert found["peak"].value == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
+    recorded = values(trace)
+    assert {name for name, value in recorded.items() if value.clock} == {"peak", "ridge", "rounded", "near"}
+    assert recorded["peak"].value == next(p.per_second for p in trace.machine.peaks if p.name == "float32")
     [branch] = steps(trace, "@inspect branch")
     assert branch.clock and branch.runs is None
-    assert found["stable"].value == 4 * 64**3
+    assert recorded["stable"].value == 4 * 64**3
     [timed] = steps(trace, "took = measure")
     [measured] = timed.measured or []
     assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
     assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4
 
 
-def test_a_claim_that_fails_is_passed_over_where_that_is_asked(
+def test_keep_going_passes_over_failed_claims(
     everything: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
-    ran, folder = everything
+    completed, folder = everything
     trace = load(folder / "rendered/cpu/trace.yaml").trace
     [step] = steps(trace, "not yet")
     assert step.claim and not step.claim.held
-    assert "claim failed: torch.get_default_dtype() == torch.float64" in ran.stderr
-    assert values(trace)["message"].value == "caught"  # what stands below it ran
+    assert "claim failed: torch.get_default_dtype() == torch.float64" in completed.stderr
+    assert values(trace)["message"].value == "caught"  # the statements after it ran
 
 
-def test_what_was_left_behind_is_named(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_restored_settings_are_named(everything: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     process = load(everything[1] / "rendered/cpu/trace.yaml").trace.run.processes[0]
     assert set(process.restored or ()) >= {"default dtype", "environment", "working directory"}
 
 
-# ------------------------------------------------------------------------------ what goes wrong
+# ------------------------------------------------------------------------------ failures
 
 
 def test_a_lecture_that_raises_leaves_a_partial_trace(
@@ -312,13 +312,13 @@ def test_a_lecture_that_raises_leaves_a_partial_trace(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("PYTHONOPTIMIZE", "2")  # takes away asserts, not claims
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")  # removes asserts, but not claims
     complete = already_traced(tmp_path)
-    partial, wrong = traced(lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"))
+    partial, errors = traced(lecture("def main():\n    x = 2  # @inspect x\n    assert x == 1, f'x is {x}'\n"))
     claim = steps(partial, "assert")[0].claim
     ended = "AssertionError at line 3 (pass 1)"
     assert partial.run.ended == ended and claim and not claim.held
-    assert wrong == [f"incomplete: {ended}", "lecture.py:3: claim failed: x == 1: 2 == 1: x is 2 (pass 1, cold)"]
+    assert errors == [f"incomplete: {ended}", "lecture.py:3: claim failed: x == 1: 2 == 1: x is 2 (pass 1, cold)"]
     assert claim.message == "x is 2" and [value.value for _, value in claim.sides] == [2, 1]
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
     assert (tmp_path / "rendered/cpu/partial/trace.yaml").exists()
@@ -337,11 +337,11 @@ def f(i):
 """
 
 
-def test_a_killed_process_leaves_what_it_did(
+def test_killed_process_leaves_its_steps(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    trace, wrong = traced(lecture(KILLED))
-    assert "killed by SIGKILL" in wrong[0]
+    trace, errors = traced(lecture(KILLED))
+    assert "killed by SIGKILL" in errors[0]
     assert values(trace)["total"].value == sum(range(200))
     assert [step.execution for step in steps(trace, "total +=")] == [*range(1, 51), *range(151, 201)]
 
@@ -382,7 +382,7 @@ def _started(lecture: Path, environment: dict[str, str]) -> subprocess.Popen[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + signal.SIGTERM)])
-def test_ctrl_c(
+def test_ctrl_c_and_sigterm_leave_a_partial_trace(
     lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, number: int, code: int
 ) -> None:
     tracer = _started(lecture(WAITING), environment)
@@ -395,77 +395,82 @@ def test_ctrl_c(
 
 
 def test_a_killed_tracer_is_recovered(
-    lecture: Callable[[str], Path], environment: dict[str, str], tool: Callable[..., Ran], tmp_path: Path
+    lecture: Callable[[str], Path], environment: dict[str, str], tool: Callable[..., Completed], tmp_path: Path
 ) -> None:
     tracer = _started(lecture(WAITING), environment)
     running = json.loads(next(tmp_path.glob("rendered/.run-*/pass-1.json")).read_text(encoding="utf-8"))
     stat = Path("/proc", str(running["parent"]), "stat")
-    assert tracer.pid in (running["parent"], int(stat.read_text().rpartition(")")[2].split()[1]))  # or it has forked it
+    # The parent is the tracer, or a fork server that the tracer started.
+    assert tracer.pid in (running["parent"], int(stat.read_text().rpartition(")")[2].split()[1]))
     tracer.kill()
     tracer.communicate(timeout=10)
-    ran = tool("recover", tmp_path / "rendered")
+    completed = tool("recover", tmp_path / "rendered")
     trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
-    assert ran.code == 0 and "killed at line 8" in ran.out
+    assert completed.code == 0 and "killed at line 8" in completed.out
     assert values(trace)["x"].value == 1 and steps(trace, "sleep(100)")[0].cold_ns is None
     assert not list(tmp_path.glob("rendered/.run-*"))
 
 
 @pytest.mark.slow
-def test_a_full_disk(lecture: Callable[[str], Path], tool: Callable[..., Ran], tmp_path: Path) -> None:
+def test_trace_on_a_full_disk_can_be_recovered(
+    lecture: Callable[[str], Path], tool: Callable[..., Completed], tmp_path: Path
+) -> None:
     complete = already_traced(tmp_path)
     lines = "".join(f"    x{n} = '{n}' * 900  # @inspect x{n}\n" for n in range(100))
-    ran = tool("trace", lecture(f"def main():\n{lines}"), "--passes", 1, limit_bytes=50_000)
-    assert ran.code == 2 and "Traceback" not in ran.err and "File too large" in ran.err
+    completed = tool("trace", lecture(f"def main():\n{lines}"), "--passes", 1, limit_bytes=50_000)
+    assert completed.code == 2 and "Traceback" not in completed.err and "File too large" in completed.err
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
-    ran = tool("recover", tmp_path / "rendered")  # with room again
-    assert "its journal could not be written" in ran.out
+    completed = tool("recover", tmp_path / "rendered")  # with enough room again
+    assert "its journal could not be written" in completed.out
     assert values(load(tmp_path / "rendered/cpu/partial/trace.yaml").trace)["x10"].value == "10" * 900
 
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bytes], bytes]], Tracer]:
-    """Return what makes a tracer whose processes have run already, and recorded what a change made of their journal."""
+    """Return a function that makes a tracer whose processes have already run; `change` alters their journal."""
 
     def tracer(change: Callable[[bytes], bytes]) -> Tracer:
         run = dead_run(tmp_path / "elsewhere")
         journal = run / "pass-1.journal"
         journal.write_bytes(change(journal.read_bytes()))
         (tmp_path / "lecture.py").write_text((run / "lecture.py").read_text())
-        made = Tracer(tmp_path / "lecture.py", tmp_path / "rendered")
-        monkeypatch.setattr(made, "_processes", lambda folder: shutil.copytree(run, folder, dirs_exist_ok=True) and [])
-        return made
+        prepared = Tracer(tmp_path / "lecture.py", tmp_path / "rendered")
+        monkeypatch.setattr(
+            prepared, "_processes", lambda folder: shutil.copytree(run, folder, dirs_exist_ok=True) and []
+        )
+        return prepared
 
     return tracer
 
 
-def test_a_trace_is_validated_before_it_replaces_anything(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
+def test_trace_is_validated_before_it_replaces_another(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
     complete = already_traced(tmp_path)
     tracer = recorded(lambda journal: journal.replace(b'"width":"50%"', b'"width":"0%"'))
     line = line_of(LECTURE, "image(")
-    kept = r"its journals are kept in \S+/rendered/\.unmerged-\w+$"
-    with pytest.raises(UsageError, match=rf"^lecture.py:{line}: .*narrative\[0\]\.width: found '0%'.*; {kept}"):
+    hint = r"its journals are kept in \S+/rendered/\.unmerged-\w+$"
+    with pytest.raises(UsageError, match=rf"^lecture.py:{line}: .*narrative\[0\]\.width: found '0%'.*; {hint}"):
         tracer.run()
-    [aside] = (tmp_path / "rendered").glob(".unmerged-*")
-    assert b'"width":"0%"' in (aside / "pass-1.journal").read_bytes()
+    [unmerged] = (tmp_path / "rendered").glob(".unmerged-*")
+    assert b'"width":"0%"' in (unmerged / "pass-1.journal").read_bytes()
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
-    assert sorted(path.name for path in (tmp_path / "rendered").iterdir()) == [aside.name, "cpu"]
+    assert sorted(path.name for path in (tmp_path / "rendered").iterdir()) == [unmerged.name, "cpu"]
     assert [path.name for path in (tmp_path / "rendered/cpu").iterdir()] == ["trace.yaml"]
 
 
-def test_where_the_trace_cannot_be_written_its_journals_stay(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
+def test_journals_stay_if_the_trace_cannot_be_written(recorded: Callable[..., Tracer], tmp_path: Path) -> None:
     tracer = recorded(bytes)
     (tmp_path / "rendered").mkdir()
     (tmp_path / "rendered/cpu").touch()
     out = tmp_path / "rendered"
-    told = rf"{out}/cpu: can't be written: File exists; .*`trace-tools recover {out}`"
-    with pytest.raises(UsageError, match=told):
+    message = rf"{out}/cpu: can't be written: File exists; .*`trace-tools recover {out}`"
+    with pytest.raises(UsageError, match=message):
         tracer.run()
     (out / "cpu").unlink()
     [traced], kept = recover(out)
     assert traced.trace.run.complete and not kept
 
 
-def test_ctrl_c_where_the_trace_is_written_leaves_the_journals(
+def test_ctrl_c_while_writing_the_trace_keeps_the_journals(
     recorded: Callable[..., Tracer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -479,7 +484,7 @@ def test_ctrl_c_where_the_trace_is_written_leaves_the_journals(
     assert len(recover(tmp_path / "rendered")[0]) == 1
 
 
-def test_a_process_that_cannot_be_started_is_one_line(
+def test_process_that_cannot_start_is_reported_in_one_line(
     lecture: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> None:
@@ -510,10 +515,12 @@ def work():
 
 
 @pytest.mark.slow
-def test_an_unkind_lecture(lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]) -> None:
+def test_lecture_that_deletes_itself_and_replaces_stdout(
+    lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+) -> None:
     path = lecture(UNKIND)
-    trace, wrong = traced(path)
-    assert wrong == ["incomplete: SystemExit at line 13 (pass 1)", "lecture.py:13: SystemExit: 3"]
+    trace, errors = traced(path)
+    assert errors == ["incomplete: SystemExit at line 13 (pass 1)", "lecture.py:13: SystemExit: 3"]
     assert values(trace)["z"].value == 5
     frames = {event.function: event for event in trace.steps if isinstance(event, Frame)}
     assert frames["work"].thread and frames["work"].of == steps(trace, "thread.start()")[0].id
@@ -536,18 +543,18 @@ def draws():
 
 
 @pytest.mark.slow
-def test_an_image_that_the_lecture_makes_is_kept_in_the_trace(
+def test_images_made_by_the_lecture_are_in_the_trace(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
     path = lecture(DRAWING)
     path.with_name("beside.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
-    trace, wrong = traced(path, draft=True)
-    told = {step.line: it.url for step in trace.steps if isinstance(step, Step) for it in step.narrative or ()}
-    assert told[8] and told[8].startswith("data:image/svg+xml;base64,") and not path.with_name("made.svg").exists()
-    assert [told[line] for line in (9, 10, 12)] == ["beside.svg", "gone.svg", "large.png"] and not wrong
-    warned = {step.line: step.warnings for step in trace.steps if isinstance(step, Step) and step.warnings}
-    assert [*warned] == [10, 12] and says(*warned[10], "NotShown", "'gone.svg'")
-    assert says(*warned[12], "NotShown", "large.png", "2,097,152 bytes", "1,048,576")
+    trace, errors = traced(path, draft=True)
+    urls = {step.line: entry.url for step in trace.steps if isinstance(step, Step) for entry in step.narrative or ()}
+    assert urls[8] and urls[8].startswith("data:image/svg+xml;base64,") and not path.with_name("made.svg").exists()
+    assert [urls[line] for line in (9, 10, 12)] == ["beside.svg", "gone.svg", "large.png"] and not errors
+    warnings = {step.line: step.warnings for step in trace.steps if isinstance(step, Step) and step.warnings}
+    assert [*warnings] == [10, 12] and says(*warnings[10], "NotShown", "'gone.svg'")
+    assert says(*warnings[12], "NotShown", "large.png", "2,097,152 bytes", "1,048,576")
 
 
 SECTIONS = """
@@ -576,44 +583,43 @@ def fourth(): raise SystemExit("the end")
 
 
 @pytest.mark.slow
-def test_a_section_that_raises_costs_only_itself_where_that_is_asked_for(
+def test_keep_going_continues_after_a_failed_section(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    trace, wrong = traced(lecture(SECTIONS), keep_going=True)
+    trace, errors = traced(lecture(SECTIONS), keep_going=True)
     claim = "lecture.py:13: claim failed: 1 == 2: 1 == 2"
-    assert wrong == [
+    assert errors == [
         "incomplete: SystemExit at line 22 (pass 1)",
         f"{claim} (pass 1, cold)",
         "lecture.py:19: ValueError: there is no 4",
         "lecture.py:22: SystemExit: the end",
     ]
-    found = values(trace)
-    assert found["x"].value == 1 and found["alive"].type == "none", "what a section held is freed"
-    told = worth_telling(trace, Path("trace.yaml"))
-    assert says(told, "1 claim failed", "2 sections raised", "A processor", "trace.yaml")
-    trace, wrong = traced(lecture(SECTIONS))
-    assert wrong == ["incomplete: AssertionError at line 13 (pass 1)", f"{claim}: no (pass 1, cold)"]
+    recorded = values(trace)
+    assert recorded["x"].value == 1 and recorded["alive"].type == "none", "the variables of a failed section are freed"
+    report = worth_telling(trace, Path("trace.yaml"))
+    assert says(report, "1 claim failed", "2 sections raised", "A processor", "trace.yaml")
+    trace, errors = traced(lecture(SECTIONS))
+    assert errors == ["incomplete: AssertionError at line 13 (pass 1)", f"{claim}: no (pass 1, cold)"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("end", "how"),
+    ("end", "reason"),
     [
         ("os._exit(0)", "exited with status 0"),
         ("os.execlp('false', 'false')", "exited with status 1"),
         ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV"),
     ],
 )
-def test_where_a_lecture_ends_at_once_is_known(
-    end: str, how: str, lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
+def test_line_of_an_abrupt_end_is_reported(
+    end: str, reason: str, lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    """However short it was."""
     if "exec" in end:
         require("false")
     source = f"import os\ndef main():\n    n = 7  # @inspect n\n    print(n)\n    part(n)\ndef part(n):\n    {end}\n"
-    trace, wrong = traced(lecture(source))
-    assert wrong == [f"incomplete: {how} at line 7 (pass 1)"]
-    if "SIG" not in how:  # else what was recorded is there as far as it was 50 ms before
+    trace, errors = traced(lecture(source))
+    assert errors == [f"incomplete: {reason} at line 7 (pass 1)"]
+    if "SIG" not in reason:  # a signal may lose the records of the last 50 ms
         assert values(trace)["n"].value == 7 and steps(trace, "print(n)")[0].stdout == "7\n"
 
 
@@ -633,14 +639,16 @@ def part(n):
 
 
 @pytest.mark.slow
-def test_a_lecture_that_puts_back_all_clocks(
+def test_lecture_may_turn_back_all_clocks(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    trace, wrong = traced(lecture(CLOCKS))
-    assert wrong == [] and trace.run.complete
+    trace, errors = traced(lecture(CLOCKS))
+    assert errors == [] and trace.run.complete
     times = [ns for step in trace.steps if isinstance(step, Step) for ns in (step.cold_ns or []) + (step.host_ns or [])]
     assert all(0 <= ns < 60e9 for ns in times) and len(trace.run.processes) == 2
-    assert all(0 < ns < 60e9 for one in trace.run.processes for ns in (one.cold_ns, one.warm_ns) if ns is not None)
+    assert all(
+        0 < ns < 60e9 for process in trace.run.processes for ns in (process.cold_ns, process.warm_ns) if ns is not None
+    )
     assert steps(trace, "total = ")[0].host_ns and steps(trace, "print(")[0].stdout == "124749875250 -1000000000000.0\n"
 
 
@@ -662,33 +670,33 @@ def part(n):
 
 
 @pytest.mark.slow
-def test_what_a_lecture_puts_in_the_place_of_system_calls_is_called_by_no_tool(
+def test_tracer_calls_no_mocks_of_system_calls(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
-    trace, wrong = traced(lecture(OTHERS))
-    assert wrong == [] and trace.run.complete
+    trace, errors = traced(lecture(OTHERS))
+    assert errors == [] and trace.run.complete
     assert steps(trace, "print(called)")[0].stdout == "[]\n" and steps(trace, '"printed"')[0].stdout == "printed 21\n"
     assert (values(trace)["total"].value, values(trace)["n"].value) == (21, 21)
 
 
-def test_what_is_written_to_standard_error_fills_no_disk(
+def test_disk_space_of_standard_error_is_limited(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
     source = "import os, time\ndef main():\n    for _ in range(64): os.write(2, b'x' * (1 << 20))\n"
     source += "    time.sleep(0.5)\n    taken = os.fstat(2).st_blocks * 512  # @inspect taken, os.fstat(2).st_size\n"
-    trace, wrong = traced(lecture(source), draft=True)
+    trace, errors = traced(lecture(source), draft=True)
     taken, size = values(trace).values()
-    assert wrong == [] and taken.value <= 4 << 20 and size.value >= 64 << 20
+    assert errors == [] and taken.value <= 4 << 20 and size.value >= 64 << 20
 
 
-def test_a_claim_that_fails_in_a_warm_run_has_failed(
+def test_claim_that_fails_only_in_warm_runs_has_failed(
     lecture: Callable[[str], Path], traced: Callable[..., tuple[Trace, list[str]]]
 ) -> None:
     source = "import os\nimport json\ndef main():\n    runs = json.dumps.__dict__.setdefault('runs', [])\n"
     source += "    runs.append(1)\n    assert len(runs) < 2\n"
-    trace, wrong = traced(lecture(source), passes=2)
+    trace, errors = traced(lecture(source), passes=2)
     (claim,) = [step.claim for step in trace.steps if isinstance(step, Step) and step.claim is not None]
-    assert wrong == ["lecture.py:6: claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)"]
+    assert errors == ["lecture.py:6: claim failed: len(runs) < 2: 1 < 2 (pass 1, warm, pass 2, warm)"]
     assert trace.run.complete
     assert (claim.held, claim.failed_runs) == (False, ["pass 1, warm", "pass 2, warm"])
     assert [process.why_no_warm for process in trace.run.processes][:2] == ["AssertionError at line 6"] * 2
@@ -718,17 +726,17 @@ OneSection = tuple[list[subprocess.CompletedProcess[str]], Path]
 
 @pytest.fixture(scope="module")
 def one_section(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> OneSection:
-    """Trace one section where another lecture's trace lies, at first without --force."""
+    """Trace one section into the folder of another lecture's trace, first without --force, then with it."""
     folder = tmp_path_factory.mktemp("one-section")
     already_traced(folder, "my-machine")
     (folder / "other.py").write_text(ONE_SECTION, encoding="utf-8")
     options = ["--only", "two", "--name", "My machine", "--passes", "1", "--inspect-all"]
     command = [sys.executable, "-m", "trace_tools", "trace", "other.py", *options]
-    ran = [
+    completed = [
         subprocess.run([*command, *force], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
         for force in ([], ["--force"])
     ]
-    return ran, folder / "rendered/my-machine/partial/trace.yaml"
+    return completed, folder / "rendered/my-machine/partial/trace.yaml"
 
 
 def test_another_lectures_trace_is_not_replaced(one_section: OneSection) -> None:
@@ -737,52 +745,53 @@ def test_another_lectures_trace_is_not_replaced(one_section: OneSection) -> None
     assert forced.returncode == 0, forced.stderr
 
 
-def test_only_one_section(one_section: OneSection) -> None:
+def test_only_the_chosen_section_is_traced(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     assert trace.run.complete and trace.run.only == "two"
     assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two", "f"}
 
 
-def test_inspect_all(one_section: OneSection) -> None:
+def test_inspect_all_records_all_assigned_variables(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
-    found = {name: value.value for name, value in values(trace).items()}
-    assert set(found) == {"library", "a", "b", "c", "wall", "steady"}
-    assert (found["a"], found["b"], found["c"]) == (1, 5, 3)
+    recorded = {name: value.value for name, value in values(trace).items()}
+    assert set(recorded) == {"library", "a", "b", "c", "wall", "steady"}
+    assert (recorded["a"], recorded["b"], recorded["c"]) == (1, 5, 3)
     assert sum(isinstance(event, Frame) and event.function == "f" for event in trace.steps) == 1000
-    assert any(says(one, "3 further calls of f", "1,000") for one in trace.run.dropped or [])
+    assert any(says(omission, "3 further calls of f", "1,000") for omission in trace.run.dropped or [])
 
 
-def test_a_warm_run_that_cannot_start(one_section: OneSection) -> None:
+def test_reason_for_a_missing_warm_run_is_recorded(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     process = trace.run.processes[0]
     assert process.warm_ns is None and process.why_no_warm == "ZeroDivisionError at line 3"
     assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
 
 
-def test_where_wrong_clocks_end_a_lecture_the_trace_says_so(one_section: OneSection) -> None:
+def test_early_end_with_altered_clocks_is_reported(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     assert trace.run.processes[-1].ended == "ValueError at line 17"
-    lost = "what depends on clocks is unknown: the run with altered clocks ended early (ValueError at line 17)"
-    assert lost in (trace.run.dropped or [])
+    message = "what depends on clocks is unknown: the run with altered clocks ended early (ValueError at line 17)"
+    assert message in (trace.run.dropped or [])
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_leaves_nothing(
+def test_stopped_run_leaves_nothing(
     lecture: Callable[[str], Path], environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `serve` does when the lecture is saved again: from another thread, and with the machine known already."""
+    """`serve` stops a run like this when the lecture is saved again: from another thread, with a known machine."""
     monkeypatch.setenv(STORED, environment[STORED])
     complete = already_traced(tmp_path)
-    known = load(tmp_path / "rendered/cpu/trace.yaml").trace
-    known = replace(known, machine=replace(known.machine, device="cpu"))  # on a GPU one waits for the other
-    two_processes = WAITING.replace("x = 1", "x = time.monotonic()")  # since main reads a clock
+    previous = load(tmp_path / "rendered/cpu/trace.yaml").trace
+    # On a GPU the processes would run one after the other.
+    previous = replace(previous, machine=replace(previous.machine, device="cpu"))
+    two_processes = WAITING.replace("x = 1", "x = time.monotonic()")  # because main reads a clock
     processes: set[str] = set()
     tracer = Tracer(
         lecture("import torch\n" + two_processes),
         tmp_path / "rendered",
         TraceOptions(device="cpu", draft=True),
         lambda message: processes.add(message.process),
-        like=known,
+        like=previous,
     )
     stopping = threading.Timer(0, lambda: (_until(lambda: {"pass 1", "metering"} <= processes), tracer.stop()))
     stopping.start()
@@ -793,72 +802,72 @@ def test_a_run_that_is_stopped_leaves_nothing(
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
 
 
-def test_a_process_ends_as_it_says_whatever_the_interpreter_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreter_variables_do_not_change_exit_statuses(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in UNFIT:
         monkeypatch.setenv(name, "1")
     code = "import sys; assert sys.exit(3), 'kept'"
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         env=interpreters_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     )
-    assert (ran.returncode, ran.stderr) == (3, "")
+    assert (completed.returncode, completed.stderr) == (3, "")
 
 
-def test_a_process_without_progress_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it tells of itself; and while it can't even do that, for as long as nothing was heard of it."""
+def test_stalled_process_reports_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process reports its line and how long it stalls; the time without any message is added."""
     (tmp_path / "lecture.py").write_text("def main():\n    pass\n", encoding="utf-8")
-    told: list[Progress] = []
-    tracer = Tracer(tmp_path / "lecture.py", progress=told.append)
-    listening, telling = os.pipe()
+    messages: list[Progress] = []
+    tracer = Tracer(tmp_path / "lecture.py", progress=messages.append)
+    read_end, write_end = os.pipe()
     with (tmp_path / "out").open("wb") as output:
-        watched = Watched(Progress("pass 1"), listening, os.dup(output.fileno()))
+        watched = Watched(Progress("pass 1"), read_end, os.dup(output.fileno()))
     for message in (
         Progress("pass 1", "train"),
         *(Progress("pass 1", "train", 42, stalled_s) for stalled_s in (3, 12)),
     ):
-        os.write(telling, message.to_json())
+        os.write(write_end, message.to_json())
         tracer.runner._listen(watched)
     monkeypatch.setattr(watched, "received", watched.received - 30)
     tracer.runner._listen(watched)
-    os.close(telling)
-    os.close(listening)
-    assert {message.process for message in told} == {"pass 1"}
-    assert [message.where for message in told] == ["train", "train, line 42 for 12 s", "train, line 42 for 42 s"]
+    os.close(write_end)
+    os.close(read_end)
+    assert {message.process for message in messages} == {"pass 1"}
+    assert [message.where for message in messages] == ["train", "train, line 42 for 12 s", "train, line 42 for 42 s"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "machine", "seen"),
+    ("device", "machine", "visible"),
     [("cuda:1", "cuda", "3"), ("cuda", "cuda", "2,3"), (None, "cuda", "2,3"), ("cpu", "cpu", ""), (None, "cpu", "")],
 )
-def test_the_processes_of_a_run_see_the_card_that_was_asked_for(
-    asked: str | None, machine: str, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_processes_see_only_the_chosen_gpu(
+    device: str | None, machine: str, visible: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
-    plan = plan_of(tmp_path / "lecture.py", TraceOptions(device=asked))
-    assert interpreters_environment(device=plan.visible(machine))["CUDA_VISIBLE_DEVICES"] == seen
+    plan = plan_of(tmp_path / "lecture.py", TraceOptions(device=device))
+    assert interpreters_environment(device=plan.visible(machine))["CUDA_VISIBLE_DEVICES"] == visible
 
 
-def test_a_device_of_no_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_unknown_device_is_refused_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "lecture.py").write_text("def main(): pass\n", encoding="utf-8")
     with pytest.raises(UsageError, match="device 'tpu'; expected cpu, cuda, cuda:N, mps, xpu or xpu:N"):
         Tracer(tmp_path / "lecture.py", options=TraceOptions(device="tpu"))
 
 
 @pytest.mark.slow
-def test_what_a_generator_does_as_it_dies_after_a_run_is_of_no_run(
+def test_generators_that_end_after_a_run_are_not_recorded(
     traced: Callable[..., tuple[Trace, list[str]]], lecture: Callable[[str], Path]
 ) -> None:
     source = "kept = []\ndef main():\n    kept.append(stubborn())\n    next(kept[0])\ndef stubborn():\n"
     source += "    while True:\n        try:\n            yield\n        except GeneratorExit:\n            x = 1\n"
-    trace, wrong = traced(lecture(source))
-    assert (wrong, trace.run.complete, trace.run.dropped) == ([], True, [])
+    trace, errors = traced(lecture(source))
+    assert (errors, trace.run.complete, trace.run.dropped) == ([], True, [])
 
 
-def test_out_may_be_relative_wherever_the_lecture_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "talks").mkdir()
     (tmp_path / "talks/one.py").write_text("def main():\n    one()\ndef one():\n    x = 1  # @inspect x\n")
     monkeypatch.chdir(tmp_path)

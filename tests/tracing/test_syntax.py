@@ -1,4 +1,4 @@
-"""Questions about syntax trees: Python itself says what is first, what takes all, and what suspends."""
+"""Questions about syntax trees: irrefutable patterns and preambles are compared with what Python compiles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compiles(text: str) -> bool:
 
 
 @each("pattern", ["_", "x", "(x)", "_ as y", "1 | x", "1", "[x]", "x if x", "1 as y", "a.b"])
-def test_a_case_that_takes_all_is_one_after_which_python_allows_none(pattern: str) -> None:
+def test_python_allows_no_case_after_an_irrefutable_one(pattern: str) -> None:
     [match] = ast.parse(f"match v:\n    case {pattern}: pass\n").body
     assert isinstance(match, ast.Match)
     assert is_irrefutable(match.cases[0]) != compiles(f"match v:\n    case {pattern}: pass\n    case 2: pass\n")
@@ -29,14 +29,14 @@ def test_a_case_that_takes_all_is_one_after_which_python_allows_none(pattern: st
     ("text", "length"),
     [("'doc'\nfrom __future__ import annotations\nx = 1\n", 2), ("x = 1\n", 0), ("'doc'\n'no doc'\n", 1), ("", 0)],
 )
-def test_what_must_stay_first(text: str, length: int) -> None:
+def test_preamble_stays_first(text: str, length: int) -> None:
     assert preamble_length(ast.parse(text).body) == length
     lines = text.splitlines(keepends=True)
     assert compiles("".join([*lines[:length], "probe = 1\n", *lines[length:]]))
 
 
 @each(
-    ("statement", "answer"),
+    ("statement", "expected"),
     [
         ("x = yield 1", True),
         ("await f()", True),
@@ -49,14 +49,14 @@ def test_what_must_stay_first(text: str, length: int) -> None:
         ("if x: yield", False),
     ],
 )
-def test_a_statement_suspends_by_what_is_its_own(statement: str, answer: bool) -> None:
+def test_only_a_statements_own_expressions_suspend_it(statement: str, expected: bool) -> None:
     [function] = ast.parse(f"async def f():\n    {statement}\n").body
     assert isinstance(function, ast.AsyncFunctionDef)
-    assert suspends(function.body[0]) is answer
+    assert suspends(function.body[0]) is expected
 
 
 @pytest.mark.parametrize(
-    ("header", "answer"),
+    ("header", "expected"),
     [
         ("except AssertionError", True),
         ("except (ValueError, Exception)", True),
@@ -65,8 +65,8 @@ def test_a_statement_suspends_by_what_is_its_own(statement: str, answer: bool) -
         ("except unknown.Error", False),
     ],
 )
-def test_what_catches_an_assertion_error(header: str, answer: bool) -> None:
-    [tried] = ast.parse(f"try: pass\n{header}: pass\n").body
-    assert catches_assertions(tried) is answer
+def test_handlers_that_catch_assertion_errors(header: str, expected: bool) -> None:
+    [statement] = ast.parse(f"try: pass\n{header}: pass\n").body
+    assert catches_assertions(statement) is expected
     [block] = ast.parse("with contextlib.suppress(AssertionError): pass").body
     assert catches_assertions(block)
