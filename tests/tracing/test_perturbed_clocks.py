@@ -80,5 +80,5 @@ def test_perturbed_seeds_reach_the_gpu_but_not_the_cpu(monkeypatch: pytest.Monke
         assert torch.Generator().manual_seed(7).initial_seed() == 7
         torch.manual_seed(2**64 - 1)  # the largest seed
     torch.manual_seed(7)
-    assert seeds == [7 + OTHER_SEED, OTHER_SEED - 1, 7] and torch.equal(torch.rand(3), cpu_numbers), "CPU: the same"
+    assert seeds == [7 + OTHER_SEED, OTHER_SEED - 1, 7] and torch.equal(torch.rand(3), cpu_numbers), "CPU unchanged"
     torch.set_rng_state(state)

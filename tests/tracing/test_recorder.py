@@ -134,8 +134,8 @@ class Manager:
     assert [(s.statement, s.ns) for s in slowed.run.steps.values()] == [
         (s.statement, s.ns) for s in fast.run.steps.values()
     ]
-    [step] = slowed.steps("whole()")
-    assert step.ns == 120 * (10 + 10) + 7 + 8 + 10
+    [whole_step] = slowed.steps("whole()")
+    assert whole_step.ns == 120 * (10 + 10) + 7 + 8 + 10
     assert {step.ns for step in slowed.steps("x = part(i)")} == {10}
     assert len(slowed.steps("work(10)")) == 120 * 2 + 1
 

@@ -57,8 +57,8 @@ def f(n, m=1):  # @inspect n, m [B]
     assert values(lecture, "for i") == [["i", None, 0], ["i", None, 1]]
     assert values(lecture, "if i: break") == [["i", None, 0], ["x", None, 3]]
     one, three = ({"type": "int", "value": n} for n in (1, 3))
-    broke = [s.values for s in lecture.run.steps.values() if s.statement == lecture.number("if i: break") + 1]
-    assert broke == [[["i", None, one], ["x", None, three]]], "a `break` is inspected before it leaves the loop"
+    break_values = [s.values for s in lecture.run.steps.values() if s.statement == lecture.number("if i: break") + 1]
+    assert break_values == [[["i", None, one], ["x", None, three]]], "a `break` is inspected before it leaves the loop"
     assert values(lecture, "while x") == [["x", None, 3], ["x", None, 2]]
     assert values(lecture, "with open") == [["file.name", None, "/dev/null"]]
     assert values(lecture, "raise KeyError") == [["x", None, 2]]

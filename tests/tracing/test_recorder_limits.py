@@ -72,8 +72,8 @@ def main():
 """)  # fmt: skip
     assert executions(lecture, "x = work(1)") == [*range(1, 51), *range(2451, 2501)]
     assert omitted(lecture, "x = work(1)") == [(2400, 2400)]
-    seen = [[value[2]["value"] for value in step.values] for step in lecture.steps("x = work(1)")]
-    assert seen == [[0, j] for j in range(50)] + [[49, j] for j in range(50)]
+    inspected = [[value[2]["value"] for value in step.values] for step in lecture.steps("x = work(1)")]
+    assert inspected == [[0, j] for j in range(50)] + [[49, j] for j in range(50)]
     assert len(executions(lecture, "for j")) == 100
     assert omitted(lecture, "while x")[0][0] == 500 - 100
 

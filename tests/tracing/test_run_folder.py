@@ -269,7 +269,7 @@ def test_partly_removed_runs_are_never_merged(tmp_path: Path, monkeypatch: pytes
 
 
 def test_killed_recovery_is_repeated_only_on_request(tmp_path: Path) -> None:
-    """It may have been killed because it took all memory, so only `again=True` repeats it."""
+    """The recovery may have been killed because it took all memory, so only `again=True` repeats it."""
     (dead_run(tmp_path) / "merging").touch()
     assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", "an earlier recovery of this run was killed")])
     (dead_run(tmp_path, "b") / "merging").touch()

@@ -1,6 +1,6 @@
 # ruff: noqa
 # fmt: off
-"""Objects die when they would: every death is written down between the marks of what was running."""
+"""Objects are freed when plain Python frees them: each deletion is logged between marks of the running code."""
 
 import contextlib
 import gc
@@ -229,7 +229,7 @@ def returned_through_with():
 
 
 def main():
-    gc.disable()  # what dies, dies by reference counts
+    gc.disable()  # objects are freed by reference counts only
     try:
         reassigned()
         mark("reassigned left")

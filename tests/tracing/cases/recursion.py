@@ -63,7 +63,7 @@ def stack_depth():
 
 def main():
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(stack_depth() + 250)  # what a traceback's length squared takes, it takes less of
+    sys.setrecursionlimit(stack_depth() + 250)  # low, since time grows with the square of a traceback's length
     try:
         return recursions()
     finally:
@@ -81,7 +81,7 @@ def recursions():
     try:
         forever_in_try(count)
     except RecursionError:
-        log.append(count[0] > 100)  # a few less than plainly
+        log.append(count[0] > 100)  # a few less than in plain Python
     log.append([factorial(10), list(tree(3)), json.dumps(flatten([[5]]))])
     log.append(factorial(200) // factorial(198))
     return log
