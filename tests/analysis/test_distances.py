@@ -1,4 +1,4 @@
-"""Time over floor: numbers worked out by hand, and a real run under the roof that was measured of its machine."""
+"""Time divided by floor: numbers computed by hand, and a real run with the measured roof of its machine."""
 
 from __future__ import annotations
 
@@ -55,64 +55,64 @@ def meters(*work: Work) -> Meters:
 
 
 def recorded(matmul_ns: int = 400_000, clone_ns: int = 3_000) -> Trace:
-    made = Recording(LECTURE)
-    train = made.call(made.frame("main"), "train()", "train")
-    made.step(train, "y = ", host_ns=[matmul_ns] * 3, meters=meters(("aten.mm", "float32", 200_000, 4_000)))
-    made.step(
+    recording = Recording(LECTURE)
+    train = recording.call(recording.frame("main"), "train()", "train")
+    recording.step(train, "y = ", host_ns=[matmul_ns] * 3, meters=meters(("aten.mm", "float32", 200_000, 4_000)))
+    recording.step(
         train, "z = ", host_ns=[9_000], meters=meters(("aten.add", "float32", 10, 3_000), ("aten.clone", None, 0, 500))
     )
     call = Measured([1e-3, 2e-3, 9e-3], work=[("aten.mm", "float32", 10**6, 0), ("aten.sum", "float32", 10**6, 0)])
-    made.step(train, "seconds = ", host_ns=[10**9], measured=[call], harness=True)
-    call_of_work = made.step(train, "work()", host_ns=[10_000], meters=meters(("aten.clone", None, 0, 4_000)))
-    made.step(
-        made.frame("work", call_of_work), "u = ", host_ns=[clone_ns], meters=meters(("aten.clone", None, 0, 4_000))
+    recording.step(train, "seconds = ", host_ns=[10**9], measured=[call], harness=True)
+    call_of_work = recording.step(train, "work()", host_ns=[10_000], meters=meters(("aten.clone", None, 0, 4_000)))
+    recording.step(
+        recording.frame("work", call_of_work), "u = ", host_ns=[clone_ns], meters=meters(("aten.clone", None, 0, 4_000))
     )
-    return made.trace(machine=MACHINE)
+    return recording.trace(machine=MACHINE)
 
 
-def test_each_step_has_its_time_over_its_floor() -> None:
+def test_distances_are_times_divided_by_floors() -> None:
     """Floors of 200, 3.5 (of which 3 are additions), 2,000, 4 and 4 µs; times of 400, 9, 2,000, 10 and 3."""
-    found = distances(recorded())
-    assert [round(one.ratio, 6) for one in found] == [2, round(9 / 3.5, 6), 1, 2.5, 0.75]
-    assert [one.kind for one in found] == ["matmul", "elementwise", "mixed", "copy", "copy"]
-    assert [one.own for one in found] == [True, True, True, False, True], (
-        "what calls a function has another's time in it"
+    measured = distances(recorded())
+    assert [round(one.ratio, 6) for one in measured] == [2, round(9 / 3.5, 6), 1, 2.5, 0.75]
+    assert [one.kind for one in measured] == ["matmul", "elementwise", "mixed", "copy", "copy"]
+    assert [one.own for one in measured] == [True, True, True, False, True], (
+        "the time of a call includes the called function"
     )
-    assert [one.steady for one in found] == [True, False, True, False, False]
+    assert [one.steady for one in measured] == [True, False, True, False, False]
 
 
-def test_what_a_cache_served_contradicts_no_roof() -> None:
-    """4,000 bytes at 1 GB/s are 4 µs, 2 µs if 1,000 were in the cache and 1,000 stay; 1 µs takes more of a machine."""
-    found, faster = distances(recorded()), distances(recorded(clone_ns=1_000))
-    assert [one.cached for one in found] == [False] * 4 + [True] and held(found) == 1
+def test_times_served_by_a_cache_do_not_contradict_the_roof() -> None:
+    """4,000 bytes at 1 GB/s take 4 µs, or 2 µs if a cache served 1,000 and keeps 1,000; 1 µs is above the roof."""
+    measured, faster = distances(recorded()), distances(recorded(clone_ns=1_000))
+    assert [one.cached for one in measured] == [False] * 4 + [True] and held(measured) == 1
     assert faster[-1].above_roof and held(faster) == 0.8
-    assert says(verdict(found), "4 of 5 steps", "; 1 ", "cache")
+    assert says(verdict(measured), "4 of 5 steps", "; 1 ", "cache")
     assert says(verdict(faster), "4 of 5 steps", "; 1 ", "roof", "too low", "--survey")
 
 
-def test_where_time_was_lost_is_told_by_kind_and_counts_no_time_twice() -> None:
+def test_lost_time_is_summed_by_kind_without_double_counting() -> None:
     lost = lost_by_kind(distances(recorded()))
     assert [(one.kind, one.steps) for one in lost] == [("matmul", 1), ("elementwise", 1), ("mixed", 1), ("copy", 1)]
     assert lost[0] == KindLost("matmul", 1, pytest.approx(400e-6), pytest.approx(200e-6), pytest.approx(2))
     assert [one.lost for one in lost] == pytest.approx([200e-6, 5.5e-6, 0, -1e-6])
 
 
-def test_without_a_measured_roof_there_is_none() -> None:
+def test_a_machine_without_a_measured_roof_has_no_distances() -> None:
     sheet = [replace(peak, measured=False) for peak in PEAKS]
     assert distances(replace(recorded(), machine=replace(MACHINE, peaks=sheet))) == []
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("rendered/*/trace.yaml")), ids=lambda path: path.parent.name)
-def test_floors_are_below_the_times_of_the_lectures_own_traces(path: Path) -> None:
-    """At least 99% of all steps, and of those whose operators are so heavy that starting them is not most of it."""
+def test_floors_are_below_the_times_of_the_committed_traces(path: Path) -> None:
+    """At least 99% of all steps are, and of the steps whose operators take much longer than their launch."""
     trace = load(path).trace
     if trace.machine.emulated or measured_ceiling(trace.machine) is None:
-        pytest.skip("nothing was measured there that floors could be held against")
-    found = distances(trace)
-    heavy = [one for one in found if one.floor.heavy]
-    print(verdict(found), verdict(heavy), sep="\n")
-    assert len(found) > 1_000 and len(heavy) > 100
-    assert held(found) >= EXPECTED and held(heavy) >= EXPECTED
+        pytest.skip("no measured roof")
+    measured = distances(trace)
+    heavy = [one for one in measured if one.floor.heavy]
+    print(verdict(measured), verdict(heavy), sep="\n")
+    assert len(measured) > 1_000 and len(heavy) > 100
+    assert held(measured) >= EXPECTED and held(heavy) >= EXPECTED
 
 
 REAL = """\
@@ -159,7 +159,7 @@ def training():
 
 @pytest.mark.slow
 def test_floors_are_below_the_times_of_a_real_run(tmp_path: Path) -> None:
-    """Under the roof that was measured here, the best of some tries: one on a busy machine is lower than its roof."""
+    """The roof is the best of several measurements, because one on a busy machine is too low."""
     (tmp_path / "real.py").write_text(REAL)
     environment = {name: value for name, value in os.environ.items() if name != STORED}
     environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
@@ -168,29 +168,29 @@ def test_floors_are_below_the_times_of_a_real_run(tmp_path: Path) -> None:
     trace = load(tmp_path / "out" / "cpu" / "trace.yaml").trace
     surveys = [trace.machine]
     for _ in range(8):
-        found = distances(trace, measured_ceiling(with_best_peaks(surveys)))
-        if held(found) >= 0.99:
+        measured = distances(trace, measured_ceiling(with_best_peaks(surveys)))
+        if held(measured) >= 0.99:
             break
         surveys.append(replace(trace.machine, peaks=measured_peaks("cpu")))
-    assert len(found) > 80
-    assert {one.kind for one in found} >= {"matmul", "elementwise", "reduction", "copy", "fill", "mixed"}
-    print(verdict(found))
-    assert held(found) >= 0.99, [one for one in found if one.above_roof]
+    assert len(measured) > 80
+    assert {one.kind for one in measured} >= {"matmul", "elementwise", "reduction", "copy", "fill", "mixed"}
+    print(verdict(measured))
+    assert held(measured) >= 0.99, [one for one in measured if one.above_roof]
 
 
-def one(kind: str, floor: float, ratio: float, *, steady: bool = True, calls: int = 1) -> Distance:
-    found = Floor(floor, "memory", {kind: floor}, floor, calls=calls)  # type: ignore[dict-item]
-    return Distance(0, ratio * floor, found, kind, own=True, steady=steady)
+def distance(kind: str, floor: float, ratio: float, *, steady: bool = True, calls: int = 1) -> Distance:
+    of_kind = Floor(floor, "memory", {kind: floor}, floor, calls=calls)  # type: ignore[dict-item]
+    return Distance(0, ratio * floor, of_kind, kind, own=True, steady=steady)
 
 
 def machine(matmul: float, copy: float) -> list[Distance]:
-    """Ten matmuls and ten copies, each so many times its floor."""
+    """Ten matmuls and ten copies, each at the given multiple of its floor."""
     sizes = [1e-4 * (n + 1) for n in range(10)]
-    return [one("matmul", size, matmul) for size in sizes] + [one("copy", size, copy) for size in sizes]
+    return [distance("matmul", size, matmul) for size in sizes] + [distance("copy", size, copy) for size in sizes]
 
 
-def test_floors_are_scaled_by_kind_and_the_error_is_that_of_machines_left_out() -> None:
-    """Of 40 estimates, 20 of copies are right; matmuls at 2 and 8 times their floors are × 4 off."""
+def test_estimates_are_scaled_by_kind_and_cross_validated() -> None:
+    """Each machine is estimated from the other: 20 estimates of copies are right, 20 of matmuls are off by × 4."""
     estimator = estimator_of([machine(2, 3), machine(8, 3)])
     assert estimator is not None and estimator.tried == 40
     assert estimator.ratios == {"matmul": pytest.approx(4), "copy": pytest.approx(3)}, "√(2·8), √(3·3)"
@@ -199,24 +199,26 @@ def test_floors_are_scaled_by_kind_and_the_error_is_that_of_machines_left_out() 
     assert estimator.seconds(floor) == pytest.approx(4 * 1e-4 + 3 * 2e-4)
 
 
-def test_machines_that_agree_are_estimated_exactly() -> None:
+def test_equal_machines_are_estimated_exactly() -> None:
     estimator = estimator_of([machine(2, 3), machine(2, 3), machine(2, 3)])
     assert estimator is not None and (estimator.half, estimator.most) == (pytest.approx(1), pytest.approx(1))
     assert estimator.tried == 60
 
 
-def test_without_two_machines_there_is_no_estimate() -> None:
+def test_an_estimate_needs_two_machines() -> None:
     assert estimator_of([]) is estimator_of([machine(2, 3)]) is estimator_of([machine(2, 3), []]) is None
 
 
-def test_only_what_is_heavy_and_steady_takes_part() -> None:
-    """A thousand operators with a floor of 1 µs together are mostly their start; times that scatter tell nothing."""
-    light = [one("matmul", 1e-6, 5_000, calls=1_000) for _ in range(50)]
-    unsteady = [one("copy", 1e-4, 900, steady=False) for _ in range(50)]
+def test_only_heavy_and_steady_steps_are_used() -> None:
+    """The time of small operators is mostly their launch, and unsteady times are not used."""
+    light = [distance("matmul", 1e-6, 5_000, calls=1_000) for _ in range(50)]
+    unsteady = [distance("copy", 1e-4, 900, steady=False) for _ in range(50)]
     estimator = estimator_of([[*machine(2, 3), *light, *unsteady], machine(2, 3)])
     assert estimator == Estimator(
         {"matmul": pytest.approx(2), "copy": pytest.approx(3)}, pytest.approx(1), pytest.approx(1), 40
     )
     assert estimator is not None and estimator.seconds(light[0].floor) is None
-    assert estimator.seconds(Floor(1e-3, "memory", {"reduction": 1e-3}, calls=1)) is None, "of which nobody has a ratio"
+    assert estimator.seconds(Floor(1e-3, "memory", {"reduction": 1e-3}, calls=1)) is None, (
+        "no machine has a ratio for reductions"
+    )
     assert estimator.seconds(Floor(None, why="nothing was counted")) is None

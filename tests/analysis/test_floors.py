@@ -1,4 +1,4 @@
-"""Floors worked out by hand from the datasheets' figures, which `known_machines.yaml` prints.
+"""Floors computed by hand from the datasheets' figures in `known_machines.yaml`.
 
 H100 SXM: 67 TFLOP/s in float32, 494.7 in tf32, 989.5 in bfloat16, 67 in float64 on tensor cores, 3,350 GB/s.
 """
@@ -55,7 +55,7 @@ def test_an_addition_is_bound_by_memory() -> None:
 
 
 def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
-    """Each under its own roof: 138.8973 + 3.75609 µs, where all FLOPs and bytes together would take 138.8973."""
+    """Each operator has its own floor: 138.8973 + 3.75609 µs; all FLOPs and bytes together would take 138.8973."""
     matmul, add = ("aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2), ("aten.add", "float32", 2**20, 12 * 2**20)
     floor = floor_of(step(matmul, add), H100)
     assert floor.seconds == pytest.approx(142.65339e-6, rel=1e-5)
@@ -67,10 +67,10 @@ def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
     ("operator", "dtype", "tera"),
     [
         ("aten.mm", "float32", 67),
-        ("aten.mm", "tf32", 494.7),  # where the lecture asked for it
+        ("aten.mm", "tf32", 494.7),  # if the lecture enabled it
         ("aten.convolution", "tf32", 494.7),  # cuDNN does by default
         ("aten._cudnn_rnn", "float32", 494.7),  # likewise
-        ("aten._scaled_dot_product_efficient_attention", "float32", 494.7),  # on the units for it
+        ("aten._scaled_dot_product_efficient_attention", "float32", 494.7),  # on its own units
         ("aten.mul", "float32", 67),
         ("aten.mm", "float64", 67),  # on tensor cores; 33.5 on ordinary ones
         ("aten._scaled_mm", "float8_e4m3fn", 1979),
@@ -78,27 +78,27 @@ def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
         ("aten._scaled_dot_product_flash_attention", "float16", 989.5),
     ],
 )
-def test_the_peak_is_that_of_the_dtype_and_of_the_units_that_compute_it(operator: str, dtype: str, tera: float) -> None:
+def test_floors_use_the_peak_of_the_dtype_and_its_units(operator: str, dtype: str, tera: float) -> None:
     floor = floor_of(step((operator, dtype, 10**12, 0)), H100)
     assert floor.seconds == pytest.approx(1 / tera)
 
 
 @pytest.mark.parametrize("operator", ["aten.mm", "aten.add", "aten._scaled_dot_product_flash_attention_for_cpu"])
-def test_a_narrow_dtype_may_be_widened(operator: str) -> None:
-    """A CPU whose products in float16 are slow is not so in attention, which computes in float32."""
+def test_a_slow_narrow_dtype_uses_the_peak_of_a_wider_one(operator: str) -> None:
+    """On a CPU with slow float16 matmuls, attention computes in float32."""
     ceiling = Ceiling("CPU", {"float32": 200e9, "float16": 40e9, "float64": 100e9}, 80e9, "measured")
     assert floor_of(step((operator, "float16", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 200)
     assert floor_of(step((operator, "float64", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 100)
 
 
-def test_what_may_be_computed_in_bfloat16_is_so_where_nothing_is_in_tf32() -> None:
-    """A CPU does so at the precision "medium", if it is faster; a GPU rounds to tf32."""
-    one = step(("aten.mm", "tf32_or_bfloat16", 10**12, 0))
-    assert floor_of(one, H100).seconds == pytest.approx(1 / 494.7)
-    assert floor_of(one, T4).seconds == pytest.approx(1 / 8.1)
+def test_tf32_or_bfloat16_uses_the_faster_supported_format() -> None:
+    """At the precision "medium", a CPU uses bfloat16 if that is faster; a GPU rounds to tf32."""
+    matmul = step(("aten.mm", "tf32_or_bfloat16", 10**12, 0))
+    assert floor_of(matmul, H100).seconds == pytest.approx(1 / 494.7)
+    assert floor_of(matmul, T4).seconds == pytest.approx(1 / 8.1)
     for bfloat16, tera in ((0.9, 0.9), (0.05, 0.2)):
         cpu = Ceiling("CPU", {"float32": 0.2e12, "bfloat16": bfloat16 * 1e12}, 80e9, "measured")
-        assert floor_of(one, cpu).seconds == pytest.approx(1 / tera)
+        assert floor_of(matmul, cpu).seconds == pytest.approx(1 / tera)
 
 
 def test_a_dtype_without_a_peak_has_no_floor() -> None:
@@ -107,7 +107,7 @@ def test_a_dtype_without_a_peak_has_no_floor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "why"),
+    ("measured_step", "why"),
     [
         (step(meters=None), "nothing was counted"),
         (step(meters=Meters(flops=10**12)), "its operators ran on the meta device, which computes nothing"),
@@ -117,8 +117,8 @@ def test_a_dtype_without_a_peak_has_no_floor() -> None:
         (step(measured=[Measured([1.0], why="no torch operator ran in it")]), "no torch operator ran in it"),
     ],
 )
-def test_where_there_is_no_floor_it_says_why(one: Step, why: str) -> None:
-    floor = floor_of(one, H100)
+def test_a_missing_floor_has_a_reason(measured_step: Step, why: str) -> None:
+    floor = floor_of(measured_step, H100)
     assert floor.seconds is None and floor.why is not None and floor.why.startswith(why)
 
 
@@ -128,10 +128,10 @@ def test_a_measured_call_has_the_floor_of_one_call() -> None:
     assert floor_of(step(meters=many, measured=[call], harness=True), H100).seconds == pytest.approx(1e-3)
 
 
-def test_what_a_cache_may_serve_is_told_apart() -> None:
-    """Two calls that move 300 bytes each, of which a cache of 100 had 100 and keeps 100: at 1 byte/s, 600 s and 200 s.
+def test_the_floor_without_cached_bytes_is_separate() -> None:
+    """Two calls move 300 bytes each; a cache may serve 100 and keep 100 of each: 600 s and 200 s at 1 byte/s.
 
-    What ran in two dtypes has that once.
+    An operator that ran in two dtypes is counted once.
     """
     ceiling = Ceiling("CPU", {"float32": 1.0}, 1.0, "measured", cache_bytes=100)
     meters = Meters(operators=[("aten.clone", 2)], work=[("aten.clone", None, 0, 600)])
@@ -142,12 +142,12 @@ def test_what_a_cache_may_serve_is_told_apart() -> None:
     assert floor_of(step(("aten.clone", None, 0, 80)), ceiling).beyond_caches == 0
 
 
-def test_a_measured_roof_is_only_what_was_measured() -> None:
+def test_a_measured_roof_uses_measured_peaks_only() -> None:
     peaks = [Peak("bfloat16", 989e12, "a datasheet"), Peak("bfloat16", 790e12, "measured: …", measured=True)]
     machine = Machine("NVIDIA H100", "h100", "cuda", l2_bytes=50, cache_bytes=7, peaks=peaks)
-    assert measured_ceiling(machine) is None, "nobody measured its memory"
-    found = measured_ceiling(replace(machine, peaks=[*peaks, Peak("memory", 3e12, "measured: …", measured=True)]))
-    assert found == Ceiling("NVIDIA H100", {"bfloat16": 790e12}, 3e12, "measured", None, 50)
+    assert measured_ceiling(machine) is None, "its memory was not measured"
+    ceiling = measured_ceiling(replace(machine, peaks=[*peaks, Peak("memory", 3e12, "measured: …", measured=True)]))
+    assert ceiling == Ceiling("NVIDIA H100", {"bfloat16": 790e12}, 3e12, "measured", None, 50)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_a_measured_roof_is_only_what_was_measured() -> None:
         ("", "expected one of Tesla V100-SXM2-16GB, "),
     ],
 )
-def test_a_machine_that_the_table_has_not(name: str, nearest: str) -> None:
-    with pytest.raises(UsageError, match=f"--floor {name}: unknown machine; ") as found:
+def test_an_unknown_machine_is_an_error_with_suggestions(name: str, nearest: str) -> None:
+    with pytest.raises(UsageError, match=f"--floor {name}: unknown machine; ") as raised:
         ceiling_named(name)
-    assert nearest in str(found.value)
+    assert nearest in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("live", "said"),
+    ("live", "answer"),
     [
         (None, "Unknown, because its memory was not metered"),
         (20, "Its tensors would: at most 20 GB of 40 GB were alive at once; workspaces are not counted"),
@@ -173,19 +173,19 @@ def test_a_machine_that_the_table_has_not(name: str, nearest: str) -> None:
         (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 · 2³⁰ are 42.9 · 10⁹
     ],
 )
-def test_a_memory_that_is_sold_as_40_gb_may_have_40_gib(live: int | None, said: str) -> None:
+def test_a_40_gb_card_may_have_slightly_more_memory(live: int | None, answer: str) -> None:
     """Torch finds 39.59 GiB on an A100 of 40 GB, which are 42.5 · 10⁹ bytes."""
     a100 = ceiling_named("NVIDIA A100-SXM4-40GB")
-    assert fit_in_words(None if live is None else live * 10**9, a100) == said
+    assert fit_in_words(None if live is None else live * 10**9, a100) == answer
 
 
-def test_every_machine_of_the_table_has_a_ceiling() -> None:
+def test_all_known_machines_have_ceilings() -> None:
     assert [ceiling.name for ceiling in ceilings()][:2] == ["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"]
     assert all(ceiling.memory_bytes and ceiling.bytes_per_second for ceiling in ceilings())
 
 
-def test_kinds_are_those_of_the_meters_tables() -> None:
-    """What is elementwise, a reduction or free of arithmetic for FLOPs is so here: normalisations reduce."""
+def test_kinds_of_operators_agree_with_the_meters() -> None:
+    """The tables of FLOP formulas give the same kinds, except that normalisations are reductions here."""
     normalised = {name for name in ELEMENTWISE if any(word in name for word in ("softmax", "norm", "pool"))}
     assert {kind_of(f"aten.{name}", 1) for name in ELEMENTWISE.keys() - normalised} == {"elementwise"}
     assert {kind_of(f"aten.{name}", 1) for name in normalised} == {"reduction"}
@@ -199,12 +199,12 @@ def test_kinds_are_those_of_the_meters_tables() -> None:
     ]
 
 
-def test_what_torch_counts_are_products() -> None:
+def test_operators_with_flop_formulas_in_torch_are_matmuls() -> None:
     named = [getattr(packet, "_qualified_op_name", "") for packet in flop_registry]
     assert {kind_of(name.replace("::", "."), 1) for name in named if name} == {"matmul"} and len(named) > 10
 
 
-def test_what_a_whole_trace_says() -> None:
+def test_a_trace_has_work_and_peak_live_bytes() -> None:
     trace = example_trace()
     assert has_work(trace) and why_no_floors(trace) is None
     assert most_live_bytes(trace) == 136

@@ -1,4 +1,4 @@
-"""What the end of a run says of its trace; `tests/tracing/test_supervisor.py` reads it from real runs."""
+"""Messages at the end of a run; `tests/tracing/test_supervisor.py` reads those of real runs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from trace_tools.trace.model import Claim, Meters, Peak, Process, Raised, Run, S
 def with_first_step(**changes: object) -> Trace:
     trace = example_trace()
     plain = [replace(e, claim=None, raised=None, values=None) if isinstance(e, Step) else e for e in trace.steps]
-    place = next(n for n, event in enumerate(plain) if isinstance(event, Step))
-    plain[place] = replace(plain[place], **changes)
+    position = next(n for n, event in enumerate(plain) if isinstance(event, Step))
+    plain[position] = replace(plain[position], **changes)
     return replace(trace, run=replace(trace.run, complete=True, ended="complete"), steps=plain)
 
 
-def test_what_went_wrong_is_a_line_each() -> None:
+def test_each_problem_is_one_line() -> None:
     assert problems(with_first_step()) == []
     failed = with_first_step(claim=Claim("x == 1", False, message="x is 2", failed_runs=["pass 1, warm"]))
     [line] = problems(failed)
@@ -47,15 +47,15 @@ def test_what_went_wrong_is_a_line_each() -> None:
     assert problems(partial)[0] == "incomplete: ValueError: no"
 
 
-def test_a_strangers_trace_says_nothing_that_a_terminal_obeys() -> None:
+def test_control_characters_of_a_trace_are_escaped() -> None:
     trace = with_first_step(values=[("x", Value(type="error", text="a\x1b[2J\x9b\nb"))])
     trace = replace(trace, run=replace(trace.run, complete=False, ended="gone\x1b]0;title\x07"))
-    said = problems(trace)
-    assert said[0] == r"incomplete: gone\u001b]0;title\u0007"
-    assert r"a\u001b[2J\u009b b" in said[1] and len(said[1].splitlines()) == 1
+    lines = problems(trace)
+    assert lines[0] == r"incomplete: gone\u001b]0;title\u0007"
+    assert r"a\u001b[2J\u009b b" in lines[1] and len(lines[1].splitlines()) == 1
 
 
-def test_how_quiet_the_machine_was() -> None:
+def test_noise_of_the_machine_is_described() -> None:
     def timed(*ns: int) -> Trace:
         trace = example_trace()
         steps = [replace(e, host_ns=list(ns), device_ns=None) if isinstance(e, Step) else e for e in trace.steps]
@@ -66,13 +66,13 @@ def test_how_quiet_the_machine_was() -> None:
     steady = timed(1_000_000, 1_020_000, 980_000)
     load = "load average 2.2 on 2 cores: more tasks were running than there are cores"
     busy = [Process("pass 2", "complete", notes=[load])]
-    said = str(noise_text(replace(steady, run=replace(steady.run, processes=busy))))
-    assert "quiet" not in said and "load average 2.2 on 2 cores in pass 2" in said and "± 2.0%" in said
-    assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to say anything
+    text = str(noise_text(replace(steady, run=replace(steady.run, processes=busy))))
+    assert "quiet" not in text and "load average 2.2 on 2 cores in pass 2" in text and "± 2.0%" in text
+    assert noise_text(timed(1_000, 2_000, 3_000)) is None  # too short to be judged
     assert noise_text(timed(1_000_000)) is None  # one pass
 
 
-def test_where_time_went_adds_up_the_passes_and_leaves_out_what_is_short() -> None:
+def test_time_of_passes_is_summed_and_short_parts_are_omitted() -> None:
     seconds = [("pass 1", 2.04), ("pass 2", 1.0), ("metering", 0.2), ("shaken", 0.04), ("pages", 0.5)]
     assert says(where_time_went(example_trace(), seconds)[0], "time: 2 passes 3.0 s", "0.2 s", "pages 0.5 s")
     assert where_time_went(example_trace(), [("pass 1", 0.04)]) == []
@@ -100,31 +100,31 @@ RIGHT = {
 }
 
 
-def test_a_trace_in_which_all_holds() -> None:
+def test_a_consistent_trace_has_no_violations() -> None:
     assert violations(on_gpu(**RIGHT)) == []
     assert violations(example_trace()) == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"device_ns": [900_000, 2_000_000]}, "took longer on the device than on the host, which waited for it"),
         ({"allocated_bytes": 100}, "ended with less memory allocated than their tensors hold"),
         ({"meters": replace(METERS, flops=10**12)}, "had a rate that is too high"),
     ],
 )
-def test_what_cannot_be(changes: dict[str, object], said: str) -> None:
+def test_impossible_measurements_are_violations(changes: dict[str, object], message: str) -> None:
     [line] = violations(on_gpu(**{**RIGHT, **changes}))
-    assert line.startswith(f"1 annotated step {said}: worst at line ")
+    assert line.startswith(f"1 annotated step {message}: worst at line ")
 
 
-def test_a_measured_peak_above_the_datasheets() -> None:
+def test_a_measured_peak_far_above_the_datasheet_is_a_violation() -> None:
     card, gamer = "Pretend GPU", "NVIDIA GeForce RTX 4090"
     slice_ = "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
     for name, times, is_doubted in (
         (card, 1.03, False),
         (card, 1.10, True),
-        (gamer, 1.13, False),  # 2.85 GHz, where the datasheet names 2.52
+        (gamer, 1.13, False),  # 2.85 GHz, the datasheet assumes 2.52
         (gamer, 1.30, True),
         (slice_, 1.08, False),  # 1.98 GHz, where the datasheet's peak is at 1.83
     ):
@@ -135,7 +135,7 @@ def test_a_measured_peak_above_the_datasheets() -> None:
         assert violations(replace(trace, machine=machine)) == ([line] if is_doubted else [])
 
 
-def test_the_machines_index_says_so(tmp_path: Path) -> None:
+def test_the_index_shows_violations(tmp_path: Path) -> None:
     document = make_document(on_gpu(**{**RIGHT, "allocated_bytes": 100}))
     assert [notice.kind for notice in document_notices(document)].count("doubtful") == 1
 
@@ -156,7 +156,7 @@ def test_cpu_time_of_others_counts_before_a_load_average() -> None:
     assert not is_loaded(Process("pass 1", "complete"))
 
 
-def test_of_a_run_half_of_the_timed_processes_count() -> None:
+def test_a_run_is_loaded_if_half_of_its_timed_processes_were() -> None:
     busy, calm = Process("pass 1", "complete", notes=[NOTE]), Process("pass 2", "complete")
     assert is_run_loaded(run(busy, calm)) and not is_run_loaded(run(busy, calm, replace(calm, name="pass 3")))
     assert not is_run_loaded(run(replace(busy, name="metering"))) and not is_run_loaded(run())
@@ -167,10 +167,10 @@ def test_of_a_run_half_of_the_timed_processes_count() -> None:
     assert says(loads_text(run(busy, calm, heavier)), "load average 3.1", "2 cores", "pass 3")
 
 
-def test_durations_know_their_pass_where_each_pass_has_one() -> None:
+def test_durations_are_assigned_to_passes_if_none_is_missing() -> None:
     three = run(
         Process("pass 1", "complete"), Process("pass 2", "complete", notes=[NOTE]), Process("pass 3", "complete")
     )
     assert loaded_passes(three, 3) == [False, True, False]
-    assert loaded_passes(three, 2) == [True, True]  # which one is missing is not known
+    assert loaded_passes(three, 2) == [True, True]  # the missing one is unknown
     assert loaded_passes(run(*[Process("pass 1", "complete")] * 3), 2) == [False, False]

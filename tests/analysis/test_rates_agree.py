@@ -1,6 +1,6 @@
-"""No rate on any page contradicts what the lecture itself measured: the traces in `rendered/`, page by page.
+"""Rates on the pages of `rendered/` agree with the lecture's own measurements.
 
-The oracle is the trace's YAML as any loader reads it: counts over seconds, worked out here once more.
+The oracle is the trace's YAML, read by a stock loader: counts divided by seconds, computed here again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace
 from trace_tools.trace.trace_file import dump, load
 
 TRACES = sorted((Path(__file__).resolve().parents[2] / "rendered").glob("*/trace.yaml"))
-FACTOR = 1.5  # between a rate that a page shows and what the lecture measured for the same operation
+FACTOR = 1.5  # between a rate on a page and the lecture's measurement of the same operation
 SHOWN = re.compile(r"([\d.,e+-]+) ([kMGTPE]?)(FLOP/s|B/s)")
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 CALLS = re.compile(r"(?<![\w.])(measure|count)\(")
@@ -37,7 +37,7 @@ Rates = dict[str, float]  # "FLOP/s", "B/s"
 
 
 def raw_of(text: str) -> Raw:
-    """Read a trace's YAML: a step is a line of it, and nearly every line is JSON as well, which is soon read."""
+    """Read a trace's YAML. Each step is a line, and most lines are JSON, which is faster to read."""
     head, _, steps = text.partition("\nsteps:\n")
     return {**yaml.safe_load(head), "steps": [one for line in steps.splitlines() for one in read(line)]}
 
@@ -45,7 +45,7 @@ def raw_of(text: str) -> Raw:
 def read(line: str) -> list[Raw]:
     try:
         return [json.loads(line.removeprefix("- "))]
-    except ValueError:  # `.nan`, say
+    except ValueError:  # such as `.nan`
         return list(yaml.safe_load(line))
 
 
@@ -56,7 +56,7 @@ def rates(counts: Raw, seconds: float) -> Rates:
 
 
 def measured(step: Raw) -> list[tuple[Raw, Rates]]:
-    """What a step measured: each call's counts, and the rates they make over its seconds per call."""
+    """Return the counts of each measurement of a step, and their rates."""
     return [(call, rates(call, statistics.median(call["seconds"]))) for call in step.get("measured") or ()]
 
 
@@ -71,19 +71,19 @@ def operation(counts: Raw) -> tuple[object, ...]:
 
 
 def close(one: float, other: float, within: float = 2e-3) -> bool:
-    """Whether two rates are the same, as far as four digits tell."""
+    """Return whether two rates agree within the rounding of a page."""
     return abs(one - other) <= within * max(abs(one), abs(other))
 
 
 def rows(document: Document) -> Iterator[CodeRow]:
-    """Every row of every page."""
+    """Yield the rows of all pages."""
     for section in document.sections:
         for block in visible(section.blocks):
             yield from block.rows if isinstance(block, CodeListing) else ()
 
 
 def shown(row: CodeRow) -> Iterator[tuple[int, float, str]]:
-    """Every rate that a row's popup shows: of which of its measurements (0: none is named), how much, of what."""
+    """Yield the rates in a row's details: the number of the measurement (0 if not named), the rate, and its unit."""
     for note in margin_notes(row):
         for name, text in note.facts:
             if name.endswith("achieved"):
@@ -93,7 +93,7 @@ def shown(row: CodeRow) -> Iterator[tuple[int, float, str]]:
 
 
 def section_of(raw: Raw) -> dict[int, str]:
-    """The function, called by `main`, in which each frame was opened."""
+    """Return the section of each frame: the function that `main` called."""
     steps = {step["id"]: step for step in raw["steps"] if "id" in step}
     frames = {frame["frame"]: frame for frame in raw["steps"] if "function" in frame}
     found: dict[int, str] = {}
@@ -105,7 +105,7 @@ def section_of(raw: Raw) -> dict[int, str]:
 
 
 def wrong_rates(document: Document, raw: Raw) -> Iterator[str]:
-    """Yield what a page says of a rate and the trace does not bear out."""
+    """Yield a message for each rate on a page that differs from the trace."""
     steps = {step["id"]: step for step in raw["steps"] if "id" in step}
     lines = raw["sources"][0]["text"].splitlines()
     sections = section_of(raw)
@@ -145,25 +145,27 @@ def wrong_rates(document: Document, raw: Raw) -> Iterator[str]:
                 yield f"{section.slug}: {point.name} at {point.flops_per_second:.4g} FLOP/s"
 
 
-def test_there_are_traces_to_look_at() -> None:
+def test_committed_traces_exist() -> None:
     assert TRACES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", TRACES, ids=[path.parent.name for path in TRACES])
-def test_no_page_contradicts_what_the_lecture_measured(path: Path) -> None:
+def test_rates_on_pages_agree_with_the_lectures_measurements(path: Path) -> None:
     trace = load(path).trace
     if trace.run.story is None:
-        pytest.xfail("it was traced before a trace said what was measured in it")
+        pytest.xfail("the trace is older than the field of measurements")
     raw = raw_of(path.read_text(encoding="utf-8"))
     calls = [call for step in raw["steps"] for call in step.get("measured") or ()]
-    assert len(calls) > 20 and sum(bool(call.get("flops")) for call in calls) > 10  # there is something to contradict
+    assert (
+        len(calls) > 20 and sum(bool(call.get("flops")) for call in calls) > 10
+    )  # there are measurements to compare with
     document = make_document(trace)
     assert any(True for row in rows(document) for _ in shown(row))
     assert list(wrong_rates(document, raw)) == []
 
 
-# --- and the test itself would notice --------------------------------------------------------------
+# --- the test itself notices wrong rates --------------------------------------------------------------
 
 LECTURE = """def main():
     f()
@@ -178,45 +180,45 @@ MATMUL = Meters(2_000_000, 8_000, 4_000, dtype="float32")
 
 
 def planted(own_ns: int = 1_000_000) -> Trace:
-    """One matmul, measured at 1 ms, counted, and done once in its own time."""
+    """One matmul, measured at 1 ms, counted, and executed once in the given time."""
     call = Measured([0.001] * 3, 2_000_000, 8_000, 4_000, "float32")
     fast = replace(call, seconds=[0.0001] * 3)
-    made = Recording(LECTURE)
-    f = made.call(made.frame("main"), "f()", "f")
+    recording = Recording(LECTURE)
+    f = recording.call(recording.frame("main"), "f()", "f")
     long: Any = {"annotated": True, "host_ns": [300_000_000] * 3, "meters": MATMUL, "harness": True}
-    made.step(f, "a =", measured=[call], **long)
-    made.step(f, "b, c =", measured=[call, fast], **long)
-    made.step(f, "d =", **long)
-    made.step(f, "y =", annotated=True, host_ns=[own_ns] * 3, meters=MATMUL)
+    recording.step(f, "a =", measured=[call], **long)
+    recording.step(f, "b, c =", measured=[call, fast], **long)
+    recording.step(f, "d =", **long)
+    recording.step(f, "y =", annotated=True, host_ns=[own_ns] * 3, meters=MATMUL)
     peaks = [Peak("float32", 2e11, "measured"), Peak("memory", 4e10, "measured")]
-    return made.trace(machine=Machine("A processor", "cpu", "cpu", peaks=peaks))
+    return recording.trace(machine=Machine("A processor", "cpu", "cpu", peaks=peaks))
 
 
-def test_a_page_of_true_rates_passes() -> None:
+def test_correct_rates_pass() -> None:
     trace = planted()
-    made = make_document(trace)
-    assert [(call, unit) for row in rows(made) for call, _, unit in shown(row)] == [
+    document = make_document(trace)
+    assert [(call, unit) for row in rows(document) for call, _, unit in shown(row)] == [
         *((0, unit) for unit in ("FLOP/s", "B/s")),
         *((call, unit) for call in (1, 2) for unit in ("FLOP/s", "B/s")),
         *((0, unit) for unit in ("FLOP/s", "B/s")),
     ]
-    assert len(list(section_points(made.sections[0]))) == 4
+    assert len(list(section_points(document.sections[0]))) == 4
     trace = replace(trace, steps=[s for s in trace.steps if not (isinstance(s, Step) and s.line == 6)])
     assert list(wrong_rates(make_document(trace), raw_of(dump(trace)))) == []
 
 
-def test_rates_of_the_harness_are_noticed() -> None:
+def test_wrong_rates_of_measuring_steps_are_noticed() -> None:
     trace = planted()
     stripped = [replace(s, harness=False, measured=None) if isinstance(s, Step) else s for s in trace.steps]
     before = make_document(replace(trace, steps=stripped))
-    told = list(wrong_rates(before, raw_of(dump(trace))))
-    assert [sum(f"line {line}: " in one for one in told) for line in (5, 6, 7)] == [2, 2, 2]
-    assert any("x @ w" in one for one in told)  # and their points under the roof
+    wrong = list(wrong_rates(before, raw_of(dump(trace))))
+    assert [sum(f"line {line}: " in message for message in wrong) for line in (5, 6, 7)] == [2, 2, 2]
+    assert any("x @ w" in message for message in wrong)  # and their points in the roofline
     blind = list(wrong_rates(before, raw_of(dump(replace(trace, steps=stripped)))))
-    assert sum("of a step that measures or counts" in one for one in blind) == 6
+    assert sum("of a step that measures or counts" in message for message in blind) == 6
 
 
-def test_a_time_that_contradicts_a_measurement_is_noticed() -> None:
+def test_a_rate_that_contradicts_a_measurement_is_noticed() -> None:
     trace = planted(own_ns=2_000_000)
-    told = list(wrong_rates(make_document(trace), raw_of(dump(trace))))
-    assert sum("line 8: 1e+09 FLOP/s, where the lecture measured 2e+09" in one for one in told) == 2
+    wrong = list(wrong_rates(make_document(trace), raw_of(dump(trace))))
+    assert sum("line 8: 1e+09 FLOP/s, where the lecture measured 2e+09" in message for message in wrong) == 2

@@ -70,11 +70,11 @@ def number(value: float) -> Value:
         (tensor([1], elements=[[1.0, -2.0]]), "f32[1] = [1.-2.j]"),
     ],
 )
-def test_a_value_is_one_line(value: Value, text: str) -> None:
+def test_values_are_summarised_in_one_line(value: Value, text: str) -> None:
     assert summary(value) == text
 
 
-def test_long_values_are_cut_and_say_so() -> None:
+def test_long_values_are_cut_with_a_note() -> None:
     long = Value("str", "x" * 10_000, length=10_000)
     assert len(summary(long)) <= 96 and "(10,000 characters)" in summary(long)
     many = Value("list", items=[number(n) for n in range(50)], length=1_000)
@@ -93,7 +93,7 @@ def test_a_claim_shows_both_sides() -> None:
     assert claim_summary(Claim("a > 1", True, [("a", varying), ("1", number(1))])) == "9.1 … 10.1 > 1 · varies"
 
 
-def test_grids_are_the_elements() -> None:
+def test_grids_show_the_elements() -> None:
     value = matrix(2, 3).tensor
     assert value is not None
     assert grids(value) == [("", [["0.", "1.", "2."], ["3.", "4.", "5."]])]
@@ -101,19 +101,21 @@ def test_grids_are_the_elements() -> None:
     assert grids(batched) == [("[0, :, :]", [["1", "2"]]), ("[1, :, :]", [["3", "4"]])]
     corner = Tensor("float32", [9, 9], "cpu", corner=[1.0, 2.0, 3.0, 4.0], corner_shape=[2, 2])
     assert grids(corner)[0][1] == [["1.", "2.", "…"], ["3.", "4.", "…"], ["⋮", "⋮", "⋮"]]
-    assert grids(Tensor("float32", [2, 2], "cpu", elements=[1.0])) == []  # what does not fit is not guessed
+    assert (
+        grids(Tensor("float32", [2, 2], "cpu", elements=[1.0])) == []
+    )  # elements that do not match the shape are not shown
 
 
 def test_facts_are_exact() -> None:
-    known = dict(facts(Value("int", 123_456_789, unit="B")))
-    assert known["exactly"] == "123456789 B"
+    details = dict(facts(Value("int", 123_456_789, unit="B")))
+    assert details["exactly"] == "123456789 B"
     stats = Statistics(-1.0, 2.0, 0.5, 0.25, nan=3)
-    known = dict(facts(tensor([9, 9], statistics=stats, storage="s1", storage_bytes=324, offset=2)))
-    assert known["range"] == "-1.0 … 2.0" and known["among them"] == "3 nan"
-    assert known["storage"] == "s1, 324 B" and known["offset"] == "2"
+    details = dict(facts(tensor([9, 9], statistics=stats, storage="s1", storage_bytes=324, offset=2)))
+    assert details["range"] == "-1.0 … 2.0" and details["among them"] == "3 nan"
+    assert details["storage"] == "s1, 324 B" and details["offset"] == "2"
 
 
-def test_a_claim_that_failed_shows_both_sides_to_where_they_differ() -> None:
+def test_failed_claims_show_all_digits_that_differ() -> None:
     sides = [("total", number(0.1 + 0.2)), ("0.3", number(0.3))]
     assert claim_summary(Claim("total == 0.3", False, sides)) == "0.30000000000000004 == 0.3"
     assert claim_summary(Claim("total != 0.3", True, sides)) == "0.30000000000000004 ≠ 0.3"
@@ -130,7 +132,7 @@ def frame(rows: int, columns: int, **more: Any) -> Value:
     return Value("DataFrame", length=columns, entries=[(Value("str", f"c{n}"), column) for n in range(columns)], **more)
 
 
-def test_a_frame_is_its_shape_its_dtypes_and_its_first_rows() -> None:
+def test_frames_show_shape_dtypes_and_first_rows() -> None:
     assert summary(frame(7, 2)) == "DataFrame 7 × 2 · c0 f64, c1 f64"
     assert frame_grid(frame(2, 1)) == [["", "c0"], ["", "f64"], ["0", "0.00"], ["1", "0.25"]]
     large = frame_grid(frame(100, 40)) or []
@@ -158,7 +160,7 @@ def test_a_frame_is_its_shape_its_dtypes_and_its_first_rows() -> None:
     assert summary(series) == "f64[2] = {a: 1.50, a: 22.25}"
 
 
-def test_an_object_has_fields_and_a_container_entries() -> None:
+def test_objects_have_fields_and_containers_have_entries() -> None:
     fields = [(Value("str", f"a_long_name_{n}"), number(n)) for n in range(20)]
     thing = Value("Config", entries=fields)
     assert summary(thing).endswith("…) (20 fields)")
@@ -166,7 +168,7 @@ def test_an_object_has_fields_and_a_container_entries() -> None:
     assert summary(Value("Counter", entries=fields, length=20)).endswith("(20 entries)")
 
 
-def test_the_numbers_of_a_grid_have_the_same_decimals() -> None:
+def test_numbers_of_a_grid_have_equal_decimals() -> None:
     near = [0.1257, -1.304, 0.0023, float("nan"), 12.0, 0.0]
     [(_, rows)] = grids(Tensor("float64", [2, 3], "cpu", elements=near))
     assert {len(cell.partition(".")[2]) for row in rows for cell in row if cell != "nan"} == {3}

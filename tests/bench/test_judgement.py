@@ -40,8 +40,8 @@ def few_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "busy"), [(FEWEST_ROUNDS, 0.0), (FEWEST_ROUNDS, 0.3), (12, 0.3), (20, 0.6)])
-def test_a_lecture_hardly_ever_differs_from_itself(rounds: int, busy: float) -> None:
-    """In 5% of comparisons something may be called: of 50, more than 8 would be a chance of 1 in 1,000."""
+def test_equal_lectures_are_rarely_called_different(rounds: int, busy: float) -> None:
+    """A false alarm is allowed in 5% of comparisons; more than 8 of 50 have a probability of 1 in 1,000."""
     rng = np.random.default_rng(rounds)
     called = [judge_pairs(*busy_rounds(rng, rounds, busy=busy), GROUPS, seed).called.any() for seed in range(50)]
     assert sum(called) <= 8
@@ -51,7 +51,7 @@ def test_a_lecture_hardly_ever_differs_from_itself(rounds: int, busy: float) -> 
 @pytest.mark.parametrize(
     ("noise", "busy", "rounds", "share"), [(0.02, 0.0, 6, 1.0), (0.1, 0.0, 12, 0.95), (0.1, 0.3, 20, 0.95)]
 )
-def test_half_as_long_again_is_found(noise: float, busy: float, rounds: int, share: float) -> None:
+def test_a_change_by_half_is_found(noise: float, busy: float, rounds: int, share: float) -> None:
     rng = np.random.default_rng(2)
     found = []
     for seed in range(30):
@@ -64,13 +64,15 @@ def test_half_as_long_again_is_found(noise: float, busy: float, rounds: int, sha
 
 
 @pytest.mark.slow
-def test_what_is_suspected_is_found_beside_much_that_is_noisy() -> None:
-    """With as few false alarms: what is suspected was decided before the clocks were read."""
+def test_suspected_changes_are_found_among_noisy_times() -> None:
+    """Suspicion does not depend on the times, so there are as few false alarms."""
     rng, suspected = np.random.default_rng(7), np.where(np.arange(DURATIONS) < 3, judgement.SUSPECTED, GROUPS)
     found: dict[str, list[float]] = {"suspected": [], "not": [], "falsely": []}
     for seed in range(20):
         a, b = busy_rounds(rng, 9, busy=0.1)
-        a[3:] += rng.choice([0.0, 0.5], a[3:].shape)  # two modes, of which the quicker may be one side's by chance
+        a[3:] += rng.choice(
+            [0.0, 0.5], a[3:].shape
+        )  # two modes; by chance, one side may have the faster one more often
         b[3:] += rng.choice([0.0, 0.5], b[3:].shape)
         found["falsely"].append(judge_pairs(a, b, suspected, seed).called.any())
         b[:3] += math.log(1.5)
@@ -79,18 +81,18 @@ def test_what_is_suspected_is_found_beside_much_that_is_noisy() -> None:
     assert np.mean(found["suspected"]) > np.mean(found["not"]) + 0.1 and np.mean(found["falsely"]) <= 0.2
 
 
-def test_a_machine_that_is_slower_for_minutes_hides_nothing() -> None:
+def test_slow_minutes_of_the_machine_hide_no_change() -> None:
     rng, found = np.random.default_rng(8), []
     for seed in range(20):
         a, b = busy_rounds(rng, 12, noise=0.05, busy=0.1)
-        minutes = np.where(np.arange(12) < 9, 0.6, 0.0)  # the last three rounds are quick
+        minutes = np.where(np.arange(12) < 9, 0.6, 0.0)  # the last three rounds are fast
         a, b = a + minutes, b + minutes
         b[:3] += math.log(1.5)
         found.append(judge_pairs(a, b, GROUPS, seed).called[:3].mean())
     assert np.mean(found) > 0.8
 
 
-def test_all_that_differs_is_found_beside_much_else_that_does() -> None:
+def test_many_changes_are_all_found() -> None:
     a, b = busy_rounds(np.random.default_rng(3), 10, noise=0.03, busy=0.0)
     b[:20] -= math.log(2)
     judged = judge_pairs(a, b)
@@ -99,7 +101,7 @@ def test_all_that_differs_is_found_beside_much_else_that_does() -> None:
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_truth() -> None:
+def test_intervals_contain_the_true_ratio() -> None:
     rng = np.random.default_rng(4)
     held = []
     for seed in range(20):
@@ -109,36 +111,36 @@ def test_intervals_hold_the_truth() -> None:
     assert np.mean(held) > 0.9
 
 
-def test_what_is_said_to_be_detectable_mostly_is() -> None:
+def test_detectable_ratios_are_mostly_detected() -> None:
     rng = np.random.default_rng(5)
     found = []
     for seed in range(40):
         a, b = busy_rounds(rng, 9, busy=0.1)
-        said = float(judge_pairs(a, b, GROUPS, seed).detectable[0])
-        b[0] += math.log(said)
+        ratio = float(judge_pairs(a, b, GROUPS, seed).detectable[0])
+        b[0] += math.log(ratio)
         found.append(judge_pairs(a, b, GROUPS, seed).called[0])
-    assert np.mean(found) > 0.65  # 80% is meant
+    assert np.mean(found) > 0.65  # 80% is expected
 
 
-def test_ten_percent_is_the_least_that_matters() -> None:
+def test_changes_below_ten_percent_are_not_called() -> None:
     a, _ = busy_rounds(np.random.default_rng(6), 8, noise=0.001, busy=0.0)
     assert not judge_pairs(a, a + math.log(1.08)).called.any()
     assert judge_pairs(a, a + math.log(1.12)).called.all()
 
 
-def test_every_swap_is_tried_where_there_are_few() -> None:
-    """The first round stays: all others swapped instead is the same statistic, so that there are 2⁵ ways."""
+def test_all_swaps_of_few_rounds_are_tried() -> None:
+    """The first round is never swapped, because swapping the complement gives the same statistic: 2⁵ ways."""
     swaps = {tuple(map(bool, row)) for row in judgement._swaps(6, 0)}
     assert swaps == {(False, *others) for others in product([False, True], repeat=5)}
     assert not judgement._swaps(6, 0)[0].any() and not judgement._swaps(30, 0)[0].any()
 
 
-def test_the_rarest_that_six_rounds_can_be_is_one_of_32() -> None:
+def test_the_smallest_p_of_six_rounds_is_one_in_32() -> None:
     a = np.array([[0.0, 0.01, 0.02, 0.03, 0.04, 0.05]])
     assert judge_pairs(a, a + 1).adjusted_p[0] == 1 / 32
 
 
-def test_durations_without_any_noise_are_judged() -> None:
+def test_durations_without_noise_are_judged() -> None:
     a = np.full((2, 6), 10.0)
     judged = judge_pairs(a, a + np.array([[0.0], [1.0]]))
     assert not judged.called[0] and np.isfinite(judged.effect).all() and np.isfinite(judged.detectable).all()
@@ -154,9 +156,9 @@ def judged(a: Trace, b: Trace, rounds: int = ROUNDS) -> RoundsJudgement:
     return judge_rounds(Side("a.py", a), Side("b.py", b), rounds)
 
 
-def lines(found: RoundsJudgement) -> set[int]:
-    """The lines that were called different and are the cause themselves."""
-    rows = [row for row in found.difference.rows if any(t.matters and t.cause is None for t in row.times)]
+def lines(judgement: RoundsJudgement) -> set[int]:
+    """Return the lines called different that have no other cause."""
+    rows = [row for row in judgement.difference.rows if any(t.matters and t.cause is None for t in row.times)]
     return {row.step.line for row in rows}
 
 
@@ -164,33 +166,33 @@ def pair(**changes: Any) -> tuple[Trace, Trace]:
     return made(1, passes=ROUNDS, **changes), made(2, passes=ROUNDS, **changes)
 
 
-def test_the_same_is_not_called_different() -> None:
-    found = judged(*pair())
-    assert not lines(found)
-    assert found.difference.times.judged and found.difference.time_not_judged is None
-    assert found.would_find is not None and found.would_find < 1.2
+def test_equal_traces_are_not_called_different() -> None:
+    result = judged(*pair())
+    assert not lines(result)
+    assert result.difference.times.judged and result.difference.time_not_judged is None
+    assert result.would_find is not None and result.would_find < 1.2
 
 
 def test_a_slower_statement_is_found_and_named() -> None:
     a, b = pair()
-    found = judged(a, with_steps(b, slower(1.5)))
-    assert lines(found) == {SLOW_LINE}
-    time = next(t for row in found.difference.rows for t in row.times if t.matters)
+    result = judged(a, with_steps(b, slower(1.5)))
+    assert lines(result) == {SLOW_LINE}
+    time = next(t for row in result.difference.rows for t in row.times if t.matters)
     assert time.overall is not None and abs(time.overall - 1.5) < 0.05
-    assert found.difference.matters and found.difference.times.different == 20
-    work = next(f for f in found.functions if f.function == "work")
-    assert abs(work.ratio - 3.5 / 3) < 0.05  # one of its three statements, each as long as the others
+    assert result.difference.matters and result.difference.times.different == 20
+    work = next(f for f in result.functions if f.function == "work")
+    assert abs(work.ratio - 3.5 / 3) < 0.05  # one of its three equally long statements
 
 
-def test_load_that_hits_both_is_no_reason_not_to_judge() -> None:
+def test_times_under_load_are_judged() -> None:
     notes = [Process(f"pass {n + 1}", "complete", notes=["load average 8.00 on 2 cores"]) for n in range(ROUNDS)]
     a, b = (replace(t, run=replace(t.run, processes=notes)) for t in pair())
-    found = judged(a, with_steps(b, slower(1.5)))
-    assert lines(found) == {SLOW_LINE}
-    assert found.difference.a.trace is a  # what is reported are the traces as they are
+    result = judged(a, with_steps(b, slower(1.5)))
+    assert lines(result) == {SLOW_LINE}
+    assert result.difference.a.trace is a  # the report has the unchanged traces
 
 
-def test_bursts_in_some_rounds_of_one_side_are_no_difference() -> None:
+def test_bursts_in_a_few_rounds_are_no_difference() -> None:
     def burst(step: Step) -> Step:
         return replace(step, host_ns=[ns * (10 if n < 3 else 1) for n, ns in enumerate(step.host_ns or [])])
 
@@ -198,7 +200,7 @@ def test_bursts_in_some_rounds_of_one_side_are_no_difference() -> None:
     assert not lines(judged(a, with_steps(b, burst)))
 
 
-def test_of_cold_and_warm_the_shorter_counts() -> None:
+def test_the_shorter_of_cold_and_warm_time_counts() -> None:
     def cold(step: Step) -> Step:
         return replace(step, cold_ns=list(step.host_ns or []), host_ns=[10 * ns for ns in step.host_ns or []])
 
@@ -206,17 +208,17 @@ def test_of_cold_and_warm_the_shorter_counts() -> None:
     assert not lines(judged(with_steps(a, cold), b))
 
 
-def test_what_some_round_lacks_is_not_judged() -> None:
+def test_statements_missing_in_a_round_are_not_judged() -> None:
     def lacking(step: Step) -> Step:
         return replace(step, host_ns=(step.host_ns or [])[1:]) if step.line == SLOW_LINE else step
 
     a, b = pair()
-    found = judged(a, with_steps(with_steps(b, slower(2)), lacking))
-    assert not lines(found) & {SLOW_LINE}
-    assert dict(found.difference.times.not_judged)[MISSED] == 20
+    result = judged(a, with_steps(with_steps(b, slower(2)), lacking))
+    assert not lines(result) & {SLOW_LINE}
+    assert dict(result.difference.times.not_judged)[MISSED] == 20
 
 
-def test_of_a_measurement_the_seconds_per_call_are_judged() -> None:
+def test_measurements_are_judged_by_seconds_per_call() -> None:
     def measuring(seconds: float) -> Any:
         def change(step: Step) -> Step:
             if step.line != SLOW_LINE:
@@ -227,19 +229,19 @@ def test_of_a_measurement_the_seconds_per_call_are_judged() -> None:
         return change
 
     a, b = pair()
-    found = judged(with_steps(a, measuring(1e-3)), with_steps(b, measuring(2e-3)))
-    assert lines(found) == {SLOW_LINE}
-    assert {t.clock for row in found.difference.rows for t in row.times if t.matters} == {"call"}
-    assert "work" not in {f.function for f in found.functions}  # its own time is the harness's
+    result = judged(with_steps(a, measuring(1e-3)), with_steps(b, measuring(2e-3)))
+    assert lines(result) == {SLOW_LINE}
+    assert {t.clock for row in result.difference.rows for t in row.times if t.matters} == {"call"}
+    assert "work" not in {f.function for f in result.functions}  # its own time is that of `measure`
 
 
-def test_fewer_rounds_than_can_say_anything() -> None:
+def test_too_few_rounds_are_refused() -> None:
     with pytest.raises(ValueError, match="5 rounds; expected at least 6"):
         judged(made(1, passes=5), made(2, passes=5), rounds=5)
 
 
-def test_a_lecture_of_nothing_but_short_statements() -> None:
+def test_a_lecture_of_short_statements_is_not_judged() -> None:
     a, b = (with_steps(t, lambda step: replace(step, host_ns=[300] * ROUNDS)) for t in pair())
-    found = judged(a, b)
-    assert found.difference.time_not_judged == "all steps are too short to time"
-    assert found.would_find is None and not found.difference.matters
+    result = judged(a, b)
+    assert result.difference.time_not_judged == "all steps are too short to time"
+    assert result.would_find is None and not result.difference.matters

@@ -101,33 +101,33 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ran: list[str], said:
     return run
 
 
-def test_rounds_are_in_turn_and_begin_with_the_other_each_time(bench: Bench, ran: list[str], said: list[str]) -> None:
+def test_rounds_alternate_and_swap_their_order(bench: Bench, ran: list[str], said: list[str]) -> None:
     benched = bench()
     passes = [name for name in ran if "pass" in name]
     assert passes[:6] == ["A pass 1", "B pass 1", "B pass 2", "A pass 2", "A pass 3", "B pass 3"]
-    assert ran[-2:] == ["A metering", "B metering"]  # once it is known that there are enough rounds
+    assert ran[-2:] == ["A metering", "B metering"]  # after the last round
     assert benched.rounds == len(passes) / 2 >= 6 and benched.ended == "enough to detect 1.2×"
     assert said[0] == "measuring the machine" and said[-1] == "metering"
     assert any(line.startswith("round 6: noise ") for line in said)
 
 
-def test_the_budget_ends_them_but_not_before_there_are_six(bench: Bench, said: list[str]) -> None:
+def test_the_budget_ends_the_run_after_at_least_six_rounds(bench: Bench, said: list[str]) -> None:
     benched = bench(budget_s=0)
     assert (benched.rounds, benched.ended) == (6, "the budget of 0 s was used up")
     assert "the 6 rounds needed will take about" in said[1]
 
 
-def test_a_round_in_which_one_side_ended_otherwise_is_left_out_on_both(bench: Bench, ran: list[str]) -> None:
+def test_a_round_that_ended_differently_is_skipped_on_both_sides(bench: Bench, ran: list[str]) -> None:
     benched = bench(failing=["B pass 3"], budget_s=0)
     assert benched.dropped == ("round 3 is skipped: B ended differently than in earlier rounds",)
     assert ran.count("A pass 3") == ran.count("B pass 3") == 2
 
 
-def test_a_side_that_fails_from_the_first_is_compared(bench: Bench) -> None:
+def test_a_side_that_fails_from_the_first_round_is_compared(bench: Bench) -> None:
     assert bench(failing=["B pass 1"], budget_s=0).dropped == ()
 
 
-def test_too_many_lost_rounds_end_it(bench: Bench) -> None:
+def test_too_many_lost_rounds_end_the_run(bench: Bench) -> None:
     losing = [f"A pass {n}" for n in range(2, 7)]
     with pytest.raises(TooFewRoundsError, match=r"too many rounds were lost after 4 rounds; at least 6 are") as error:
         bench(failing=losing, budget_s=0)
@@ -135,25 +135,25 @@ def test_too_many_lost_rounds_end_it(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "told", "processes"),
+    ("ending", "message", "processes"),
     [
         ({"B pass 1": -9}, "B killed by SIGKILL after 0 rounds", 8),
         ({"B pass 1": 0, "A pass 1": 3}, "A exited with status 3 and B exited with status 0 after 0 rounds", 8),
         ({"A pass 3": -11}, "A killed by SIGSEGV after 2 rounds", 12),
     ],
 )
-def test_what_ends_its_process_again_and_again_is_given_up(
-    ending: dict[str, int], told: str, processes: int, bench: Bench, ran: list[str]
+def test_repeatedly_killed_processes_end_the_run(
+    ending: dict[str, int], message: str, processes: int, bench: Bench, ran: list[str]
 ) -> None:
-    """Long before its budget: no round will ever be whole."""
+    """The budget is not used up, because no round would be complete."""
     with pytest.raises(
-        TooFewRoundsError, match=rf"^the last 4 rounds were lost: {told}; at least 6 are needed"
+        TooFewRoundsError, match=rf"^the last 4 rounds were lost: {message}; at least 6 are needed"
     ) as error:
         bench(ending=ending)
     assert error.value.exit_code == 3 and len(ran) == processes
 
 
-def test_ctrl_c_judges_what_is_complete_if_that_is_enough(bench: Bench, ran: list[str]) -> None:
+def test_ctrl_c_judges_the_complete_rounds_if_enough(bench: Bench, ran: list[str]) -> None:
     benched = bench(interrupted_at="A metering", budget_s=0)
     assert benched.ended == "Ctrl-C" and ran[-1] == "A metering"
     with pytest.raises(TooFewRoundsError, match="Ctrl-C after 2 rounds; at least 6 are needed to judge") as error:
@@ -161,7 +161,7 @@ def test_ctrl_c_judges_what_is_complete_if_that_is_enough(bench: Bench, ran: lis
     assert error.value.exit_code == 130
 
 
-def test_where_nothing_lasts_long_enough_that_is_said(bench: Bench) -> None:
+def test_short_steps_end_the_run(bench: Bench) -> None:
     def short(step: Step) -> Step:
         return replace(step, host_ns=[300] * len(step.host_ns or []))
 
@@ -185,7 +185,7 @@ def benched(
     return BenchResult(judge_rounds(*sides, ROUNDS), ROUNDS, 12.3456, "enough to detect 1.2×", (DROPPED,))
 
 
-def test_the_function_that_is_slower_is_named_and_data_have_its_ratio() -> None:
+def test_slower_functions_are_reported_with_their_ratio() -> None:
     made_slower = benched(b=slower(2))
     first, *others, last = summary(made_slower)
     assert first.startswith("8 rounds of A and B in turn, 12 s: enough to detect 1.2×; noise ") and last == DROPPED
@@ -194,12 +194,12 @@ def test_the_function_that_is_slower_is_named_and_data_have_its_ratio() -> None:
     assert ", × 1.3" in slow and slow.endswith(", slower")
     plain = plain_rounds(made_slower)
     assert (plain["rounds"], plain["seconds"], plain["dropped"]) == (ROUNDS, 12.346, [DROPPED])
-    [work] = [one for one in plain["functions"] if one["function"] == "work"]
+    [work] = [entry for entry in plain["functions"] if entry["function"] == "work"]
     assert work["verdict"] == "slower" and abs(work["ratio"] - 4 / 3) < 0.05
     assert work["interval"][0] < work["ratio"] < work["interval"][1]
 
 
-def test_where_nothing_lasts_long_enough_no_time_is_judged() -> None:
+def test_short_steps_are_reported_as_not_judged() -> None:
     def short(step: Step) -> Step:
         return replace(step, host_ns=[300] * ROUNDS)
 

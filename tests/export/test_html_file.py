@@ -1,4 +1,4 @@
-"""The whole lecture as one file: all that the pages say, in a browser that it asks for nothing else."""
+"""The whole lecture as one file: it has the contents of all pages and loads nothing else."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trace_tools.trace.trace_file import load
 
 
 def tiny() -> Trace:
-    made = Recording("def main():\n    f()\ndef f():\n    text('It.')\n")
-    made.step(made.call(made.frame("main"), "f()", "f"), "text(", narrative=[Text(text="It.")])
-    return made.trace()
+    recording = Recording("def main():\n    f()\ndef f():\n    text('It.')\n")
+    recording.step(recording.call(recording.frame("main"), "f()", "f"), "text(", narrative=[Text(text="It.")])
+    return recording.trace()
 
 
 def nothing() -> Trace:
@@ -37,9 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one file of each lecture, and the pages of the first."""
     folder = tmp_path_factory.mktemp("whole")
     path = written(folder)
-    known = placed(load(path), path, None, None)
-    render_site([known], folder / "pages")
-    (folder / "whole.html").write_text(one_file(known), encoding="utf-8")
+    site_trace = placed(load(path), path, None, None)
+    render_site([site_trace], folder / "pages")
+    (folder / "whole.html").write_text(one_file(site_trace), encoding="utf-8")
     traces = {"hostile": hostile_trace(), "failing": failing().trace(), "tiny": tiny(), "nothing": nothing()}
     for name, trace in traces.items():
         (folder / f"{name}.html").write_text(one_file(SiteTrace(trace, "cpu")), encoding="utf-8")
@@ -53,84 +53,89 @@ TARGETS = (
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_its_ids_are_unique_and_all_that_refers_to_them_is_there(folder: Path, name: str) -> None:
-    page = Page((folder / f"{name}.html").read_text(encoding="utf-8"))  # which fails where tags do not match
-    known = Counter(page.ids())
-    assert [one for one, count in known.items() if count > 1] == []
-    for tag, given in page.tags:
-        href = given.get("href") or ""
-        named = [*(given.get("aria-labelledby") or "").split(), *(given.get("aria-describedby") or "").split()]
-        named += re.findall(r"url\(#([^)]*)\)", " ".join(filter(None, given.values())))
-        assert {*named, *([href[1:]] if href.startswith("#") else [])} <= known.keys(), (tag, given)
+def test_ids_are_unique_and_references_have_targets(folder: Path, name: str) -> None:
+    page = Page((folder / f"{name}.html").read_text(encoding="utf-8"))  # it fails for mismatched tags
+    ids = Counter(page.ids())
+    assert [name for name, count in ids.items() if count > 1] == []
+    for tag, attributes in page.tags:
+        href = attributes.get("href") or ""
+        references = [
+            *(attributes.get("aria-labelledby") or "").split(),
+            *(attributes.get("aria-describedby") or "").split(),
+        ]
+        references += re.findall(r"url\(#([^)]*)\)", " ".join(filter(None, attributes.values())))
+        assert {*references, *([href[1:]] if href.startswith("#") else [])} <= ids.keys(), (tag, attributes)
         if tag == "a":
-            assert not href or href.startswith(("#", "https://")), given
+            assert not href or href.startswith(("#", "https://")), attributes
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_it_asks_for_nothing_and_says_nothing_on_the_console(browser: Any, folder: Path, name: str) -> None:
+def test_no_requests_and_no_console_messages(browser: Any, folder: Path, name: str) -> None:
     html = folder / f"{name}.html"
     show(browser, html)
     browser.execute_script("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
-    asked: list[str] = []
+    requests: list[str] = []
 
-    def told() -> bool:
+    def requested() -> bool:
         messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
         urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        asked.extend(url for url in urls if not url.startswith("data:"))
-        return bool(asked)
+        requests.extend(url for url in urls if not url.startswith("data:"))
+        return bool(requests)
 
-    until(told)
-    assert asked == [html.as_uri()]
+    until(requested)
+    assert requests == [html.as_uri()]
     assert browser.get_log("browser") == []
     assert ask(browser, "window.pwned") is None and ask(browser, "document.scripts.length") == 1
     policy = ask(browser, "document.querySelector('[http-equiv=Content-Security-Policy]').content")
     assert "'self'" not in policy and "http" not in policy and policy.startswith("default-src 'none';")
-    found = ask(browser, f"{TARGETS}.filter((id) => !document.getElementById(id))")
-    assert found == []
+    missing = ask(browser, f"{TARGETS}.filter((id) => !document.getElementById(id))")
+    assert missing == []
 
 
-BESIDE = "figure > .label, .thinking, details.next > summary"  # not the lecture's text
+NOT_TEXT = "figure > .label, .thinking, details.next > summary"  # not part of the lecture's text
 
 
-def test_it_has_what_the_pages_say(browser: Any, folder: Path) -> None:
-    def says(root: str) -> str:
+def test_the_file_has_the_text_of_the_pages(browser: Any, folder: Path) -> None:
+    def text_in(root: str) -> str:
         text: str = ask(browser, f"document.querySelector({root!r}).textContent")
         return re.sub(r"\s+", "", text)
 
     pages = folder / "pages" / "cpu"
     for number, slug in enumerate(["00-first", "01-second"]):
         show(browser, pages / f"{slug}.html")
-        until(lambda: ask(browser, "!document.querySelector('.o.more')"))  # what is folded can be unfolded
+        until(lambda: ask(browser, "!document.querySelector('.o.more')"))  # folds can be opened
         browser.execute_script("document.querySelectorAll('.o').forEach((box) => { box.open = true; })")
         until(lambda: ask(browser, "[...document.querySelectorAll('details.o')].every((it) => it.children.length > 1)"))
         until(lambda: not ask(browser, "document.querySelector('.drawn svg:empty')"))
-        browser.execute_script(f"document.querySelectorAll('.turn, noscript, {BESIDE}').forEach((one) => one.remove())")
-        paged, links = says("main"), ask(browser, "[...document.querySelectorAll('main a[href]')].length")
+        browser.execute_script(
+            f"document.querySelectorAll('.turn, noscript, {NOT_TEXT}').forEach((one) => one.remove())"
+        )
+        paged, links = text_in("main"), ask(browser, "[...document.querySelectorAll('main a[href]')].length")
         ids = ask(
             browser,
             "[...document.querySelectorAll('main [id]')].map((it) => [it.id, it.tagName, it.getAttribute('class')])",
         )
         show(browser, folder / "whole.html")
-        browser.execute_script(f"document.querySelectorAll('.back, {BESIDE}').forEach((one) => one.remove())")
-        assert says(f"[id='{slug}']") == paged
+        browser.execute_script(f"document.querySelectorAll('.back, {NOT_TEXT}').forEach((one) => one.remove())")
+        assert text_in(f"[id='{slug}']") == paged
         here = (
             "[...document.getElementById(arguments[0]).querySelectorAll('[id]')]"
             ".map((it) => [it.id, it.tagName, it.getAttribute('class')])"
         )
         assert ask(browser, here, slug) == [[f"{number}--{name}", *more] for name, *more in ids]
-        # two of its links, to a file and to nowhere, are none here
+        # two links of the page, to a file and to an unknown target, are plain text here
         assert (
             len(ask(browser, "[...document.getElementById(arguments[0]).querySelectorAll('a[href]')]", slug))
             == links - 2
         )
     show(browser, pages / "setup.html")
-    module = says(".listing")
+    module = text_in(".listing")
     show(browser, folder / "whole.html")
-    assert says("#setup .listing") == module
-    assert "Whatmainsays." in says("main") and "Itpromisesmuch." in says(".promise")
+    assert text_in("#setup .listing") == module
+    assert "Whatmainsays." in text_in("main") and "Itpromisesmuch." in text_in(".promise")
 
 
-def test_links_between_sections_lead_to_the_same_things(browser: Any, folder: Path) -> None:
+def test_links_between_sections_work(browser: Any, folder: Path) -> None:
     show(browser, folder / "whole.html")
     link = "document.querySelector(\"[id='00-first'] a[href='#1--same-heading']\")"
     assert ask(browser, f"{link}.textContent") == "the second"
@@ -145,11 +150,11 @@ def test_links_between_sections_lead_to_the_same_things(browser: Any, folder: Pa
     assert ask(browser, "document.querySelector('.called').open")
 
 
-def test_what_can_be_used_works_and_nothing_else_is_there(browser: Any, folder: Path) -> None:
+def test_interactive_parts_work_and_others_are_absent(browser: Any, folder: Path) -> None:
     show(browser, folder / "whole.html")
     for absent in ("#search-open", "#player", "#machines", "#again", "#panel", "dialog", ".turn", "noscript"):
         assert not ask(browser, f"document.querySelector({absent!r})")
-    for number in range(2):  # the same questions in both sections, each judged by itself
+    for number in range(2):  # both sections have the same questions, which are judged separately
         box = f"document.querySelectorAll('.ask')[{4 * number}]"
         browser.execute_script(f"{box}.querySelector('input').value = '4 MB'; {box}.querySelector('button').click()")
         assert ask(browser, f"{box}.classList.contains('right')")
@@ -171,7 +176,7 @@ def test_what_can_be_used_works_and_nothing_else_is_there(browser: Any, folder: 
     forget(browser)
 
 
-def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, folder: Path) -> None:
+def test_controls_are_hidden_without_scripts(browser: Any, folder: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         show_plainly(browser, folder / "whole.html")
@@ -181,8 +186,8 @@ def test_without_scripts_nothing_is_offered_that_does_nothing(browser: Any, fold
         assert ask(browser, "document.querySelectorAll('details.o > :not(summary)').length") > 0
         drawn = "[...document.querySelectorAll('main :not(.narrow) > svg')]"
         figures = f"{drawn}.map((it) => it.children.length > 0 && it.clientWidth > 100)"
-        found = ask(browser, figures)
-        assert len(found) >= 2 and all(found)
+        drawings = ask(browser, figures)
+        assert len(drawings) >= 2 and all(drawings)
         assert ask(browser, "[...document.querySelectorAll('.contents ul a')].every((it) => it.checkVisibility())")
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
@@ -201,16 +206,16 @@ def test_a_narrow_page_does_not_scroll_sideways(browser: Any, folder: Path, name
     assert ask(browser, "document.documentElement.scrollWidth") == NARROW[0]
 
 
-def test_pictures_are_in_it_and_those_on_the_web_are_links(folder: Path) -> None:
+def test_images_are_embedded_and_remote_ones_are_links(folder: Path) -> None:
     page = Page((folder / "whole.html").read_text(encoding="utf-8"))
-    sources = [given["src"] or "" for tag, given in page.tags if tag in ("img", "video")]
+    sources = [attributes["src"] or "" for tag, attributes in page.tags if tag in ("img", "video")]
     assert [source.partition(",")[0] for source in sources] == ["data:image/png;base64"] * 2 + [
         "data:video/webm;base64"
     ]
-    assert len(sources[1]) > 200_000 * 4 / 3 and PNG.hex()  # however large
-    assert [given.get("href") for tag, given in page.tags if tag == "a"].count(ON_THE_WEB) == 1
+    assert len(sources[1]) > 200_000 * 4 / 3 and PNG.hex()  # even large ones
+    assert [attributes.get("href") for tag, attributes in page.tags if tag == "a"].count(ON_THE_WEB) == 1
     assert "Image on the web: An image" in page.text("label")
 
 
-def test_it_is_the_same_each_time() -> None:
+def test_output_is_deterministic() -> None:
     assert one_file(SiteTrace(whole_lecture(), "cpu")) == one_file(SiteTrace(whole_lecture(), "cpu"))

@@ -1,4 +1,4 @@
-"""PDFs as pypdf reads them, printed by the real browser; and what is said where one can't print."""
+"""PDFs that the real browser prints, read by pypdf; and errors if a browser cannot print."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = "<!doctype html><title>A page</title><h1>A page</h1>"
 
 
 def read(trace: Trace) -> Any:
-    pypdf = pytest.importorskip("pypdf", reason="it reads PDFs")
+    pypdf = pytest.importorskip("pypdf", reason="pypdf reads the PDFs")
     require(BROWSER)
     return pypdf.PdfReader(io.BytesIO(printed(one_file(SiteTrace(trace, "cpu")))))
 
@@ -41,34 +41,34 @@ def text_of(page: Any) -> str:
 
 
 def annotations(reader: Any) -> list[Any]:
-    return [one.get_object() for page in reader.pages for one in page.get("/Annots", [])]
+    return [annotation.get_object() for page in reader.pages for annotation in page.get("/Annots", [])]
 
 
-def test_each_section_begins_a_page_in_order_and_pages_are_numbered(whole: Any) -> None:
+def test_sections_begin_on_new_numbered_pages(whole: Any) -> None:
     texts = [text_of(page) for page in whole.pages]
     titles = ["A whole lecture", "0 The first part", "1 The second part", "Code outside the sections"]
-    places = [next(n for n, text in enumerate(texts) if text.startswith(title)) for title in titles]
-    assert places == sorted({*places}) and places[0] == 0
-    assert "What main says." in " ".join(texts[: places[1]])
+    positions = [next(n for n, text in enumerate(texts) if text.startswith(title)) for title in titles]
+    assert positions == sorted({*positions}) and positions[0] == 0
+    assert "What main says." in " ".join(texts[: positions[1]])
     assert any(text.startswith("The machine and the run") for text in texts)
     assert [page.extract_text().split()[0] for page in whole.pages] == [
         str(number) for number in range(1, len(texts) + 1)
     ]
     for number, code in ((1, "assert x == 4"), (2, "assert y == 6")):
-        section = " ".join(texts[places[number] : places[number + 1]])
-        assert code in section and "return n * 2" in " ".join(texts[places[1] :])
+        section = " ".join(texts[positions[number] : positions[number + 1]])
+        assert code in section and "return n * 2" in " ".join(texts[positions[1] :])
         assert "4 MB (right within 1%)" in section[section.index(" Answers ") :] and "Check" not in section
 
 
 def titled(outline: list[Any], level: int = 0) -> Iterator[tuple[int, str]]:
-    for one in outline:
-        if isinstance(one, list):
-            yield from titled(one, level + 1)
+    for entry in outline:
+        if isinstance(entry, list):
+            yield from titled(entry, level + 1)
         else:
-            yield level, one.title
+            yield level, entry.title
 
 
-def test_its_outline_has_the_headings_of_each_section(whole: Any) -> None:
+def test_the_outline_has_the_headings_of_all_sections(whole: Any) -> None:
     assert whole.metadata.title == "A whole lecture · A processor"
     titles = list(titled(whole.outline))
     for title, next_one in (
@@ -78,7 +78,7 @@ def test_its_outline_has_the_headings_of_each_section(whole: Any) -> None:
         assert (1, "Same heading") in titles[titles.index((0, title)) : titles.index((0, next_one))]
 
 
-def test_its_links_lead_into_it_and_to_the_web(whole: Any) -> None:
+def test_links_go_to_destinations_and_to_the_web(whole: Any) -> None:
     links = [one for one in annotations(whole) if one["/Subtype"] == "/Link"]
     addresses = {one["/A"]["/URI"] for one in links if "/URI" in one.get("/A", {})}
     assert "https://example.org/a?b=1&c=2" in addresses and all(one.startswith("https://") for one in addresses)
@@ -89,29 +89,29 @@ def test_its_links_lead_into_it_and_to_the_web(whole: Any) -> None:
     )
 
 
-def test_its_fonts_are_in_it(whole: Any) -> None:
-    found = 0
+def test_fonts_are_embedded(whole: Any) -> None:
+    embedded = 0
     for page in whole.pages:
         for font in page["/Resources"].get("/Font", {}).values():
-            given = font.get_object()
-            if given["/Subtype"] == "/Type3":
-                continue  # has its letters as drawings
-            inner = given["/DescendantFonts"][0].get_object() if "/DescendantFonts" in given else given
+            font = font.get_object()
+            if font["/Subtype"] == "/Type3":
+                continue  # its letters are drawings
+            inner = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
             assert any(name.startswith("/FontFile") for name in inner["/FontDescriptor"].get_object())
-            found += 1
-    assert found
+            embedded += 1
+    assert embedded
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trace", [tiny(), nothing()], ids=["three lines", "no section"])
-def test_a_lecture_may_be_small(trace: Trace) -> None:
+def test_small_lectures_are_printed(trace: Trace) -> None:
     reader = read(trace)
     assert 1 <= len(reader.pages) <= 4
     assert text_of(reader.pages[0]).startswith("A lecture")
 
 
 @pytest.mark.slow
-def test_what_is_hostile_is_printed_and_runs_nothing() -> None:
+def test_a_hostile_trace_is_printed_without_actions() -> None:
     reader = read(hostile_trace())
     catalog = reader.trailer["/Root"]
     assert reader.pages and not {"/OpenAction", "/AA", "/JavaScript"} & {*catalog, *catalog.get("/Names", {})}
@@ -119,12 +119,12 @@ def test_what_is_hostile_is_printed_and_runs_nothing() -> None:
     assert all(action["/S"] == "/URI" and action["/URI"].startswith(("http", "mailto:")) for action in actions)
 
 
-# --- browsers that print nothing ---
+# --- browsers that fail ---
 
 
 @pytest.fixture
 def browser_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Put a shell script in the place of the browser."""
+    """Return a function that replaces the browser with a shell script."""
 
     def put(script: str) -> str:
         fake = tmp_path / "chromium"
@@ -139,7 +139,7 @@ def browser_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(html_file.tempfile, "tempdir", None)
     (tmp_path / "work").mkdir()
     yield put
-    assert [*(tmp_path / "work").iterdir()] == []  # nothing is left behind
+    assert [*(tmp_path / "work").iterdir()] == []  # all files are removed
 
 
 NOISE = "echo '[1:2:3/4.5:ERROR:dbus/bus.cc:405] Failed to connect' >&2"
@@ -156,14 +156,14 @@ FULL = "echo '[1:1:3/4.5:ERROR:x/handler.cc:266] Failed to write file: No space 
         ("kill -9 $$", "it exited with -9"),
     ],
 )
-def test_a_browser_that_prints_nothing_says_why(browser_that: Any, script: str, why: str) -> None:
+def test_a_browser_without_output_is_reported_with_its_reason(browser_that: Any, script: str, why: str) -> None:
     fake = browser_that(script)
     with pytest.raises(UsageError) as raised:
         printed(PAGE)
     assert str(raised.value) == f"{fake} printed no PDF: {why}"
 
 
-def test_a_browser_that_does_not_end_is_ended_with_all_of_its_processes(
+def test_a_hanging_browser_is_killed_with_its_processes(
     browser_that: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = browser_that(f"sleep 1000 & echo $! > {tmp_path}/child\nwait")
@@ -177,13 +177,13 @@ def test_a_browser_that_does_not_end_is_ended_with_all_of_its_processes(
         time.sleep(0.05)
 
 
-def test_a_browser_that_can_not_read_the_page_is_not_believed(browser_that: Any) -> None:
+def test_a_browser_that_cannot_read_the_page_is_reported(browser_that: Any) -> None:
     fake = browser_that('for one in "$@"; do last=$one; done\nprintf "%%PDF-1.4 /Title ($last) %%%%EOF" > $out')
     with pytest.raises(UsageError, match=f"{fake} can't read /.*/page.html; .*TMPDIR"):
         printed(PAGE)
 
 
-def test_no_browser_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_browser_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="no browser on PATH that prints a PDF: looked for chromium, "):
         printed(PAGE)

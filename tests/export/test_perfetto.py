@@ -1,4 +1,4 @@
-"""Events for Perfetto: what the format's document requires of each, and that slices nest as calls do."""
+"""Events for Perfetto: the fields that the format requires, and slices that are nested like calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_tools.errors import UsageError
 from trace_tools.export.perfetto import events_of
 from trace_tools.trace.model import Omitted, Step
 
-# "Trace Event Format": what an event of each phase has to have.
+# Required fields of each phase, from the document "Trace Event Format".
 REQUIRED = {
     "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid"},
     "C": {"name", "ph", "ts", "pid", "args"},
@@ -23,13 +23,13 @@ REQUIRED = {
 
 @pytest.fixture(scope="module")
 def events() -> list[dict[str, Any]]:
-    made = json.loads(json.dumps(events_of(example_trace()), allow_nan=False))
-    assert made["displayTimeUnit"] in ("ms", "ns")
-    found: list[dict[str, Any]] = made["traceEvents"]
-    return found
+    content = json.loads(json.dumps(events_of(example_trace()), allow_nan=False))
+    assert content["displayTimeUnit"] in ("ms", "ns")
+    events_in_content: list[dict[str, Any]] = content["traceEvents"]
+    return events_in_content
 
 
-def test_every_event_has_what_its_phase_requires(events: list[dict[str, Any]]) -> None:
+def test_events_have_the_fields_of_their_phase(events: list[dict[str, Any]]) -> None:
     for event in events:
         assert REQUIRED[event["ph"]] <= event.keys()
         assert event.get("ts", 0) >= 0 and event.get("dur", 0) >= 0
@@ -39,7 +39,7 @@ def test_every_event_has_what_its_phase_requires(events: list[dict[str, Any]]) -
     assert ("thread_name", "Thread-1") in names and ("process_name", "A lecture for tests on NVIDIA H200") in names
 
 
-def test_slices_of_a_thread_lie_inside_one_another(events: list[dict[str, Any]]) -> None:
+def test_slices_of_a_thread_are_nested(events: list[dict[str, Any]]) -> None:
     for thread in {event["tid"] for event in events if event["ph"] == "X"}:
         open_until: list[float] = []
         slices = [event for event in events if event["ph"] == "X" and event["tid"] == thread]
@@ -50,7 +50,7 @@ def test_slices_of_a_thread_lie_inside_one_another(events: list[dict[str, Any]])
             open_until.append(event["ts"] + event["dur"])
 
 
-def test_times_are_medians_and_counters_are_where_they_were_read(events: list[dict[str, Any]]) -> None:
+def test_times_are_medians_and_counters_have_their_times(events: list[dict[str, Any]]) -> None:
     [call] = [event for event in events if event["name"] == "product"]
     named = [event for event in events if event["name"].startswith("y = product")]
     [step] = [event for event in named if event["cat"] == "step"]
@@ -69,7 +69,7 @@ def test_times_are_medians_and_counters_are_where_they_were_read(events: list[di
     assert [event["dur"] for event in events if event.get("cat") == "omitted"] == [41.0]
 
 
-def test_a_trace_without_times_is_one_line() -> None:
+def test_a_trace_without_times_is_reported() -> None:
     steps = [
         replace(e, host_ns=None, cold_ns=None, device_ns=None, launch_ns=None)
         if isinstance(e, Step)

@@ -29,7 +29,7 @@ TRACED = SourceFile("lecture.py", LECTURE)
         ("from trace_tools import text\n", "from trace_tools import text\nW = 1\n", None),
     ],
 )
-def test_which_functions_changed(old: str, new: str, changed: set[str] | None) -> None:
+def test_changed_functions_are_found(old: str, new: str, changed: set[str] | None) -> None:
     assert LECTURE.count(old) == 1
     assert changed_functions(TRACED, LECTURE.replace(old, new)) == changed
 
@@ -48,7 +48,7 @@ def test_which_functions_changed(old: str, new: str, changed: set[str] | None) -
         ("def second():\n", "@print\ndef second():\n", "second"),
     ],
 )
-def test_which_section_is_traced_alone(old: str, new: str, alone: str | None) -> None:
+def test_a_change_in_one_section_retraces_that_section(old: str, new: str, alone: str | None) -> None:
     assert section_to_trace(TRACED, parse_source(LECTURE.replace(old, new, 1), "lecture.py")) == alone
 
 
@@ -63,17 +63,17 @@ def test_which_section_is_traced_alone(old: str, new: str, alone: str | None) ->
         LECTURE.replace("def first():", "def first(n=helper(1)):"),
     ],
 )
-def test_what_others_call_is_not_traced_alone(shared: str) -> None:
+def test_a_change_in_shared_code_retraces_everything(shared: str) -> None:
     now = parse_source(shared.replace("return n + 1", "return n + 2"), "lecture.py")
     assert section_to_trace(SourceFile("lecture.py", shared), now) is None
 
 
-def test_a_traced_text_that_is_not_python_is_an_error() -> None:
+def test_invalid_python_in_the_trace_is_an_error() -> None:
     with pytest.raises(LectureError):
         section_to_trace(SourceFile("lecture.py", "def"), parse_source(LECTURE, "lecture.py"))
 
 
-def test_the_files_that_a_lecture_uses(tmp_path: Path) -> None:
+def test_imported_modules_and_images_are_dependencies(tmp_path: Path) -> None:
     for name in ("shapes", "deeper", "unused", "loop", "broken"):
         (tmp_path / f"{name}.py").write_text({"shapes": "import deeper, os", "broken": "def"}.get(name, "import loop"))
     (tmp_path / "package").mkdir()

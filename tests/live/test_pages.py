@@ -20,11 +20,11 @@ def served(trace: Trace, text: str = LECTURE) -> ServedTrace:
 
 def only_second() -> Trace:
     trace = traced()
-    said = Text(text="Said by the later trace.")
-    return replace(trace, steps=[*trace.steps[:-1], replace(trace.steps[-1], narrative=[said])])
+    text = Text(text="Said by the later trace.")
+    return replace(trace, steps=[*trace.steps[:-1], replace(trace.steps[-1], narrative=[text])])
 
 
-def test_a_page_is_made_once_and_only_at_an_address_of_its_own(tmp_path: Path) -> None:
+def test_pages_are_rendered_once_at_known_addresses(tmp_path: Path) -> None:
     site = Site(tmp_path, served(traced()))
     names = ["index.html", "setup.html", "search-index.js", "hall.js", "section.js"]
     names += ["00-first.html", "00-first.js", "01-second.html", "01-second.js"]
@@ -34,7 +34,7 @@ def test_a_page_is_made_once_and_only_at_an_address_of_its_own(tmp_path: Path) -
     assert site.page("cpu/../secret.html") is None and site.file("cpu/trace.yaml") == PATH
 
 
-def test_a_section_traced_alone_stands_in_its_place(tmp_path: Path) -> None:
+def test_a_section_traced_alone_replaces_its_page(tmp_path: Path) -> None:
     later = served(only_second())
     later = replace(later, document=replace(later.document, sections=later.document.sections[1:]))
     site = Site(tmp_path, served(traced()), later)
@@ -42,12 +42,12 @@ def test_a_section_traced_alone_stands_in_its_place(tmp_path: Path) -> None:
     assert b"Said by the later trace." in second and b"Said by" not in first and b"Paragraph 3" in first
 
 
-def test_what_failed_lies_apart(tmp_path: Path) -> None:
+def test_pages_of_a_failed_trace_are_in_a_separate_folder(tmp_path: Path) -> None:
     site = Site(tmp_path, served(traced()), failed=served(only_second()))
     assert "cpu/partial/01-second.html" in site.addresses and "cpu/01-second.html" in site.addresses
 
 
-def test_a_picture_too_large_for_its_page_is_there_once_the_page_is_made(tmp_path: Path) -> None:
+def test_large_images_are_served_after_their_page(tmp_path: Path) -> None:
     (tmp_path / "large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(200_000))
     trace = traced()
     shown = replace(trace.steps[-1], narrative=[Image(url="large.png", title="an image")])
@@ -63,7 +63,7 @@ def test_a_picture_too_large_for_its_page_is_there_once_the_page_is_made(tmp_pat
 RENDERED = html(traced()).encode()
 
 
-def test_a_page_is_the_rendered_one_with_a_script() -> None:
+def test_a_live_page_is_the_rendered_page_with_a_script() -> None:
     sent = live_page(RENDERED).content
     assert b"EventSource" in sent and b"EventSource" not in RENDERED
     without = re.sub(r'<meta name="live-page"[^>]*>', "", sent.decode())
@@ -71,22 +71,24 @@ def test_a_page_is_the_rendered_one_with_a_script() -> None:
     assert without == re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", RENDERED.decode())
 
 
-def test_the_policy_allows_what_is_on_the_page_and_no_more() -> None:
+def test_the_policy_allows_only_scripts_and_styles_of_the_page() -> None:
     live = live_page(RENDERED)
     policy = dict(part.split(maxsplit=1) for part in live.policy.split("; "))
     for tag, rule in (("script", "script-src"), ("style", "style-src")):
         inside = re.findall(rf"<{tag}>(.*?)</{tag}>", live.content.decode(), re.DOTALL)
-        hashes = {"'sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() + "'" for one in inside}
-        beside = {"'self'"} if tag == "script" else set()  # the index of the search
-        assert hashes | beside == set(policy[rule].split()) and len(hashes) == 2
+        hashes = {
+            "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'" for text in inside
+        }
+        files = {"'self'"} if tag == "script" else set()  # the index of the search
+        assert hashes | files == set(policy[rule].split()) and len(hashes) == 2
     assert policy["default-src"] == "'none'" and policy["connect-src"] == "'self'"
     assert not re.search(r"<[^>]* on[a-z]+=", live.content.decode())
 
 
-def test_another_page_has_another_digest() -> None:
+def test_different_pages_have_different_digests() -> None:
     assert live_page(RENDERED).digest == live_page(RENDERED).digest != live_page(RENDERED + b" ").digest
 
 
-def test_a_plain_page_says_its_words_and_no_tags_of_them() -> None:
+def test_plain_pages_escape_their_text() -> None:
     page = plain_page("No <such> page", "It & more")
     assert b"<h1>No &lt;such&gt; page</h1><p>It &amp; more</p>" in page.content and b"EventSource" in page.content

@@ -75,12 +75,12 @@ def test_a_page_is_sent_with_its_policy(client: Client) -> None:
         ("00-first", b"const sectionData = {"),
     ],
 )
-def test_what_pages_load_later_is_sent_as_a_script(client: Client, name: str, begins: bytes) -> None:
+def test_files_that_pages_load_later_are_sent_as_scripts(client: Client, name: str, begins: bytes) -> None:
     answer, sent = client.ask(f"/cpu/{name}.js")
     assert answer.headers["Content-Type"].startswith("text/javascript") and sent.startswith(begins)
 
 
-def test_the_first_page_the_trace_and_large_pictures(client: Client) -> None:
+def test_the_index_the_trace_and_large_images_are_sent(client: Client) -> None:
     answer, _ = client.ask("/")
     assert (answer.status, answer.headers["Location"]) == (307, "/cpu/index.html")
     assert client.ask("/cpu/trace.yaml")[1] == b"schema: 1\n"
@@ -98,19 +98,19 @@ def test_the_first_page_the_trace_and_large_pictures(client: Client) -> None:
         "/cpu/00-first.html/", "/cpu/00-first.html%00", "/cpu", "/lecture.py", "/static/live.js",
     ],
 )  # fmt: skip
-def test_nothing_else_is_sent(client: Client, path: str) -> None:
+def test_other_paths_are_not_found(client: Client, path: str) -> None:
     answer, sent = client.ask(path)
     assert answer.status == 404 and b"No such page" in sent and b"secret" not in sent
 
 
 @each("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil.example:80"])
 @each("path", ["/", "/cpu/00-first.html", "/-/notices"])
-def test_another_host_is_refused(client: Client, host: str, path: str) -> None:
+def test_other_host_names_are_refused(client: Client, host: str, path: str) -> None:
     answer, sent = client.ask(path, Host=host)
     assert answer.status == 400 and b"Paragraph" not in sent
 
 
-def test_this_host_by_its_names(client: Client) -> None:
+def test_local_host_names_are_accepted(client: Client) -> None:
     for host in (f"localhost:{client.port}", f"127.0.0.1:{client.port}", "localhost"):
         assert client.ask("/cpu/00-first.html", Host=host)[0].status == 200
 
@@ -130,27 +130,25 @@ def test_only_this_machine_can_connect(client: Client) -> None:
         assert other.getpeername()[0].startswith("127.")
 
 
-def test_notices_are_streamed_as_they_are_posted(client: Client) -> None:
+def test_notices_are_streamed(client: Client) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=5)
     connection.request("GET", "/-/notices")
     answer = connection.getresponse()
     assert answer.headers["Content-Type"].startswith("text/event-stream")
 
-    def told() -> dict[str, object]:
+    def next_notice() -> dict[str, object]:
         lines = iter(answer.readline, b"")
         line = next(line for line in lines if line.startswith(b"data: "))
         return json.loads(line.removeprefix(b"data: "))
 
-    before = told()
+    before = next_notice()
     client.statuses.post(doing="Tracing", problems=("lecture.py:3: wrong\n</script>",))
-    assert told() == {**before, "doing": "Tracing", "problems": ["lecture.py:3: wrong\n</script>"]}
+    assert next_notice() == {**before, "doing": "Tracing", "problems": ["lecture.py:3: wrong\n</script>"]}
     client.statuses.post(doing="", problems=())
     connection.close()
 
 
-def test_a_page_that_can_not_be_made_says_why_and_is_no_page(
-    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_error_while_rendering_is_shown(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "section.html.j2").write_text("{% if %}")
     environment = html._environment().overlay(cache_size=0)
     environment.loader = FileSystemLoader([tmp_path, page_shell.HERE / "templates"])
@@ -162,7 +160,7 @@ def test_a_page_that_can_not_be_made_says_why_and_is_no_page(
     assert "section.html.j2:1: Expected an expression" in client.statuses.latest.problems[0]
 
 
-def test_a_port_in_use_is_one_clear_error() -> None:
+def test_a_port_in_use_is_an_error() -> None:
     with listening(0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=rf"port {port} of 127.0.0.1: address already in use; .* --port"):

@@ -99,7 +99,7 @@ def errors(browser: Any) -> list[str]:
     return [entry["message"] for entry in browser.get_log("browser")]
 
 
-def test_prose_is_on_the_page_without_a_trace_and_the_reader_stays(writing: Writing) -> None:
+def test_changed_prose_is_shown_and_the_page_keeps_its_position(writing: Writing) -> None:
     writing.open("cpu/00-first.html#step-1")
     browser = writing.browser
     writing.until(lambda: ask(browser, "document.body.classList.contains('stepping')"))
@@ -136,9 +136,7 @@ def line(code: str) -> int:
         ("# @inspect y", "# @inspct y", f"lecture.py:{line('y = x')}: unknown directive `@inspct`"),
     ],
 )
-def test_what_can_not_be_run_is_said_in_the_page_until_it_is_mended(
-    writing: Writing, old: str, new: str, said: str
-) -> None:
+def test_mistakes_are_shown_until_they_are_fixed(writing: Writing, old: str, new: str, said: str) -> None:
     writing.open("cpu/00-first.html")
     writing.save(old, new)
     writing.until(lambda: said in writing.notice())
@@ -148,7 +146,7 @@ def test_what_can_not_be_run_is_said_in_the_page_until_it_is_mended(
 
 
 @pytest.mark.slow
-def test_code_is_traced_again_and_what_goes_wrong_is_said(writing: Writing) -> None:
+def test_changed_code_is_traced_and_failures_are_shown(writing: Writing) -> None:
     writing.open("cpu/00-first.html")
     writing.save("assert y == 2", "assert y == 3")
     writing.until(lambda: "Tracing section first" in writing.notice())
@@ -165,7 +163,7 @@ def test_code_is_traced_again_and_what_goes_wrong_is_said(writing: Writing) -> N
     writing.until(lambda: writing.notice() == "" and "x + 1" in writing.text() and "y == 2" in writing.text())
 
 
-def test_ctrl_c_ends_all_at_once_and_leaves_nothing(writing: Writing) -> None:
+def test_ctrl_c_ends_all_processes_and_removes_their_files(writing: Writing) -> None:
     writing.open("cpu/00-first.html")
     writing.save("x = 1", "x = 7")
     writing.until(lambda: "Tracing" in writing.notice() and bool(children(writing.process.pid)))

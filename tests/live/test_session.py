@@ -39,22 +39,22 @@ class Serving:
 
 @pytest.fixture
 def traced_alone(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """What was asked to be traced: a section, or None for everything; nothing is."""
-    asked: list[str | None] = []
+    """Requested traces, which do not run: the name of a section, or None for the whole lecture."""
+    requests: list[str | None] = []
 
-    class Pretended:
+    class FakeTracer:
         def __init__(self, lecture: Path, out: Path, options: TraceOptions, *_: object) -> None:
             self.options = options
             self.source: Any = parse_source(lecture.read_text(), lecture.name)
-            asked.append(options.only)
+            requests.append(options.only)
 
         def run(self) -> None:
             raise StoppedError
 
         def stop(self) -> None: ...
 
-    monkeypatch.setattr(session_module, "Tracer", Pretended)
-    return asked
+    monkeypatch.setattr(session_module, "Tracer", FakeTracer)
+    return requests
 
 
 @pytest.fixture
@@ -66,14 +66,12 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     serving.session.stop()
 
 
-def test_the_earlier_trace_serves_as_long_as_its_code_is_that_of_the_lecture(
-    serving: Serving, traced_alone: list[str | None]
-) -> None:
+def test_an_earlier_trace_of_the_same_code_is_served(serving: Serving, traced_alone: list[str | None]) -> None:
     assert "Paragraph 3 says something." in serving.page("00-first") and traced_alone == []
     assert serving.session.files == {serving.lecture.resolve()}
 
 
-def test_changed_prose_only_needs_the_pages_again(serving: Serving, traced_alone: list[str | None]) -> None:
+def test_changed_prose_is_rendered_without_a_new_trace(serving: Serving, traced_alone: list[str | None]) -> None:
     edition = serving.statuses.latest.edition
     serving.save("Paragraph 3 says something.", "Paragraph 3 says more.")
     assert "Paragraph 3 says more." in serving.page("00-first") and traced_alone == []
@@ -83,7 +81,7 @@ def test_changed_prose_only_needs_the_pages_again(serving: Serving, traced_alone
 @pytest.mark.parametrize(
     ("old", "new", "alone"), [("y = x + 1", "y = x + 2", "first"), ("main():\n", "main():\n    print(1)\n", None)]
 )
-def test_changed_code_is_traced_again_its_section_first(
+def test_changed_code_is_traced_again(
     serving: Serving, traced_alone: list[str | None], old: str, new: str, alone: str | None
 ) -> None:
     serving.save(old, new)
@@ -91,7 +89,7 @@ def test_changed_code_is_traced_again_its_section_first(
     assert "Paragraph 3 says something." in serving.page("00-first")  # the last pages stay
 
 
-def test_what_can_not_be_run_is_said_and_the_last_pages_stay(serving: Serving, traced_alone: list[str | None]) -> None:
+def test_invalid_python_is_reported_and_the_last_pages_stay(serving: Serving, traced_alone: list[str | None]) -> None:
     serving.save("y = x + 1", "y = x +")
     [problem] = serving.statuses.latest.problems
     assert problem.startswith("lecture.py:") and "not valid Python" in problem
@@ -100,7 +98,7 @@ def test_what_can_not_be_run_is_said_and_the_last_pages_stay(serving: Serving, t
     assert serving.statuses.latest.problems == ()
 
 
-def test_each_save_is_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saves_are_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
 
     def watched(*folders: Path, **options: object) -> Iterator[set[tuple[int, str]]]:
@@ -118,7 +116,7 @@ def test_each_save_is_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch)
 # --- running traces -------------------------------------------------------------------------------
 
 
-class Pretended:
+class FakeTracer:
     """A tracer that works until it is stopped, or raises at once."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -134,33 +132,33 @@ class Pretended:
         self._stopped.set()
 
 
-def test_a_new_tracer_ends_the_one_before_and_only_its_outcome_is_told(tmp_path: Path) -> None:
-    told: list[tuple[object, object]] = []
-    over = threading.Event()
+def test_a_new_tracer_stops_the_previous_one(tmp_path: Path) -> None:
+    outcomes: list[tuple[object, object]] = []
+    reported = threading.Event()
     error = UsageError("no such device")
-    retracer = Retracer(lambda tracer, outcome: (told.append((tracer, outcome)), over.set())[0], tmp_path)
-    first: Any = Pretended()
-    second: Any = Pretended(error)
+    retracer = Retracer(lambda tracer, outcome: (outcomes.append((tracer, outcome)), reported.set())[0], tmp_path)
+    first: Any = FakeTracer()
+    second: Any = FakeTracer(error)
     retracer.start(first)
     assert retracer.tracer is first
     (tmp_path / "left").mkdir()
     (tmp_path / "left.txt").write_text("by a process that was killed")
     retracer.start(second)
-    assert over.wait(10)
-    assert told == [(second, error)] and retracer.tracer is None
+    assert reported.wait(10)
+    assert outcomes == [(second, error)] and retracer.tracer is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_is_stopped_tells_nothing(tmp_path: Path) -> None:
-    told: list[object] = []
-    retracer = Retracer(lambda tracer, outcome: told.append(outcome), tmp_path)
-    tracer: Any = Pretended()
+def test_a_stopped_tracer_reports_nothing(tmp_path: Path) -> None:
+    outcomes: list[object] = []
+    retracer = Retracer(lambda tracer, outcome: outcomes.append(outcome), tmp_path)
+    tracer: Any = FakeTracer()
     retracer.start(tracer)
     retracer.stop(wait_s=10)
-    assert told == [] and retracer.tracer is None
+    assert outcomes == [] and retracer.tracer is None
 
 
-def test_temporary_files_go_with_their_folder() -> None:
+def test_temporary_files_are_removed_with_their_folder() -> None:
     before = dict(os.environ)
     with temporary_files() as folder:
         assert os.environ["TMPDIR"] == str(folder) and folder.is_dir()

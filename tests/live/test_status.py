@@ -3,11 +3,11 @@ from __future__ import annotations
 from trace_tools.live.status import Status, StatusBoard
 
 
-def test_a_listener_hears_of_each_change_and_of_nothing_else() -> None:
-    heard: list[Status] = []
-    statuses = StatusBoard(heard.append)
+def test_listeners_are_notified_of_changes_only() -> None:
+    notices: list[Status] = []
+    statuses = StatusBoard(notices.append)
     statuses.post(doing="Tracing")
     statuses.post(doing="Tracing")
     statuses.new_edition(doing="", problems=("lecture.py:3: wrong",))
-    assert heard == [Status(doing="Tracing"), Status(edition=1, problems=("lecture.py:3: wrong",))]
-    assert statuses.latest == heard[-1]
+    assert notices == [Status(doing="Tracing"), Status(edition=1, problems=("lecture.py:3: wrong",))]
+    assert statuses.latest == notices[-1]

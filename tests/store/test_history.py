@@ -1,4 +1,4 @@
-"""Histories: which statement is meant, what it took, and change points against planted ones."""
+"""Histories of statements: the statement, its times, and change points compared with planted ones."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def store(tmp_path: Path) -> Store:
     return opened
 
 
-def test_a_statement_is_named_by_its_line_or_by_its_code(store: Store) -> None:
+def test_a_statement_is_found_by_line_or_by_code(store: Store) -> None:
     by_line, by_code = find(store, "7"), find(store, "x @ w")
     assert by_line == by_code and (by_line.function, by_line.text) == ("first", "y = x @ w")
     assert find(store, "w = w + 1").line == 6
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("query", "message"),
     [
         ("999", "newest version of lecture.py"),
         ("nowhere()", "newest version of lecture.py"),
@@ -45,13 +45,13 @@ def test_a_statement_is_named_by_its_line_or_by_its_code(store: Store) -> None:
         ("1" * 300, "newest version"),
     ],
 )
-def test_what_names_none_or_several_is_one_line(store: Store, wanted: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
-        find(store, wanted)
+def test_an_ambiguous_or_unknown_statement_is_reported_in_one_line(store: Store, query: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        find(store, query)
     assert "\n" not in str(raised.value)
 
 
-def test_of_several_lectures_one_has_to_be_named(store: Store, tmp_path: Path) -> None:
+def test_with_several_lectures_one_must_be_named(store: Store, tmp_path: Path) -> None:
     other = ran(1)
     store.add(written(replace(other, run=replace(other.run, lecture="talk.py")), tmp_path))
     with pytest.raises(UsageError, match=r"lecture.py, talk.py"):
@@ -59,33 +59,33 @@ def test_of_several_lectures_one_has_to_be_named(store: Store, tmp_path: Path) -
     assert find(store, "6", lecture="talk.py").text == "y = x @ w"
 
 
-def test_all_runs_of_one_kind_of_machine_are_there_with_their_change(store: Store) -> None:
-    found = history_of(store, find(store, "7"), machine="H100")
-    assert list(found.series) == ["h100"]
-    points = found.series["h100"].points
+def test_a_history_has_the_runs_of_a_machine_and_their_change(store: Store) -> None:
+    history = history_of(store, find(store, "7"), machine="H100")
+    assert list(history.series) == ["h100"]
+    points = history.series["h100"].points
     assert [round(point.ns / 1_000) for point in points] == [
         (300 if day >= 8 else 200) + day % 3 for day in range(1, 13)
     ]
-    [change] = found.series["h100"].changes
+    [change] = history.series["h100"].changes
     assert (change.at, points[change.at].commit) == (7, "c2") and change.ratio == pytest.approx(1.5, rel=0.02)
-    [sentence] = changes_text(found)
+    [sentence] = changes_text(history)
     assert sentence.startswith("h100: 1.5× slower from 2026-10-08") and "commit c2" in sentence
     assert not history_of(store, find(store, "7"), machine="cpu").series["cpu"].changes
     with pytest.raises(UsageError, match="no run on a machine with 'tpu' in its name timed it"):
         history_of(store, find(store, "7"), machine="tpu")
 
 
-def test_all_annotated_statements_that_were_timed_have_a_history(store: Store) -> None:
-    assert [one.statement.text for one in histories(store)] == ["y = x @ w", "z = y + 1"]
+def test_timed_annotated_statements_have_histories(store: Store) -> None:
+    assert [history.statement.text for history in histories(store)] == ["y = x @ w", "z = y + 1"]
 
 
-@pytest.mark.parametrize(("runs", "said"), [(5, TOO_FEW), (6, "")])
-def test_of_a_few_runs_it_is_not_said_that_nothing_changed(tmp_path: Path, runs: int, said: str) -> None:
+@pytest.mark.parametrize(("runs", "reason"), [(5, TOO_FEW), (6, "")])
+def test_too_few_runs_are_not_judged(tmp_path: Path, runs: int, reason: str) -> None:
     with Store.create(tmp_path / "store") as opened:
         for day in range(1, runs + 1):
             opened.add(written(ran(day, 200 if day < 3 else 400), tmp_path))
-        found = history_of(opened, find(opened, "6"))
-    assert found.why_no_changes == said and len(found.series["a"].changes) == (runs == 6) * 1
+        history = history_of(opened, find(opened, "6"))
+    assert history.why_no_changes == reason and len(history.series["a"].changes) == (runs == 6) * 1
 
 
 def series(n: int, noise: float, seed: int, *, factor: float = 1.0, at: int = 0) -> list[float]:
@@ -94,25 +94,25 @@ def series(n: int, noise: float, seed: int, *, factor: float = 1.0, at: int = 0)
 
 
 @pytest.mark.parametrize(("n", "noise"), [(20, 0.05), (100, 0.02), (100, 0.1)])
-def test_noise_is_hardly_ever_a_change_and_a_planted_one_nearly_always(n: int, noise: float) -> None:
+def test_planted_changes_are_found_and_noise_is_not(n: int, noise: float) -> None:
     spurious = sum(bool(changes_in(series(n, noise, seed))) for seed in range(200))
     assert spurious <= 10  # of 200
     planted = [changes_in(series(n, noise, seed, factor=1.3, at=n // 2)) for seed in range(200)]
-    assert sum(any(abs(change.at - n // 2) <= 1 for change in found) for found in planted) >= 180
+    assert sum(any(abs(change.at - n // 2) <= 1 for change in changes) for changes in planted) >= 180
 
 
 @pytest.mark.parametrize("times", [[], [1.0] * 5, [5.0] * 50, [0.0] * 10, [1e6, 1e-3] * 10])
-def test_odd_series_have_an_answer(times: list[float]) -> None:
+def test_odd_series_are_judged_without_errors(times: list[float]) -> None:
     assert all(0 < change.at < len(times) for change in changes_in(times))
 
 
-def test_a_change_of_less_than_a_tenth_is_none() -> None:
+def test_changes_below_a_tenth_are_ignored() -> None:
     assert not changes_in(series(60, 0.001, 1, factor=1.08, at=30))
     assert len(changes_in(series(60, 0.001, 1, factor=1.12, at=30))) == 1
 
 
-def test_without_ruptures_all_but_the_changes_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_without_ruptures_has_no_changes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ruptures", None)
-    found = history_of(store, find(store, "7"))
-    assert found.why_no_changes == MISSING and "pip install" in MISSING
-    assert [len(one.points) for one in found.series.values()] == [12, 12]
+    history = history_of(store, find(store, "7"))
+    assert history.why_no_changes == MISSING and "pip install" in MISSING
+    assert [len(series.points) for series in history.series.values()] == [12, 12]

@@ -1,4 +1,4 @@
-"""Pages of histories, read by a stock parser of HTML and shown by a browser."""
+"""Pages of histories, read as text and shown in a browser."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store.create(folder / "store") as store:
         for day in range(1, 29):
             for machine, us in (("a", 200), ("b<script>", 400 if day > 20 else 300)):
-                one = ran(day, us, machine="b" if "<" in machine else machine, text=LONGER)
-                one = replace(one, machine=Machine(machine, one.machine.slug, "cpu"))
-                store.add(written(one, folder))
+                trace = ran(day, us, machine="b" if "<" in machine else machine, text=LONGER)
+                trace = replace(trace, machine=Machine(machine, trace.machine.slug, "cpu"))
+                store.add(written(trace, folder))
         found = histories(store)
     update_folder(folder / "pages", history_files(found), MADE_HERE)
     return folder / "pages"
 
 
-def test_each_statement_has_a_page_that_the_list_leads_to(pages: Path) -> None:
+def test_all_statements_have_pages_linked_from_the_list(pages: Path) -> None:
     text = (pages / "index.html").read_text()
     linked = re.findall(r'<a href="(\d[^"]+)"', text)
     assert sorted(linked) == sorted(path.name for path in pages.glob("[0-9]*.html")) and len(linked) == 2
@@ -39,13 +39,13 @@ def test_each_statement_has_a_page_that_the_list_leads_to(pages: Path) -> None:
     assert "b: 1.33× slower from 2026-10-21" in text or "ruptures" in text
 
 
-def test_a_page_holds_every_run_the_newest_first(pages: Path) -> None:
+def test_a_page_lists_all_runs_newest_first(pages: Path) -> None:
     text = next(pages.glob("*-y-*.html")).read_text()
     rows = re.findall(r'<th scope="row">(2026-10-\d\d) 12:00', text)
     assert len(rows) == 56 and rows == sorted(rows, reverse=True)
 
 
-def test_a_change_is_marked_in_the_figure_and_in_its_row(tmp_path: Path) -> None:
+def test_changes_are_marked_in_the_figure_and_the_table(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
         for day in range(1, 7):
             store.add(written(ran(day, 200 if day < 4 else 400), tmp_path))
@@ -58,7 +58,7 @@ def test_a_change_is_marked_in_the_figure_and_in_its_row(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3])
-def test_of_a_few_runs_the_figure_counts_whole_ones(tmp_path: Path, runs: int) -> None:
+def test_the_axis_of_a_few_runs_has_whole_numbers(tmp_path: Path, runs: int) -> None:
     with Store.create(tmp_path / "store") as store:
         for day in range(1, runs + 1):
             store.add(written(ran(day), tmp_path))
@@ -71,9 +71,7 @@ def test_of_a_few_runs_the_figure_counts_whole_ones(tmp_path: Path, runs: int) -
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(1280, 900), NARROW])
-def test_a_page_fits_its_window_and_loads_nothing(
-    browser: Any, pages: Path, size: tuple[int, int], scheme: str
-) -> None:
+def test_pages_fit_their_window_and_load_nothing(browser: Any, pages: Path, size: tuple[int, int], scheme: str) -> None:
     for page in pages.glob("*.html"):
         show(browser, page, size, scheme)
         assert ask(browser, "document.documentElement.scrollWidth") <= size[0]

@@ -1,4 +1,4 @@
-"""What the index knows of a trace, against figures worked out by hand and the diff's own matching."""
+"""The index of a store: times, and statements followed through versions of a lecture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trace_tools.trace.model import Machine, Trace
 
 
 def lines_of(store: Store, line: int) -> list[tuple[str, int]]:
-    """Return where the statement at a line of the newest version stood in each run."""
+    """Return the line that a statement of the newest version has in each run."""
     rows = store.index.execute(
         "SELECT runs.started, old.line FROM runs JOIN statements old ON old.code = runs.code WHERE old.lineage ="
         " (SELECT lineage FROM statements WHERE line = ? AND code ="
@@ -33,31 +33,33 @@ def lines_of(store: Store, line: int) -> list[tuple[str, int]]:
     return [(started[8:10], line) for started, line in rows]
 
 
-def test_times_are_means_over_executions_of_each_pass() -> None:
-    found = {place: tuple(times) for place, times in times_of(ran(1, us=100)).items()}
-    y, z = (place for place, times in sorted(found.items()) if times[0] == 100_000)
-    assert found[y] == found[z] == (100_000, 99_000, 101_000, True)
+def test_times_are_means_over_the_executions_of_a_pass() -> None:
+    times = {position: tuple(ns) for position, ns in times_of(ran(1, us=100)).items()}
+    y, z = (position for position, ns in sorted(times.items()) if ns[0] == 100_000)
+    assert times[y] == times[z] == (100_000, 99_000, 101_000, True)
 
 
-def test_a_section_in_which_something_was_measured_has_its_own_time_and_nothing_else_has() -> None:
-    """As `compare` has it: there the time of such a section is all that it took."""
-    made = Recording(LECTURE)
-    main = made.frame("main", made.step(made.frame("<module>"), "def main"))
-    first = made.frame("first", made.step(main, "first()", host_ns=[5_000_000, 7_000_000, 6_000_000], harness=True))
-    made.step(first, "x = ", host_ns=[900_000] * 3, harness=True)
-    found = times_of(made.trace(machine=Machine("A processor", "a", "cpu")))
-    assert [tuple(times) for times in found.values()] == [(6_000_000, 5_000_000, 7_000_000, False)]
+def test_only_the_section_itself_has_a_time_if_it_measures() -> None:
+    """As in `compare`, the time of such a section covers all its statements."""
+    recording = Recording(LECTURE)
+    main = recording.frame("main", recording.step(recording.frame("<module>"), "def main"))
+    first = recording.frame(
+        "first", recording.step(main, "first()", host_ns=[5_000_000, 7_000_000, 6_000_000], harness=True)
+    )
+    recording.step(first, "x = ", host_ns=[900_000] * 3, harness=True)
+    times = times_of(recording.trace(machine=Machine("A processor", "a", "cpu")))
+    assert [tuple(ns) for ns in times.values()] == [(6_000_000, 5_000_000, 7_000_000, False)]
 
 
-def test_a_statement_is_followed_where_it_moved_and_was_edited(tmp_path: Path) -> None:
+def test_moved_and_edited_statements_keep_their_identity(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
         for day, text in ((1, None), (2, LONGER), (3, EDITED)):
             store.add(written(ran(day, commit=f"c{day}", **({"text": text} if text else {})), tmp_path))
         assert lines_of(store, 7) == [("01", 6), ("02", 7), ("03", 7)]
-        assert lines_of(store, 6) == [("02", 6), ("03", 6)]  # the line that was put in
+        assert lines_of(store, 6) == [("02", 6), ("03", 6)]  # the inserted line
 
 
-def test_the_order_of_adding_does_not_matter(tmp_path: Path) -> None:
+def test_the_order_of_adding_runs_does_not_matter(tmp_path: Path) -> None:
     runs = [(1, None), (2, LONGER), (3, EDITED), (4, None)]
     random.Random(3).shuffle(runs)
     with Store.create(tmp_path / "store") as store:
@@ -70,7 +72,7 @@ def test_the_order_of_adding_does_not_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_a_statement_that_was_away_goes_on_where_it_ended(tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_a_removed_statement_continues_when_it_returns(tmp_path: Path, order: tuple[int, ...]) -> None:
     runs = [ran(1), recorded(2, WITHOUT, "z = "), ran(3, text=LONGER)]
     with Store.create(tmp_path / "store") as store:
         for number in order:
@@ -80,8 +82,8 @@ def test_a_statement_that_was_away_goes_on_where_it_ended(tmp_path: Path, order:
         assert len(history_of(store, find(store, "7")).series["a"].points) == 2
 
 
-def kept(store: Store) -> list[tuple[object, ...]]:
-    """Return which statement has which lineage in which run."""
+def lineages(store: Store) -> list[tuple[object, ...]]:
+    """Return the lineage of each statement in each run."""
     return store.index.execute(
         "SELECT runs.path, statements.source, statements.statement, statements.lineage, statements.line"
         " FROM runs JOIN statements ON statements.code = runs.code ORDER BY 1, 2, 3"
@@ -89,55 +91,53 @@ def kept(store: Store) -> list[tuple[object, ...]]:
 
 
 def recorded(day: int, text: str, timed: str = "y = ") -> Trace:
-    """Return the run of a day of a text that has other statements; one of them was timed."""
-    made = Recording(text)
-    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
-    made.step(first, timed, annotated=True, host_ns=[1_000] * 3)
-    one = made.trace(machine=Machine("A processor", "a", "cpu"))
-    return replace(one, run=replace(one.run, started=f"2026-10-{day:02}T12:00:00+00:00"))
+    """Return a run of another text, with one timed statement."""
+    recording = Recording(text)
+    first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
+    recording.step(first, timed, annotated=True, host_ns=[1_000] * 3)
+    trace = recording.trace(machine=Machine("A processor", "a", "cpu"))
+    return replace(trace, run=replace(trace.run, started=f"2026-10-{day:02}T12:00:00+00:00"))
 
 
 @pytest.mark.slow
 @each("order", list(permutations(range(4))))
-def test_a_version_that_comes_late_has_the_lineage_that_it_has_after_a_rebuild(
-    tmp_path: Path, order: tuple[int, ...]
-) -> None:
+def test_late_versions_have_the_lineage_of_a_rebuild(tmp_path: Path, order: tuple[int, ...]) -> None:
     runs = [recorded(1, ORIGINAL), recorded(2, REWRITTEN), recorded(3, RENAMED, "out = "), recorded(4, REWRITTEN)]
     with Store.create(tmp_path / "store") as store:
         for number in order:
             store.add(written(runs[number], tmp_path))
-        found = kept(store)
+        before = lineages(store)
         assert lines_of(store, 6) == [("01", 6), ("02", 6), ("03", 6), ("04", 6)]
         store.rebuild()
-        assert kept(store) == found
-        (store.folder / store.runs()[1].path).unlink()  # the first run of a version: it stands elsewhere now
+        assert lineages(store) == before
+        (store.folder / store.runs()[1].path).unlink()  # the first run of a version, whose file is removed
     with Store(tmp_path / "store") as store:
-        found = kept(store)
+        before = lineages(store)
         store.rebuild()
-        assert kept(store) == found
+        assert lineages(store) == before
 
 
-def test_a_file_that_was_damaged_since_does_not_keep_others_out(tmp_path: Path) -> None:
+def test_a_damaged_file_does_not_prevent_adding_others(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
         store.add(written(ran(1), tmp_path))
-        place, _ = store.add(written(ran(2, text=LONGER), tmp_path))
-        (tmp_path / "store" / place).write_bytes(b"rotten")
+        path, _ = store.add(written(ran(2, text=LONGER), tmp_path))
+        (tmp_path / "store" / path).write_bytes(b"rotten")
         store.add(written(ran(3, text=EDITED), tmp_path))
         assert lines_of(store, 7) == [("01", 6), ("03", 7)]
-        assert len(store.troubles) == 1 and place in store.troubles[0]
+        assert len(store.troubles) == 1 and path in store.troubles[0]
 
 
-def test_what_is_annotated_does_not_depend_on_which_run_came_first(tmp_path: Path) -> None:
+def test_annotations_do_not_depend_on_the_order_of_runs(tmp_path: Path) -> None:
     whole = ran(2)
     partial = replace(ran(1), steps=whole.steps[:3])
     for name, runs in (("a", (partial, whole)), ("b", (whole, partial))):
         with Store.create(tmp_path / name) as store:
-            for one in runs:
-                store.add(written(one, tmp_path))
-            assert [one.statement.text for one in histories(store)] == ["y = x @ w", "z = y + 1"]
+            for trace in runs:
+                store.add(written(trace, tmp_path))
+            assert [history.statement.text for history in histories(store)] == ["y = x @ w", "z = y + 1"]
 
 
-def test_a_lecture_that_was_run_is_followed_through_an_inserted_line(tmp_path: Path) -> None:
+def test_statements_of_a_real_run_are_followed_through_an_inserted_line(tmp_path: Path) -> None:
     from tests.diff.plain_tracing import traced
 
     with Store.create(tmp_path / "store") as store:

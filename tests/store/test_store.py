@@ -1,4 +1,4 @@
-"""The store: what is in it against stock gzip, sqlite3 and the file system, whatever happens to it."""
+"""The store of traces, checked with gzip, sqlite3 and the file system."""
 
 from __future__ import annotations
 
@@ -39,37 +39,39 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def started(store: Path, **asked: str) -> list[tuple[str, str, str]]:
+def started(store: Path, **filters: str) -> list[tuple[str, str, str]]:
     with Store(store) as opened:
-        return [(run.started[8:10], run.commit, run.machine) for run in opened.runs(**asked)]
+        return [(run.started[8:10], run.commit, run.machine) for run in opened.runs(**filters)]
 
 
-def test_a_trace_lies_by_lecture_commit_and_machine_as_a_file_that_anybody_reads(store: Path, tmp_path: Path) -> None:
-    [place] = [name for name in files(store) if "c0ffee2" in name]
-    lecture, commit, machine, run, name = place.split("/")
+def test_traces_are_filed_by_lecture_commit_and_machine(store: Path, tmp_path: Path) -> None:
+    [path] = [name for name in files(store) if "c0ffee2" in name]
+    lecture, commit, machine, run, name = path.split("/")
     assert (lecture, commit, machine, name) == ("lecture.py", "c0ffee2", "a", FILE)
     assert run.startswith("2026-10-02T120000-")
-    assert gzip.decompress((store / place).read_bytes()).decode() == dump(ran(2, commit="c0ffee2"))
-    assert load(store / place).trace == ran(2, commit="c0ffee2")
+    assert gzip.decompress((store / path).read_bytes()).decode() == dump(ran(2, commit="c0ffee2"))
+    assert load(store / path).trace == ran(2, commit="c0ffee2")
 
 
-def test_runs_are_found_by_lecture_commit_and_machine_in_order_of_time(store: Path) -> None:
+def test_runs_are_found_by_lecture_commit_and_machine(store: Path) -> None:
     assert started(store) == [("01", "c0ffee1", "a"), ("02", "c0ffee1", "b"), ("02", "c0ffee2", "a")]
     assert started(store, machine="MACHINE B") == started(store, machine="b")[:1] == [("02", "c0ffee1", "b")]
     assert started(store, commit="c0ffee2") == [("02", "c0ffee2", "a")]
     assert started(store, lecture="another.py") == []
 
 
-def test_the_same_twice_is_no_error_and_no_copy(store: Path, tmp_path: Path) -> None:
+def test_adding_a_trace_twice_stores_it_once(store: Path, tmp_path: Path) -> None:
     before = files(store)
     with Store(store) as opened:
         assert opened.add(written(ran(1), tmp_path))[1] is False
-        assert opened.add(written(ran(1, us=201), tmp_path))[1] is True  # another run at the same time is another
+        assert (
+            opened.add(written(ran(1, us=201), tmp_path))[1] is True
+        )  # another run at the same time is a different run
     assert len(files(store)) == len(before) + 1
 
 
 @pytest.mark.parametrize("text", ["", "schema: 99", "no: trace", "\x00"])
-def test_what_is_no_trace_is_refused_and_the_store_is_as_it_was(store: Path, tmp_path: Path, text: str) -> None:
+def test_invalid_traces_are_refused_and_the_store_is_unchanged(store: Path, tmp_path: Path, text: str) -> None:
     before = files(store)
     (tmp_path / "bad.yaml").write_text(text)
     with Store(store) as opened, pytest.raises(TraceFileError):
@@ -79,29 +81,29 @@ def test_what_is_no_trace_is_refused_and_the_store_is_as_it_was(store: Path, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_a_hostile_trace_is_refused_or_kept_inside(store: Path, tmp_path: Path, seed: int) -> None:
+def test_hostile_traces_are_refused_or_stored_inside_the_store(store: Path, tmp_path: Path, seed: int) -> None:
     (tmp_path / "bad.yaml").write_text(hostile(seed, 20_000).text, encoding="utf-8", errors="surrogatepass")
     outside = {name for name in files(tmp_path) if not name.startswith("store/")}
     with Store(store) as opened:
         try:
-            place, _ = opened.add(tmp_path / "bad.yaml")
+            path, _ = opened.add(tmp_path / "bad.yaml")
         except TraceFileError:
             assert len(opened.runs()) == 3
         else:
-            assert (store / place).is_file() and len(opened.runs()) == 4
+            assert (store / path).is_file() and len(opened.runs()) == 4
     assert {name for name in files(tmp_path) if not name.startswith("store/")} == outside
 
 
 @each("name", ["../../x", "/etc/passwd", "..", "a/b\\c", "x" * 300, "\n", "", "лекция"])
-def test_no_name_leads_out_of_the_store(name: str) -> None:
-    one = ran(1)
-    strange = replace(one, run=replace(one.run, lecture=name, commit=name, started=name))
+def test_paths_stay_inside_the_store(name: str) -> None:
+    trace = ran(1)
+    strange = replace(trace, run=replace(trace.run, lecture=name, commit=name, started=name))
     parts = path_in_store(strange, "0123456789abcdef").split("/")
     assert len(parts) == 5 and all(part.strip(".-") and len(part.encode()) <= 120 for part in parts)
 
 
 @pytest.mark.parametrize("harm", ["gone", "garbled", "empty", "cut", "other", "rows", "tables"])
-def test_the_index_is_made_again_from_the_files(store: Path, harm: str) -> None:
+def test_a_missing_or_damaged_index_is_rebuilt(store: Path, harm: str) -> None:
     expected = started(store)
     path = store / INDEX
     if harm == "gone":
@@ -130,7 +132,7 @@ def test_the_index_is_made_again_from_the_files(store: Path, harm: str) -> None:
 
 
 @pytest.mark.parametrize("harm", [b"not a database at all" * 1_000, b"", None])
-def test_one_may_add_whatever_the_index_is(store: Path, tmp_path: Path, harm: bytes | None) -> None:
+def test_traces_can_be_added_with_a_damaged_index(store: Path, tmp_path: Path, harm: bytes | None) -> None:
     (store / INDEX).write_bytes(harm if harm is not None else (store / INDEX).read_bytes()[:5_000])
     with Store.create(store) as opened:
         opened.add(written(ran(9), tmp_path))
@@ -138,7 +140,7 @@ def test_one_may_add_whatever_the_index_is(store: Path, tmp_path: Path, harm: by
 
 
 @pytest.mark.parametrize("harm", ["DROP TABLE statements", "ALTER TABLE runs RENAME COLUMN started TO begun"])
-def test_an_index_that_is_damaged_inside_is_one_line_and_made_again_on_request(store: Path, harm: str) -> None:
+def test_damaged_tables_are_reported_and_rebuilt_on_request(store: Path, harm: str) -> None:
     with Store(store) as opened:
         opened.index.execute(harm)
         with pytest.raises(UsageError, match=r"index.sqlite: no such .*; `store index \S+` rebuilds it"):
@@ -148,7 +150,7 @@ def test_an_index_that_is_damaged_inside_is_one_line_and_made_again_on_request(s
         assert find(opened, "6").text == "y = x @ w"
 
 
-def test_who_has_the_index_open_goes_on_where_another_removed_it(store: Path, tmp_path: Path) -> None:
+def test_an_open_store_survives_the_removal_of_its_index(store: Path, tmp_path: Path) -> None:
     with Store(store) as adding_here:
         (store / INDEX).unlink()
         adding_here.add(written(ran(8), tmp_path))
@@ -159,18 +161,18 @@ def test_who_has_the_index_open_goes_on_where_another_removed_it(store: Path, tm
     assert len(started(store)) == 6
 
 
-def test_an_index_is_made_again_while_others_add(store: Path, tmp_path: Path) -> None:
+def test_an_index_is_rebuilt_while_others_add(store: Path, tmp_path: Path) -> None:
     with Store(store) as adding_here, Store(store) as other:
         other.rebuild()
         adding_here.add(written(ran(9), tmp_path))
     assert len(started(store)) == 4
 
 
-def test_what_was_put_there_by_hand_is_found_and_what_was_removed_is_gone(store: Path, tmp_path: Path) -> None:
-    [there] = [store / name for name in files(store) if "/b/" in name]
-    moved = store / "lecture.py" / "by-hand" / "b" / there.parent.name / FILE
+def test_files_moved_by_hand_are_indexed(store: Path, tmp_path: Path) -> None:
+    [original] = [store / name for name in files(store) if "/b/" in name]
+    moved = store / "lecture.py" / "by-hand" / "b" / original.parent.name / FILE
     moved.parent.mkdir(parents=True)
-    there.rename(moved)
+    original.rename(moved)
     (moved.parent.parent / "junk").mkdir()
     (moved.parent.parent / "junk" / FILE).write_bytes(b"no trace")
     assert started(store) == [("01", "c0ffee1", "a"), ("02", "by-hand", "b"), ("02", "c0ffee2", "a")]
@@ -181,23 +183,23 @@ def test_what_was_put_there_by_hand_is_found_and_what_was_removed_is_gone(store:
         )
 
 
-@pytest.mark.parametrize(("name", "said"), [(b"c\xff", r"/c\udcff/"), (b"two\nlines", r"/two\nlines/")])
-def test_a_name_that_can_not_be_printed_is_one_line(store: Path, name: bytes, said: str) -> None:
-    [there] = [store / place for place in files(store) if "/b/" in place]
+@pytest.mark.parametrize(("name", "message"), [(b"c\xff", r"/c\udcff/"), (b"two\nlines", r"/two\nlines/")])
+def test_unprintable_names_are_reported_in_one_line(store: Path, name: bytes, message: str) -> None:
+    [original] = [store / path for path in files(store) if "/b/" in path]
     copy = os.path.join(os.fsencode(store), b"lecture.py", name, b"b", b"run")
     os.makedirs(copy)
-    Path(os.fsdecode(copy), FILE).write_bytes(there.read_bytes())
+    Path(os.fsdecode(copy), FILE).write_bytes(original.read_bytes())
     with Store(store) as opened:
         assert len(opened.runs()) == 3
         [trouble] = opened.troubles
-    assert said in trouble and trouble.endswith("expected a name that can be printed")
+    assert message in trouble and trouble.endswith("expected a name that can be printed")
 
 
-def test_a_damaged_file_asks_for_no_writing(store: Path) -> None:
+def test_a_damaged_trace_does_not_require_a_writable_index(store: Path) -> None:
     (store / "lecture.py" / "c1" / "b" / "run").mkdir(parents=True)
     (store / "lecture.py" / "c1" / "b" / "run" / FILE).write_bytes(b"no trace")
     with closing(sqlite3.connect(store / INDEX)) as other:
-        other.execute("BEGIN IMMEDIATE")  # as if it could not be written
+        other.execute("BEGIN IMMEDIATE")  # the index cannot be written now
         assert len(started(store)) == 3
 
 
@@ -217,9 +219,9 @@ def adding(store: Path, *paths: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=-1, text=True)
 
 
-def test_several_may_add_at_once(tmp_path: Path) -> None:
+def test_several_processes_may_add_at_the_same_time(tmp_path: Path) -> None:
     paths = [written(ran(day), tmp_path, f"{day}.yaml") for day in range(1, 9)]
-    processes = [adding(tmp_path / "store", *some) for some in (paths[:6], paths[2:], paths[::-1])]
+    processes = [adding(tmp_path / "store", *part) for part in (paths[:6], paths[2:], paths[::-1])]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
     assert [day for day, *_ in started(tmp_path / "store")] == [f"{day:02}" for day in range(1, 9)]
     assert len([name for name in files(tmp_path / "store") if name.endswith(FILE)]) == 8
@@ -240,16 +242,16 @@ def test_another_process_may_create_the_store_at_the_same_time(tmp_path: Path, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.05, 0.1])
-def test_a_killed_add_leaves_the_store_whole(tmp_path: Path, after: float) -> None:
+def test_a_killed_add_leaves_a_valid_store(tmp_path: Path, after: float) -> None:
     paths = [written(ran(day), tmp_path, f"{day}.yaml") for day in range(1, 20)]
     process = adding(tmp_path / "store", *paths)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    with suppress(subprocess.TimeoutExpired):  # a fast machine may be done by then
+    with suppress(subprocess.TimeoutExpired):  # a fast machine may have finished
         process.wait(timeout=after)
     process.kill()
     process.wait()
-    known = started(tmp_path / "store")
-    assert known == started(tmp_path / "store")[: len(known)]
+    stored = started(tmp_path / "store")
+    assert stored == started(tmp_path / "store")[: len(stored)]
     for name in files(tmp_path / "store"):
         if name.endswith(FILE):
             load(tmp_path / "store" / name)
@@ -257,7 +259,7 @@ def test_a_killed_add_leaves_the_store_whole(tmp_path: Path, after: float) -> No
     assert len(started(tmp_path / "store")) == 19
 
 
-def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
+def test_a_folder_of_other_files_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     for open_ in (Store, Store.create):
         with pytest.raises(UsageError, match=r"is not a store of traces|contains mine.txt"):
@@ -265,7 +267,7 @@ def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
     assert files(tmp_path) == ["mine.txt"]
 
 
-def test_compressed_traces_are_read_as_far_as_a_trace_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_traces_are_read_with_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trace.yaml.gz"
     path.write_bytes(gzip.compress(dump(ran(1)).encode()))
     assert load(path).trace == ran(1)
