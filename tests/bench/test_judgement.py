@@ -111,6 +111,7 @@ def test_intervals_contain_the_true_ratio() -> None:
     assert np.mean(held) > 0.9
 
 
+@pytest.mark.slow
 def test_detectable_ratios_are_mostly_detected() -> None:
     rng = np.random.default_rng(5)
     found = []

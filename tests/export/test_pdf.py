@@ -21,6 +21,8 @@ from trace_tools.export.html_file import one_file, printed
 from trace_tools.pages.site import SiteTrace
 from trace_tools.trace.model import Trace
 
+pytestmark = pytest.mark.slow
+
 PAGE = "<!doctype html><title>A page</title><h1>A page</h1>"
 
 

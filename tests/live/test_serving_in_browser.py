@@ -17,6 +17,8 @@ from tests import signals
 from tests.live.lectures import LECTURE, write_lecture
 from tests.pages.browsing import ask
 
+pytestmark = pytest.mark.slow
+
 LONG_S = 60.0  # a trace on a busy machine
 
 

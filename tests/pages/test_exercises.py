@@ -171,6 +171,7 @@ def ready(browser: Any, page: Path, at: str = "") -> None:
     until(lambda: bool(ask(browser, "!document.getElementById('player').hidden")))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cleared")
 def test_text_after_a_question_is_folded_until_answered(browser: Any, page: Path) -> None:
     show(browser, page)
@@ -202,6 +203,7 @@ def test_text_after_a_question_is_folded_until_answered(browser: Any, page: Path
         show(browser, page)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cleared")
 def test_readers_turn_folding_off_and_on(browser: Any, page: Path) -> None:
     boxes = "[...document.querySelectorAll('.think input, #mode-think')].map(box => box.checked)"

@@ -20,6 +20,8 @@ from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
 from trace_tools.trace.trace_file import load
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECTOR = (1920, 1080)
 LEFT, UP, RIGHT, DOWN, ESCAPE, HOME, END = "\ue012", "\ue013", "\ue014", "\ue015", "\ue00c", "\ue011", "\ue010"

@@ -66,6 +66,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     importlib.invalidate_caches()
 
 
+@pytest.mark.slow
 def test_lecture_bindings_are_undone_and_library_bindings_stay(folders: Path) -> None:
     library = importlib.import_module("library")
     library_names, solver_names = dict(vars(library)), dict(vars(library.Solver))
@@ -98,6 +99,7 @@ def test_bindings_in_newly_loaded_libraries_are_reported_stuck(folders: Path) ->
     assert before.restore(before.lectures_own())[1] == ["late.g is the lecture's"]
 
 
+@pytest.mark.slow
 def test_added_path_folders_hold_libraries_only_if_installed(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Names.read(folders / "course")
     for name in ("written", "installed"):

@@ -106,6 +106,7 @@ def test_default_device_cpu_is_undone() -> None:
     assert torch._C._len_torch_function_stack() == 0
 
 
+@pytest.mark.slow
 def test_library_entries_in_registries_stay(tmp_path: Path) -> None:
     class Lectures:
         __module__ = "the_lecture"

@@ -171,6 +171,7 @@ def test_unrestorable_state_is_reported_and_prevents_the_warm_run(traced: Callab
     assert says(timed.why_no_warm, "thread", "line 7", "threads between operators")
 
 
+@pytest.mark.slow
 def test_unreadable_and_unwritable_settings_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states: dict[str, Any] = {"mended": 1, "refused": 1}
 
@@ -208,6 +209,7 @@ def test_comparison_never_calls_eq_of_lecture_objects() -> None:
     assert not same(1, True) and same(torch.float32, torch.float32)
 
 
+@pytest.mark.slow
 def test_threads_started_before_the_run_are_not_awaited(tmp_path: Path) -> None:
     done = threading.Event()
     threading.Thread(target=done.wait).start()

@@ -102,6 +102,7 @@ def test_uncaught_exceptions_are_printed(starter: Spawner, tmp_path: Path) -> No
     assert (tmp_path / "out").read_text().endswith("SystemError: of its own\n")
 
 
+@pytest.mark.slow
 def test_death_by_signal_is_a_negative_status(starter: Spawner, tmp_path: Path) -> None:
     assert _status(_run(starter, tmp_path / "out", "signal", "9")) == -9
 

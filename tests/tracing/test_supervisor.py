@@ -739,6 +739,7 @@ def one_section(tmp_path_factory: pytest.TempPathFactory, environment: dict[str,
     return completed, folder / "rendered/my-machine/partial/trace.yaml"
 
 
+@pytest.mark.slow
 def test_another_lectures_trace_is_not_replaced(one_section: OneSection) -> None:
     (refused, forced), _ = one_section
     assert refused.returncode == 2 and says(refused.stderr.splitlines()[-1], "lecture.py", "other.py", "-o", "--force")
@@ -760,6 +761,7 @@ def test_inspect_all_records_all_assigned_variables(one_section: OneSection) -> 
     assert any(says(omission, "3 further calls of f", "1,000") for omission in trace.run.dropped or [])
 
 
+@pytest.mark.slow
 def test_reason_for_a_missing_warm_run_is_recorded(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     process = trace.run.processes[0]
