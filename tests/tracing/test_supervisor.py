@@ -746,12 +746,14 @@ def test_another_lectures_trace_is_not_replaced(one_section: OneSection) -> None
     assert forced.returncode == 0, forced.stderr
 
 
+@pytest.mark.slow
 def test_only_the_chosen_section_is_traced(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     assert trace.run.complete and trace.run.only == "two"
     assert {event.function for event in trace.steps if isinstance(event, Frame)} == {"<module>", "main", "two", "f"}
 
 
+@pytest.mark.slow
 def test_inspect_all_records_all_assigned_variables(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     recorded = {name: value.value for name, value in values(trace).items()}
@@ -769,6 +771,7 @@ def test_reason_for_a_missing_warm_run_is_recorded(one_section: OneSection) -> N
     assert all(step.host_ns is None for step in trace.steps if isinstance(step, Step))
 
 
+@pytest.mark.slow
 def test_early_end_with_altered_clocks_is_reported(one_section: OneSection) -> None:
     trace = load(one_section[1]).trace
     assert trace.run.processes[-1].ended == "ValueError at line 17"
