@@ -1,4 +1,4 @@
-"""Sphinx-Gallery scripts and percent scripts as cells."""
+"""Sphinx-Gallery scripts and percent scripts are read as cells."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if __name__ == "__main__":
 '''
 
 
-def test_a_gallery_script_becomes_a_lecture_that_prints_what_it_prints(tmp_path: Path) -> None:
+def test_gallery_script_becomes_a_lecture_with_the_same_output(tmp_path: Path) -> None:
     path = tmp_path / "line_tutorial.py"
     path.write_text(TUTORIAL)
     text = lecture_of_cells(path).text
@@ -73,24 +73,24 @@ def test_a_gallery_script_becomes_a_lecture_that_prints_what_it_prints(tmp_path:
             exec(code, {"__name__": "__main__"})
         outputs.append(output.getvalue())
     assert outputs[0] == outputs[1]
-    for kept in (
+    for fragment in (
         "[A. Teacher](https://example.org)", "> With $x^2$ and `code`.", "[this page](https://example.org/page)",
         "### Deeper", "```sh\nls\n```", "# a comment of the code", "    # in a function",
     ):  # fmt: skip
-        assert kept in text, kept
+        assert fragment in text, fragment
     assert "thumbnail" not in text
 
 
-def test_cells_say_where_they_are(tmp_path: Path) -> None:
+def test_cells_report_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "line_tutorial.py"
     path.write_text(TUTORIAL)
     lines = TUTORIAL.split("\n")
     for cell in read_cells(path)[1:]:
-        at = int(cell.where.removeprefix("line "))
-        assert cell.text.split("\n")[-1].strip("# `")[:4] in "\n".join(lines[at - 1 :])
+        line_number = int(cell.where.removeprefix("line "))
+        assert cell.text.split("\n")[-1].strip("# `")[:4] in "\n".join(lines[line_number - 1 :])
 
 
-def test_what_is_none_is_no_gallery_script(tmp_path: Path) -> None:
+def test_percent_script_with_docstring_is_no_gallery_script(tmp_path: Path) -> None:
     jupytext = pytest.importorskip("jupytext", reason="reads percent scripts")
     path = tmp_path / "notes.py"
     path.write_text('"""Only a docstring."""\n# %% Load it\nx = 1\n# %% [markdown]\n# **said**\n')

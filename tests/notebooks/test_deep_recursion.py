@@ -1,4 +1,4 @@
-"""Traces of recursions deeper than Python's own stack: all that is made of them, against what was put in."""
+"""Exports and pages of a recursion deeper than Python's own stack contain all its steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEPTH = 3 * sys.getrecursionlimit()
 
 @pytest.fixture(scope="module")
 def deep() -> Trace:
-    """Two functions that call each other; each call prints its depth, and takes 10 ns beside what it calls."""
+    """Return a trace of two functions that call each other; each call prints its depth and takes 10 ns itself."""
     number = {statement.line: statement.number for statement in parse_source(LECTURE, "lecture.py").statements}
     lines = {"even": (9, 10), "odd": (13, 14)}
     assert LECTURE.splitlines()[8:10] == ["    print(n)", "    return odd(n + 1) + 1"]
@@ -68,15 +68,15 @@ def deep() -> Trace:
     return replace(trace, run=run, versions=[])
 
 
-def test_each_step_comes_once_and_after_what_it_called(deep: Trace) -> None:
+def test_each_step_follows_the_steps_it_called(deep: Trace) -> None:
     tree = Tree(deep)
-    ended = [step.id for step in tree.with_calls(tree.by_id[0])]
+    step_ids = [step.id for step in tree.with_calls(tree.by_id[0])]
     calling = [2 * n + 3 for n in range(DEPTH)]
     printing = [2 * n + 2 for n in range(DEPTH)]
-    assert ended == [*printing, *reversed(calling), 1, 0]
+    assert step_ids == [*printing, *reversed(calling), 1, 0]
 
 
-def test_perfetto_has_a_slice_for_each_call_inside_that_of_its_caller(deep: Trace) -> None:
+def test_perfetto_nests_a_slice_for_each_call(deep: Trace) -> None:
     slices = [event for event in events_of(deep)["traceEvents"] if event["ph"] == "X"]
     assert Counter(event["cat"] for event in slices) == {"call": DEPTH + 2, "step": 2 * DEPTH + 2}
     calls = [event for event in slices if event["cat"] == "call" and event["name"] in ("even", "odd")]
@@ -85,7 +85,7 @@ def test_perfetto_has_a_slice_for_each_call_inside_that_of_its_caller(deep: Trac
 
 
 @pytest.mark.slow
-def test_notebooks_have_what_was_printed_in_order(deep: Trace) -> None:
+def test_notebooks_contain_printed_output_in_order(deep: Trace) -> None:
     cells = json.loads(notebook(deep))["cells"]
     streams = [out["text"] for cell in cells for out in cell.get("outputs", ()) if out["output_type"] == "stream"]
     printed = "".join(text if isinstance(text, str) else "".join(text) for text in streams)
@@ -94,23 +94,23 @@ def test_notebooks_have_what_was_printed_in_order(deep: Trace) -> None:
 
 
 @pytest.mark.slow
-def test_edtrace_has_every_step_in_a_file_that_grows_with_their_number(deep: Trace, tmp_path: Path) -> None:
-    made = exported(deep)
-    steps = made.content["steps"]
+def test_edtrace_export_has_every_step_and_linear_size(deep: Trace, tmp_path: Path) -> None:
+    export = exported(deep)
+    steps = export.content["steps"]
     assert 3 < max(len(step["stack"]) for step in steps) <= DEEPEST + 1
     assert sum(len(step["stack"]) for step in steps) <= MOST_ELEMENTS
-    texts = [one["code"] for step in steps if (one := step["stack"][-1])["code"].startswith("print")]
-    assert len(texts) == DEPTH
-    assert made.left_out is not None
-    assert any("outermost" in one["data"] for step in steps for one in step["renderings"])
-    text = json.dumps(made.content)
+    print_lines = [call["code"] for step in steps if (call := step["stack"][-1])["code"].startswith("print")]
+    assert len(print_lines) == DEPTH
+    assert export.left_out is not None
+    assert any("outermost" in rendering["data"] for step in steps for rendering in step["renderings"])
+    text = json.dumps(export.content)
     assert len(text) < 4_000 * len(steps)
     (tmp_path / "theirs.json").write_text(text, encoding="utf-8")
-    again = imported(tmp_path / "theirs.json")
-    assert sum(isinstance(event, Step) for event in again.steps) >= 2 * DEPTH
+    reimported = imported(tmp_path / "theirs.json")
+    assert sum(isinstance(event, Step) for event in reimported.steps) >= 2 * DEPTH
 
 
-def test_pages_reports_and_one_file_are_made(deep: Trace, tmp_path: Path) -> None:
+def test_pages_difference_and_single_file_are_made(deep: Trace, tmp_path: Path) -> None:
     render_site([SiteTrace(deep, "cpu")], tmp_path)
     pages = {path.suffix: path.read_text() for path in tmp_path.glob("cpu/00-*")}
     assert pages.keys() == {".html", ".md", ".js"} and "x = even(0)" in pages[".md"]

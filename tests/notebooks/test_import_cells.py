@@ -1,4 +1,4 @@
-"""Notebooks and percent scripts as lectures, which plain Python runs."""
+"""Notebooks and percent scripts become lectures that plain Python runs."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ def saved(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_script_becomes_a_lecture_that_does_the_same(tmp_path: Path) -> None:
+def test_script_becomes_an_equivalent_lecture(tmp_path: Path) -> None:
     text = lecture_of_cells(saved(tmp_path, NOTES)).text
     source = parse_source(text, "lecture.py")
     assert sections(source) == ["my_notes", "first_part", "second_part"]
     assert "text('with \\\\ and \"quotes\"')" in text and '    text("An opening.")' in text.replace("'", '"')
-    [inspected] = [one for one in parse_directives(source) if one.name == "inspect"]
-    assert [one.source for one in inspected.inspected] == ["y[0]"]
+    [directive] = [directive for directive in parse_directives(source) if directive.name == "inspect"]
+    assert [expression.source for expression in directive.inspected] == ["y[0]"]
     assert text.index("import math") < text.index("def area(r):") < text.index("def main():")
-    ran, same = (
+    lecture_output, script_output = (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         for code in (text, NOTES)
     )
-    assert ran == same and "not indented" in ran
+    assert lecture_output == script_output and "not indented" in lecture_output
 
 
-def test_a_notebook_gives_the_lecture_that_its_script_gives(tmp_path: Path) -> None:
+def test_notebook_and_script_give_the_same_lecture(tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat", reason="writes notebooks")
     script = saved(tmp_path, NOTES)
     (tmp_path / "notes.ipynb").write_text(nbformat.writes(jupytext.read(script)))
@@ -88,21 +88,21 @@ def test_a_notebook_gives_the_lecture_that_its_script_gives(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("x = 1\n", "{}: has no cells; expected lines that begin with `# %%`"),
         ("# %%\n", "{}: the notebook has no non-empty cell"),
         ("# %%\nx = 1\n# %%\nx = (\n", f"{{}}: cell 2:1: not valid Python {PYTHON}: '(' was never closed"),
     ],
 )
-def test_what_is_none_is_one_line(text: str, said: str, tmp_path: Path) -> None:
+def test_files_without_valid_cells_are_one_line_errors(text: str, message: str, tmp_path: Path) -> None:
     path = saved(tmp_path, text)
     with pytest.raises(TraceToolsError) as raised:
         lecture_of_cells(path)
-    assert str(raised.value) == said.format(path)
+    assert str(raised.value) == message.format(path)
 
 
-def test_a_file_that_is_no_notebook_is_one_line(tmp_path: Path) -> None:
+def test_invalid_notebook_is_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "notes.ipynb"
     for content in ("{", "[]", '{"cells": [{}]}'):
         path.write_text(content)
@@ -143,9 +143,9 @@ def as_lecture(cells: list[str], folder: Path, *, headings: bool) -> tuple[dict[
 
 
 def parse_mistakes(text: str) -> list[LectureError]:
-    found: list[LectureError] = []
-    parse_directives(parse_source(text, "lecture.py"), found)
-    return found
+    mistakes: list[LectureError] = []
+    parse_directives(parse_source(text, "lecture.py"), mistakes)
+    return mistakes
 
 
 CASES = {
@@ -199,17 +199,19 @@ CASES = {
 }  # fmt: skip
 
 
-def test_a_lecture_does_what_its_cells_do_in_one_namespace(tmp_path: Path) -> None:
-    for what, cells in CASES.items():
-        expected, said = in_one_namespace(cells)
+def test_lecture_computes_the_same_as_its_cells(tmp_path: Path) -> None:
+    for case, cells in CASES.items():
+        expected_names, expected_output = in_one_namespace(cells)
         for headings in (True, False):
             names, printed = as_lecture(cells, tmp_path, headings=headings)
-            assert printed == said, what
-            values = {name: value for name, value in expected.items() if isinstance(value, (int, str, list, tuple))}
-            assert {name: names.get(name) for name in values} == values, what
+            assert printed == expected_output, case
+            values = {
+                name: value for name, value in expected_names.items() if isinstance(value, (int, str, list, tuple))
+            }
+            assert {name: names.get(name) for name in values} == values, case
 
 
-def test_what_no_cell_can_hold_names_the_cell(tmp_path: Path) -> None:
+def test_syntax_errors_name_their_cell(tmp_path: Path) -> None:
     for cell in ("return 3", "x = yield", "nonlocal x", "break", "x = ("):
         with pytest.raises(LectureError, match=r"notes\.ipynb: cell 2:1: "):
             as_lecture([cell], tmp_path, headings=True)
@@ -221,7 +223,7 @@ def notebook_of(folder: Path, *cells: object, **metadata: object) -> ImportedLec
     return lecture_of_cells(folder / "notes.ipynb")
 
 
-def test_images_that_a_cell_holds_are_files_beside_the_lecture(tmp_path: Path) -> None:
+def test_embedded_images_become_files(tmp_path: Path) -> None:
     new = pytest.importorskip("nbformat", reason="writes notebooks").v4
     image, other = b"\x89PNG 1", b"\x89PNG 2"
     encoded = base64.b64encode(image).decode()
@@ -237,13 +239,13 @@ def test_images_that_a_cell_holds_are_files_beside_the_lecture(tmp_path: Path) -
         new.new_markdown_cell("![](https://example.org/x.png)"),
     )
     assert sorted(lecture.files.values()) == [image, image, other]
-    assert all(f"]({place})" in lecture.text for place in lecture.files)
+    assert all(f"]({path})" in lecture.text for path in lecture.files)
     assert "](beside.png)" in lecture.text and "](https://example.org/x.png)" in lecture.text
     [warning] = lecture.warnings
     assert "cell 3" in warning and "none.png" in warning
 
 
-def test_headings_make_sections_wherever_a_cell_has_them(tmp_path: Path) -> None:
+def test_headings_anywhere_in_a_cell_start_sections(tmp_path: Path) -> None:
     new = pytest.importorskip("nbformat", reason="writes notebooks").v4
     prose = "above\n\n# The title\n\nsaid\n\n## One [link](x)\n\n```\n# no heading\n```\n\n### Deeper\n\nTwo\n---\nsaid"
     lecture = notebook_of(tmp_path, new.new_markdown_cell(prose), new.new_code_cell("x = 1"))
@@ -252,35 +254,38 @@ def test_headings_make_sections_wherever_a_cell_has_them(tmp_path: Path) -> None
     assert ast.get_docstring(source.tree) == "The title" and "### Deeper" in lecture.text
 
 
-def test_what_a_cell_shows_is_inspected(tmp_path: Path) -> None:
+def inspected(lecture: ImportedLecture) -> list[str]:
+    """Return all expressions that the lecture inspects."""
+    directives = parse_directives(parse_source(lecture.text, "l.py"))
+    return [expression.source for directive in directives for expression in directive.inspected]
+
+
+def test_displayed_cell_values_are_inspected(tmp_path: Path) -> None:
     new = pytest.importorskip("nbformat", reason="writes notebooks").v4
     shown = new.new_output("execute_result", data={"text/plain": "3"})
     not_run = notebook_of(
         tmp_path, *map(new.new_code_cell, ("result = 1", "result + 1", "result;", "print(3)", "result  # it"))
     )
-    assert [one.source for d in parse_directives(parse_source(not_run.text, "l.py")) for one in d.inspected] == [
-        "result_",
-        "result",
-    ]
+    assert inspected(not_run) == ["result_", "result"]
     run = notebook_of(
         tmp_path,
         new.new_code_cell("x = [3]", execution_count=1),
         new.new_code_cell("x.pop()", execution_count=2, outputs=[shown]),
         new.new_code_cell("x", execution_count=3),
     )
-    assert [one.source for d in parse_directives(parse_source(run.text, "l.py")) for one in d.inspected] == ["result"]
+    assert inspected(run) == ["result"]
     assert run.text.count("x.pop()") == 1
     cells = ("known = [print]", "known[0]", "missing", "Out[3]", "len")
     unknown = notebook_of(tmp_path, *map(new.new_code_cell, cells))
-    assert [one.source for d in parse_directives(parse_source(unknown.text, "l.py")) for one in d.inspected] == [
+    assert inspected(unknown) == [
         "known[0]",
-        "result",  # of `missing`: `check` refuses an inspected name that nothing binds
+        "result",  # for `missing`, because `check` refuses an inspected name that nothing binds
         "result",
         "len",
     ]
 
 
-def test_tags_kernels_and_names_of_ipython(tmp_path: Path) -> None:
+def test_cell_tags_kernels_and_ipython_names(tmp_path: Path) -> None:
     new = pytest.importorskip("nbformat", reason="writes notebooks").v4
 
     def tagged(text: str, tag: str) -> object:
@@ -310,7 +315,7 @@ def test_tags_kernels_and_names_of_ipython(tmp_path: Path) -> None:
             notebook_of(tmp_path, new.new_code_cell("x <- 1"), **kernel)
 
 
-def test_figures_are_shown_as_a_notebook_does(tmp_path: Path) -> None:
+def test_figures_are_shown_as_in_a_notebook(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     new = pytest.importorskip("nbformat", reason="writes notebooks").v4
     cells = (
@@ -323,8 +328,8 @@ def test_figures_are_shown_as_a_notebook_does(tmp_path: Path) -> None:
     )
     lecture = notebook_of(tmp_path, *map(new.new_code_cell, cells))
     names: dict[str, object] = {"__name__": "__main__"}
-    told: list[Narrative] = []
-    with listening(told.append):
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         exec(lecture.text, names)
-    assert [[series.y for series in one.series or []] for one in told] == [[[1, 2]], [[3]], [[1]], [[2]]]
+    assert [[series.y for series in plot.series or []] for plot in narratives] == [[[1, 2]], [[3]], [[1]], [[2]]]
     assert names["open_now"] == []

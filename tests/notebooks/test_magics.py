@@ -1,4 +1,4 @@
-"""What only IPython understands, against a kernel that runs the same notebook."""
+"""IPython's syntax in notebooks: the imported lecture is compared with a kernel that runs the same notebook."""
 
 from __future__ import annotations
 
@@ -35,28 +35,27 @@ CELLS = [
     "get_ipython().run_line_magic('time', 'line = 1')",
     "get_ipython().run_cell_magic('time', '', 'cell = 2\\n')",
 ]
-ALL = "import json; print('@' + json.dumps({k: repr(v) for k, v in %s.items() if not k.startswith('_') and k not in ('In', 'Out') and type(v) in (int, str, list, tuple)}))"  # noqa: E501
+PRINT_VARIABLES = "import json; print('@' + json.dumps({k: repr(v) for k, v in %s.items() if not k.startswith('_') and k not in ('In', 'Out') and type(v) in (int, str, list, tuple)}))"  # noqa: E501
 
 
 @pytest.mark.slow
-def test_the_values_are_those_of_a_kernel(tmp_path: Path) -> None:
+def test_lecture_computes_the_same_values_as_a_kernel(tmp_path: Path) -> None:
     nbformat, nbclient = (pytest.importorskip(name) for name in ("nbformat", "nbclient"))
     pytest.importorskip("ipykernel")
     require("sh", "bash")
     new = nbformat.v4
     notebook = new.new_notebook(cells=[new.new_code_cell(cell) for cell in CELLS])
     nbformat.write(notebook, tmp_path / "notes.ipynb")
-    notebook.cells.append(new.new_code_cell(ALL % "globals()"))
+    notebook.cells.append(new.new_code_cell(PRINT_VARIABLES % "globals()"))
     nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}, timeout=60).execute()
     expected = json.loads(notebook.cells[-1].outputs[0].text.partition("@")[2])
     (tmp_path / "made_here.py").unlink()
     lecture = lecture_of_cells(tmp_path / "notes.ipynb")
     (tmp_path / "imported.py").write_text(lecture.text, encoding="utf-8")
-    code = (
-        f"import sys; sys.path.append({str(Path.cwd())!r}); import imported; imported.main(); {ALL % 'vars(imported)'}"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout.rpartition("@")[2]) == expected
+    print_variables = PRINT_VARIABLES % "vars(imported)"
+    code = f"import sys; sys.path.append({str(Path.cwd())!r}); import imported; imported.main(); {print_variables}"
+    completed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(completed.stdout.rpartition("@")[2]) == expected
     cells = {int(warning.split("cell ")[1].split(":")[0]) for warning in lecture.warnings}
     assert cells == {
         number
@@ -66,7 +65,7 @@ def test_the_values_are_those_of_a_kernel(tmp_path: Path) -> None:
     assert "!echo a \\" in lecture.text and "# b" in lecture.text
 
 
-def test_each_loss_has_a_warning_and_no_code_is_lost() -> None:
+def test_lossy_magics_warn_and_keep_their_code() -> None:
     for text in ("x = !ls", "%run other.py", "%%sql\nSELECT 1", "%load file", "!!ls", "%%timeit\nx = (", "%pylab"):
         plain = plain_python(text)
         assert plain.warnings and text.split("\n")[-1] in plain.code + plain.prose
@@ -77,7 +76,7 @@ def test_each_loss_has_a_warning_and_no_code_is_lost() -> None:
     assert "x = 1" in plain.code.split("\n") and plain.warnings
 
 
-def test_strings_are_what_python_reads() -> None:
+def test_string_literals_evaluate_to_their_text() -> None:
     for text in (
         "",
         "a",

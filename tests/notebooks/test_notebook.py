@@ -1,4 +1,4 @@
-"""Exported notebooks: valid, in order when a real kernel runs them, with what was observed."""
+"""Exported notebooks are valid, contain the recorded outputs, and run in a real kernel."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def trace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
 
 
 def outputs(cell: Any) -> list[str]:
-    return [one.get("text") or one["data"].get("text/markdown") or one["data"]["text/plain"] for one in cell.outputs]
+    return [out.get("text") or out["data"].get("text/markdown") or out["data"]["text/plain"] for out in cell.outputs]
 
 
-def test_it_is_valid_and_has_what_was_observed(trace: Trace) -> None:
+def test_notebook_is_valid_and_has_recorded_outputs(trace: Trace) -> None:
     nbformat = pytest.importorskip("nbformat", reason="reads and validates notebooks")
-    made = nbformat.reads(notebook(trace), as_version=4)
-    nbformat.validate(made)
-    code = [cell for cell in made.cells if cell.cell_type == "code"]
-    assert outputs(code[0]) == [], "what a function says stands where it was called, not where it is defined"
+    exported = nbformat.reads(notebook(trace), as_version=4)
+    nbformat.validate(exported)
+    code = [cell for cell in exported.cells if cell.cell_type == "code"]
+    assert outputs(code[0]) == [], "a function's output belongs to the cell with the call, not with the definition"
     assert outputs(code[1]) == ["printed 2\n", "x = [1, 2]"]
     assert outputs(code[2])[0] == "doubling 2" and outputs(code[2])[-1] == "y = 4\n✓ y == 4"
     assert "| a | b |" in outputs(code[2])[1]
@@ -77,20 +77,21 @@ def test_it_is_valid_and_has_what_was_observed(trace: Trace) -> None:
     assert notebook(trace) == notebook(trace)
 
 
-def test_a_kernel_runs_it_from_the_first_cell_to_the_last(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_runs_all_cells_in_order(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
     nbclient = pytest.importorskip("nbclient", reason="executes notebooks")
     pytest.importorskip("ipykernel", reason="the kernel that runs them")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path])))
-    made = nbformat.reads(notebook(trace), as_version=4)
-    for cell in made.cells:
+    exported = nbformat.reads(notebook(trace), as_version=4)
+    for cell in exported.cells:
         cell.pop("outputs", None) if cell.cell_type != "code" else cell.update(outputs=[])
-    ran = nbclient.NotebookClient(made, timeout=120, kernel_name="python3").execute()
-    printed = [one.text for cell in ran.cells if cell.cell_type == "code" for one in cell.outputs if "text" in one]
+    executed = nbclient.NotebookClient(exported, timeout=120, kernel_name="python3").execute()
+    code = [cell for cell in executed.cells if cell.cell_type == "code"]
+    printed = [output.text for cell in code for output in cell.outputs if "text" in output]
     assert printed == ["printed 2\n"]
 
 
-def test_percent_cells_are_those_of_the_notebook(trace: Trace) -> None:
+def test_percent_script_has_the_cells_of_the_notebook(trace: Trace) -> None:
     jupytext = pytest.importorskip("jupytext", reason="reads percent scripts")
     cells = [(cell.cell_type, cell.source) for cell in jupytext.reads(percent(trace), fmt="py:percent").cells]
     assert cells == [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook(trace))["cells"]]
@@ -98,13 +99,13 @@ def test_percent_cells_are_those_of_the_notebook(trace: Trace) -> None:
 
 def test_every_kind_of_narrative_is_an_output() -> None:
     nbformat = pytest.importorskip("nbformat", reason="validates notebooks")
-    made = nbformat.reads(notebook(example_trace()), as_version=4)
-    nbformat.validate(made)
-    kinds = {kind for cell in made.cells for one in cell.get("outputs", []) for kind in one.get("data", {})}
+    exported = nbformat.reads(notebook(example_trace()), as_version=4)
+    nbformat.validate(exported)
+    kinds = {kind for cell in exported.cells for output in cell.get("outputs", []) for kind in output.get("data", {})}
     assert kinds == {"text/markdown", "text/plain", "image/svg+xml"}
 
 
-def test_what_one_line_tells_in_pieces_is_one_output_as_on_a_page() -> None:
+def test_narrative_pieces_of_a_line_are_one_output() -> None:
     nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
     pieces = [
         Text(text="- GPT-3 ", flows=True),
@@ -113,20 +114,20 @@ def test_what_one_line_tells_in_pieces_is_one_output_as_on_a_page() -> None:
         Link(label="bisect", target="bisect", title="lecture.py, line 3", flows=True),
     ]
     trace = with_steps(example_trace(), lambda step: replace(step, narrative=pieces if step.id == 1 else None))
-    made = nbformat.reads(notebook(trace), as_version=4)
-    told = [text for cell in made.cells if cell.cell_type == "code" for text in outputs(cell) if "GPT-3" in text]
-    assert told == ['- GPT-3 [Brown+ 2020](<https://example.org> "A paper.") and `bisect`']
+    exported = nbformat.reads(notebook(trace), as_version=4)
+    texts = [text for cell in exported.cells if cell.cell_type == "code" for text in outputs(cell) if "GPT-3" in text]
+    assert texts == ['- GPT-3 [Brown+ 2020](<https://example.org> "A paper.") and `bisect`']
 
 
-def test_an_image_s_path_is_an_address_there() -> None:
+def test_image_paths_become_urls() -> None:
     nbformat = pytest.importorskip("nbformat", reason="reads notebooks")
     images = [Image(url=url, title="it") for url in ("a b/ü.png", "data:image/png;base64,iVBO+/=")]
     trace = with_steps(example_trace(), lambda step: replace(step, narrative=images if step.id == 1 else None))
-    told = [text for cell in nbformat.reads(notebook(trace), 4).cells if "outputs" in cell for text in outputs(cell)]
-    assert "![it](a%20b/%C3%BC.png)\n" in told and "![it](data:image/png;base64,iVBO+/=)\n" in told
+    texts = [text for cell in nbformat.reads(notebook(trace), 4).cells if "outputs" in cell for text in outputs(cell)]
+    assert "![it](a%20b/%C3%BC.png)\n" in texts and "![it](data:image/png;base64,iVBO+/=)\n" in texts
 
 
-def test_what_is_missing_is_one_line() -> None:
+def test_missing_package_or_source_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"no_such_module.* pip install 'trace-tools\[export\]'$"):
         needed("no_such_module")
     pytest.importorskip("nbformat", reason="asked for first")
@@ -134,10 +135,10 @@ def test_what_is_missing_is_one_line() -> None:
         notebook(example_trace(sources=[], steps=[]))
 
 
-# --- A lecture as cells: what is laid out, and what stays a function.
+# --- A lecture as cells: sections that become cells, and functions that stay functions.
 
 
-LAID_OUT = '''"""A title.
+LECTURE_WITH_SECTIONS = '''"""A title.
 
 More of it.
 """
@@ -182,8 +183,8 @@ def cells(source: str) -> list[tuple[str, str]]:
     return [("prose" if cell.prose else "code", cell.text) for cell in cells_of(parse_source(source, "talk.py"))]
 
 
-def test_what_main_calls_is_laid_out_in_its_place() -> None:
-    assert cells(LAID_OUT) == [
+def test_sections_called_by_main_become_cells() -> None:
+    assert cells(LECTURE_WITH_SECTIONS) == [
         ("prose", "# A title\n\nMore of it."),
         ("code", "from trace_tools import note, text\nN = 2\n\ndef helper(n):\n    return n + 1"),
         ("prose", "before"),
@@ -199,17 +200,17 @@ def test_what_main_calls_is_laid_out_in_its_place() -> None:
     ["return 1", "yield 1", "global N\n    N = 3", "N = 3", "main = 3", "a()"],
     ids=["returns", "yields", "global", "hides a name", "hides main", "calls itself"],
 )
-def test_a_section_that_could_mean_something_else_stays_a_function(body: str) -> None:
+def test_section_that_cannot_be_inlined_stays_a_function(body: str) -> None:
     source = f"N = 2\n\ndef main():\n    a()\n\ndef a():\n    {body}\n"
     assert cells(source)[-1][0] == "code"
     assert f"def a():\n    {body}" in cells(source)[1][1] and cells(source)[-1][1].endswith("a()")
 
 
-def test_a_main_that_returns_is_called() -> None:
+def test_main_with_return_is_called() -> None:
     assert cells("def main():\n    return 1\n")[1:] == [("code", "def main():\n    return 1\nmain()")]
 
 
-def test_each_statement_of_a_cell_is_known() -> None:
-    source = parse_source(LAID_OUT, "talk.py")
+def test_cells_list_their_statements() -> None:
+    source = parse_source(LECTURE_WITH_SECTIONS, "talk.py")
     [loop] = [cell for cell in cells_of(source) if "for i" in cell.text]
     assert [source.statements[number].line for number in loop.statements] == [26, 29, 30]

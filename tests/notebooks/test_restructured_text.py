@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown; the oracle is what a parser of Markdown makes of it."""
+"""reStructuredText is converted to Markdown; the tests compare the HTML that a Markdown parser makes of it."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def html(*texts: str) -> str:
         ("See [1]_.\n\n.. [1] A note", "<p>See [1].</p><p>[1] A note</p>"),
     ],
 )  # fmt: skip
-def test_markdown_reads_as_was_meant(text: str, expected: str) -> None:
+def test_converted_markdown_renders_as_expected(text: str, expected: str) -> None:
     assert html(text).replace("\n", "") == expected
 
 
-def test_formulas_are_those_of_the_pages() -> None:
+def test_formulas_use_the_syntax_of_pages() -> None:
     text = "Costs $5, :math:`a_b \\le c`.\n\n.. math:: x &= 1 \\\\\n   y &= 2\n\n.. math::\n\n   z\n\n   w"
     assert Converter([text]).markdown(text) == (
         "Costs \\$5, $a_b \\le c$.\n\n"

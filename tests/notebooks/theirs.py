@@ -1,4 +1,4 @@
-"""edtrace itself, in a process of its own, and our own trace of the same lecture."""
+"""Traces of a lecture made by edtrace itself, in a separate process, and by our tracer."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ CASES = Path(__file__).parent / "cases"
 
 
 def traced_by_edtrace(lecture: Path) -> Path:
-    """Return the JSON that edtrace writes of a lecture beside it; skip the test where it is not installed."""
+    """Run edtrace on a lecture and return the path of its JSON file; skip the test if edtrace is not installed."""
     for name in ("edtrace", "torch", "sympy"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
     command = [sys.executable, "-m", "edtrace.execute", "-m", lecture.stem, "-o", "."]
-    beside = os.pathsep.join([str(lecture.parent), *filter(None, sys.path)])
+    python_path = os.pathsep.join([str(lecture.parent), *filter(None, sys.path)])
     subprocess.run(
-        command, cwd=lecture.parent, env={**os.environ, "PYTHONPATH": beside}, check=True, capture_output=True
+        command, cwd=lecture.parent, env={**os.environ, "PYTHONPATH": python_path}, check=True, capture_output=True
     )
     return lecture.with_suffix(".json")
 
 
 def traced_by_us(lecture: Path, environment: dict[str, str]) -> Trace:
-    """Return our trace of one run of a lecture."""
+    """Run a lecture once with our tracer and return the trace."""
     machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
-    known = replace(example_trace(), machine=machine)
+    example = replace(example_trace(), machine=machine)
     options = TraceOptions(device="cpu", draft=True)
-    return Tracer(lecture, lecture.parent / "rendered", options, like=known).run().trace
+    return Tracer(lecture, lecture.parent / "rendered", options, like=example).run().trace
 
 
 def copied(name: str, folder: Path) -> Path:
-    """Return a copy of one of the cases."""
+    """Copy one of the cases to a folder and return the copy's path."""
     return Path(shutil.copy(CASES / name, folder / name))

@@ -1,4 +1,4 @@
-"""A lecture whose sections have the same names, headings and questions, and lead to each other: for one file of it."""
+"""A lecture for tests of the single HTML file: its sections share headings and questions and link to each other."""
 
 from __future__ import annotations
 
@@ -53,29 +53,29 @@ ON_THE_WEB = "https://example.org/picture.png"
 
 
 def whole_lecture() -> Trace:
-    made = Recording(LECTURE)
-    module = made.frame("<module>")
-    made.step(module, "K = 3", values=[("K", Value("int", 3))])
-    main = made.frame("main")
-    made.step(main, 'text("What main', narrative=[Text(text="What main says.")])
-    plotted = Plot(title="A line", series=[Series("a", [1.0, 2.0, 3.0], [1.0, 4.0, 9.0], "line")])
-    shown = [Image(url=url, title="An image") for url in ("small.png", "large.png", ON_THE_WEB)]
-    shown.append(Video(url="film.webm", title="A film"))
-    asked = [Ask(text=question, answer=answer) for question, answer in QUESTIONS]
-    for section, says, name, value in (("first", 'text("# Same', "x", 4), ("second", "text('# Same", "y", 6)):
-        frame = made.call(main, f"{section}()", section)
-        said = [Text(text=BEFORE), *asked, *EXPLORED, plotted, *(shown if section == "first" else [])]
-        made.step(frame, says, narrative=said)
-        observed = [(name, matrix(2, 3)), (f"{name}.shape", Value("str", "(2, 3)"))]
-        calling = made.step(frame, f"{name} = inner", values=observed, annotated=True, host_ns=[10**8])
-        made.step(made.frame("inner", calling), "return n * 2")
+    recording = Recording(LECTURE)
+    module = recording.frame("<module>")
+    recording.step(module, "K = 3", values=[("K", Value("int", 3))])
+    main = recording.frame("main")
+    recording.step(main, 'text("What main', narrative=[Text(text="What main says.")])
+    plot = Plot(title="A line", series=[Series("a", [1.0, 2.0, 3.0], [1.0, 4.0, 9.0], "line")])
+    media = [Image(url=url, title="An image") for url in ("small.png", "large.png", ON_THE_WEB)]
+    media.append(Video(url="film.webm", title="A film"))
+    questions = [Ask(text=question, answer=answer) for question, answer in QUESTIONS]
+    for section, statement, name, value in (("first", 'text("# Same', "x", 4), ("second", "text('# Same", "y", 6)):
+        frame = recording.call(main, f"{section}()", section)
+        narrative = [Text(text=BEFORE), *questions, *EXPLORED, plot, *(media if section == "first" else [])]
+        recording.step(frame, statement, narrative=narrative)
+        values = [(name, matrix(2, 3)), (f"{name}.shape", Value("str", "(2, 3)"))]
+        calling = recording.step(frame, f"{name} = inner", values=values, annotated=True, host_ns=[10**8])
+        recording.step(recording.frame("inner", calling), "return n * 2")
         sides = [(name, Value("int", value)), (f"{value}", Value("int", value))]
-        made.step(frame, f"assert {name}", claim=Claim(f"{name} == {value}", True, sides))
-    return made.trace(title="A whole lecture")
+        recording.step(frame, f"assert {name}", claim=Claim(f"{name} == {value}", True, sides))
+    return recording.trace(title="A whole lecture")
 
 
 def written(folder: Path) -> Path:
-    """Write its trace as that of a machine of a site, with the pictures beside the lecture; return the trace's path."""
+    """Write the trace to `rendered/cpu/` and the pictures next to the lecture; return the trace's path."""
     (folder / "rendered" / "cpu").mkdir(parents=True)
     (folder / "small.png").write_bytes(PNG + b"small")
     (folder / "large.png").write_bytes(PNG + bytes(200_000))
