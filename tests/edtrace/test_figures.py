@@ -23,23 +23,23 @@ def _without_vl_convert(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
 
 
 def test_a_line_is_drawn_from_left_to_right() -> None:
-    (told,) = figures.drawn({"data": {"values": ROWS}, "mark": "line", "encoding": ENCODING, "title": {"text": "T"}})
-    assert (told.kind, told.title, told.x_label, told.y_label) == ("plot", "T", "x", "y")
-    assert told.series == [Series("y", [1, 2, 3], [4.0, 1.0, 9.0], "line")]
+    (figure,) = figures.drawn({"data": {"values": ROWS}, "mark": "line", "encoding": ENCODING, "title": {"text": "T"}})
+    assert (figure.kind, figure.title, figure.x_label, figure.y_label) == ("plot", "T", "x", "y")
+    assert figure.series == [Series("y", [1, 2, 3], [4.0, 1.0, 9.0], "line")]
 
 
-def test_colours_divide_points_and_data_may_be_named() -> None:
+def test_color_splits_series_and_named_data_are_resolved() -> None:
     encoding = {**ENCODING, "color": {"field": "c"}, "y": {**ENCODING["y"], "scale": {"type": "log"}, "title": "up"}}
     spec = {"datasets": {"d": ROWS}, "data": {"name": "d"}, "mark": {"type": "circle"}, "encoding": encoding}
-    (told,) = figures.drawn(spec)
-    assert told.series == [Series("a", [2, 3], [1.0, 9.0], "points"), Series("b", [1], [4.0], "points")]
-    assert (told.y_label, told.y_scale, told.x_scale) == ("up", "log", "linear")
+    (figure,) = figures.drawn(spec)
+    assert figure.series == [Series("a", [2, 3], [1.0, 9.0], "points"), Series("b", [1], [4.0], "points")]
+    assert (figure.y_label, figure.y_scale, figure.x_scale) == ("up", "log", "linear")
 
 
-def test_what_is_laid_over_it_and_can_not_be_drawn_is_said() -> None:
+def test_unsupported_layers_are_named_in_the_title() -> None:
     layer = [{"mark": "line"}, {"mark": "text"}, {"mark": {"type": "area"}, "encoding": {"y2": {"field": "z"}}}]
-    (told,) = figures.drawn({"data": {"values": ROWS}, "encoding": ENCODING, "layer": layer})
-    assert told.title == "Figure (drawn without: text, area)" and len(told.series or ()) == 1
+    (figure,) = figures.drawn({"data": {"values": ROWS}, "encoding": ENCODING, "layer": layer})
+    assert figure.title == "Figure (drawn without: text, area)" and len(figure.series or ()) == 1
 
 
 @pytest.mark.parametrize(
@@ -51,41 +51,41 @@ def test_what_is_laid_over_it_and_can_not_be_drawn_is_said() -> None:
         {"transform": [{"filter": "datum.x > 1"}]},
     ],
 )
-def test_what_is_computed_in_it_is_a_table_of_the_data(changed: dict[str, Any]) -> None:
-    (told,) = figures.drawn({"data": {"values": ROWS}, "mark": "bar", "encoding": ENCODING, **changed})
-    assert (told.kind, told.columns) == ("table", ["x", "y", "c"])
-    assert told.rows == [[2, 1.0, "a"], [1, 4.0, "b"], [3, 9.0, "a"]]
+def test_unsupported_specifications_become_a_table_of_the_data(changed: dict[str, Any]) -> None:
+    (figure,) = figures.drawn({"data": {"values": ROWS}, "mark": "bar", "encoding": ENCODING, **changed})
+    assert (figure.kind, figure.columns) == ("table", ["x", "y", "c"])
+    assert figure.rows == [[2, 1.0, "a"], [1, 4.0, "b"], [3, 9.0, "a"]]
 
 
-def test_charts_beside_one_another_are_several_and_numbers_of_numpy_are_numbers() -> None:
-    one = {"mark": "bar", "encoding": ENCODING}
+def test_concatenated_charts_and_numpy_numbers() -> None:
+    chart = {"mark": "bar", "encoding": ENCODING}
     rows = [{"x": numpy.float32(1), "y": numpy.int64(2)}]
-    found = figures.drawn({"data": {"values": rows}, "hconcat": [one, {**one, "data": {"values": [[1], [2]]}}]})
-    assert [told.kind for told in found] == ["plot", "table"]
-    assert found[0].series == [Series("y", [1.0], [2], "bars")] and found[1].rows == [["[1]"], ["[2]"]]
+    charts = figures.drawn({"data": {"values": rows}, "hconcat": [chart, {**chart, "data": {"values": [[1], [2]]}}]})
+    assert [figure.kind for figure in charts] == ["plot", "table"]
+    assert charts[0].series == [Series("y", [1.0], [2], "bars")] and charts[1].rows == [["[1]"], ["[2]"]]
 
 
-def test_data_that_lie_elsewhere_are_named_and_what_is_no_specification_is_refused() -> None:
-    (told,) = figures.drawn({"data": {"url": "data.csv"}, "mark": "bar", "encoding": ENCODING})
-    assert told.rows == [["data.csv"]]
+def test_data_urls_are_shown_and_invalid_specifications_refused() -> None:
+    (figure,) = figures.drawn({"data": {"url": "data.csv"}, "mark": "bar", "encoding": ENCODING})
+    assert figure.rows == [["data.csv"]]
     with pytest.raises(TypeError, match="found a list; expected a Vega-Lite specification"):
         figures.drawn([1])  # type: ignore[arg-type]
 
 
-def test_it_is_drawn_as_it_is_where_vl_convert_is_installed() -> None:
+def test_specification_is_rendered_if_vl_convert_is_installed() -> None:
     pytest.importorskip("vl_convert", reason="draws Vega-Lite; not installed here")
-    (told,) = figures.drawn({"data": {"values": ROWS}, "mark": "arc", "encoding": {"theta": {"field": "y"}}})
-    assert told.kind == "plot" and told.svg is not None and told.svg.startswith("<svg")
+    (figure,) = figures.drawn({"data": {"values": ROWS}, "mark": "arc", "encoding": {"theta": {"field": "y"}}})
+    assert figure.kind == "plot" and figure.svg is not None and figure.svg.startswith("<svg")
 
 
-def test_what_is_installed_may_refuse_a_specification(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_vl_convert_may_refuse_a_specification(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         def vegalite_to_svg(self, spec: object) -> str:
             raise ValueError("no such mark")
 
     monkeypatch.setattr(importlib, "import_module", lambda name: Refusing())
-    (told,) = figures.drawn({"data": {"values": ROWS}, "mark": "line", "encoding": ENCODING})
-    assert told.svg is None and told.series
+    (figure,) = figures.drawn({"data": {"values": ROWS}, "mark": "line", "encoding": ENCODING})
+    assert figure.svg is None and figure.series
 
 
 # --- graphs ---------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_each_node_and_edge_is_drawn_in_every_layout(layout: str | dict[str, str
     assert svg.clean(drawn, "fig1", "A title", "words") is not None
 
 
-def test_nodes_that_would_cover_each_other_are_moved_apart() -> None:
+def test_overlapping_nodes_are_moved_apart() -> None:
     graph = make_graph(NODES[:2], EDGES[:1])
     (_, a), (_, b) = ((e.get("rx"), float(e.get("cx") or 0)) for e in fromstring(drawing(graph)).iter() if e.get("rx"))
     assert b - a > 10
@@ -123,7 +123,7 @@ def test_a_stylesheet_colours_nodes_edges_and_classes() -> None:
     assert 'stroke="#1a8f58"' in drawn and drawn.count('fill="orange"') == 3 and "star" not in drawn
 
 
-def test_a_graph_in_words() -> None:
+def test_graph_description() -> None:
     assert words(make_graph(NODES, EDGES)) == "A graph of 3 nodes: a → <two> (f & g), <two> → c, c → c."
     assert words(make_graph([{"id": "a"}], [])) == "A graph of 1 node."
     assert fromstring(drawing(make_graph([], []))) is not None
