@@ -25,15 +25,15 @@ PAPER = "https://arxiv.org/abs/1412.6980"
 
 
 def fetching(answer: bytes | Exception) -> tuple[list[str], Callable[[str], bytes]]:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def fetch(url: str) -> bytes:
-        asked.append(url)
+        requests.append(url)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    return asked, fetch
+    return requests, fetch
 
 
 @each(
@@ -54,25 +54,25 @@ def test_a_reference_has_a_short_name(reference: Reference, name: str) -> None:
     assert short_name(reference) == name and reference.label == f"[{name}]"
 
 
-def test_addresses_and_people_are_brief() -> None:
+def test_addresses_and_people_are_abbreviated() -> None:
     assert short_address("https://example.org/paper.pdf") == "example.org/paper.pdf"
     assert people(["A", "B"], "An Institute") == "A, B (An Institute)" and people(None, "X") == "X" and not people(None)
     assert is_paper("https://arxiv.org/pdf/1412.6980") and not is_paper("https://arxiv.org/list/cs")
 
 
-def test_a_paper_is_asked_for_once_by_all_runs(tmp_path: Path) -> None:
-    asked, fetch = fetching(ANSWER)
+def test_paper_is_fetched_once_for_all_runs(tmp_path: Path) -> None:
+    requests, fetch = fetching(ANSWER)
     first = Library(tmp_path / "kept", fetch).paper(PAPER, notes="N", organization=None)
     second = Library(tmp_path / "kept", fetch).paper("https://arxiv.org/pdf/1412.6980v9")
-    assert asked == ["https://export.arxiv.org/api/query?id_list=1412.6980"]
+    assert requests == ["https://export.arxiv.org/api/query?id_list=1412.6980"]
     assert first == Reference(
         "A Method for Tests", ["Ada Example", "Bo Sample"], None, "2014-12-22", PAPER, "It works.", "N"
     )
     assert (second.title, second.notes) == (first.title, None)
 
 
-def test_a_host_that_does_not_answer_is_warned_of_and_not_asked_again() -> None:
-    asked, fetch = fetching(OSError("no network"))
+def test_unreachable_host_warns_and_is_not_asked_again() -> None:
+    requests, fetch = fetching(OSError("no network"))
     library = Library(None, fetch)
     with pytest.warns(
         NotFetchedWarning, match=r"1412\.6980 was not fetched \(OSError: no network\).*arxiv\.org is not"
@@ -81,20 +81,20 @@ def test_a_host_that_does_not_answer_is_warned_of_and_not_asked_again() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert library.paper("https://arxiv.org/abs/2005.14165") == Reference(url="https://arxiv.org/abs/2005.14165")
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 @pytest.mark.parametrize("answer", [b"<feed/>", b"no feed", b""])
-def test_an_answer_that_is_none_is_warned_of(answer: bytes) -> None:
-    asked, fetch = fetching(answer)
+def test_invalid_answer_is_a_warning(answer: bytes) -> None:
+    requests, fetch = fetching(answer)
     library = Library(None, fetch)
     for _ in range(2):
         with pytest.warns(NotFetchedWarning, match="was not fetched"):
             assert library.paper(PAPER).title is None
-    assert len(asked) == 2  # it answers: another paper may be there
+    assert len(requests) == 2  # the host answers, so it may have another paper
 
 
-def test_what_is_no_paper_is_not_asked_for() -> None:
-    asked, fetch = fetching(ANSWER)
+def test_addresses_of_other_pages_are_not_fetched() -> None:
+    requests, fetch = fetching(ANSWER)
     assert Library(None, fetch).paper("https://example.org/a", title="T") == Reference("T", url="https://example.org/a")
-    assert not asked
+    assert not requests

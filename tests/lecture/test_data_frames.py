@@ -1,4 +1,4 @@
-"""Frames and series as `table` and `plot` take them; what their own libraries say of them is the oracle."""
+"""Data frames and series as arguments of `table` and `plot`, compared with the values in their own libraries."""
 
 from __future__ import annotations
 
@@ -21,45 +21,47 @@ def frames() -> list[Any]:
     return [pandas.DataFrame(COLUMNS), polars.DataFrame(COLUMNS)]
 
 
-def said(word: Callable[..., None], *arguments: object, **options: object) -> Narrative:
-    heard: list[Narrative] = []
-    with listening(heard.append):
-        word(*arguments, **options)
-    [narrative] = heard
+def narrative_of(call: Callable[..., None], *arguments: object, **options: object) -> Narrative:
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
+        call(*arguments, **options)
+    [narrative] = narratives
     return narrative
 
 
-def test_a_frame_is_a_table_and_the_numbers_of_a_plot() -> None:
+def test_frame_becomes_a_table_or_a_plot() -> None:
     for frame in frames():
-        told = said(table, frame)
-        assert told.columns == list(frame.columns)
-        assert told.rows == [list(row) for row in zip(*COLUMNS.values(), strict=True)]
-        assert said(table, frame, ["area", "city"]).columns == ["area", "city"]
-        assert said(table, frame["people"]).rows == [[n] for n in COLUMNS["people"]]
-        told = said(plot, frame)
-        assert {series.name: series.y for series in told.series or []} == {n: COLUMNS[n] for n in ("people", "area")}
-        [series] = said(plot, frame, x="people").series or []
+        narrative = narrative_of(table, frame)
+        assert narrative.columns == list(frame.columns)
+        assert narrative.rows == [list(row) for row in zip(*COLUMNS.values(), strict=True)]
+        assert narrative_of(table, frame, ["area", "city"]).columns == ["area", "city"]
+        assert narrative_of(table, frame["people"]).rows == [[n] for n in COLUMNS["people"]]
+        narrative = narrative_of(plot, frame)
+        assert {series.name: series.y for series in narrative.series or []} == {
+            n: COLUMNS[n] for n in ("people", "area")
+        }
+        [series] = narrative_of(plot, frame, x="people").series or []
         assert (series.name, series.x) == ("area", COLUMNS["people"])
-        for wrong in (
+        for invalid_call in (
             lambda f=frame: table(f, ["town"]),
             lambda f=frame: plot(f, x="town"),
             lambda f=frame: plot(f["city"]),
         ):
             with pytest.raises(ValueError, match="found"):
-                wrong()
+                invalid_call()
 
 
-def test_an_index_is_the_first_column_and_the_x_values() -> None:
+def test_index_is_the_first_column_and_x_values() -> None:
     frame = frames()[0].set_index("city")
-    assert said(table, frame).columns == ["city", "people", "area"]
-    told = said(plot, frame["people"], style="bars")
-    assert (told.x_label, told.y_label) == ("city", "people")
-    assert [(series.x, series.y) for series in told.series or []] == [(COLUMNS["city"], COLUMNS["people"])]
+    assert narrative_of(table, frame).columns == ["city", "people", "area"]
+    narrative = narrative_of(plot, frame["people"], style="bars")
+    assert (narrative.x_label, narrative.y_label) == ("city", "people")
+    assert [(series.x, series.y) for series in narrative.series or []] == [(COLUMNS["city"], COLUMNS["people"])]
     grouped = frames()[0].groupby("city")["people"].sum()
     assert dict(rows_of(grouped)[1]) == dict(grouped)
 
 
-def test_odd_frames() -> None:
+def test_unusual_frames() -> None:
     pandas = pytest.importorskip("pandas")
     twice = pandas.DataFrame([[1, 2.5]], columns=["a", "a"])
     assert rows_of(twice) == (["a", "a (2)"], [[1, 2.5]], 0)
@@ -77,4 +79,4 @@ def test_odd_frames() -> None:
     assert rows_of(pandas.DataFrame()) == ([], [], 0)
     _, rows, left_out = rows_of(pandas.DataFrame({"a": range(MOST_ROWS + 7)}))
     assert (len(rows), left_out) == (MOST_ROWS, 7)
-    assert said(table, pandas.DataFrame({"a": range(MOST_ROWS + 7)})).left_out == 7
+    assert narrative_of(table, pandas.DataFrame({"a": range(MOST_ROWS + 7)})).left_out == 7

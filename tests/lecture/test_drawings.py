@@ -1,4 +1,4 @@
-"""Figures drawn from tensors: their numbers against what the tensors themselves say."""
+"""Figures drawn from tensors: their numbers are compared with the tensors' own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_view_covers_the_cells_it_reads() -> None:
     assert lines(draw_views(views)) == expected
 
 
-def test_numbers_are_shown_as_they_are() -> None:
+def test_elements_are_labelled_with_their_values() -> None:
     shown = words(draw_storage(torch.tensor([[1.5, 2.0], [float("inf"), -3.0]]), (0, 0)))
     assert {"1.5", "2", "inf", "-3"} <= set(shown)
 
@@ -76,19 +76,19 @@ def test_every_bit_is_drawn() -> None:
     assert {"fp16", "fp8", "sign", "exponent", "mantissa"} <= set(shown)
 
 
-def test_a_machine_without_a_gpu_says_so() -> None:
+def test_missing_gpu_is_stated_in_the_drawing() -> None:
     assert "none on this machine" in words(draw_memories({"memory": "16 GiB"}, None, "no link"))
     with_gpu = words(draw_memories({"memory": "16 GiB"}, {"memory": "140 GiB"}, "55 GB/s"))
     assert {"memory: 140 GiB", "55 GB/s"} <= set(with_gpu)
     assert "none on this machine" not in with_gpu
 
 
-def test_shapes_name_the_sheets() -> None:
+def test_batched_matmul_is_labelled_with_shapes() -> None:
     shown = words(draw_batched_matmul((2, 3, 4), (4, 5)))
     assert shown == ["2 × 3 × 4", "@", "4 × 5", "=", "2 × 3 × 5"]
 
 
-def test_a_layer_is_kept_by_its_input_or_whole() -> None:
+def test_segments_show_kept_inputs_and_whole_layers() -> None:
     figure = draw_segments(6, {"all": (range(0), range(6)), "every third": (range(0, 6, 3), range(3, 6))})
     expected = {"all: both tensors there": [0, 1, 2, 3, 4, 5], "every third: input kept": [0]}
     assert lines(figure) == expected | {"every third: both tensors there": [3, 4, 5]}
@@ -112,8 +112,8 @@ DRAWINGS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_a_phone_shows_every_word_of_the_page_whole_and_large_enough(name: str) -> None:
-    """11 pixels are 8.25 points; matplotlib's own boxes say what its labels cover."""
+def test_phone_drawing_keeps_all_words_legible(name: str) -> None:
+    """Labels lie inside the figure, by matplotlib's bounding boxes, and are at least 8.25 points (11 pixels) high."""
     figure = DRAWINGS[name](PHONE)
     figure.draw_without_rendering()
     assert figure.get_figwidth() <= PHONE + 1e-9
@@ -124,14 +124,17 @@ def test_a_phone_shows_every_word_of_the_page_whole_and_large_enough(name: str) 
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_no_word_covers_another_on_a_phone(name: str) -> None:
+def test_words_do_not_overlap_on_a_phone(name: str) -> None:
     figure = DRAWINGS[name](PHONE)
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for axes in figure.get_axes() for label in axes.texts if label.get_text()]
-    apart = 0.3 if name == "bits" else 0  # pixels: digits stand edge to edge
-    for one, other in combinations(boxes, 2):
-        over = min(one.x1, other.x1) - max(one.x0, other.x0), min(one.y1, other.y1) - max(one.y0, other.y0)
-        assert min(over) <= apart, (one, other)
+    allowed_overlap = 0.3 if name == "bits" else 0  # pixels; the digits touch each other
+    for first, second in combinations(boxes, 2):
+        overlap = (
+            min(first.x1, second.x1) - max(first.x0, second.x0),
+            min(first.y1, second.y1) - max(first.y0, second.y0),
+        )
+        assert min(overlap) <= allowed_overlap, (first, second)
 
 
 def test_drawing_does_not_load_torch() -> None:

@@ -1,4 +1,4 @@
-"""A lecture as plain Python: what it prints, as a process of its own."""
+"""The output of a lecture that runs as plain Python in its own process."""
 
 from __future__ import annotations
 
@@ -49,26 +49,30 @@ if __name__ == "__main__":
 '''
 
 
-def test_a_line_for_each_section_and_what_the_lecture_prints(tmp_path: Path) -> None:
+def test_section_headings_and_lecture_output_are_printed(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(LECTURE, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert done.stderr == ""
-    *lines, pages, last = filter(None, done.stdout.splitlines())
+    completed = subprocess.run(
+        [sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert completed.stderr == ""
+    *lines, suggestion, last = filter(None, completed.stdout.splitlines())
     assert lines == ["0 The first", "Words, not for nobody", "1 second", "3", "2 The first", "Words, not for nobody"]
-    assert f"trace {path}" in pages and last == "[None, None]"
+    assert f"trace {path}" in suggestion and last == "[None, None]"
 
 
-def test_an_error_leaves_the_functions_as_they_were(tmp_path: Path) -> None:
+def test_exception_in_a_section_is_raised_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(LECTURE.replace("print(n)", "raise ValueError(n)"), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert [line for line in done.stdout.splitlines() if line[:1].isdigit()] == ["0 The first", "1 second"]
-    assert done.stderr.endswith("ValueError: 3\n") and "second" in done.stderr
+    completed = subprocess.run(
+        [sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert [line for line in completed.stdout.splitlines() if line[:1].isdigit()] == ["0 The first", "1 second"]
+    assert completed.stderr.endswith("ValueError: 3\n") and "second" in completed.stderr
 
 
-def test_each_kind_of_narrative_is_text() -> None:
-    shown = [
+def test_narratives_are_printed_as_text() -> None:
+    narratives = [
         Table(title="T", columns=["a", "long"], rows=[[1, 2.5], ["x", None]]),
         Link(url="https://a.b", title="B", authors="C", date="1999"),
         Link(url="https://a.b"),
@@ -76,7 +80,7 @@ def test_each_kind_of_narrative_is_text() -> None:
         Plot(title="Growth", series=[]),
         Plot(series=[]),
     ]
-    assert [run_plain.as_text(one) for one in shown] == [
+    assert [run_plain.as_text(narrative) for narrative in narratives] == [
         "T\na  long\n1  2.5\nx  None",
         "B (C, 1999): https://a.b",
         "https://a.b",
@@ -87,11 +91,13 @@ def test_each_kind_of_narrative_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "named"),
+    ("ending", "suggested"),
     [("main()", True), ("", True), ("plain.run(main)", False), ("main(); 1 / 0", False), ("del main", False)],
 )
-def test_a_lecture_that_prints_no_texts_names_its_pages(ending: str, named: bool, tmp_path: Path) -> None:
+def test_lecture_that_prints_no_texts_suggests_a_trace(ending: str, suggested: bool, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"from trace_tools import plain, text\n\n\ndef main():\n    text('a')\n\n\n{ending}\n")
-    done = subprocess.run([sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert (f"trace {path}" in done.stderr) is named and (named is False or done.stdout == "")
+    completed = subprocess.run(
+        [sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert (f"trace {path}" in completed.stderr) is suggested and (suggested is False or completed.stdout == "")

@@ -1,4 +1,4 @@
-"""What a lecture can say, and that a sentence about a measured number is what its samples agree on."""
+"""The calls of a lecture record narratives; `decide` chooses a sentence that the samples agree on."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from trace_tools.lecture.vocabulary import listening
 from trace_tools.trace.model import Answer, Input, Menu, Narrative, Result
 
 
-def chosen(value: object, **options: object) -> Narrative:
-    heard: list[Narrative] = []
-    with listening(heard.append):
+def decided(value: object, **options: object) -> Narrative:
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
         decide(value, above="more", below="less", undecided="who knows", **options)  # type: ignore[arg-type]
-    [narrative] = heard
+    [narrative] = narratives
     return narrative
 
 
 @pytest.mark.parametrize(
-    ("value", "than", "said"),
+    ("value", "than", "sentence"),
     [
         (1.2, 1.0, "more"),
         (0.8, 1.0, "less"),
         (1.0, 1.0, "who knows"),
         (1.05, (0.9, 1.1), "who knows"),
         (0.89, (0.9, 1.1), "less"),
-        ([1.2, 1.3, 1.4, 1.3, 0.1], 1.1, "more"),  # its middle half
+        ([1.2, 1.3, 1.4, 1.3, 0.1], 1.1, "more"),  # the middle half of the samples decides
         ([0.8, 1.3, 1.4, 0.7], 1.0, "who knows"),
     ],
 )
-def test_a_sentence_is_what_the_samples_agree_on(value: object, than: object, said: str) -> None:
-    narrative = chosen(value, than=than)
-    assert (narrative.kind, narrative.text) == ("text", said)
+def test_decide_chooses_the_sentence_that_samples_agree_on(value: object, than: object, sentence: str) -> None:
+    narrative = decided(value, than=than)
+    assert (narrative.kind, narrative.text) == ("text", sentence)
     assert narrative.choice is not None and narrative.choice.sentences == ["more", "less", "who knows"]
 
 
-def test_each_word_is_said_inside_a_pause() -> None:
+def test_narratives_are_recorded_inside_a_pause() -> None:
     log: list[str] = []
 
     @contextmanager
@@ -56,47 +56,47 @@ def test_each_word_is_said_inside_a_pause() -> None:
         yield
         log.append("go on")
 
-    with listening(lambda told: log.append(told.kind), pause):
+    with listening(lambda narrative: log.append(narrative.kind), pause):
         text("a")
         plot({"y": [1, 2]})
     assert log == ["pause", "text", "go on", "pause", "plot", "go on"]
     text("nobody listens")
 
 
-def said(word: Callable[..., None], *arguments: object, **options: object) -> Narrative:
-    heard: list[Narrative] = []
-    with listening(heard.append):
-        word(*arguments, **options)
-    [narrative] = heard
+def narrative_of(call: Callable[..., None], *arguments: object, **options: object) -> Narrative:
+    narratives: list[Narrative] = []
+    with listening(narratives.append):
+        call(*arguments, **options)
+    [narrative] = narratives
     return narrative
 
 
-def test_what_is_reasonable_is_taken() -> None:
-    reference = said(link, "https://example.org", authors=["A", "B"], date=datetime.date(2019, 10, 4))
+def test_arguments_of_compatible_types_are_accepted() -> None:
+    reference = narrative_of(link, "https://example.org", authors=["A", "B"], date=datetime.date(2019, 10, 4))
     assert (reference.authors, reference.date) == ("A, B", "2019-10-04")
-    assert said(link, "https://example.org", authors="A", date=2019).date == "2019"
-    assert said(image, PurePosixPath("a/b.png"), width="50%").width == "50%"
-    width = said(image, "a.png", width=numpy.int8(3)).width  # type: ignore[arg-type]
+    assert narrative_of(link, "https://example.org", authors="A", date=2019).date == "2019"
+    assert narrative_of(image, PurePosixPath("a/b.png"), width="50%").width == "50%"
+    width = narrative_of(image, "a.png", width=numpy.int8(3)).width  # type: ignore[arg-type]
     assert (type(width), width) == (int, 3)
-    assert said(table, [[1]], ("n",)).columns == ["n"]
+    assert narrative_of(table, [[1]], ("n",)).columns == ["n"]
 
 
-def test_a_figure_keeps_nothing_of_its_caller_alive() -> None:
+def test_figure_keeps_no_object_of_its_caller_alive() -> None:
     figures = pytest.importorskip("matplotlib.figure")
 
     class Large:
         pass
 
-    def draws(size: str) -> weakref.ref[Large]:
+    def plot_and_drop(size: str) -> weakref.ref[Large]:
         large, figure = Large(), figures.Figure()
-        figure.add_subplot().set_title(f"$10^{{{size}}}$ of it")  # a formula that no figure had before
-        said(plot, figure)
+        figure.add_subplot().set_title(f"$10^{{{size}}}$ of it")  # a formula that matplotlib has not cached
+        narrative_of(plot, figure)
         return weakref.ref(large)
 
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        assert [draws(size)() for size in ("31", "x_{1}")] == [None, None]
+        assert [plot_and_drop(size)() for size in ("31", "x_{1}")] == [None, None]
     finally:
         gc.enable() if was_enabled else None
 
@@ -107,11 +107,11 @@ def test_the_lines_of_a_figure_have_their_labels_or_numbers() -> None:
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], label="loss")
     axes.plot([0, 1], [1, 0])
-    assert [series.name for series in said(plot, figure).series] == ["loss", "line 2"]
+    assert [series.name for series in narrative_of(plot, figure).series] == ["loss", "line 2"]
 
 
 def size_of(svg: str) -> tuple[float, float]:
-    """Return width and height in points, as the file says."""
+    """Return the width and height in points that the SVG states."""
     tag = re.search(r"<svg[^>]*>", svg)
     assert tag
     width, height = (re.search(rf'\b{name}="([\d.]+)pt"', tag[0]) for name in ("width", "height"))
@@ -119,23 +119,23 @@ def size_of(svg: str) -> tuple[float, float]:
     return float(width[1]), float(height[1])
 
 
-def test_a_label_that_sticks_out_of_a_figure_is_not_cut_off() -> None:
+def test_labels_outside_the_figure_are_not_cut_off() -> None:
     figures = pytest.importorskip("matplotlib.figure")
-    plain, long, beside = (figures.Figure(figsize=(4, 3)) for _ in range(3))
-    for figure in (plain, long, beside):
+    plain, with_long_label, with_legend = (figures.Figure(figsize=(4, 3)) for _ in range(3))
+    for figure in (plain, with_long_label, with_legend):
         figure.add_subplot().plot([0, 1], [0, 1], label="a line")
-    long.axes[0].set_ylabel("a label\nof more lines\nthan there is room for\nbeside the axis")
-    beside.axes[0].legend(loc="upper left", bbox_to_anchor=(1.05, 1))
-    assert size_of(said(plot, plain).svg) == (4 * 72, 3 * 72)
-    for figure in (long, beside):
-        width, height = size_of(said(plot, figure).svg)
-        drawn = figure.get_tightbbox()  # in inches, as matplotlib has it
+    with_long_label.axes[0].set_ylabel("a label\nof more lines\nthan there is room for\nbeside the axis")
+    with_legend.axes[0].legend(loc="upper left", bbox_to_anchor=(1.05, 1))
+    assert size_of(narrative_of(plot, plain).svg) == (4 * 72, 3 * 72)
+    for figure in (with_long_label, with_legend):
+        width, height = size_of(narrative_of(plot, figure).svg)
+        drawn = figure.get_tightbbox()  # in inches
         assert width >= 72 * (max(drawn.x1, 4) - min(drawn.x0, 0)) > 4 * 72
         assert height >= 3 * 72
 
 
 @each(
-    ("word", "arguments", "options", "error"),
+    ("call", "arguments", "options", "error"),
     [
         (link, [["https://a", "https://b"]], {}, "link: url is a list; expected text"),
         (link, ["https://a"], {"authors": [["A"]]}, r"link: authors\[0\] is a list; expected text"),
@@ -157,19 +157,19 @@ def test_a_label_that_sticks_out_of_a_figure_is_not_cut_off() -> None:
         (plot, [{"y": [1, 2]}], {"x": [1]}, "plot: series 'y' has 1 x values and 2 y values"),
     ],
 )
-def test_a_wrong_argument_is_an_error_where_it_stands(
-    word: Callable[..., None], arguments: list[object], options: dict[str, object], error: str
+def test_wrong_arguments_are_errors_at_the_call(
+    call: Callable[..., None], arguments: list[object], options: dict[str, object], error: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
-        word(*arguments, **options)
+        call(*arguments, **options)
 
 
 def test_a_question_keeps_its_answer() -> None:
-    told = said(ask, "How many?", 12, unit="B", within=0, hint="Count.", slips={11: "One is missing."})
-    assert told.kind == "ask" and told.text == "How many?"
-    assert told.answer == Answer(12, "B", 0.0, hint="Count.", slips=[(11, "One is missing.")])
-    chosen = said(ask, "Which?", "b", choices=["a", "b"], slips={"a": "Not that."}).answer
-    assert chosen is not None and (chosen.within, chosen.choices) == (None, ["a", "b"])
+    narrative = narrative_of(ask, "How many?", 12, unit="B", within=0, hint="Count.", slips={11: "One is missing."})
+    assert narrative.kind == "ask" and narrative.text == "How many?"
+    assert narrative.answer == Answer(12, "B", 0.0, hint="Count.", slips=[(11, "One is missing.")])
+    chosen_answer = narrative_of(ask, "Which?", "b", choices=["a", "b"], slips={"a": "Not that."}).answer
+    assert chosen_answer is not None and (chosen_answer.within, chosen_answer.choices) == (None, ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_question_keeps_its_answer() -> None:
         (([1], 1), {}, "ask: question is a list; expected text"),
     ],
 )
-def test_a_question_that_is_none_is_refused(arguments: Any, options: Any, message: str) -> None:
+def test_invalid_questions_are_refused(arguments: Any, options: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         ask(*arguments, **options)
 
@@ -212,25 +212,25 @@ EXPLORED: dict[str, Any] = {
 }
 
 
-def test_a_figure_that_answers_keeps_its_formula_and_what_it_came_to() -> None:
-    told = said(
+def test_exploration_keeps_its_formula_and_results() -> None:
+    narrative = narrative_of(
         explore, product, "{a} of {GPU}: {b?more|less than {y}}", **EXPLORED, units={"a": "B"}, names={"x": "X"}
     )
-    assert (told.kind, told.text) == (
+    assert (narrative.kind, narrative.text) == (
         "explore",
         "{a} of {GPU}: {b?more|less than {y}}",
-    ) and told.exploration is not None
-    it = told.exploration
-    assert (it.name, it.parameters, it.formula) == (
+    ) and narrative.exploration is not None
+    exploration = narrative.exploration
+    assert (exploration.name, exploration.parameters, exploration.formula) == (
         "product",
         ["x", "y"],
         "def f0(v0, v1):\n    return (v0 * v1, v0 > v1)",
     )
-    assert it.inputs == [Input("x", "X", 3.0, 1.0, 2000.0, "log", whole=True)]
-    assert it.menus == [
+    assert exploration.inputs == [Input("x", "X", 3.0, 1.0, 2000.0, "log", whole=True)]
+    assert exploration.menus == [
         Menu("GPU", [Input("y", "y", 1.5, 0.015, 2000.0, "log")], [("A", [1.5]), ("B", [20.0])], own=True)
     ]
-    assert it.results == [Result("a", "a", 4.5, "B"), Result("b", "b", True)]
+    assert exploration.results == [Result("a", "a", 4.5, "B"), Result("b", "b", True)]
 
 
 @each(
@@ -265,7 +265,7 @@ def test_a_figure_that_answers_keeps_its_formula_and_what_it_came_to() -> None:
         (len, "", EXPLORED, "explore: found a builtin_function_or_method; expected a function of the lecture"),
     ],
 )
-def test_a_figure_that_can_not_answer_is_refused(function: Any, says: str, options: Any, message: str) -> None:
+def test_invalid_explorations_are_refused(function: Any, says: str, options: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(message)) as refused:
         explore(function, says, **options)
     assert "\n" not in str(refused.value)
