@@ -1,4 +1,4 @@
-"""What stands behind a claim follows from its source; each case says so in the claim's own line."""
+"""The kind of a claim follows from its source; each claim here has the expected kind as its message."""
 
 from __future__ import annotations
 
@@ -57,22 +57,22 @@ def of_a_class():
 """
 
 
-def test_the_kind_of_each_claim_is_what_its_line_says() -> None:
+def test_claims_have_the_kind_named_in_their_message() -> None:
     source = parse_source(LECTURE, "lecture.py")
     kinds = claim_kinds(source)
     lines = LECTURE.splitlines()
-    found = {source.statements[number].line: kind for number, kind in kinds.items()}
-    said = {
+    kinds_by_line = {source.statements[number].line: kind for number, kind in kinds.items()}
+    expected = {
         number: line.rpartition('"')[0].rpartition('"')[2] for number, line in enumerate(lines, 1) if "assert" in line
     }
-    assert found == said
+    assert kinds_by_line == expected
 
 
-def test_a_tally_names_the_kinds_that_there_are() -> None:
+def test_tally_names_only_kinds_that_occur() -> None:
     assert tally(["derived", "observed", "derived"]) == "2 derived, 1 observed"
     assert tally(["counted"]) == "1 counted by formula" and tally([]) == ""
 
 
-def test_what_is_nested_too_deeply_to_be_followed_is_observed() -> None:
+def test_too_deeply_nested_claim_is_observed() -> None:
     source = parse_source(f"def main():\n    x = {' + '.join(['1'] * 2_500)}\n    assert x == 2500\n", "lecture.py")
     assert [*claim_kinds(source).values()] == ["observed"]

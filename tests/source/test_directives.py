@@ -1,4 +1,4 @@
-"""Directives: the cases under cases/directives/, odd encodings of lines, and random programs."""
+"""Directives: the cases in cases/directives/, unusual line endings and encodings, and random programs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ CASE = re.compile(r"^## ([^\n]*)\n\n```python\n(.*?)^```\n\n```text\n(.*?)^```$"
 
 def cases() -> list[tuple[str, str, str]]:
     """Return (title, source, expected) of every case."""
-    found = []
+    all_cases = []
     for path in sorted(CASES.glob("*.md")):
         content = path.read_text(encoding="utf-8")
-        here = [(f"{path.stem}: {title}", *rest) for title, *rest in CASE.findall(content)]
-        assert len(here) == content.count("```python"), f"{path}: a case is not in the expected form"
-        found += here
-    return found
+        in_file = [(f"{path.stem}: {title}", *rest) for title, *rest in CASE.findall(content)]
+        assert len(in_file) == content.count("```python"), f"{path}: a case is not in the expected form"
+        all_cases += in_file
+    return all_cases
 
 
 def describe(directive: Directive, source: ParsedSource) -> str:
     statement = source.statements[directive.statement]
     inspected = [i.source + (f" [{i.unit}]" if i.unit else "") for i in directive.inspected]
-    what = f"@{directive.name} {', '.join([*inspected, *directive.names])}".rstrip()
-    where = f"statement {directive.statement} ({type(statement.node).__name__}, line {statement.line})"
-    return f"{directive.line} {what} → {where}, {directive.position}\n"
+    text = f"@{directive.name} {', '.join([*inspected, *directive.names])}".rstrip()
+    statement_text = f"statement {directive.statement} ({type(statement.node).__name__}, line {statement.line})"
+    return f"{directive.line} {text} → {statement_text}, {directive.position}\n"
 
 
 def outcome(text: str) -> str:
@@ -50,18 +50,18 @@ def outcome(text: str) -> str:
     return "".join(describe(directive, source) for directive in directives)
 
 
-def placed(text: str) -> list[tuple[int, str, int, str]]:
+def directives_of(text: str) -> list[tuple[int, str, int, str]]:
     directives = parse_directives(parse_source(text, "lecture.py"))
     return [(d.line, d.name, d.statement, d.position) for d in directives]
 
 
 @each(("source", "expected"), [pytest.param(s, e, id=title) for title, s, e in cases()])
-def test_case(source: str, expected: str) -> None:
+def test_directive_cases(source: str, expected: str) -> None:
     assert outcome(source) == expected
 
 
-ODD = "x = f(  # @inspect x\n\t1)\nif x:  # @inspect x\n\ty = '# @hide'  # @inspect y\n"
-ODD_PLACED = [(1, "inspect", 0, "after"), (3, "inspect", 1, "header"), (4, "inspect", 2, "after")]
+UNUSUAL_SOURCE = "x = f(  # @inspect x\n\t1)\nif x:  # @inspect x\n\ty = '# @hide'  # @inspect y\n"
+UNUSUAL_SOURCE_DIRECTIVES = [(1, "inspect", 0, "after"), (3, "inspect", 1, "header"), (4, "inspect", 2, "after")]
 
 
 @each(
@@ -77,10 +77,10 @@ ODD_PLACED = [(1, "inspect", 0, "after"), (3, "inspect", 1, "header"), (4, "insp
         pytest.param(lambda text: text.replace("x = f", "é = 'ÀÉ', f"), id="non-ASCII before the comment"),
     ],
 )
-def test_odd_lines(change: Callable[[str], str]) -> None:
-    text = change(ODD)
-    ast.parse(text.removeprefix("\ufeff"))  # it is Python
-    assert placed(text) == ODD_PLACED
+def test_unusual_line_endings_and_encodings(change: Callable[[str], str]) -> None:
+    text = change(UNUSUAL_SOURCE)
+    ast.parse(text.removeprefix("\ufeff"))  # it must be valid Python
+    assert directives_of(text) == UNUSUAL_SOURCE_DIRECTIVES
 
 
 def test_declared_encoding(tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_declared_encoding(tmp_path: Path) -> None:
     assert (directive.inspected[0].source, directive.inspected[0].unit) == ("d['é']", "µs")
 
 
-def test_no_comment_at_all() -> None:
-    assert placed("") == []
-    assert placed("x = 1") == []
+def test_source_without_comments() -> None:
+    assert directives_of("") == []
+    assert directives_of("x = 1") == []
 
 
-def test_expressions_keep_their_text_and_evaluate_like_it() -> None:
+def test_expressions_keep_their_text_and_value() -> None:
     text = '\nx = 1  # @inspect f( 1,2 )  d["a"][0]\n'
     [directive] = parse_directives(parse_source(text, "lecture.py"))
     names = {"f": lambda *a: a, "d": {"a": [7]}}
@@ -106,7 +106,7 @@ def test_expressions_keep_their_text_and_evaluate_like_it() -> None:
         assert eval(compiled, names) == eval(inspected.source, names)
 
 
-def test_five_thousand_lines() -> None:
+def test_five_thousand_lines_parse_within_five_seconds() -> None:
     lines = ["if x:  # @inspect x"] + ["    y = f(a, 'b', 3.0)[0] + g.h  # the sum @inspect y"] * 4_999
     source = parse_source("\n".join(lines), "lecture.py")
     start = time.perf_counter()
@@ -131,34 +131,34 @@ HEADERS = (
     ["with x as y:"],
     ["async def f(", "    x", "):"],
 )
-SILENT = ("x = 1 + \\", 'x = """', "# @inspect x")  # lines that can't bear a comment
+WITHOUT_COMMENT = ("x = 1 + \\", 'x = """', "# @inspect x")  # lines that cannot end with a comment
 KINDS = ("simple", "two", "one_line", "header", "elif_else", "try_except", "match", "decorated", "class_")
 
 
 class Writer:
-    """Writes a random program line by line, and beside it what its directives must come out as."""
+    """Write a random program line by line, together with the directives that the parser must find in it."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = draw
         self.lines: list[str] = []
         self.expected: list[tuple[int, str, int, str]] = []
         self.statements = 0
-        self.in_class = False  # where only @hide may stand
+        self.in_class = False  # only @hide is allowed there
 
     def number(self) -> int:
         self.statements += 1
         return self.statements - 1
 
-    def put(self, indent: str, text: str, statement: int, place: str = "after") -> None:
-        """Write a line with any directives on it, which belong to `statement`."""
-        if text not in SILENT:
+    def put(self, indent: str, text: str, statement: int, position: str = "after") -> None:
+        """Write a line with random directives, which belong to `statement`."""
+        if text not in WITHOUT_COMMENT:
             text += self.draw(st.sampled_from(NOISE))
             names = ["hide"] if self.in_class and "def " not in text else sorted(DIRECTIVES)
             for name in self.draw(st.lists(st.sampled_from(names), max_size=2)):
                 gap = self.draw(st.sampled_from(("  # ", " ", ", "))) if "  # " in text else "  # "
                 text += gap + self.draw(st.sampled_from(DIRECTIVES[name]))
-                self.expected.append((len(self.lines) + 1, name, statement, place))
-        self.lines.append(indent + text if not text.startswith(SILENT[2]) else text)
+                self.expected.append((len(self.lines) + 1, name, statement, position))
+        self.lines.append(indent + text if not text.startswith(WITHOUT_COMMENT[2]) else text)
 
     def block(self, indent: str, depth: int) -> None:
         for _ in range(self.draw(st.integers(1, 3))):
@@ -181,13 +181,13 @@ class Writer:
         self.put(indent, self.draw(st.sampled_from(("if x: y = 1", "for x in y: pass", "class A: pass"))), number)
 
     def header(self, indent: str, depth: int) -> None:
-        number, was = self.number(), self.in_class
+        number, outer_in_class = self.number(), self.in_class
         lines = self.draw(st.sampled_from(HEADERS))
         for text in lines:
-            self.in_class = was and "def " not in lines[0]
+            self.in_class = outer_in_class and "def " not in lines[0]
             self.put(indent, text, number, "header")
         self.block(indent + "    ", depth)
-        self.in_class = was
+        self.in_class = outer_in_class
 
     def elif_else(self, indent: str, depth: int) -> None:
         for text in ("if x:", "elif y:"):
@@ -210,26 +210,26 @@ class Writer:
         self.clause(indent + "  ", "case _:", depth)
 
     def clause(self, indent: str, text: str, depth: int) -> None:
-        was, self.in_class = self.in_class, True  # @hide alone: what follows may be a class
+        outer_in_class, self.in_class = self.in_class, True  # only @hide, because a class may follow
         self.put(indent, text, self.statements, "before")
-        self.in_class = was
+        self.in_class = outer_in_class
         self.block(indent + "    ", depth)
 
     def decorated(self, indent: str, depth: int) -> None:
-        number, was = self.number(), self.in_class
+        number, outer_in_class = self.number(), self.in_class
         self.in_class = False
         for text in ("@cached", "def f(x):"):
             self.put(indent, text, number, "header")
         self.block(indent + "    ", depth)
-        self.in_class = was
+        self.in_class = outer_in_class
 
     def class_(self, indent: str, depth: int) -> None:
-        number, was = self.number(), self.in_class
+        number, outer_in_class = self.number(), self.in_class
         for text in ("@dataclass", "class A(B):"):
             self.put(indent, text, number)
         self.in_class = True
         self.block(indent + "    ", depth)
-        self.in_class = was
+        self.in_class = outer_in_class
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -237,23 +237,23 @@ class Writer:
 def test_random_programs_lose_no_directive(data: st.DataObject) -> None:
     writer = Writer(data.draw)
     writer.block("", 0)
-    assert placed("\n".join(writer.lines)) == writer.expected
+    assert directives_of("\n".join(writer.lines)) == writer.expected
 
 
-def test_in_another_tools_words_an_unknown_directive_is_text_and_a_misspelt_one_is_skipped() -> None:
+def test_unknown_and_misspelt_directives_in_edtrace_lectures() -> None:
     text = "from edtrace import text\n# @todo later\nx = 1  # @author\ny = 2  # @inpsect y\nz = 3  # @inspect z\n"
     borrowed = parse_source(text, "lecture.py")
-    wrong: list[LectureError] = []
-    assert [d.line for d in parse_directives(borrowed)] == [d.line for d in parse_directives(borrowed, wrong)] == [5]
-    assert [error.line for error in wrong] == [4]
-    own: list[LectureError] = []
-    parse_directives(parse_source(text.replace("edtrace", "trace_tools"), "lecture.py"), own)
-    assert [error.line for error in own] == [2, 3, 4]
+    errors: list[LectureError] = []
+    assert [d.line for d in parse_directives(borrowed)] == [d.line for d in parse_directives(borrowed, errors)] == [5]
+    assert [error.line for error in errors] == [4]
+    own_errors: list[LectureError] = []
+    parse_directives(parse_source(text.replace("edtrace", "trace_tools"), "lecture.py"), own_errors)
+    assert [error.line for error in own_errors] == [2, 3, 4]
 
 
-def test_a_space_after_the_at_sign_makes_a_comment_of_a_line_of_its_own() -> None:
-    for words in ("trace_tools", "edtrace"):
-        text = f"from {words} import text\nfor dim in (1, 2):\n    # @ inspect dim\n    x = dim  # @inspect x\n"
-        wrong: list[LectureError] = []
-        assert [d.line for d in parse_directives(parse_source(text, "lecture.py"), wrong)] == [4]
-        assert wrong == []
+def test_at_sign_followed_by_a_space_is_a_comment() -> None:
+    for module in ("trace_tools", "edtrace"):
+        text = f"from {module} import text\nfor dim in (1, 2):\n    # @ inspect dim\n    x = dim  # @inspect x\n"
+        errors: list[LectureError] = []
+        assert [d.line for d in parse_directives(parse_source(text, "lecture.py"), errors)] == [4]
+        assert errors == []

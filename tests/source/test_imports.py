@@ -1,4 +1,4 @@
-"""What a lecture imports, read from its source; Python's own `import` is the judge of what that loads."""
+"""The modules that a lecture imports and the names that it mentions, read from its source without running it."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_whether_a_lecture_needs_torch(text: str, needs: bool, folder: Path) -> 
     assert ("torch" in imported(parse_source(text, "lecture.py"), folder)) is needs
 
 
-def test_what_is_imported_is_told_without_pythons_own_and_what_lies_beside(folder: Path) -> None:
+def test_imported_excludes_standard_library_and_local_modules(folder: Path) -> None:
     text = "import os, numpy.linalg, beside\nfrom yaml import safe_load\nimport trace_tools"
-    found = imported(parse_source(text, "lecture.py"), folder)
-    assert found == {"numpy", "yaml", "torch"}  # torch by way of what lies beside
+    packages = imported(parse_source(text, "lecture.py"), folder)
+    assert packages == {"numpy", "yaml", "torch"}  # torch is imported by way of `beside`
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "mentioned"),
     [
         ("import time", True),
         ("from time import sleep", True),
@@ -68,33 +68,33 @@ def test_what_is_imported_is_told_without_pythons_own_and_what_lies_beside(folde
         ("import beside.time", True),
         ("f = torch.compile(f)", True),
         ("measure(f)", True),
-        ("import beside", True),  # and that, `further`, which imports torch
+        ("import beside", True),  # it imports `further`, which mentions `Event`
         ("import package.inner", True),
         ("import torch, json\nx = 'time'  # measure", False),
         ("compiled = timely = 1\nimport timeless", False),
     ],
 )
-def test_what_a_lecture_or_what_lies_beside_it_names(text: str, named: bool, folder: Path) -> None:
+def test_mentions_include_those_in_local_modules(text: str, mentioned: bool, folder: Path) -> None:
     (folder / "further.py").write_text("import beside\nx = torch.cuda.Event()\n")
     (folder / "package" / "inner.py").write_text("from timeit import timeit\n")
     words = {"time", "timeit", "benchmark", "compile", "measure", "Event"}
-    assert mentions(parse_source(text, "lecture.py"), folder, words) is named
+    assert mentions(parse_source(text, "lecture.py"), folder, words) is mentioned
 
 
-def test_versions_are_those_that_the_packages_say() -> None:
+def test_versions_are_those_of_the_installed_packages() -> None:
     import numpy
 
     assert versions(frozenset({"numpy", "nobody-distributes-this"})) == [("numpy", numpy.__version__)]
 
 
-def test_the_words_that_need_no_torch_load_none() -> None:
-    said = "from trace_tools import *; from trace_tools import text, table; import trace_tools.source.imports, sys"
-    script = f"{said}; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_vocabulary_imports_do_not_load_torch() -> None:
+    imports = "from trace_tools import *; from trace_tools import text, table; import trace_tools.source.imports, sys"
+    script = f"{imports}; print('torch' in sys.modules)"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "False"
 
 
-def test_the_full_names_of_modules_tell_of_a_vocabulary(tmp_path: Path) -> None:
+def test_modules_are_listed_with_full_names(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("import execute_util\nfrom .near import x\n", encoding="utf-8")
     source = parse_source("import helper\nfrom edtrace.reference import Reference\n", "lecture.py")
     assert modules(source, tmp_path) == {"helper", "execute_util", "edtrace.reference"}

@@ -36,7 +36,7 @@ def cut(text: str = LECTURE) -> CutSource:
     return cut_source(text, "lecture.py")
 
 
-def test_a_body_is_cut_into_rows_and_narrative_and_hidden_parts() -> None:
+def test_function_body_is_cut_into_segments() -> None:
     source = cut()
     segments = source.body(source.parsed.function("f"))
     kinds = {(True, False): "narrative", (False, True): "hidden", (False, False): "code"}
@@ -47,7 +47,7 @@ def test_a_body_is_cut_into_rows_and_narrative_and_hidden_parts() -> None:
         (8, 9, 1, "code"),
         (10, 10, 0, "code"),
         (11, 11, 2, "code"),
-        (12, 12, 1, "narrative"),  # an `if` of prose and nothing else; its `else:` goes with it
+        (12, 12, 1, "narrative"),  # an `if` that contains only prose; its `else:` belongs to it
         (13, 13, 1, "narrative"),
         (15, 15, 1, "narrative"),
         (16, 16, 1, "hidden"),
@@ -60,13 +60,13 @@ def test_a_body_is_cut_into_rows_and_narrative_and_hidden_parts() -> None:
     assert {source.parsed.statements[n].line for n in source.stepped_over} == {19}
 
 
-def test_each_line_of_a_function_is_in_at_most_one_segment_and_code_in_exactly_one() -> None:
+def test_segments_do_not_overlap_and_cover_the_code() -> None:
     source = cut()
     lines = [n for s in source.body(source.parsed.function("f")) for n in range(s.first, s.last + 1)]
     assert len(lines) == len(set(lines)) and set(range(5, 23)) - set(lines) == {14}
 
 
-def test_lines_are_without_directives_and_a_line_of_nothing_else_is_gone() -> None:
+def test_directives_are_removed_from_lines() -> None:
     source = cut("x = 1  # the one @inspect x # and more\ny = f(\n    # @clear x\n    x)\nz = 2  # @hide\n")
     assert source.lines == ("x = 1  # the one # and more", "y = f(", None, "    x)", "z = 2")
 
@@ -83,25 +83,25 @@ def test_lines_are_without_directives_and_a_line_of_nothing_else_is_gone() -> No
         ("import trace_tools", "trace_tools.measure(f)", None),
     ],
 )
-def test_what_speaks_is_what_the_lecture_imported_from_the_tools(imports: str, call: str, word: str | None) -> None:
-    found = narrative_calls(parse_source(f"{imports}\n{call}\n", "lecture.py"))
-    assert found == ({1: word} if word else {})
+def test_only_calls_imported_from_the_tools_are_narrative(imports: str, call: str, word: str | None) -> None:
+    calls = narrative_calls(parse_source(f"{imports}\n{call}\n", "lecture.py"))
+    assert calls == ({1: word} if word else {})
 
 
-def test_the_function_in_whose_frame_a_statement_is_executed() -> None:
+def test_enclosing_function_of_each_statement() -> None:
     source = cut("def f():\n    if 1:\n        def g():\n            x = 1\n        y = 2\nz = 3\n")
-    of = {source.parsed.statements[s.number].line: source.enclosing(s.number) for s in source.parsed.statements}
-    assert {line: found.line if found else None for line, found in of.items()} == {
+    enclosing = {source.parsed.statements[s.number].line: source.enclosing(s.number) for s in source.parsed.statements}
+    assert {line: function.line if function else None for line, function in enclosing.items()} == {
         1: None, 2: 1, 3: 1, 4: 3, 5: 1, 6: None,
     }  # fmt: skip
 
 
-def test_lines_end_where_pythons_own_numbers_count() -> None:
+def test_lines_are_split_as_python_numbers_them() -> None:
     assert split_lines("a\r\nb\rc\nd\x0ce\u2028f\n") == ["a", "b", "c", "d\x0ce\u2028f"]
     assert split_lines("\ufeffa") == ["a"] and split_lines("") == []
 
 
-def test_a_return_behind_what_was_said_goes_with_it() -> None:
+def test_return_after_narrative_belongs_to_it() -> None:
     source = cut_source(
         "from trace_tools import text\n"
         "def f(x):\n    if x is None:\n        text('none')\n        return\n    y = x\n    if y:\n        return\n"
@@ -113,10 +113,10 @@ def test_a_return_behind_what_was_said_goes_with_it() -> None:
     assert shown == ["    y = x", "    if y:", "        return", "    if x:", "        return y"]
 
 
-def test_what_the_run_says_of_a_statement_can_make_it_narrative_and_what_is_around_it() -> None:
+def test_statement_that_narrated_in_the_run_becomes_narrative() -> None:
     source = cut("def f(x):\n    for one in x:\n        helper(one)\n    y = 1\n")
     assert not source.narrative
-    known = with_narrative(source, {2})
-    assert known.narrative == {1, 2}
-    assert [s.narrative for s in known.body(known.parsed.function("f"))] == [True, True, False]
+    after_run = with_narrative(source, {2})
+    assert after_run.narrative == {1, 2}
+    assert [s.narrative for s in after_run.body(after_run.parsed.function("f"))] == [True, True, False]
     assert with_narrative(source, ()) is source

@@ -1,4 +1,4 @@
-"""Mistakes that are told from a lecture's source, each on its line; a lecture without any has none."""
+"""Mistakes are found in a lecture's source and reported with their lines; a correct lecture has none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD = (
     "from trace_tools import ask, image, link, plot, table, text\nimport trace_tools\n\n\n"
     "def main():\n    part()\n\n\ndef part():\n"
 )
-MISTAKES = [  # a line of a section, and what is said of it
+MISTAKES = [  # a line of a section, and a part of the message about it
     ("x = 1  # @inpsect x", "unknown directive `@inpsect`; did you mean `@inspect`?"),
     ("x = 1  # @inspect", "`@inspect` needs an expression"),
     ("text()", "text: missing a required argument: 'markdown'"),
@@ -60,7 +60,7 @@ MISTAKES = [  # a line of a section, and what is said of it
     ("x = 1; text([x])", "text: the argument is a list; expected text"),
     ("text({str(n): n for n in (1, 2)})", "text: the argument is a dict; expected text"),
 ]
-FINE = [
+CORRECT = [
     "text(*['a'])",
     "text(**{'markdown': 'a'})",
     "table([[1, x] for x in range(3)], ['a', 'b'])",
@@ -79,22 +79,24 @@ FINE = [
 ]
 
 
-@each(("line", "said"), MISTAKES)
-def test_a_mistake_is_told_at_its_line(line: str, said: str, tmp_path: Path) -> None:
+@each(("line", "message"), MISTAKES)
+def test_mistakes_are_reported_with_their_line(line: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"{HEAD}    {line}\n")
-    assert [str(found) for found in mistakes(path)] == [str(found) for found in mistakes(path) if said in str(found)]
+    assert [str(mistake) for mistake in mistakes(path)] == [
+        str(mistake) for mistake in mistakes(path) if message in str(mistake)
+    ]
     assert str(mistakes(path)[0]).startswith(f"{path}:10: ")
 
 
-def test_all_of_them_are_told_in_order_and_nothing_runs(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_in_order_without_running(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(HEAD + "".join(f"    {line}\n" for line, _ in MISTAKES) + "raise SystemExit('it ran')\n")
-    assert [found.line for found in mistakes(path)] == list(range(10, 10 + len(MISTAKES)))
+    assert [mistake.line for mistake in mistakes(path)] == list(range(10, 10 + len(MISTAKES)))
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("from os import *", "import * only allowed at module level"),
         ("nonlocal q", "no binding for nonlocal 'q' found"),
@@ -102,15 +104,15 @@ def test_all_of_them_are_told_in_order_and_nothing_runs(tmp_path: Path) -> None:
         ("break", "'break' outside loop"),
     ],
 )
-def test_what_python_parses_and_does_not_compile_is_told_at_its_line(line: str, said: str, tmp_path: Path) -> None:
+def test_compile_errors_are_reported_with_their_line(line: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"{HEAD}    {line}\n")
-    for told in (lambda: str(mistakes(path)[0]), lambda: refused(path)):
-        assert re.fullmatch(rf"{re.escape(str(path))}:10: not valid Python 3\.\d+: {re.escape(said)}", told())
+    for report in (lambda: str(mistakes(path)[0]), lambda: refused(path)):
+        assert re.fullmatch(rf"{re.escape(str(path))}:10: not valid Python 3\.\d+: {re.escape(message)}", report())
 
 
-@each("line", [line for line, said in MISTAKES if said.startswith(("link:", "image: f", "text: the"))])
-def test_a_call_that_can_only_fail_is_refused_before_anything_runs(line: str, tmp_path: Path) -> None:
+@each("line", [line for line, message in MISTAKES if message.startswith(("link:", "image: f", "text: the"))])
+def test_calls_that_must_fail_are_refused_before_running(line: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"{HEAD}    {line}\n")
     assert f"{mistakes(path)[0]}" == refused(path)
@@ -126,52 +128,52 @@ def refused(path: Path) -> str:
     return str(raised.value)
 
 
-def test_in_another_tools_words_addresses_paths_and_styles_are_checked_and_no_run_is_refused(tmp_path: Path) -> None:
+def test_edtrace_lectures_are_checked_but_not_refused(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
-    lines = [
+    wrong_lines = [
         "link('Wikipedia', 'https://example.org')",
         "text('a '), link('Wikipedia')",
         "image('nothing.png')",
         "text('a', 'bold')",
     ]
-    fine = [
+    correct_lines = [
         "link('https://example.org'), link(part), link(title='T', url='x'), text('a', {'color': 'red'}, verbatim=True)",
         "image('https://example.org/a.png', width=9)",
         "image('lecture.py')",
     ]
-    body = "".join(f"    {line}\n" for line in (*fine, *lines))
+    body = "".join(f"    {line}\n" for line in (*correct_lines, *wrong_lines))
     path.write_text(f"from edtrace import image, link, text\ndef main():\n    part()\ndef part():\n{body}")
-    assert [found.line for found in mistakes(path)] == [8, 9, 10, 11]
+    assert [mistake.line for mistake in mistakes(path)] == [8, 9, 10, 11]
     assert check_lecture(path)
 
 
-def test_what_a_star_brings_can_be_inspected(tmp_path: Path) -> None:
+def test_names_from_star_imports_can_be_inspected(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"from math import *\n{HEAD}    x = 1  # @inspect pi\n")
     assert mistakes(path) == []
 
 
-def test_what_python_only_warns_of_is_no_mistake(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_syntax_warnings_are_no_mistakes(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"{HEAD}    assert 1 is 1\n")
     assert mistakes(path) == [] and not list(recwarn)
 
 
-@each("line", FINE)
-def test_what_may_be_right_is_no_mistake(line: str, tmp_path: Path) -> None:
+@each("line", CORRECT)
+def test_possibly_correct_lines_are_no_mistakes(line: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"{HEAD}    {line}\n")
     assert mistakes(path) == []
 
 
-def test_a_name_that_the_lecture_gives_to_something_else_is_no_word(tmp_path: Path) -> None:
+def test_redefined_names_are_no_vocabulary_calls(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(HEAD + "    text = print\n    text()\n")
     assert mistakes(path) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("x = 1\n", "defines no function `main`"),
         ("def main(n, *, k, m=1):\n    part()\ndef part(): pass\n", ":1: `main` needs `n`, `k`"),
@@ -179,23 +181,23 @@ def test_a_name_that_the_lecture_gives_to_something_else_is_no_word(tmp_path: Pa
         ("def main():\n    print(1)\n", "calls no function of the lecture"),
     ],
 )
-def test_a_lecture_has_a_main_that_calls_its_sections(text: str, said: str, tmp_path: Path) -> None:
+def test_missing_or_unusable_main_is_a_mistake(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(text)
-    assert [said in str(found) for found in mistakes(path)] == [True]
+    assert [message in str(mistake) for mistake in mistakes(path)] == [True]
 
 
-def test_the_lecture_has_none() -> None:
-    """And each word is tried there: what is said of it in the source is what its signature takes."""
+def test_lecture_py_has_no_mistakes() -> None:
+    """The lecture makes every call of the vocabulary except `image`, so correct calls of each pass the checks."""
     path = Path(__file__).resolve().parents[2] / "lecture.py"
     assert mistakes(path) == []
-    assert all(f"{word}(" in path.read_text() for word in vocabulary.VOCABULARY - {"image"})
+    assert all(f"{name}(" in path.read_text() for name in vocabulary.VOCABULARY - {"image"})
 
 
 LECTURE = "def main(n=1):\n    part()\n\n\ndef part():\n    pass\n"
 
 
-def test_a_file_named_like_one_of_pythons_own(tmp_path: Path) -> None:
+def test_file_named_like_a_standard_module_is_a_mistake(tmp_path: Path) -> None:
     path = tmp_path / "random.py"
     path.write_text(LECTURE)
     [mistake] = mistakes(path)
@@ -209,20 +211,20 @@ def test_a_file_named_like_one_of_pythons_own(tmp_path: Path) -> None:
         ("from .helper import f", "expected `from helper import f`"),
     ],
 )  # fmt: skip
-def test_a_relative_import_says_what_to_write(line: str, expected: str, tmp_path: Path) -> None:
+def test_relative_import_error_suggests_the_correct_import(line: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(f"{line}\n{LECTURE}")
-    [found] = mistakes(path)
-    assert found.line == 1 and expected in str(found)
+    [mistake] = mistakes(path)
+    assert mistake.line == 1 and expected in str(mistake)
     path.write_text(f"try:\n    {line}\nexcept ImportError:\n    helper = f = None\n{LECTURE}")
     assert mistakes(path) == []
 
 
-def test_in_a_package_a_relative_import_is_right_and_names_how_to_run_it(tmp_path: Path) -> None:
+def test_relative_import_in_a_package_names_the_command(tmp_path: Path) -> None:
     folder = tmp_path / "course" / "week"
     folder.mkdir(parents=True)
-    for one in (folder, folder.parent):
-        (one / "__init__.py").touch()
+    for package in (folder, folder.parent):
+        (package / "__init__.py").touch()
     path = folder / "talk.py"
     path.write_text(f"from ..helper import f\n{LECTURE}")
     assert mistakes(path) == []
@@ -230,7 +232,7 @@ def test_in_a_package_a_relative_import_is_right_and_names_how_to_run_it(tmp_pat
         refuse_relative_imports(read_source(path))
 
 
-def test_another_function_may_run_the_lecture_and_the_error_offers_the_one_that_the_file_starts(tmp_path: Path) -> None:
+def test_error_suggests_another_main_function(tmp_path: Path) -> None:
     path = tmp_path / "talk.py"
     start = 'if __name__ == "__main__":\n    prepare("x")\n    begin()\n'
     path.write_text(f"def begin():\n    part()\ndef talk(n):\n    pass\ndef part():\n    pass\n{start}")

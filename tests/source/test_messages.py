@@ -17,24 +17,26 @@ from trace_tools.source.messages import filled_slots, message_of, rendered, stri
         ("f'''{x\n  + 1} lines'''", "{x + 1} lines"),
     ],
 )
-def test_a_message_has_its_placeholders_as_the_source_has_them(code: str, text: str) -> None:
+def test_messages_keep_placeholders_as_written(code: str, text: str) -> None:
     node = ast.parse(code).body[0]
-    [string] = [one for one in strings_in(node) if one.lineno and not _inside(one, node)]
+    [string] = [
+        string_node for string_node in strings_in(node) if string_node.lineno and not _inside(string_node, node)
+    ]
     assert message_of(string, code).text == text
 
 
-def _inside(one: ast.AST, node: ast.stmt) -> bool:
-    return one is not next(iter(strings_in(node)))
+def _inside(string_node: ast.AST, node: ast.stmt) -> bool:
+    return string_node is not next(iter(strings_in(node)))
 
 
-def test_any_wording_is_rendered_from_the_values_that_python_formats() -> None:
+def test_reworded_messages_render_formatted_values() -> None:
     x, names = 3.14159, ["a", "b"]
     code = """f"{x:.2f} of {len(names)} in {x:.2f}, {names!r:>12}\""""
     values = [format(x, ".2f"), str(len(names)), format(x, ".2f"), format(repr(names), ">12")]
-    [string] = [one for one in strings_in(ast.parse(code).body[0])]
+    [string] = [string_node for string_node in strings_in(ast.parse(code).body[0])]
     message = message_of(string, code)
     shown = "".join(text for _, text in rendered(message.pieces, filled_slots(message, values)))
     assert shown == eval(code)
-    other = message.worded("{names!r:>12}: {{{x:.2f}}} {len(names)} {x:.2f}")
-    shown = "".join(text for _, text in rendered(other.pieces, filled_slots(message, values)))
+    reworded = message.worded("{names!r:>12}: {{{x:.2f}}} {len(names)} {x:.2f}")
+    shown = "".join(text for _, text in rendered(reworded.pieces, filled_slots(message, values)))
     assert shown == f"{names!r:>12}: {{{x:.2f}}} {len(names)} {x:.2f}"

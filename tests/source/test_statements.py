@@ -1,4 +1,4 @@
-"""Statements: their numbers, lines and names; reading files in the encodings Python knows."""
+"""Statements: their numbers, lines and names, and files in the encodings that Python reads."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def test_functions_and_qualified_names() -> None:
     async def main():
         await x
     """
-    found = statements(text)
-    assert [(s.number, s.function) for s in found] == [
+    parsed = statements(text)
+    assert [(s.number, s.function) for s in parsed] == [
         (0, MODULE),
         (1, MODULE),
         (2, "Block"),
@@ -161,7 +161,7 @@ def test_functions_and_qualified_names() -> None:
         (10, MODULE),
         (11, "main"),
     ]
-    assert [qualified_name(found[n]) for n in (1, 3, 4, 7, 10)] == [
+    assert [qualified_name(parsed[n]) for n in (1, 3, 4, 7, 10)] == [
         "Block",
         "Block.forward",
         "Block.forward.inner",
@@ -170,21 +170,21 @@ def test_functions_and_qualified_names() -> None:
     ]
 
 
-def test_function_finds_the_last_of_a_name() -> None:
+def test_function_returns_the_last_definition() -> None:
     source = parse_source("def f(): pass\ndef f(): pass\nclass g: pass\n", "lecture.py")
-    found = source.function("f")
-    assert found is not None and found.line == 2
+    function = source.function("f")
+    assert function is not None and function.line == 2
     assert source.function("g") is None
 
 
 @pytest.mark.parametrize("module", [ast, inspect, py_compile, textwrap])
-def test_every_statement_once_in_the_order_of_the_text(module: ModuleType) -> None:
+def test_every_statement_occurs_once_in_source_order(module: ModuleType) -> None:
     text = inspect.getsource(module)
-    found = parse_source(text, "module.py").statements
-    oracle = sorted((n.lineno, n.col_offset) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt))
-    assert [(s.line, s.node.col_offset) for s in found] == oracle
-    assert [s.number for s in found] == list(range(len(found)))
-    assert all(s.parent is None or s.parent < s.number for s in found)
+    parsed = parse_source(text, "module.py").statements
+    expected = sorted((n.lineno, n.col_offset) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt))
+    assert [(s.line, s.node.col_offset) for s in parsed] == expected
+    assert [s.number for s in parsed] == list(range(len(parsed)))
+    assert all(s.parent is None or s.parent < s.number for s in parsed)
 
 
 @pytest.mark.parametrize(
@@ -194,18 +194,18 @@ def test_every_statement_once_in_the_order_of_the_text(module: ModuleType) -> No
         ("x = 1\n  y = 2\n", f"lecture.py:2: not valid Python {PYTHON}: unexpected indent"),
     ],
 )
-def test_not_python(text: str, error: str) -> None:
+def test_syntax_errors_name_line_and_cause(text: str, error: str) -> None:
     with pytest.raises(LectureError) as caught:
         parse_source(text, "lecture.py")
     assert str(caught.value) == error
 
 
-def test_a_null_byte_is_one_clear_line() -> None:
+def test_null_byte_is_a_one_line_error() -> None:
     with pytest.raises(LectureError, match=rf"^lecture\.py.*: not valid Python {re.escape(PYTHON)}: .*null bytes$"):
         parse_source("x = 1\0", "lecture.py")
 
 
-def test_byte_order_mark() -> None:
+def test_byte_order_mark_is_removed() -> None:
     source = parse_source("\ufeffx = 1\n", "lecture.py")
     assert source.text == "x = 1\n"
     assert (source.statements[0].line, source.statements[0].node.col_offset) == (1, 0)
@@ -225,7 +225,7 @@ READABLE = {
 
 
 @each("content", [pytest.param(content, id=name) for name, content in READABLE.items()])
-def test_read_as_python_reads(content: bytes, tmp_path: Path) -> None:
+def test_files_are_decoded_as_python_does(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_bytes(content)
     plain: dict[str, object] = {}
@@ -251,7 +251,7 @@ UNREADABLE = {
 
 
 @each(("content", "error"), UNREADABLE.items())
-def test_what_cannot_be_decoded(content: bytes, error: str, tmp_path: Path) -> None:
+def test_undecodable_files_are_reported(content: bytes, error: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_bytes(content)
     with pytest.raises(LectureError) as caught:
@@ -260,7 +260,7 @@ def test_what_cannot_be_decoded(content: bytes, error: str, tmp_path: Path) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(
         LectureError, match=r"gone\.py: can't be read: No such file or directory; expected a Python file"
     ):
@@ -272,6 +272,6 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         read_source(tmp_path / "pipe.py")
 
 
-def test_what_functions_reach_through_what_they_use() -> None:
+def test_reached_functions_include_indirect_uses() -> None:
     uses = {"a": {"b"}, "b": {"c", "a"}, "d": {"b"}}
     assert reached(["a"], uses) == {"a", "b", "c"} and reached([], uses) == set()

@@ -29,7 +29,7 @@ def main():
 '''
 
 
-def edition(new: str) -> ShownSource:
+def shown_with(new: str) -> ShownSource:
     return shown_source(SourceFile("lecture.py", LECTURE), new)
 
 
@@ -50,14 +50,14 @@ def edition(new: str) -> ShownSource:
 def test_prose_may_change(old: str, new: str) -> None:
     assert old in LECTURE
     changed = LECTURE.replace(old, new)
-    found = edition(changed)
-    assert found.stale is None
-    assert found.source.parsed.text == changed
+    shown = shown_with(changed)
+    assert shown.stale is None
+    assert shown.source.parsed.text == changed
     before = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
-    for shown, recorded in found.recorded.items():
-        node, was = found.source.parsed.statements[shown].node, before[recorded].node
+    for shown_number, recorded_number in shown.recorded.items():
+        node, recorded_node = shown.source.parsed.statements[shown_number].node, before[recorded_number].node
         if not isinstance(node, (ast.FunctionDef, ast.If, ast.For)):
-            assert ast.unparse(node) == ast.unparse(was)
+            assert ast.unparse(node) == ast.unparse(recorded_node)
 
 
 @each(
@@ -76,31 +76,31 @@ def test_prose_may_change(old: str, new: str) -> None:
         ("range(3)", "range(4)"),
     ],
 )
-def test_code_may_not(old: str, new: str) -> None:
+def test_changed_code_is_stale(old: str, new: str) -> None:
     assert old in LECTURE
-    found = edition(LECTURE.replace(old, new))
-    assert says(found.stale, "code", "changed")
-    assert found.source.parsed.text == LECTURE
+    shown = shown_with(LECTURE.replace(old, new))
+    assert says(shown.stale, "code", "changed")
+    assert shown.source.parsed.text == LECTURE
 
 
-def test_a_lecture_that_is_no_python_any_more_is_stale() -> None:
-    found = edition(LECTURE + "def f(:")
-    assert says(found.stale, "lecture.py:17: not valid Python")
+def test_source_with_a_syntax_error_is_stale() -> None:
+    shown = shown_with(LECTURE + "def f(:")
+    assert says(shown.stale, "lecture.py:17: not valid Python")
 
 
-def test_prose_in_a_branch_that_the_trace_knows_nothing_of_is_stale() -> None:
+def test_new_prose_in_an_unrecorded_branch_is_stale() -> None:
     old = LECTURE.replace('    else:\n        text("No.")\n', "")
-    found = shown_source(SourceFile("lecture.py", old), LECTURE)
-    assert says(found.stale, "new prose", "branch")
+    shown = shown_source(SourceFile("lecture.py", old), LECTURE)
+    assert says(shown.stale, "new prose", "branch")
 
 
-def test_new_prose_is_said_where_its_neighbours_ran() -> None:
-    found = edition(
+def test_new_prose_is_placed_next_to_recorded_statements() -> None:
+    shown = shown_with(
         LECTURE.replace('text("No.")', 'text("Not so.")').replace('    z = "text"', '    z = "text"\n    text("End.")')
     )
     old = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
-    beside = {p.narrative.text: old[p.beside].line for p in found.prose.values() if p.beside is not None}
-    assert beside == {"First.": 6, "Yes.": 9, "Not so.": 11, "Slowly.": 15, "End.": 16}
+    neighbor_lines = {p.narrative.text: old[p.beside].line for p in shown.prose.values() if p.beside is not None}
+    assert neighbor_lines == {"First.": 6, "Yes.": 9, "Not so.": 11, "Slowly.": 15, "End.": 16}
 
 
 @pytest.mark.parametrize(
@@ -111,22 +111,22 @@ def test_new_prose_is_said_where_its_neighbours_ran() -> None:
         ('text("Zeroth.")\n    text("First.")', {"First.": "First."}),
     ],
 )
-def test_prose_keeps_the_steps_of_what_stood_in_its_place(new: str, reworded: dict[str, str]) -> None:
-    found = edition(LECTURE.replace('text("First.")', new))
+def test_reworded_prose_keeps_the_steps_it_replaces(new: str, reworded: dict[str, str]) -> None:
+    shown = shown_with(LECTURE.replace('text("First.")', new))
     old = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
-    said = {
-        p.narrative.text or "": ast.unparse(old[p.beside].node) for p in found.prose.values() if p.reworded and p.beside
+    replaced = {
+        p.narrative.text or "": ast.unparse(old[p.beside].node) for p in shown.prose.values() if p.reworded and p.beside
     }
     others = {"Yes.", "No.", "Slowly."}
-    assert {text: source for text, source in said.items() if text not in others} == {
+    assert {text: source for text, source in replaced.items() if text not in others} == {
         text: f"text({was!r})" for text, was in reworded.items()
     }
-    assert others <= said.keys()
+    assert others <= replaced.keys()
 
 
 def test_lines_are_remapped() -> None:
-    found = edition(LECTURE.replace('    text("First.")\n', '    text(\n        "Longer."\n    )\n'))
-    assert found.lines[7] == 9 and found.lines[16] == 18 and found.lines[2] == 2
+    shown = shown_with(LECTURE.replace('    text("First.")\n', '    text(\n        "Longer."\n    )\n'))
+    assert shown.lines[7] == 9 and shown.lines[16] == 18 and shown.lines[2] == 2
 
 
 @each(
@@ -139,10 +139,10 @@ def test_lines_are_remapped() -> None:
         ('text("none")', True),
     ],
 )
-def test_an_f_string_keeps_its_placeholders(new: str, stale: bool) -> None:
+def test_reworded_f_strings_must_keep_their_placeholders(new: str, stale: bool) -> None:
     old = LECTURE.replace('text(f"{i}")', 'text(f"{x:.1f} of {y}")')
-    found = shown_source(SourceFile("lecture.py", old), old.replace('text(f"{x:.1f} of {y}")', new))
-    assert (found.stale is not None) == stale
+    shown = shown_source(SourceFile("lecture.py", old), old.replace('text(f"{x:.1f} of {y}")', new))
+    assert (shown.stale is not None) == stale
     if not stale:
-        [[one]] = found.reworded.values()
-        assert one.was.text == "{x:.1f} of {y}" and sorted(one.now.slots) == ["x:.1f", "y"]
+        [[rewording]] = shown.reworded.values()
+        assert rewording.was.text == "{x:.1f} of {y}" and sorted(rewording.now.slots) == ["x:.1f", "y"]

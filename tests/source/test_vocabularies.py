@@ -13,7 +13,7 @@ from trace_tools.trace.tree import Tree
 
 
 @each(
-    ("source", "found"),
+    ("source", "expected"),
     [
         ("from edtrace import text\ntext('a'), text('b')", {1: "text"}),
         ("from edtrace import text, link\ntext('a'), link(f), text(':')\ntext('a'),", {1: "text", 2: "text"}),
@@ -31,33 +31,35 @@ from trace_tools.trace.tree import Tree
         ("from edtrace import text\nx = text('a')", {}),
     ],
 )
-def test_what_only_calls_words_is_narrative_in_each_vocabulary(source: str, found: dict[int, str]) -> None:
-    assert narrative_calls(parse_source(source, "lecture.py")) == found
+def test_narrative_calls_of_each_vocabulary(source: str, expected: dict[int, str]) -> None:
+    assert narrative_calls(parse_source(source, "lecture.py")) == expected
 
 
-def test_it_is_known_whose_words_they_are() -> None:
+def test_calls_are_marked_as_borrowed_or_own() -> None:
     source = "from edtrace import text\nfrom trace_tools import note\ntext('a')\nnote('b')\n"
     assert words_called(parse_source(source, "lecture.py")) == {2: ("text", True), 3: ("note", False)}
 
 
-def test_a_vocabulary_is_detected_by_what_is_imported() -> None:
+def test_vocabulary_is_detected_by_imported_modules() -> None:
     assert detected({"torch", "edtrace"}) == ("edtrace",)
     assert detected({"execute_util", "edtrace.execute_util"}) == ("edtrace", "cs336")
     assert detected({"trace_tools", "reference"}) == ()
 
 
-def test_a_vocabulary_whose_module_has_a_common_name_is_known_by_its_sign() -> None:
+def test_vocabulary_named_util_is_detected_by_init_content() -> None:
     assert used(parse_source("from util import *\ninit_content('l.js')\n", "l.py")) == ("cs336-2024",)
     assert used(parse_source("import util, edtrace\n", "l.py")) == ("edtrace",)
     assert detected({"util"}) == used(parse_source("init_content('l.js')\n", "l.py")) == ()
 
 
-def test_each_word_makes_a_narrative_that_there_is() -> None:
-    kinds = {kind for one in VOCABULARIES.values() for words in one.modules.values() for kind in words.values()}
+def test_each_vocabulary_call_has_a_narrative_class() -> None:
+    kinds = {
+        kind for vocabulary in VOCABULARIES.values() for words in vocabulary.modules.values() for kind in words.values()
+    }
     assert kinds == {kind.__name__.lower() for kind in get_args(Narrative)}
 
 
-# --- Which statements only tell the reader something: read off by hand, of lectures in each vocabulary ---
+# --- Statements that only narrate; the expected lines were determined by hand ---
 
 OURS = """\
 from trace_tools import decide, link, note, text
@@ -98,34 +100,34 @@ def article(url):
 """
 
 
-def ran(source: str) -> Recording:
+def recorded(source: str) -> Recording:
     """Return a recording in which each statement of each function ran once, in calls that the code makes."""
-    made = Recording(source)
+    recording = Recording(source)
     parsed = parse_source(source, "lecture.py")
 
-    def call(function: str, of: int) -> None:
+    def call(function: str, frame: int) -> None:
         for statement in parsed.statements:
             if statement.function == function:
                 code = source.split("\n")[statement.line - 1].strip()
-                told = [Link(url="x")] if "link(url)" in code else None
-                step = made.step(of, code, host_ns=[2_000], narrative=told)
+                narrative = [Link(url="x")] if "link(url)" in code else None
+                step = recording.step(frame, code, host_ns=[2_000], narrative=narrative)
                 for name in parsed.functions:
                     if f"{name}(" in code and not code.startswith("def"):
-                        call(name, made.frame(name, step))
+                        call(name, recording.frame(name, step))
 
-    call("main", made.frame("main"))
-    return made
+    call("main", recording.frame("main"))
+    return recording
 
 
 @pytest.mark.parametrize(
     ("source", "lines"),
     [(OURS, {4, 5, 6, 7, 8, 9, 11, 17, 18, 20, 22, 26}), (BORROWED, {3, 4, 7})],
 )
-def test_what_only_tells(source: str, lines: set[int]) -> None:
+def test_statements_that_only_narrate(source: str, lines: set[int]) -> None:
     parsed = parse_source(source, "lecture.py")
-    found = narrating(Tree(ran(source).trace()), [parsed])
-    assert {parsed.statements[number].line for place, number in found if place == 0} == lines
+    statements = narrating(Tree(recorded(source).trace()), [parsed])
+    assert {parsed.statements[number].line for source_index, number in statements if source_index == 0} == lines
 
 
-def test_a_source_that_cannot_be_parsed_has_none() -> None:
-    assert narrating(Tree(ran(OURS).trace()), [None]) == frozenset()
+def test_unparsable_source_has_no_narrating_statements() -> None:
+    assert narrating(Tree(recorded(OURS).trace()), [None]) == frozenset()
