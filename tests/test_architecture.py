@@ -1,7 +1,7 @@
 """The structure of the package, read from its syntax trees.
 
 Imports point one way and never in a circle, only commands print and exit, and torch is imported late.
-`pytest -s tests/test_architecture.py` also prints the figures of the code, each beside its goal.
+`pytest -s tests/test_architecture.py` also prints the figures of the code, each with its goal.
 """
 
 from __future__ import annotations
@@ -28,32 +28,36 @@ FILES = {
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """Parse each module once, and in that process only which runs these tests."""
+    """Parse each module once, and only in the process that runs these tests."""
     return {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in FILES.items()}
 
 
 # The folders and modules of the package, from the bottom up: each may import from those before it. "" is the package
-# itself, which a lecture imports; the modules that it loads late are named as text.
-FLOORS = (
+# itself, which lectures import; it names the modules that it loads late as text.
+LAYERS = (
     *("errors", "util", "trace", "lecture", "", "source", "machines", "describing", "metering", "analysis"),
     *("presentation", "diff", "pages", "edtrace", "tracing", "bench", "remote", "live", "store", "notebooks", "export"),
     *("config", "commands", "cli", "__main__"),
 )
 
-# Whoever may say something or end the process, besides commands.
-SPEAKERS = {
-    "trace_tools.machines.checks": {"print"},  # a process, whose lines its parent reads
+# Modules other than commands that may print or end the process.
+PRINT_OR_EXIT_ALLOWED = {
+    "trace_tools.machines.checks": {"print"},  # its own process; the parent reads its output
     "trace_tools.machines.torch_build": {"print"},  # for the Makefile, before anything is installed
-    "trace_tools.lecture.run_plain": {"print"},  # a lecture's texts, where no tracer is
-    "trace_tools.cli": {"click.echo", "ctx.exit"},  # an error of the project, as one line
-    "trace_tools.tracing.fork_server": {"os._exit"},  # a process, and those that it forks
-    "trace_tools.tracing.survey": {"print", "sys.exit"},  # a process, whose last line is its parent's error
-    "trace_tools.tracing.worker": {"os._exit", "SystemExit", "sys.stderr.write"},  # a process: it ends as plain Python
-    "trace_tools.tracing.torchrun": {"print", "sys.exit"},  # a process, likewise
-    "trace_tools.tracing.recorder.frames": {"SystemExit"},  # a lecture's own
+    "trace_tools.lecture.run_plain": {"print"},  # a lecture's texts, if no tracer runs
+    "trace_tools.cli": {"click.echo", "ctx.exit"},  # one-line errors of the project settings
+    "trace_tools.tracing.fork_server": {"os._exit"},  # its own process, and its forks
+    "trace_tools.tracing.survey": {"print", "sys.exit"},  # its own process; the parent reports its last line
+    "trace_tools.tracing.worker": {
+        "os._exit",
+        "SystemExit",
+        "sys.stderr.write",
+    },  # its own process; ends as plain Python
+    "trace_tools.tracing.torchrun": {"print", "sys.exit"},  # its own process
+    "trace_tools.tracing.recorder.frames": {"SystemExit"},  # raised by a lecture
 }
 
-ENDS = {"print", "pprint", "print_exc", "print_exception", "echo", "secho", "exit", "_exit", "abort", "quit"}
+PRINT_OR_EXIT = {"print", "pprint", "print_exc", "print_exception", "echo", "secho", "exit", "_exit", "abort", "quit"}
 
 
 def part_of(module: str) -> str:
@@ -63,7 +67,7 @@ def part_of(module: str) -> str:
 
 @cache
 def imports_of(module: str) -> set[str]:
-    """The modules that one imports, wherever in it: in functions and for the type checker as well."""
+    """Return the modules that a module imports anywhere, including in functions and for the type checker."""
     names: set[str] = set()
     for node in ast.walk(trees()[module]):
         if isinstance(node, ast.Import):
@@ -76,7 +80,7 @@ def imports_of(module: str) -> set[str]:
 
 
 def reach(module: str) -> set[str]:
-    """All that a module imports, and what that imports, and so on."""
+    """Return all modules that a module imports, directly or indirectly."""
     reached: set[str] = set()
     waiting = [module]
     while waiting:
@@ -87,18 +91,18 @@ def reach(module: str) -> set[str]:
 
 
 def test_imports_point_one_way() -> None:
-    floor = {part: number for number, part in enumerate(FLOORS)}
-    assert {part_of(module) for module in FILES} == set(FLOORS)
+    layer = {part: number for number, part in enumerate(LAYERS)}
+    assert {part_of(module) for module in FILES} == set(LAYERS)
     upwards = [
         f"{module} imports {other}"
         for module in FILES
         for other in sorted(imports_of(module))
-        if floor[part_of(other)] > floor[part_of(module)]
+        if layer[part_of(other)] > layer[part_of(module)]
     ]
     assert not upwards, "\n".join(upwards)
 
 
-def test_no_imports_in_a_circle() -> None:
+def test_imports_have_no_circles() -> None:
     reached = {module: reach(module) for module in FILES}
     circles = {tuple(sorted(o for o in reached[module] if module in reached[o])) for module in FILES}
     assert not (lines := [", ".join(circle) for circle in sorted(circles) if circle]), "\n".join(lines)
@@ -106,37 +110,39 @@ def test_no_imports_in_a_circle() -> None:
 
 def test_only_commands_print_and_exit() -> None:
     """No `print`, `click.echo` or `console.print`, no `sys.stdout.write`, no exit and no SystemExit elsewhere."""
-    done = defaultdict(set)
+    calls_by_module = defaultdict(set)
     for module, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                if called.rpartition(".")[2] in ENDS or re.fullmatch(
+                if called.rpartition(".")[2] in PRINT_OR_EXIT or re.fullmatch(
                     r"sys\.(stdout|stderr)\.(buffer\.)?write\w*", called
                 ):
-                    done[module].add(called)
+                    calls_by_module[module].add(called)
             elif isinstance(node, ast.Name) and node.id == "SystemExit":
-                done[module].add(node.id)
-    wrong = {
-        module: sorted(calls - SPEAKERS.get(module, set()))
-        for module, calls in done.items()
+                calls_by_module[module].add(node.id)
+    forbidden = {
+        module: sorted(calls - PRINT_OR_EXIT_ALLOWED.get(module, set()))
+        for module, calls in calls_by_module.items()
         if part_of(module) != "commands"
     }
-    lines = [f"{module}: {', '.join(calls)}" for module, calls in wrong.items() if calls]
+    lines = [f"{module}: {', '.join(calls)}" for module, calls in forbidden.items() if calls]
     assert not lines, "\n".join(lines)
-    assert {module: done[module] for module in SPEAKERS} == SPEAKERS, "more is allowed than is done"
+    assert {module: calls_by_module[module] for module in PRINT_OR_EXIT_ALLOWED} == PRINT_OR_EXIT_ALLOWED, (
+        "a module in the table prints or exits less than the table allows"
+    )
 
 
-def test_no_torch_until_it_is_needed() -> None:
+def test_torch_is_imported_late() -> None:
     for module in ("trace_tools", "trace_tools.cli", "trace_tools.pages.site", "trace_tools.tracing.supervisor"):
         code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0, module
 
 
-def test_figures(request: pytest.FixtureRequest) -> None:
-    """Print the figures of the code beside their goals; nothing is judged."""
+def test_code_figures(request: pytest.FixtureRequest) -> None:
+    """Print the figures of the code with their goals; a missed goal is no failure."""
     if request.config.getoption("capture") != "no":
-        return  # counting the tests takes a while, and nobody would see it
+        return  # counting the tests takes a while, and the output would be hidden
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES.values()}
     flat = [path for path in lines if path.parent == ROOT / "trace_tools" and not path.name.startswith("__")]
     classes = {
@@ -145,7 +151,7 @@ def test_figures(request: pytest.FixtureRequest) -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.end_lineno is not None
     }
-    longest, widest = (max(classes, key=lambda name: classes[name][by]) for by in (0, 1))
+    longest, widest = (max(classes, key=lambda name: classes[name][measure]) for measure in (0, 1))
     tests = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py"))
     once = sum(map(called_once, trees().values()))
     touched = [1 + len(acting_on(option)) for option in OPTIONS]  # 1: the table of options

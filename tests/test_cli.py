@@ -1,4 +1,4 @@
-"""What a command's errors, signals and streams come to: one line, and an exit code."""
+"""Errors, signals and closed streams end a command with at most one line and an exit code."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from trace_tools.trace.trace_file import write
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run(does: Callable[[], object]) -> Result:
+def run(callback: Callable[[], object]) -> Result:
     @click.group(cls=OneLineErrors)
     def group() -> None: ...
 
-    group.add_command(click.Command("go", callback=does))
+    group.add_command(click.Command("go", callback=callback))
     return CliRunner().invoke(group, ["go"])
 
 
-def fails(error: BaseException) -> Callable[[], object]:
+def raises(error: BaseException) -> Callable[[], object]:
     def raising() -> object:
         raise error
 
@@ -54,22 +54,24 @@ def fails(error: BaseException) -> Callable[[], object]:
     ],
 )
 def test_an_error_is_one_line(error: BaseException, code: int, message: str) -> None:
-    ran = run(fails(error))
-    assert (ran.exit_code, ran.stderr) == (code, message)
+    result = run(raises(error))
+    assert (result.exit_code, result.stderr) == (code, message)
 
 
-def test_what_is_no_refusal_of_the_system_is_not_hidden() -> None:
+def test_internal_errors_show_a_traceback() -> None:
     for error in (RuntimeError("a mistake in the tools"), KeyError("x"), RecursionError("too deep")):
-        ran = run(fails(error))
-        assert ran.exit_code == 70 and "Traceback (most recent call last)" in ran.stderr
-        assert repr(error).partition("(")[0] in ran.stderr and says(ran.stderr.splitlines()[-1], "error: ", "traceback")
+        result = run(raises(error))
+        assert result.exit_code == 70 and "Traceback (most recent call last)" in result.stderr
+        assert repr(error).partition("(")[0] in result.stderr and says(
+            result.stderr.splitlines()[-1], "error: ", "traceback"
+        )
 
 
-def test_a_thread_that_the_system_refuses_is_one_line() -> None:
-    """Here because there is no room for its stack; as a rule because of RLIMIT_NPROC.
+def test_refused_thread_is_a_one_line_error() -> None:
+    """The thread's stack is too large here; in practice RLIMIT_NPROC is the usual cause.
 
-    In a process of its own: Python 3.11 keeps the state of a thread that never started under the identifier of the
-    thread that wanted it, and an exception thrown at that thread is then never raised.
+    The test uses a separate process: Python 3.11 keeps the state of a thread that never started under the identifier
+    of its parent thread, and then never raises an exception that is sent to the parent.
     """
     text = """
 import threading, click
@@ -82,39 +84,39 @@ def starts():
 group = OneLineErrors("group", {"go": click.Command("go", callback=starts)})
 group(["go"])
 """
-    ran = subprocess.run([PYTHON, "-c", text], capture_output=True, text=True, cwd=ROOT)
-    assert (ran.returncode, ran.stderr) == (2, "error: can't start new thread\n")
+    completed = subprocess.run([PYTHON, "-c", text], capture_output=True, text=True, cwd=ROOT)
+    assert (completed.returncode, completed.stderr) == (2, "error: can't start new thread\n")
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
-def number(request: pytest.FixtureRequest) -> Iterator[int]:
+def signal_number(request: pytest.FixtureRequest) -> Iterator[int]:
     before = signal.signal(request.param, signal.SIG_DFL)  # this process may ignore it
     yield request.param
     signal.signal(request.param, before)
 
 
-def test_a_signal_is_taken_for_ctrl_c(number: int) -> None:
-    ran = run(lambda: os.kill(os.getpid(), number))
-    assert (ran.exit_code, ran.stderr) == (128 + number, "interrupted\n")
+def test_signals_interrupt_like_ctrl_c(signal_number: int) -> None:
+    result = run(lambda: os.kill(os.getpid(), signal_number))
+    assert (result.exit_code, result.stderr) == (128 + signal_number, "interrupted\n")
 
 
-def test_what_a_signal_leaves_to_do_is_done_and_the_exit_code_tells_of_it(number: int) -> None:
+def test_command_can_finish_after_a_signal(signal_number: int) -> None:
     def caught() -> None:
         try:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal_number)
         except KeyboardInterrupt:
             click.echo("done")
             sys.exit(1)
 
-    ran = run(caught)
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (128 + number, "done\n", "")
+    result = run(caught)
+    assert (result.exit_code, result.stdout, result.stderr) == (128 + signal_number, "done\n", "")
 
 
-def test_a_signal_that_is_ignored_stays_ignored(number: int) -> None:
-    """As `nohup` has it."""
-    signal.signal(number, signal.SIG_IGN)
-    assert run(lambda: os.kill(os.getpid(), number)).exit_code == 0
-    assert signal.getsignal(number) is signal.SIG_IGN
+def test_ignored_signals_stay_ignored(signal_number: int) -> None:
+    """`nohup` ignores SIGHUP in this way."""
+    signal.signal(signal_number, signal.SIG_IGN)
+    assert run(lambda: os.kill(os.getpid(), signal_number)).exit_code == 0
+    assert signal.getsignal(signal_number) is signal.SIG_IGN
 
 
 @pytest.fixture(scope="module")
@@ -125,13 +127,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shell(command: str, trace: Path, **environment: str) -> tuple[int, str]:
-    """Run a command of bash, `tool` in it, and return its exit code and what its standard error was."""
+    """Run a bash command, in which `tool` is trace-tools; return its exit code and its output on descriptor 3."""
     require("bash")
-    written = trace.with_name("stderr")
-    tool = f'tool() {{ {PYTHON} -m trace_tools "$@"; }}; exec 3>{shlex.quote(str(written))}'
+    stderr_path = trace.with_name("stderr")
+    tool = f'tool() {{ {PYTHON} -m trace_tools "$@"; }}; exec 3>{shlex.quote(str(stderr_path))}'
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TRACE": str(trace), **environment}
-    ran = subprocess.run(["bash", "-c", f"{tool}; {command}"], env=env, cwd=trace.parent, capture_output=True)
-    return ran.returncode, written.read_text()
+    completed = subprocess.run(["bash", "-c", f"{tool}; {command}"], env=env, cwd=trace.parent, capture_output=True)
+    return completed.returncode, stderr_path.read_text()
 
 
 NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
@@ -146,11 +148,11 @@ NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
         ('tool validate "$TRACE" 2>&3 >/dev/full', 2, "error: No space left on device\n"),
     ],
 )  # fmt: skip
-def test_streams_that_are_closed_or_full(command: str, code: int, message: str, trace: Path) -> None:
+def test_closed_and_full_streams(command: str, code: int, message: str, trace: Path) -> None:
     assert shell(command, trace) == (code, message)
 
 
-def test_a_letter_that_the_terminal_does_not_have_is_no_error(trace: Path) -> None:
+def test_letters_missing_in_the_terminal_are_no_error(trace: Path) -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert shell('tool diff --textconv "$TRACE" 2>&3', trace, **plain) == (0, "")
 
@@ -164,7 +166,7 @@ def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...]
             yield from commands(command, *before, name)
 
 
-def test_the_examples_in_help_use_options_that_exist() -> None:
+def test_help_examples_use_existing_options() -> None:
     for names, command in commands(main):
         if isinstance(command, click.Group):
             continue
@@ -174,16 +176,24 @@ def test_the_examples_in_help_use_options_that_exist() -> None:
                 assert {word for word in line.split() if word.startswith("-")} <= options, line
 
 
-def test_help_has_each_command_in_one_group_with_a_short_sentence_and_an_example() -> None:
-    helped = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout
-    assert [line[:-1] for line in helped.splitlines() if line.endswith(":") and line[0] != " "] == ["Options", *GROUPS]
+def test_help_describes_each_command_with_an_example() -> None:
+    overview = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout
+    assert [line[:-1] for line in overview.splitlines() if line.endswith(":") and line[0] != " "] == [
+        "Options",
+        *GROUPS,
+    ]
     for names, command in commands(main):
         line = sentence(command)
         assert line.endswith(".") and len(line) <= 60, names
-        assert len(names) > 1 or helped.count(f"  {line}\n") == 1, names
-        own = CliRunner().invoke(main, [*names, "--help"]).stdout
-        assert f"  trace-tools {' '.join(names)} " in own or f"  trace-tools {' '.join(names)}\n" in own
+        assert len(names) > 1 or overview.count(f"  {line}\n") == 1, names
+        command_help = CliRunner().invoke(main, [*names, "--help"]).stdout
+        assert (
+            f"  trace-tools {' '.join(names)} " in command_help or f"  trace-tools {' '.join(names)}\n" in command_help
+        )
         for option in command.params:
             if isinstance(option, click.Option):
-                says = option.help or ""
-                assert says[:1].isupper() and says.endswith(".") and len(says.split()) > 2, (names, option.name)
+                option_help = option.help or ""
+                assert option_help[:1].isupper() and option_help.endswith(".") and len(option_help.split()) > 2, (
+                    names,
+                    option.name,
+                )

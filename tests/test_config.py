@@ -1,4 +1,4 @@
-"""What a project says in its pyproject.toml, and how commands take it."""
+"""Project settings in pyproject.toml, and how commands use them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def configure(text: str, where: str = ".") -> None:
-    Path(where, "pyproject.toml").write_text(text)
+def configure(text: str, directory: str = ".") -> None:
+    Path(directory, "pyproject.toml").write_text(text)
 
 
-ALL = """[project]
+ALL_KEYS = """[project]
 name = "talks"
 
 [tool.trace_tools]
@@ -50,9 +50,9 @@ open = false
 """
 
 
-def test_every_key_can_be_said(folder: Path) -> None:
-    configure(ALL)
-    table = tomllib.loads(ALL)["tool"]["trace_tools"]
+def test_every_key_can_be_set(folder: Path) -> None:
+    configure(ALL_KEYS)
+    table = tomllib.loads(ALL_KEYS)["tool"]["trace_tools"]
     assert set(table) == set(OPTIONS)
     paths = {key: Path(table[key]) for key in ("out", "lecture")}
     assert wanted(Path("talks/one.py")) == table | paths
@@ -60,8 +60,8 @@ def test_every_key_can_be_said(folder: Path) -> None:
     assert wanted(Path("talks/one.py")) == {"vocabulary": ["edtrace"]}
 
 
-def test_every_key_is_an_option_and_every_option_a_key() -> None:
-    """The others say what is wanted of one call: --only, --force, --draft, …"""
+def test_keys_are_options_of_these_commands() -> None:
+    """Options without a key concern a single call: --only, --force, --draft, …"""
     used: dict[str, set[str]] = {}
     for name in COMMANDS:
         command = main.get_command(click.Context(main), name)
@@ -70,7 +70,7 @@ def test_every_key_is_an_option_and_every_option_a_key() -> None:
             if isinstance(option, ProjectOption):
                 used.setdefault(option.key, set()).add(name)
     assert used == {
-        "out": {"trace", "fleet", "doctor"},  # drafts of serve lie elsewhere, pages of render beside traces
+        "out": {"trace", "fleet", "doctor"},  # serve has a folder for drafts; render writes next to traces
         "lecture": {"render"},
         "device": {"trace", "serve", "doctor"},
         "keep-going": {"trace", "fleet", "serve"},
@@ -79,7 +79,7 @@ def test_every_key_is_an_option_and_every_option_a_key() -> None:
     }
 
 
-def test_the_nearest_table_counts_and_paths_begin_at_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearest_table_applies_with_paths_relative_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configure('[tool.trace_tools]\npasses = 5\nout = "pages"\n')
     configure("[tool.ruff]\nline-length = 100\n", "talks")
     assert wanted(Path("talks/one.py")) == {"passes": 5, "out": Path("pages")}
@@ -92,7 +92,7 @@ def test_the_nearest_table_counts_and_paths_begin_at_its_file(folder: Path, monk
 
 
 NAMES = "out, lecture, device, passes, seed, limit, keep-going, inspect-all, vocabulary, port, open"
-WRONG = {  # a line of the table: the facts of the message
+INVALID = {  # a line of the table, and facts that the message states
     "pases = 3": ("pases", "passes"),
     "keep_going = true": ("keep_going", "keep-going"),
     "colour = 3": ("colour", NAMES),
@@ -111,15 +111,15 @@ WRONG = {  # a line of the table: the facts of the message
 }
 
 
-@each("line", WRONG)
-def test_what_can_not_be_meant_is_one_line(line: str, folder: Path) -> None:
+@each("line", INVALID)
+def test_invalid_settings_are_one_line_errors(line: str, folder: Path) -> None:
     configure(f"[tool.trace_tools]\n{line}\n")
-    facts = ("pyproject.toml: [tool.trace_tools] ", *WRONG[line])
+    facts = ("pyproject.toml: [tool.trace_tools] ", *INVALID[line])
     for arguments in (["trace", "talks/one.py"], ["serve", "talks/one.py"], ["doctor"], ["trace", "-m", "talks.one"]):
-        done = CliRunner().invoke(main, arguments)
-        assert done.exit_code == 2 and says(done.stderr, "error: ", *facts), done.stderr
-    done = CliRunner().invoke(main, ["check", "talks/one.py", "talks/one.py"])
-    assert done.exit_code == 1 and says(done.stdout, *facts), done.stdout
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 2 and says(result.stderr, "error: ", *facts), result.stderr
+    result = CliRunner().invoke(main, ["check", "talks/one.py", "talks/one.py"])
+    assert result.exit_code == 1 and says(result.stdout, *facts), result.stdout
 
 
 @each(
@@ -130,22 +130,22 @@ def test_what_can_not_be_meant_is_one_line(line: str, folder: Path) -> None:
         ("[tool.trace_tools]\npasses = \n", ["TOML", "line 2"]),
     ],
 )
-def test_a_file_that_can_not_be_ours(text: str, facts: list[str], folder: Path) -> None:
+def test_misnamed_and_malformed_tables_are_errors(text: str, facts: list[str], folder: Path) -> None:
     configure(text)
     with pytest.raises(UsageError) as raised:
         wanted(Path("talks/one.py"))
     assert says(raised.value, "pyproject.toml: ", *facts)
 
 
-def test_what_is_none_of_ours_need_not_be_right(folder: Path) -> None:
+def test_malformed_file_without_our_table_is_ignored(folder: Path) -> None:
     configure("[tool.ruff\n")
     assert wanted(Path("talks/one.py")) == {}
 
 
-def test_a_trace_takes_what_the_project_wants_and_the_command_line_wins(folder: Path) -> None:
+def test_trace_uses_settings_unless_options_override_them(folder: Path) -> None:
     configure('[tool.trace_tools]\npasses = 2\nseed = 7\nout = "pages"\nkeep-going = true\nlimit = 50\n')
-    done = CliRunner().invoke(main, ["trace", "talks/one.py"])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(main, ["trace", "talks/one.py"])
+    assert result.exit_code == 0, result.output
     run = load(folder / "pages/cpu/trace.yaml").trace.run
     assert (run.passes, run.seed, run.limit, run.keep_going) == (2, 7, 50, True)
     options = ["--passes", "1", "--seed", "8", "--no-keep-going", "-o", "others"]
@@ -154,8 +154,8 @@ def test_a_trace_takes_what_the_project_wants_and_the_command_line_wins(folder: 
     assert (run.passes, run.seed, run.limit, run.keep_going) == (1, 8, 50, False)
 
 
-def test_a_lecture_of_another_name_is_not_taken_for_the_traces_own(folder: Path) -> None:
-    """Pages that lie beside it are of the lecture there, whatever the project calls its lecture."""
+def test_lecture_setting_does_not_change_pages_of_traces(folder: Path) -> None:
+    """The pages next to a trace show that trace's lecture, whatever lecture the project names."""
     configure('[tool.trace_tools]\nlecture = "talks/one.py"\n')
     trace = folder / "rendered" / "cpu" / "trace.yaml"
     trace.parent.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_a_lecture_of_another_name_is_not_taken_for_the_traces_own(folder: Path)
     assert CliRunner().invoke(main, ["render", "--check", str(trace)]).exit_code == 0
 
 
-def test_the_example_in_the_readme_is_right(folder: Path) -> None:
+def test_readme_example_is_valid(folder: Path) -> None:
     readme = (Path(__file__).resolve().parents[1] / "trace_tools/commands/README.md").read_text(encoding="utf-8")
     configure(readme.partition("```toml\n")[2].partition("```")[0])
     assert wanted(Path("talks/one.py"))["passes"] == 5

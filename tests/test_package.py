@@ -1,4 +1,4 @@
-"""The wheel, installed into a fresh environment and used from an empty folder: what a stranger has."""
+"""The wheel is installed into a fresh environment and used from an empty folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sums() -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("setuptools", reason="setuptools, which builds the wheel, is not installed")
     folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"  # pip builds in the tree itself, and leaves folders in it
+    source = folder / "source"  # pip builds in the source tree and leaves folders there
     source.mkdir()
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, source)
@@ -44,21 +44,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def test_a_wheel_holds_all_files_of_the_package(wheel: Path) -> None:
+def test_wheel_contains_all_package_files(wheel: Path) -> None:
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trace_tools").rglob("*") if path.is_file()}
-    held = set(zipfile.ZipFile(wheel).namelist())
-    assert {name for name in files if "__pycache__" not in name and not name.endswith(".md")} <= held
-    assert not {name for name in held if name.startswith(("tests/", "rendered/", "lecture"))}
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in files if "__pycache__" not in name and not name.endswith(".md")} <= names
+    assert not {name for name in names if name.startswith(("tests/", "rendered/", "lecture"))}
 
 
 @pytest.mark.slow
-def test_a_stranger_traces_renders_and_compares_from_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
-    """Its dependencies are this environment's, since the test needs no network."""
+def test_installed_wheel_traces_renders_and_compares(wheel: Path, tmp_path: Path) -> None:
+    """The dependencies are those of this environment, so the test needs no network."""
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)
     python = tmp_path / "env" / "bin" / "python"
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env"), "platbase": ""}))
-    with zipfile.ZipFile(wheel) as held:
-        held.extractall(packages)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
     folders = [path for path in (*site.getsitepackages(), sysconfig.get_path("purelib")) if Path(path).is_dir()]
     (packages / "others.pth").write_text("\n".join(dict.fromkeys(folders)) + "\n")
     folder = tmp_path / "far away"
@@ -68,9 +68,9 @@ def test_a_stranger_traces_renders_and_compares_from_an_empty_folder(wheel: Path
 
     def tools(*arguments: str) -> str:
         command = [str(python), "-m", "trace_tools", *arguments]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
+        completed = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert completed.returncode == 0, completed.stderr + completed.stdout
+        return completed.stdout
 
     script = "import trace_tools; print(trace_tools.__file__)"
     loaded = subprocess.run(
@@ -79,7 +79,7 @@ def test_a_stranger_traces_renders_and_compares_from_an_empty_folder(wheel: Path
     assert Path(loaded.stdout.strip()).is_relative_to(packages)
     assert tools("--version").startswith("trace-tools ")
     tools("trace", "talk.py", "--passes", "1")
-    trace = "rendered/cpu/trace.yaml"  # beside the lecture
+    trace = "rendered/cpu/trace.yaml"  # next to the lecture
     assert "total = 10" in (folder / "rendered" / "cpu" / "00-sums.md").read_text()
     tools("render", trace)
     tools("diff", trace, trace)
