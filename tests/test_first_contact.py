@@ -1,4 +1,4 @@
-"""First contact with a card, without one: what breaks a step, or the run, leaves a folder that can be sent home."""
+"""first_contact.sh, tested without a GPU: it packs its results even if a step or the whole run fails."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NAMES_A_CARD = "#!/bin/sh\necho 'GPU 0: A card (UUID: GPU-1234)'\n"
 
 @pytest.fixture
 def smi(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder for PATH, whose nvidia-smi a test writes; end what it left running."""
+    """Return the path of an nvidia-smi on PATH, which a test writes; afterwards wait until its processes have ended."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "nvidia-smi").touch(0o755)
     yield folder / "nvidia-smi"
-    until = time.monotonic() + 10
-    while (running := [pid for pid in pids(tmp_path) if is_alive(pid)]) and time.monotonic() < until:
+    deadline = time.monotonic() + 10
+    while (running := [pid for pid in pids(tmp_path) if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not running
 
@@ -46,7 +46,7 @@ def pids(folder: Path) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended may still wait for its parent to ask."""
+    """Return whether a process runs; an ended process may still wait for its parent to collect its status."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -65,28 +65,30 @@ def contact(folder: Path, environment: dict[str, str]) -> Contact:
     return Contact(argparse.Namespace(out=folder / "out", **options), environment)
 
 
-def sent(packed: Path) -> dict[str, bytes]:
+def unpacked(packed: Path) -> dict[str, bytes]:
     with tarfile.open(packed) as archive:
         files = [(entry.name, archive.extractfile(entry)) for entry in archive]
         return {name: file.read() for name, file in files if file is not None}
 
 
 @pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/kfd").exists(), reason="there is a GPU")
-def test_without_a_gpu_one_line_says_so(tmp_path: Path) -> None:
+def test_missing_gpu_is_one_line(tmp_path: Path) -> None:
     bash, dirname = require("bash", "dirname")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/dirname").symlink_to(dirname)
-    given = {**os.environ, "PATH": str(tmp_path / "bin"), "PYTHON": sys.executable}
-    for name in ("first-contact", "first-contact-2"):  # what is there is kept
-        ran = subprocess.run([bash, str(SCRIPT)], cwd=tmp_path, env=given, capture_output=True, text=True)
-        assert ran.returncode == 2 and ran.stderr == ""
-        surprise, stopped, last = ran.stdout.splitlines()
+    variables = {**os.environ, "PATH": str(tmp_path / "bin"), "PYTHON": sys.executable}
+    for name in ("first-contact", "first-contact-2"):  # an existing archive is kept
+        completed = subprocess.run([bash, str(SCRIPT)], cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert completed.returncode == 2 and completed.stderr == ""
+        surprise, stopped, last = completed.stdout.splitlines()
         assert surprise.startswith("driver    SURPRISE: expected ") and "found no GPU" in surprise
         assert last == f"send {tmp_path / name}.tgz"
-        assert sent(tmp_path / f"{name}.tgz") == {f"{name}/summary.txt": f"{surprise}\n{stopped}\n".encode()}
+        assert unpacked(tmp_path / f"{name}.tgz") == {f"{name}/summary.txt": f"{surprise}\n{stopped}\n".encode()}
 
 
-def test_a_driver_that_hangs_is_ended_at_its_limit(smi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_driver_is_stopped_at_its_time_limit(
+    smi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require("sh", "sleep")
     smi.write_text(SLEEPS)
     monkeypatch.setitem(first_contact.LIMITS_S, "nvidia-smi", 0.5)
@@ -95,35 +97,35 @@ def test_a_driver_that_hangs_is_ended_at_its_limit(smi: Path, tmp_path: Path, mo
     (finding,) = run.driver()
     assert time.monotonic() - started < 10 and len(pids(tmp_path)) == 2
     assert not finding.ok and finding.found.startswith("no end after ")
-    (asked,) = run.torch()  # its collect_env would ask nvidia-smi, and wait for ever
-    assert asked.ok and not (run.out / "collect_env.txt").exists()
+    (collected,) = run.torch()  # skips collect_env, which would call nvidia-smi and never end
+    assert collected.ok and not (run.out / "collect_env.txt").exists()
     run.venv = str(tmp_path / "none")
-    with pytest.raises(Stop):  # the build of torch is chosen by what nvidia-smi says
+    with pytest.raises(Stop):  # the choice of the torch build needs the output of nvidia-smi
         list(run.driver())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_with_what_there_is(number: signal.Signals, smi: Path, tmp_path: Path) -> None:
+def test_signal_ends_the_run_and_packs_its_results(number: signal.Signals, smi: Path, tmp_path: Path) -> None:
     bash, *_ = require("bash", "dirname", "sleep")
     smi.write_text(SLEEPS.replace("trap '' INT", "trap 'kill $!; exit 3' INT"))
     command = [bash, str(SCRIPT), "-o", "sent"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment(smi), stdout=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 30
-        while len(pids(tmp_path)) < 2 and time.monotonic() < until:
+        deadline = time.monotonic() + 30
+        while len(pids(tmp_path)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(number)
         printed, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert printed.splitlines()[-2:] == [f"interrupted by {number.name}", f"send {tmp_path / 'sent.tgz'}"]
-    assert f"interrupted by {number.name}\n" in sent(tmp_path / "sent.tgz")["sent/summary.txt"].decode()
+    assert f"interrupted by {number.name}\n" in unpacked(tmp_path / "sent.tgz")["sent/summary.txt"].decode()
 
 
-def test_steps_that_break(smi: Path, tmp_path: Path) -> None:
-    """One that fails costs no more than itself; one that the others need ends the run."""
-    run, ran = contact(tmp_path, environment(smi)), []
+def test_failing_steps(smi: Path, tmp_path: Path) -> None:
+    """A failing step does not stop the others; a failing step that the others need ends the run."""
+    run, executed = contact(tmp_path, environment(smi)), []
 
-    def well(_: Contact) -> Iterator[Finding]:
-        ran.append("well")
+    def passes(_: Contact) -> Iterator[Finding]:
+        executed.append("passes")
         yield Finding(True, "a", "b")
 
     def breaks(_: Contact) -> Iterator[Finding]:
@@ -134,10 +136,10 @@ def test_steps_that_break(smi: Path, tmp_path: Path) -> None:
         yield from ()
         raise Stop(Finding(False, "a GPU", "none"), 2)
 
-    assert first_contact._steps(run, {"one": breaks, "two": well}) == 1
-    assert first_contact._steps(run, {"one": stops, "two": well}) == 2
-    assert first_contact._steps(contact(tmp_path / "bin", environment(smi)), {"two": well}) == 0
-    assert ran == ["well"] * 2
+    assert first_contact._steps(run, {"one": breaks, "two": passes}) == 1
+    assert first_contact._steps(run, {"one": stops, "two": passes}) == 2
+    assert first_contact._steps(contact(tmp_path / "bin", environment(smi)), {"two": passes}) == 0
+    assert executed == ["passes"] * 2
     assert (run.out / "summary.txt").read_text().splitlines() == [
         "one       SURPRISE: expected a, found b",
         "one       SURPRISE: expected the step to end, found FileNotFoundError: c",
@@ -148,12 +150,12 @@ def test_steps_that_break(smi: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_programs_that_are_missing_or_end_badly(smi: Path, tmp_path: Path) -> None:
+def test_missing_and_failing_programs(smi: Path, tmp_path: Path) -> None:
     run = contact(tmp_path, environment(smi))
     assert run.run(["/nowhere/python", "-c", ""], "a.txt", 5).ended.endswith("No such file or directory")
     ends = {"import sys; sys.exit('no')": "exit code 1", "import os; os.kill(os.getpid(), 9)": "SIGKILL"}
-    for code, how in ends.items():
-        assert run.run([sys.executable, "-c", code], "a.txt", 30).ended.startswith(how)
+    for code, ending in ends.items():
+        assert run.run([sys.executable, "-c", code], "a.txt", 30).ended.startswith(ending)
     smi.write_text("#!/bin/sh\necho failed; exit 9\n")
     (finding,) = run.driver()
     assert not finding.ok and finding.found.startswith("exit code 9") and finding.found.endswith("failed")
@@ -168,25 +170,25 @@ def test_programs_that_are_missing_or_end_badly(smi: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_where_torch_cannot_use_the_gpu_it_stops(smi: Path, tmp_path: Path) -> None:
-    """This machine's torch, which finds no GPU beside a driver that names one."""
+def test_run_stops_if_torch_cannot_use_the_gpu(smi: Path, tmp_path: Path) -> None:
+    """The driver names a GPU that the torch of this machine does not find."""
     bash, _ = require("bash", "dirname")
     smi.write_text(NAMES_A_CARD + "case $* in *compute_cap*) echo 580.95.05, 9.0, A card;; esac\n")
     lecture = tmp_path / "talk.py"
     lecture.write_text("import torch\n\n\ndef main():\n    pass\n")
-    given = environment(smi, CUDA_VISIBLE_DEVICES="")
+    variables = environment(smi, CUDA_VISIBLE_DEVICES="")
     command = [bash, str(SCRIPT), "--lecture", "talk.py", "-o", "sent"]
-    ran = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True)
-    assert ran.returncode == 2, ran.stdout
-    lines = ran.stdout.splitlines()
+    completed = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert completed.returncode == 2, completed.stdout
+    lines = completed.stdout.splitlines()
     assert [line for line in lines if line.startswith("driver")] == ["driver    ok: A card in 0.0 s"]
     assert any(line.startswith("doctor    SURPRISE: expected a GPU that torch can use") for line in lines)
-    files = sent(tmp_path / "sent.tgz")
+    files = unpacked(tmp_path / "sent.tgz")
     assert {"sent/doctor.json", "sent/environment.txt", "sent/summary.txt"} <= files.keys()
     assert b"1234" not in b"".join(files.values())
 
 
-def test_what_is_sent_names_nobody(smi: Path, tmp_path: Path) -> None:
+def test_archive_contains_no_secrets_or_names(smi: Path, tmp_path: Path) -> None:
     home = os.path.expanduser("~")
     secrets = {"NVIDIA_API_KEY": "nvapi-secret-1", "MY_PASSWORD": "secret-2-secret", "CUDA_HOME": f"{home}/cuda"}
     run = contact(tmp_path, environment(smi, **secrets, OMP_NUM_THREADS="3"))
@@ -203,7 +205,7 @@ def test_what_is_sent_names_nobody(smi: Path, tmp_path: Path) -> None:
     (run_folder / "pass-1.journal").write_bytes(b"\x00\xff")
     (run_folder / "pass-1.json").write_text(f'"{home}/talk.py"')
     (run.out / "link.txt").symlink_to("/etc/hostname")
-    files = sent(first_contact.pack(run.out))
+    files = unpacked(first_contact.pack(run.out))
     assert set(files) == {
         *("out/driver.txt", "out/environment.txt", "out/torch.txt"),
         *("out/section/.run-1/pass-1.journal", "out/section/.run-1/pass-1.json"),
@@ -219,7 +221,7 @@ def peak(rate: float | None, side: int = 8192) -> Peak:
 
 
 @each(
-    ("first", "second", "wrong"),
+    ("first", "second", "problems"),
     [
         (peak(700e12), peak(720e12), []),
         (peak(700e12), peak(750e12), ["two bfloat16 peaks"]),
@@ -227,13 +229,13 @@ def peak(rate: float | None, side: int = 8192) -> Peak:
         (peak(700e12), replace(peak(None), source="not measured: out of memory"), ["a measured bfloat16 peak"]),
     ],
 )
-def test_a_peak_that_is_measured_twice(first: Peak, second: Peak, wrong: list[str]) -> None:
+def test_peaks_measured_twice_are_compared(first: Peak, second: Peak, problems: list[str]) -> None:
     findings = list(contact_figures.measured_twice(first, second, Peak("bfloat16", 989.5e12, "a datasheet")))
-    assert [one.ok for one in findings] == ([False] * len(wrong) or [True])
-    assert all(words in str(one) for words, one in zip(wrong, findings, strict=False))
+    assert [finding.ok for finding in findings] == ([False] * len(problems) or [True])
+    assert all(problem in str(finding) for problem, finding in zip(problems, findings, strict=False))
 
 
-def test_what_is_wrong_in_a_trace() -> None:
+def test_problems_of_a_trace_are_found() -> None:
     trace = made(0)
     card = Machine("A card", "a-card", "cuda", peaks=[replace(peak(7e14), name=n) for n in ("float32", "bfloat16")])
     card.peaks.append(Peak("memory", 3e12, "a datasheet"))
@@ -241,19 +243,22 @@ def test_what_is_wrong_in_a_trace() -> None:
     timed = replace(first, device_ns=[1000])
     run = replace(trace.run, processes=[Process("pass 1", "complete")])
 
-    def wrong(machine: Machine = card, ended: str = "complete", step: Step = timed) -> list[str]:
-        of = replace(run, processes=[Process("pass 1", ended)], complete=ended == "complete", ended=ended)
-        steps = [step if one is first else one for one in trace.steps]
-        changed: Trace = replace(trace, run=of, machine=machine, steps=steps)
+    def problems(machine: Machine = card, ended: str = "complete", step: Step = timed) -> list[str]:
+        changed_run = replace(run, processes=[Process("pass 1", ended)], complete=ended == "complete", ended=ended)
+        steps = [step if event is first else event for event in trace.steps]
+        changed: Trace = replace(trace, run=changed_run, machine=machine, steps=steps)
         return [str(finding) for finding in contact_figures.of_trace(changed) if not finding.ok]
 
-    before = wrong()
-    for part, words in (
-        (wrong(ended="AcceleratorError at line 7"), "AcceleratorError at line 7"),
-        (wrong(step=replace(timed, claim=Claim("x < 1", False, failed_runs=["pass 1, cold"]))), "claim failed: x < 1"),
-        (wrong(machine=replace(card, peaks=[])), "none of float32, bfloat16, memory"),
-        (wrong(machine=replace(card, device="cpu")), "A card (cpu)"),
-        (wrong(step=first), "0 of "),
+    known_lines = problems()
+    for lines, expected in (
+        (problems(ended="AcceleratorError at line 7"), "AcceleratorError at line 7"),
+        (
+            problems(step=replace(timed, claim=Claim("x < 1", False, failed_runs=["pass 1, cold"]))),
+            "claim failed: x < 1",
+        ),
+        (problems(machine=replace(card, peaks=[])), "none of float32, bfloat16, memory"),
+        (problems(machine=replace(card, device="cpu")), "A card (cpu)"),
+        (problems(step=first), "0 of "),
     ):
-        (more,) = [line for line in part if line not in before and words in line][:1]
-        assert words in more
+        (new_line,) = [line for line in lines if line not in known_lines and expected in line][:1]
+        assert expected in new_line

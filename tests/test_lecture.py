@@ -1,4 +1,4 @@
-"""The lecture: that its sections are there with their claims, that the claims can fail, and that it runs."""
+"""The lecture has its sections and claims, the claims can fail, and the lecture runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SOURCE = LECTURE.read_text(encoding="utf-8")
 TREE = ast.parse(SOURCE)
 FUNCTIONS = {node.name: node for node in TREE.body if isinstance(node, ast.FunctionDef)}
 
-TAUGHT = {  # words of the curriculum that a section's prose must come to
+CURRICULUM = {  # words that the source of each section must contain
     "overview": "money memory compute mechanics mindset intuition gib flop/s transformer",
     "napkin_math": "mfu sparsity chinchilla adamw sharding embedding gpu-hours months",
     "memory_accounting": "rank subnormal bias nvfp4 underflow tf32 saturates cublas pageable|moves gib",
@@ -61,14 +61,14 @@ TAUGHT = {  # words of the curriculum that a section's prose must come to
     "summary": "memory compute napkin mfu",
 }
 
-SECTIONS = list(TAUGHT)
+SECTIONS = list(CURRICULUM)
 FIRST = SECTIONS[:4]
 
 PROSE = {"ask", "decide", "explore", "text", "note", "link", "table", "plot"}
 
 
 def load(source: str, name: str) -> ModuleType:
-    """Return `source` run as a module, registered because dataclasses look their module up."""
+    """Run `source` as a module and return it; it is in `sys.modules` because dataclasses look it up there."""
     module = ModuleType(name)
     module.__file__ = str(LECTURE)
     sys.modules[name] = module
@@ -88,7 +88,7 @@ def lecture() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def first_narratives(lecture: ModuleType) -> list[Narrative]:
-    """What the first sections tell their reader on this machine."""
+    """Return the narratives that the first sections record on this machine."""
     narratives: list[Narrative] = []
     with listening(narratives.append):
         for section in FIRST:
@@ -101,13 +101,13 @@ def prose(narratives: list[Narrative]) -> str:
 
 
 @cache
-def named(function: ast.FunctionDef) -> list[str]:
+def functions_used_by(function: ast.FunctionDef) -> list[str]:
     """Return the lecture's own functions that `function` calls or passes on, in order of appearance.
 
-    A local variable may have a function's name; the parts that `shown_in` is told of are only pointed at.
+    Local variables with a function's name do not count, nor do arguments of `shown_in`, which only refer to functions.
     """
-    pointed_at = [n for n in ast.walk(function) if isinstance(n, ast.Call) and ast.unparse(n.func) == "shown_in"]
-    others = {n for call in pointed_at for argument in call.args for n in ast.walk(argument)}
+    references = [n for n in ast.walk(function) if isinstance(n, ast.Call) and ast.unparse(n.func) == "shown_in"]
+    others = {n for call in references for argument in call.args for n in ast.walk(argument)}
     names = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id in FUNCTIONS and n not in others]
     local = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset)) if n.id not in local]
@@ -119,7 +119,7 @@ def reachable(section: str) -> set[str]:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            waiting += named(FUNCTIONS[name])
+            waiting += functions_used_by(FUNCTIONS[name])
     return reached
 
 
@@ -128,13 +128,13 @@ def asserts(section: str) -> Iterator[ast.Assert]:
         yield from (node for node in ast.walk(FUNCTIONS[name]) if isinstance(node, ast.Assert))
 
 
-def words(section: str) -> str:
-    """Return what stands in a section's functions, prose and code, in lower case."""
+def source_text(section: str) -> str:
+    """Return the source of a section's functions, prose and code, in lower case."""
     return " ".join(ast.unparse(FUNCTIONS[name]) for name in sorted(reachable(section))).lower()
 
 
 def code_lines(function: ast.FunctionDef) -> int:
-    """Count the lines of code that a page shows: none that is prose, hidden, blank or a comment."""
+    """Count the lines of code that a page shows, without prose, hidden lines, blank lines and comments."""
     lines = SOURCE.splitlines()
     others: set[int] = set()
     for node in (n for n in ast.walk(function) if isinstance(n, ast.stmt) and not hasattr(n, "body")):
@@ -147,23 +147,23 @@ def code_lines(function: ast.FunctionDef) -> int:
     return sum(n not in others and lines[n - 1].strip()[:1] not in ("", "#") for n in numbers)
 
 
-def test_main_calls_one_function_per_section_in_the_order_of_the_curriculum() -> None:
-    assert named(FUNCTIONS["main"])[: len(SECTIONS)] == SECTIONS
+def test_main_calls_the_sections_in_order() -> None:
+    assert functions_used_by(FUNCTIONS["main"])[: len(SECTIONS)] == SECTIONS
 
 
-def test_a_section_has_a_title_and_claims() -> None:
+def test_sections_have_titles_and_claims() -> None:
     for section in SECTIONS:
         assert ast.get_docstring(FUNCTIONS[section]) and len(list(asserts(section))) >= 3, section
 
 
-@each("section", TAUGHT)
-def test_a_section_comes_to_what_the_curriculum_lists(section: str) -> None:
-    text = words(section)
-    assert [one for one in TAUGHT[section].split() if not re.search(one, text)] == []
+@each("section", CURRICULUM)
+def test_sections_cover_the_curriculum(section: str) -> None:
+    text = source_text(section)
+    assert [word for word in CURRICULUM[section].split() if not re.search(word, text)] == []
 
 
 def test_every_function_is_called_and_has_a_title() -> None:
-    used = set().union(*(reachable(section) for section in named(FUNCTIONS["main"])))
+    used = set().union(*(reachable(section) for section in functions_used_by(FUNCTIONS["main"])))
     in_classes = [node for node in TREE.body if isinstance(node, ast.ClassDef)]
     used |= {name.id for node in in_classes for name in ast.walk(node) if isinstance(name, ast.Name)} & set(FUNCTIONS)
     assert set(FUNCTIONS) - used == {"main"}
@@ -171,11 +171,11 @@ def test_every_function_is_called_and_has_a_title() -> None:
 
 
 @each("name", FUNCTIONS)
-def test_a_function_fits_on_a_screen(name: str) -> None:
+def test_functions_fit_on_a_screen(name: str) -> None:
     assert code_lines(FUNCTIONS[name]) <= 25
 
 
-def test_a_claim_compares_two_different_things() -> None:
+def test_claims_compare_different_expressions() -> None:
     for section in SECTIONS:
         for claim in asserts(section):
             assert not isinstance(claim.test, ast.Constant)
@@ -186,13 +186,13 @@ def test_a_claim_compares_two_different_things() -> None:
                 assert names, f"nothing runs in: {ast.unparse(claim)}"
 
 
-def test_every_annotation_can_be_read() -> None:
+def test_all_directives_can_be_parsed() -> None:
     directives = parse_directives(parse_source(SOURCE, "lecture.py"))
     assert sum(directive.name == "inspect" for directive in directives) > 100
 
 
 @pytest.mark.slow
-def test_python_runs_it_alone(tmp_path: Path) -> None:
+def test_lecture_runs_as_plain_python(tmp_path: Path) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(LECTURE.parent)}
     started = time.monotonic()
     with (tmp_path / "output").open("w+") as output:
@@ -208,14 +208,14 @@ def test_python_runs_it_alone(tmp_path: Path) -> None:
     called = [ast.unparse(statement).removesuffix("()") for statement in functions["main"].body]
     titles = [str(ast.get_docstring(functions[call])).splitlines()[0] for call in called if call in functions]
     lines = printed.splitlines()
-    places = [lines.index(f"{number} {title}") for number, title in enumerate(titles)]
-    assert places == sorted(places)
+    positions = [lines.index(f"{number} {title}") for number, title in enumerate(titles)]
+    assert positions == sorted(positions)
     assert time.monotonic() - started < 150
     if not torch.cuda.is_available():  # a CUDA context alone takes gigabytes
         assert usage.ru_maxrss * 1024 < 4e9
 
 
-def test_the_summary_leads_to_places_that_are_there(lecture: ModuleType) -> None:
+def test_summary_links_to_existing_headings(lecture: ModuleType) -> None:
     narratives: list[Narrative] = []
     with listening(narratives.append):
         lecture.summary()
@@ -230,43 +230,47 @@ def test_the_summary_leads_to_places_that_are_there(lecture: ModuleType) -> None
     assert links - anchors == set()
 
 
-def test_a_rendered_page_has_at_most_200_kilobytes() -> None:
+def test_rendered_pages_have_at_most_200_kilobytes() -> None:
     pages = LECTURE.with_name("rendered").rglob("*.html")
     assert {page.name: page.stat().st_size for page in pages if page.stat().st_size > 200_000} == {}
 
 
-def test_translated_pages_have_the_numbers_and_the_code_of_the_lectures_own() -> None:
-    """Code with all values, times and claims beside it, the cells of tables, and results of questions."""
+def test_translated_pages_have_the_same_code_and_numbers() -> None:
+    """Compared are code with its values, times and claims, cells of tables, figures, and answers of questions."""
     folder = LECTURE.with_name("rendered")
     values = re.compile(r"[-\d.,]*\d(?:e-?\d+)?|[✓✗]")
     number = re.compile(r"[^|A-Za-z\u4e00-\u9fff]*\d(?:e-?\d+)?[^|A-Za-z\u4e00-\u9fff]*")
     for page in sorted(folder.glob("*_*/*/[0-9]*.md")):
         own = folder / page.parent.name / page.name
-        both = [path.read_text(encoding="utf-8") for path in (page, own)]
-        fences = [re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) for text in both]
-        code = [[(re.sub(r"\s*#.*", "", it).split(), sorted(values.findall(it))) for it in of] for of in fences]
+        texts = [path.read_text(encoding="utf-8") for path in (page, own)]
+        fences = [re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) for text in texts]
+        code = [
+            [(re.sub(r"\s*#.*", "", block).split(), sorted(values.findall(block))) for block in blocks]
+            for blocks in fences
+        ]
         assert code[0] == code[1], page
-        rows = [[line.split("|") for line in text.splitlines() if line.startswith("|")] for text in both]
+        rows = [[line.split("|") for line in text.splitlines() if line.startswith("|")] for text in texts]
         cells = [[[cell for cell in row if number.fullmatch(cell)] for row in table] for table in rows]
         assert cells[0] == cells[1], page
         figures = [
             re.findall(
-                r">[^<]*?(\d[\d.,]*)[^<]*<", re.sub(r"<(title|desc)[ >].*?</\1>", "", it.read_text(encoding="utf-8"))
+                r">[^<]*?(\d[\d.,]*)[^<]*<",
+                re.sub(r"<(title|desc)[ >].*?</\1>", "", figure.read_text(encoding="utf-8")),
             )
             for path in (page, own)
-            for it in sorted(path.parent.glob(f"figures/{page.stem}-fig*.svg"))
+            for figure in sorted(path.parent.glob(f"figures/{page.stem}-fig*.svg"))
         ]
         assert figures[: len(figures) // 2] == figures[len(figures) // 2 :], page
-        answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in both]
+        answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in texts]
         assert answers[0] == answers[1], page
     for report in sorted(folder.glob("*_*/diff/*.md")):
-        both = [path.read_text(encoding="utf-8") for path in (report, folder / "diff" / report.name)]
-        counts = [Counter(re.findall(r"\d+(?:[.,]\d+)*", text)) for text in both]
+        texts = [path.read_text(encoding="utf-8") for path in (report, folder / "diff" / report.name)]
+        counts = [Counter(re.findall(r"\d+(?:[.,]\d+)*", text)) for text in texts]
         assert counts[0] == counts[1], report
 
 
-def test_a_translation_uses_the_terms_of_its_glossary() -> None:
-    """Sentences may say a term in other words, if rarely: "the norm" is also a layer that normalises."""
+def test_translation_uses_the_terms_of_its_glossary() -> None:
+    """A few sentences may use other words for a term: "the norm", for example, is also a layer that normalises."""
     path = LECTURE.with_name("lecture.zh_CN.glossary.tsv")
     terms = dict(line.split("\t")[:2] for line in path.read_text(encoding="utf-8").splitlines())
     with LECTURE.with_name("lecture.zh_CN.po").open("rb") as file:
@@ -279,11 +283,11 @@ def test_a_translation_uses_the_terms_of_its_glossary() -> None:
             if word.search(text):
                 text = word.sub(" ", text)  # a longer term may contain others
                 used += 1
-                missing += not any(it in chinese for it in re.sub(r"（.*?）", "", terms[term]).split("/"))
+                missing += not any(variant in chinese for variant in re.sub(r"（.*?）", "", terms[term]).split("/"))
     assert used > 1900 and missing / used < 0.02
 
 
-def test_the_links_of_the_rendered_summary_lead_somewhere() -> None:
+def test_links_of_the_rendered_summary_exist() -> None:
     folder = LECTURE.with_name("rendered") / "cpu"
     links = re.findall(r'href="(\d\d-[^"#]+\.html)#([^"]+)"', (folder / "16-summary.html").read_text(encoding="utf-8"))
     assert len(set(links)) >= 15
@@ -291,18 +295,18 @@ def test_the_links_of_the_rendered_summary_lead_somewhere() -> None:
     assert [link for link in links if f'id="{link[1]}"' not in pages[link[0]]] == []
 
 
-def test_what_is_told(first_narratives: list[Narrative]) -> None:
+def test_first_sections_record_narratives(first_narratives: list[Narrative]) -> None:
     kinds = [n.kind for n in first_narratives]
     assert kinds.count("text") > 60
     assert kinds.count("link") > 15
     assert kinds.count("table") >= 5
     assert kinds.count("plot") >= 6
-    words = prose(first_narratives)
-    assert re.findall(r"\b(None|nan|inf)\b", words) == []
-    assert ("Not run: no CUDA device" in words) is not torch.cuda.is_available()
+    text = prose(first_narratives)
+    assert re.findall(r"\b(None|nan|inf)\b", text) == []
+    assert ("Not run: no CUDA device" in text) is not torch.cuda.is_available()
 
 
-def test_every_reference_is_used_and_is_a_web_address(lecture: ModuleType, first_narratives: list[Narrative]) -> None:
+def test_every_reference_is_used_and_has_an_https_url(lecture: ModuleType, first_narratives: list[Narrative]) -> None:
     strings = [node.value for node in ast.walk(TREE) if isinstance(node, ast.Constant)]
     assert [key for key in lecture.REFERENCES if key not in strings] == []
     urls = {reference["url"] for reference in lecture.REFERENCES.values()}
@@ -310,8 +314,8 @@ def test_every_reference_is_used_and_is_a_web_address(lecture: ModuleType, first
     assert all(url.startswith("https://") for url in urls)
 
 
-CAUGHT = "(it) => { try { return f(...it); } catch { return null; } }"
-FIGURES = sorted(
+CALL_OR_NULL = "(it) => { try { return f(...it); } catch { return null; } }"
+EXPLORED = sorted(
     {
         ast.unparse(node.args[0])
         for node in ast.walk(TREE)
@@ -320,24 +324,24 @@ FIGURES = sorted(
 )
 
 
-def test_figures_answer_back_where_they_are_taught() -> None:
-    assert len(FIGURES) == 4
+def test_sections_have_their_explorations() -> None:
+    assert len(EXPLORED) == 4
     sections = {"overview": 1, "arithmetic_intensity": 2, "using_less_memory": 1}
-    assert {section: len({*FIGURES} & reachable(section)) for section in sections} == sections
+    assert {section: len({*EXPLORED} & reachable(section)) for section in sections} == sections
 
 
-@each("name", FIGURES)
-def test_a_formula_is_the_same_in_javascript_on_a_thousand_random_inputs(lecture: ModuleType, name: str) -> None:
+@each("name", EXPLORED)
+def test_formulas_agree_with_javascript_on_random_inputs(lecture: ModuleType, name: str) -> None:
     function, draw = getattr(lecture, name), random.Random(name)
     formula = arithmetic.formula_of(function)
 
     def number() -> float:
         return draw.choice((10 ** draw.uniform(-2, 14), float(draw.randint(0, 4)), float(draw.randint(1, 10**5))))
 
-    given = [[number() for _ in formula.parameters] for _ in range(1_000)]
-    script = f"(() => {{ const [f] = {arithmetic.javascript([formula.text])}; return given.map(({CAUGHT})); }})()"
+    inputs = [[number() for _ in formula.parameters] for _ in range(1_000)]
+    script = f"(() => {{ const [f] = {arithmetic.javascript([formula.text])}; return given.map(({CALL_OR_NULL})); }})()"
     answered = 0
-    for numbers, answer in zip(given, evaluated(script, given), strict=True):
+    for numbers, answer in zip(inputs, evaluated(script, inputs), strict=True):
         try:
             expected: dict[str, Any] | None = function(*numbers)
         except (ArithmeticError, ValueError):
@@ -347,7 +351,7 @@ def test_a_formula_is_the_same_in_javascript_on_a_thousand_random_inputs(lecture
     assert answered > 500
 
 
-def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
+def test_sections_record_the_same_narratives_twice(lecture: ModuleType) -> None:
     first: list[Narrative] = []
     second: list[Narrative] = []
     for narratives in (first, second):
@@ -359,33 +363,33 @@ def test_it_tells_the_same_twice(lecture: ModuleType) -> None:
     assert first == second
 
 
-def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_its_name_too(
+def test_checkpoint_is_synced_before_and_after_its_rename(
     lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    done: list[str] = []
+    calls: list[str] = []
     sync, rename = os.fsync, os.replace
 
     def fsync(descriptor: int) -> None:
-        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        calls.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
         sync(descriptor)
 
     def replace(source: Path, target: Path) -> None:
-        done.append("rename")
+        calls.append("rename")
         rename(source, target)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
     lecture.save_atomically({"step": 7}, tmp_path / "checkpoint.pt")
-    assert done == ["checkpoint.partial", "rename", tmp_path.name]
+    assert calls == ["checkpoint.partial", "rename", tmp_path.name]
     assert torch.load(tmp_path / "checkpoint.pt") == {"step": 7}
 
 
 @pytest.mark.slow
 @each(("kept", "freed"), [(2**25, 0), (0, 0), (0, 2**25)])
-def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the lines that need CUDA on the CPU, with an allocator that says what a GPU's would.
+def test_gpu_parts_on_a_simulated_gpu(kept: int, freed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the lines that need CUDA on the CPU, with an allocator that reports the figures of a GPU.
 
-    A workspace is kept from the first product on, was kept by an earlier one, or is freed after each.
+    The workspace of matmuls is kept from the first one on, was kept by an earlier one, or is freed after each.
     """
     on_cpu = SOURCE.replace('device="cuda"', 'device="cpu"').replace('x.to("cuda")', "x.clone()")
     module = load(on_cpu, "the_lecture_on_a_stand_in")
@@ -418,7 +422,7 @@ def test_the_gpu_parts_on_a_stand_in(kept: int, freed: int, monkeypatch: pytest.
 
 
 @each("part", ["time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph"])
-def test_without_a_gpu_its_parts_are_a_paragraph(
+def test_gpu_parts_are_one_paragraph_without_a_gpu(
     lecture: ModuleType, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     monkeypatch.setattr(lecture, "device", lambda: "cpu")
@@ -430,7 +434,7 @@ def test_without_a_gpu_its_parts_are_a_paragraph(
 
 
 def test_attention_and_compiled_gelu_on_a_cpu(lecture: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their claims hold wherever torch has a fused kernel and a compiler; without one there is its reason."""
+    """The claims hold wherever torch has a fused kernel; without a compiler, the lecture states the reason."""
     monkeypatch.setattr(lecture, "device", lambda: "cpu")
     monkeypatch.setattr(lecture, "sizes", lambda: lecture.Sizes(streamed_bytes=2**22, matmul_side=512))
     narratives: list[Narrative] = []
@@ -446,18 +450,18 @@ def test_attention_and_compiled_gelu_on_a_cpu(lecture: ModuleType, monkeypatch: 
         for compiler in (no_compiler, lambda f, **_: f):
             monkeypatch.setattr(torch, "compile", compiler)
             lecture.compiled_gelu()
-    words = prose(narratives)
-    assert "no C compiler was found" in words and "set CC" not in words
+    text = prose(narratives)
+    assert "no C compiler was found" in text and "set CC" not in text
     batch_of_heads, side = 8, 512
     scores_mb = batch_of_heads * side**2 * torch.float32.itemsize / 1e6
-    in_steps_mb = float(re.findall(r"adds (\d+) MB in steps", words)[0])
+    in_steps_mb = float(re.findall(r"adds (\d+) MB in steps", text)[0])
     assert in_steps_mb >= scores_mb
 
 
 @pytest.mark.cuda
 @each("error", [RuntimeError, ValueError, TypeError])
-def test_a_gpu_that_refuses_fp8_says_why(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that should have it: which error says so is the kernel's choice."""
+def test_gpu_that_refuses_fp8_states_the_reason(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """This includes GPUs that should support fp8; kernels refuse with different types of errors."""
 
     def refuses(*_: object, **__: object) -> None:
         raise error("no such kernel\nfor this card")
@@ -473,7 +477,7 @@ def test_a_gpu_that_refuses_fp8_says_why(error: type[Exception], monkeypatch: py
 
 
 def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full card of 80 GB is a small one, and what the lecture itself holds later makes it no smaller."""
+    """A full card of 80 GB gets the small sizes, but memory that the lecture itself holds does not count."""
     free, held = [int(79e9), int(3e9)], iter([0, 0, int(70e9)])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: next(held))
@@ -490,7 +494,7 @@ def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_decode_agrees_with_struct_on_every_fp16(lecture: ModuleType) -> None:
     form = lecture.FloatFormat(5, 10, 2**10)
-    for code in range(2 ** (5 + 10) - 2**10):  # the finite ones
+    for code in range(2 ** (5 + 10) - 2**10):  # the finite codes
         assert lecture.decode(code, form) == struct.unpack("<e", struct.pack("<H", code))[0]
 
 
@@ -521,7 +525,7 @@ def test_round_to_grid_finds_the_nearest(lecture: ModuleType) -> None:
         assert math.isclose(abs(rounded_to - value), min(abs(point - value) for point in signed), abs_tol=1e-6)
 
 
-def test_the_counted_layer_is_made_of_torchs_parts(lecture: ModuleType) -> None:
+def test_counted_layer_agrees_with_torchs_modules(lecture: ModuleType) -> None:
     torch.manual_seed(0)
     length, width, hidden = 5, 512, 64  # four heads of 128, which share two keys and values
     shapes = {"query": (width, width), "key": (width, 256), "value": (width, 256), "output": (width, width)}
@@ -538,7 +542,7 @@ def test_the_counted_layer_is_made_of_torchs_parts(lecture: ModuleType) -> None:
     assert torch.allclose(lecture.transformer_layer(x, weights), y + gated @ weights["down"], atol=1e-4)
 
 
-MISTAKES = [  # a trap walked into: what to run, what is there, what is put in its place
+MISTAKES = [  # planted mistakes: the function to run, the correct text, the wrong text that replaces it
     ("time_to_train", "promised = H100_BF16", "promised = 2 * H100_BF16"),
     ("time_to_train", "gpus = 70e9, 15e12, 1024", "gpus = 70e9, 15e12, 1000"),
     ("largest_model", '"all fp32": (4, 4, 0, 4)', '"all fp32": (4, 4, 0, 2)'),
@@ -660,7 +664,7 @@ MISTAKES = [  # a trap walked into: what to run, what is there, what is put in i
 
 @pytest.mark.slow
 @each(("function", "right", "wrong"), MISTAKES)
-def test_a_claim_fails_when_the_lecture_is_wrong(function: str, right: str, wrong: str) -> None:
+def test_planted_mistakes_fail_a_claim(function: str, right: str, wrong: str) -> None:
     assert SOURCE.count(right) >= 1
     module = load(SOURCE.replace(right, wrong, 1), "the_mistaken_lecture")
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Lectures of torch.distributed, by torchrun itself and traced: tests/lectures/many_ranks.py, and ranks that fail."""
+"""Lectures with torch.distributed, run by torchrun and traced: tests/lectures/many_ranks.py, and failing ranks."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ def first():
 """
 
 
-# A step is written about 20 ms after its end: a rank that fails at once leaves the others no time to write theirs.
-WRITTEN = "time.sleep(0.5); "
+# A step is written about 20 ms after its end. The delay before a failure gives the other ranks time to write theirs.
+TIME_TO_WRITE = "time.sleep(0.5); "
 
 
-def lecture(folder: Path, how: str = "pass") -> Path:
+def lecture(folder: Path, failure: str = "pass") -> Path:
     path = folder / "lecture.py"
-    path.write_text(SUMS.replace("HOW", how), encoding="utf-8")
+    path.write_text(SUMS.replace("HOW", failure), encoding="utf-8")
     return path
 
 
-def traced(environment: dict[str, str], path: Path, *asked: str) -> subprocess.CompletedProcess[str]:
+def traced(environment: dict[str, str], path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     out = ["-o", str(path.parent / "out"), "--device", "cpu"]
-    command = [sys.executable, "-m", "trace_tools", "trace", str(path), *out, *asked]
+    command = [sys.executable, "-m", "trace_tools", "trace", str(path), *out, *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def trace_in(folder: Path, where: str = "cpu") -> Trace:
-    return load(folder / "out" / where / "trace.yaml").trace
+def trace_in(folder: Path, name: str = "cpu") -> Trace:
+    return load(folder / "out" / name / "trace.yaml").trace
 
 
 def step_at(trace: Trace, text: str) -> Step:
@@ -84,33 +84,33 @@ def step_at(trace: Trace, text: str) -> Step:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_its_claims_hold_on_real_ranks(environment: dict[str, str], ranks: int) -> None:
+def test_claims_of_many_ranks_lecture_hold_with_torchrun(environment: dict[str, str], ranks: int) -> None:
     command = [*TORCHRUN, "--nproc-per-node", str(ranks), str(LECTURE)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr[-3000:]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", ["8", "64"])
-def test_its_claims_hold_on_ranks_that_are_pretended(environment: dict[str, str], ranks: str) -> None:
+def test_claims_of_many_ranks_lecture_hold_with_simulated_ranks(environment: dict[str, str], ranks: str) -> None:
     alone = {name: value for name, value in environment.items() if name not in {"RANK", "WORLD_SIZE"}}
     command = [sys.executable, str(LECTURE)]
-    given = {**alone, "RANKS_PRETENDED": ranks}
-    ran = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    variables = {**alone, "RANKS_PRETENDED": ranks}
+    completed = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr[-3000:]
 
 
 @pytest.mark.slow
 def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> None:
-    """Each has a cold and a warm run, a metered one and two with wrong clocks; their values are those of arithmetic."""
-    ran = traced(environment, lecture(tmp_path), "--ranks", "2", "--passes", "1")
-    assert ran.returncode == 0, ran.stderr
+    """Each rank has a cold, a warm and a metered run, and two runs with wrong clocks; its values are exact."""
+    completed = traced(environment, lecture(tmp_path), "--ranks", "2", "--passes", "1")
+    assert completed.returncode == 0, completed.stderr
     trace = trace_in(tmp_path)
     assert trace.run.ranks == 2 and trace.run.complete
-    assert [(one.name, one.rank, one.ended) for one in trace.run.processes] == [
+    assert [(process.name, process.rank, process.ended) for process in trace.run.processes] == [
         (name, rank, "complete") for name in ("pass 1", "metering", "shaken") for rank in (0, 1)
     ]
-    assert not any(one.why_no_warm for one in trace.run.processes)
+    assert not any(process.why_no_warm for process in trace.run.processes)
     assert trace.run.story == "pass 1, warm"
     ((source, values),) = disagreeing(step_at(trace, "rank = dist"), 2)
     assert source == "rank" and {rank: value.value for rank, value in values.items()} == {0: 0, 1: 1}
@@ -133,7 +133,7 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
         )
         assert operation.waited_ns and operation.moved_ns
     assert step_at(trace, "y = 1").on == [0]
-    assert all(one.peak_ram_bytes for one in trace.run.processes)
+    assert all(process.peak_ram_bytes for process in trace.run.processes)
     page = (tmp_path / "out" / "cpu" / "00-sums.html").read_text(encoding="utf-8")
     assert all(f"[{rank + 1}., {rank + 1}., {rank + 1}., {rank + 1}.]" in page for rank in (0, 1))
     plain = yaml.safe_load((tmp_path / "out" / "cpu" / "trace.yaml").read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "ended"),
+    ("failure", "ended"),
     [
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
@@ -156,13 +156,15 @@ def test_a_trace_of_two_ranks(environment: dict[str, str], tmp_path: Path) -> No
     ],
     ids=["killed", "raises", "hangs"],
 )
-def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str, ended: str) -> None:
-    """What all ranks did until then is there, and the trace says which one ended where, before the others.
+def test_failing_rank(environment: dict[str, str], tmp_path: Path, failure: str, ended: str) -> None:
+    """The trace has the steps of all ranks until the failure, and names the rank that failed first and its line.
 
-    These hear of it by their connection to it, or from torchrun: whichever is quicker.
+    The other ranks notice the failure by their connection to the rank or by torchrun, whichever is quicker.
     """
-    ran = traced(environment, lecture(tmp_path, WRITTEN + how), "--ranks", "2", "--passes", "1", "--timeout", "15")
-    assert ran.returncode == 1
+    completed = traced(
+        environment, lecture(tmp_path, TIME_TO_WRITE + failure), "--ranks", "2", "--passes", "1", "--timeout", "15"
+    )
+    assert completed.returncode == 1
     trace = trace_in(tmp_path, "cpu/partial")
     other = r"(RuntimeError at line 25|stopped because other ranks had failed( at line 25)?)"
     assert re.match(ended.replace("OTHER", other), trace.run.ended), trace.run.ended
@@ -171,7 +173,7 @@ def test_a_rank_that_fails(environment: dict[str, str], tmp_path: Path, how: str
 
 
 def tracer_of_two(environment: dict[str, str], folder: Path) -> subprocess.Popen[str]:
-    """Start a trace of two ranks, and wait until one of them sleeps."""
+    """Start a trace of two ranks and wait until one of them sleeps."""
     path, out = lecture(folder, "open('here', 'w').close(); time.sleep(600)"), folder / "out"
     command = ["trace", str(path), "-o", str(out), "--device", "cpu", "--ranks", "2"]
     command = [sys.executable, "-m", "trace_tools", *command]
@@ -183,19 +185,19 @@ def tracer_of_two(environment: dict[str, str], folder: Path) -> subprocess.Popen
 
 
 @pytest.mark.slow
-def test_the_ranks_end_with_the_tracer(environment: dict[str, str], tmp_path: Path) -> None:
-    """Killed by SIGKILL, it can tell nobody: torchrun and the ranks notice."""
+def test_ranks_end_when_the_tracer_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
+    """A tracer that is killed by SIGKILL sends no message; torchrun and the ranks notice by themselves."""
     tracer = tracer_of_two(environment, tmp_path)
     tracer.kill()
     tracer.wait()
     deadline = time.monotonic() + 60
-    while (running := of_run(tmp_path / "out")) and time.monotonic() < deadline:
+    while (running := processes_of(tmp_path / "out")) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not running
 
 
-def of_run(out: Path) -> list[str]:
-    """Return the processes whose command names this folder."""
+def processes_of(out: Path) -> list[str]:
+    """Return the commands of all processes whose command names this folder."""
     commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -209,7 +211,7 @@ def of_run(out: Path) -> list[str]:
 
 @pytest.mark.slow
 @each(
-    ("asked", "facts"),
+    ("options", "facts"),
     [
         (["--ranks", "3"], ("--ranks 3", "RANKS", "lecture.py", "1 or 2")),
         (["--ranks", "0"], ("--ranks 0", "1 to 1,024")),
@@ -217,63 +219,64 @@ def of_run(out: Path) -> list[str]:
         (["--ranks", "2", "--device", "cuda:1"], ("--ranks 2", "--device cuda:1", "--device cuda")),
     ],
 )
-def test_refused(environment: dict[str, str], tmp_path: Path, asked: list[str], facts: tuple[str, ...]) -> None:
-    ran = traced(environment, lecture(tmp_path), *asked)
-    assert ran.returncode == 2 and says(ran.stderr, "error: ", *facts)
+def test_invalid_rank_options_are_refused(
+    environment: dict[str, str], tmp_path: Path, options: list[str], facts: tuple[str, ...]
+) -> None:
+    completed = traced(environment, lecture(tmp_path), *options)
+    assert completed.returncode == 2 and says(completed.stderr, "error: ", *facts)
 
 
 @pytest.mark.slow
-def test_ranks_are_of_torch(environment: dict[str, str], tmp_path: Path) -> None:
+def test_ranks_need_a_lecture_that_uses_torch(environment: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "plain.py"
     path.write_text("def main():\n    pass\n", encoding="utf-8")
-    ran = traced(environment, path, "--ranks", "2")
-    assert ran.returncode == 2
-    assert ran.stderr.startswith("error: --ranks 2: plain.py ") and ran.stderr.count("\n") == 1
+    completed = traced(environment, path, "--ranks", "2")
+    assert completed.returncode == 2
+    assert completed.stderr.startswith("error: --ranks 2: plain.py ") and completed.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
 def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) -> None:
-    """A torch that says that it has none: one line, and nothing is left."""
+    """If torch is built without torch.distributed, the error is one line and the run's folder is removed."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nif 'trace_tools.tracing.torchrun' in sys.orig_argv:\n"
         "    import torch.distributed\n    torch.distributed.is_available = lambda: False\n",
         encoding="utf-8",
     )
-    given = {**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"}
-    ran = traced(given, lecture(tmp_path), "--ranks", "2")
-    assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1].startswith("error: lecture.py: nothing was recorded; --ranks 2: torch ")
-    assert ran.stderr.endswith("is built without torch.distributed\n")
+    variables = {**environment, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"}
+    completed = traced(variables, lecture(tmp_path), "--ranks", "2")
+    assert completed.returncode == 2
+    assert completed.stderr.splitlines()[-1].startswith("error: lecture.py: nothing was recorded; --ranks 2: torch ")
+    assert completed.stderr.endswith("is built without torch.distributed\n")
     assert not list((tmp_path / "out").glob(".run-*"))
 
 
 @pytest.mark.slow
-def test_ctrl_c(environment: dict[str, str], tmp_path: Path) -> None:
-    """It comes to the ranks, and what they did is there."""
+def test_ctrl_c_stops_ranks_and_leaves_a_partial_trace(environment: dict[str, str], tmp_path: Path) -> None:
     tracer = tracer_of_two(environment, tmp_path)
     tracer.send_signal(signal.SIGINT)
     _, output = tracer.communicate(timeout=60)
     assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, output
-    assert not of_run(tmp_path / "out")
+    assert not processes_of(tmp_path / "out")
 
 
 @pytest.mark.slow
-def test_a_fleet_of_ranks(environment: dict[str, str], tmp_path: Path) -> None:
-    """Each machine runs as many, and what comes home of another number of ranks is refused."""
+def test_fleet_traces_with_ranks(environment: dict[str, str], tmp_path: Path) -> None:
+    """Each machine of a fleet runs the given number of ranks."""
     require("sh", "tar", "gzip")
     path = lecture(tmp_path)
     inventory = tmp_path / "machines.yaml"
     inventory.write_text(f"machines:\n- {{name: here, engine: local, python: {json.dumps(PYTHON)}, devices: [cpu]}}\n")
     command = [sys.executable, "-m", "trace_tools", "fleet", str(inventory), str(path), "--passes", "1", "--ranks", "2"]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
     trace = load(tmp_path / "rendered" / "here" / "trace.yaml").trace
     assert trace.run.ranks == 2 and trace.run.complete
 
 
 @pytest.mark.slow
-def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> None:
-    """One rank is far slower than the other: both make as many calls, else they would wait for each other for ever."""
+def test_all_ranks_measure_the_same_number_of_calls(environment: dict[str, str], tmp_path: Path) -> None:
+    """One rank is far slower than the other; with different numbers of calls, they would wait forever."""
     path = tmp_path / "measured.py"
     path.write_text(
         "import time, torch, torch.distributed as dist\n"
@@ -289,19 +292,19 @@ def test_ranks_measure_together(environment: dict[str, str], tmp_path: Path) -> 
         "made = [None, None]\n"
         "dist.all_gather_object(made, calls)\n"
         "assert made[0] == made[1] > 5, made\n"
-        "dist.destroy_process_group()\n",  # else the end of one may abort the other
+        "dist.destroy_process_group()\n",  # otherwise the end of one rank may abort the other
         encoding="utf-8",
     )
     command = [*TORCHRUN, "--nproc-per-node", "2", str(path)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 0, ran.stderr[-2000:]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert completed.returncode == 0, completed.stderr[-2000:]
 
 
 # --- several nodes --------------------------------------------------------------------------------------------------
 
 
-def started(environment: dict[str, str], path: Path, node: int, port: int) -> subprocess.Popen[str]:
-    """Start one of two nodes, of a rank each, on this machine."""
+def started_node(environment: dict[str, str], path: Path, node: int, port: int) -> subprocess.Popen[str]:
+    """Start one of two nodes on this machine, with one rank."""
     node_options = ["--nodes", "2", "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{port}"]
     out = ["-o", str(path.parent / ("out" if node == 0 else "other")), "--device", "cpu"]
     command = [
@@ -317,20 +320,20 @@ def started(environment: dict[str, str], path: Path, node: int, port: int) -> su
         "1",
         *node_options,
     ]
-    given = {**environment, "TMPDIR": str(path.parent)}  # where a node that is killed leaves what it had
-    return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    variables = {**environment, "TMPDIR": str(path.parent)}  # a killed node leaves its files there
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def on_two_nodes(environment: dict[str, str], path: Path) -> tuple[list[subprocess.Popen[str]], int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    return [started(environment, path, node, port) for node in (0, 1)], port
+    return [started_node(environment, path, node, port) for node in (0, 1)], port
 
 
 @pytest.mark.slow
 def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
-    """Their ranks are those of one trace, on node 0; node 1 has left nothing."""
+    """The ranks of both nodes are in one trace on node 0; node 1 leaves no files."""
     (first, second), _ = on_two_nodes(environment, lecture(tmp_path))
     _, output = first.communicate(timeout=120)
     assert first.returncode == 0, output
@@ -338,32 +341,32 @@ def test_two_nodes(environment: dict[str, str], tmp_path: Path) -> None:
     assert second.returncode == 0 and says(second_output.splitlines()[-1], "node 1 of 2", "complete", "node 0")
     trace = trace_in(tmp_path)
     assert trace.run.nodes == ["A processor", "A processor"] and trace.run.ranks == 2
-    assert [(one.name, one.rank, one.ended) for one in trace.run.processes] == [
+    assert [(process.name, process.rank, process.ended) for process in trace.run.processes] == [
         (name, rank, "complete") for name in ("pass 1", "metering", "shaken") for rank in (0, 1)
     ]
-    assert not any(one.why_no_warm for one in trace.run.processes)
+    assert not any(process.why_no_warm for process in trace.run.processes)
     ((source, values),) = disagreeing(step_at(trace, "rank = dist"), 2)
     assert source == "rank" and {rank: value.value for rank, value in values.items()} == {0: 0, 1: 1}
     assert not disagreeing(step_at(trace, "all_reduce(x)"), 2)
-    assert not (tmp_path / "other").exists() and not of_run(tmp_path)
+    assert not (tmp_path / "other").exists() and not processes_of(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_rank_that_fails_on_another_node(environment: dict[str, str], tmp_path: Path) -> None:
-    path = lecture(tmp_path, WRITTEN + "os.kill(os.getpid(), signal.SIGKILL)")
+def test_failing_rank_on_another_node(environment: dict[str, str], tmp_path: Path) -> None:
+    path = lecture(tmp_path, TIME_TO_WRITE + "os.kill(os.getpid(), signal.SIGKILL)")
     (first, second), _ = on_two_nodes(environment, path)
     _, output = first.communicate(timeout=120)
     last_line = second.communicate(timeout=60)[1].splitlines()[-1]
     trace = trace_in(tmp_path, "cpu/partial")
     assert trace.run.ended.startswith("killed by SIGKILL at line 24 on rank 1, then "), output
     assert (first.returncode, second.returncode) == (1, 1) and last_line.startswith("node 1 of 2: killed by SIGKILL")
-    assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2  # what it did until then has come
+    assert len(by_rank(step_at(trace, "all_reduce(x)"), 2)) == 2  # its steps before the failure have arrived
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("node", [0, 1])
-def test_a_node_is_killed(environment: dict[str, str], tmp_path: Path, node: int) -> None:
-    """The other one ends as well, soon, with a line; none of the ranks lives on."""
+def test_killed_node_ends_the_other_node(environment: dict[str, str], tmp_path: Path, node: int) -> None:
+    """The other node ends soon and reports the cause; no rank survives."""
     path = lecture(tmp_path, f"open({str(tmp_path / 'here')!r}, 'w').close(); time.sleep(600)")
     nodes, _ = on_two_nodes(environment, path)
     deadline = time.monotonic() + 60
@@ -378,6 +381,6 @@ def test_a_node_is_killed(environment: dict[str, str], tmp_path: Path, node: int
         assert any(line.startswith("incomplete: lost with its node on rank 1, then ") for line in lines)
         assert step_at(trace_in(tmp_path, "cpu/partial"), "all_reduce(x)").on == [0]
     deadline = time.monotonic() + 60
-    while (running := of_run(tmp_path)) and time.monotonic() < deadline:
+    while (running := processes_of(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not running
