@@ -1,4 +1,4 @@
-"""A short run of the fuzz; `make fuzz` is the long one."""
+"""A short run of the fuzz tests; `make fuzz` runs them for longer."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ SHORT = range(1, 121, 20)  # seeds; every fourth would need torch
 
 
 @pytest.mark.slow
-def test_programs_run_as_plain() -> None:
+def test_probed_programs_run_as_plain_python() -> None:
     ends = time.monotonic() + 60
     texts = [lecture([Program.drawn(seed)]) for seed in SHORT]
     results = list(fuzz.in_a_process(lambda n: fuzz.attempted(texts[n], VARIANTS[:2]), range(len(texts)), ends))
     assert [difference for _, difference in results] == [""] * len(texts)
 
 
-def test_a_program_is_the_same_each_time() -> None:
+def test_same_seed_draws_the_same_program() -> None:
     for seed in SHORT[:3]:
         assert Program.drawn(seed).text == Program.drawn(seed).text
         assert compiles(lecture([Program.drawn(seed)]))
 
 
-def test_programs_go_through_the_grammar() -> None:
-    """What no program has is not tested."""
+def test_programs_cover_the_grammar() -> None:
+    """The fuzz cannot test a construct that no program contains."""
     text = "".join(Program.drawn(seed, torch=seed % 4 == 0).text for seed in range(40))
     words = (
         "async for", "async with", "await", "yield from", "except*", "finally:", "match", "case", "global",
@@ -51,23 +51,23 @@ def test_statements_are_counted() -> None:
 
 
 @pytest.mark.slow
-def test_a_difference_is_found_and_cut_down() -> None:
-    """How long a function's code is differs; what is left of the program shows it."""
+def test_differences_are_found_and_reduced() -> None:
+    """Probes change the length of a function's code, and the reduced program still shows this difference."""
     text = lecture([Program.drawn(1)]).replace("    start(", "    say(len(main.__code__.co_code))\n    start(", 1)
     assert "said: " in fuzz.attempted(text)
 
-    def still(text: str) -> bool:
+    def still_differs(text: str) -> bool:
         return compiles(text) and "said: " in differences(text, VARIANTS[:1])
 
-    assert len(fuzz.cut_down(text, still, time.monotonic() + 5).splitlines()) < len(text.splitlines())
+    assert len(fuzz.cut_down(text, still_differs, time.monotonic() + 5).splitlines()) < len(text.splitlines())
 
 
-def test_the_first_difference_is_said() -> None:
+def test_first_difference_is_reported() -> None:
     assert compared("said", ["a", "b"], ["a", "c"]).startswith("said: line 1\n")
     assert compared("said", ["a"], ["a", "b"]).endswith("plain   None\n    probed  b")
 
 
-def test_a_process_that_dies_was_at_the_next_item() -> None:
+def test_died_process_is_reported_with_its_item() -> None:
     def work(item: int) -> str:
         if item == 2:
             os._exit(9)
@@ -79,29 +79,29 @@ def test_a_process_that_dies_was_at_the_next_item() -> None:
     assert "ended with 9" in results[1][1]
 
 
-def test_lines_and_blocks_are_cut_down() -> None:
+def test_lines_and_blocks_are_reduced() -> None:
     text = "a = 1\nif a:\n    b = 2  # @inspect b\n    c = 3\nd = 4\n"
     assert fuzz.cut_down(text, lambda t: compiles(t) and "b = 2" in t, time.monotonic() + 10) == "b = 2\n"
 
 
 @pytest.mark.slow
-def test_programs_and_arguments_through_the_command_line(
+def test_programs_run_through_the_command_line(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One trace of both: random programs, cold, warm, metered and shaken, as they run plainly."""
+    """One trace of random programs has cold, warm, metered and shaken runs; all behave as plain Python."""
     monkeypatch.setenv(STORED, environment[STORED])
     programs = [Program.drawn(seed, torch=seed % 4 == 0) for seed in range(1, 5)]  # the first loads torch's compiler
     assert fuzz.through_the_command_line(lecture(programs, last=fuzz.ENDINGS[0]), readers=False) == ""
 
 
-def test_arguments_are_the_same_each_time() -> None:
+def test_same_seed_draws_the_same_arguments() -> None:
     calls = [fuzz_arguments.drawn(seed) for seed in range(300)]
     assert calls == [fuzz_arguments.drawn(seed) for seed in range(300)]
     assert compiles(fuzz_arguments.lecture(calls))
     assert {call.partition("(")[0] for call in calls} == fuzz_arguments.VOCABULARY
 
 
-def test_what_is_found_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_added_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = tmp_path / "fuzz.md"
     report.write_text("# Title\n\n| a |\n|---|\n\n## Found\n", encoding="utf-8")
     monkeypatch.setattr(fuzz, "REPORT", report)

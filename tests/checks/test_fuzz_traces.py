@@ -13,8 +13,8 @@ from tests.hostile_traces import good
 from tests.hostile_traces import hostile as made
 from tests.programs import require
 
-FEW = 16  # traces, with no more than a few hundred of anything: `make fuzz` reads a thousand large ones
-# What came in turn, each through a command line of its own: a tensor with more elements than any memory.
+FEW = 16  # traces, with at most a few hundred of anything; `make fuzz` reads a thousand large ones
+# Tensors with more elements than fit into memory.
 SHAPES = {
     "an eighth of a billion elements, four times": ([1 << 28], [1], 1 << 30),
     "on the meta device": ([10**9], [1], 4 * 10**9),
@@ -23,20 +23,20 @@ SHAPES = {
 
 
 @pytest.mark.slow
-def test_hostile_traces_make_pages_or_one_line() -> None:
+def test_hostile_traces_are_rendered_or_refused_in_one_line() -> None:
     readings = [reading for seed in range(FEW) for reading in fuzz_traces.read(seed, most=300)]
     assert [f"{r.seed} {r.reader}: {r.wrong}" for r in readings if r.wrong] == []
-    done = {reading.seed for reading in readings if reading.reader == "compare" and not reading.refused}
-    assert len(done) > FEW / 3  # what is refused at once tests little
+    compared = {reading.seed for reading in readings if reading.reader == "compare" and not reading.refused}
+    assert len(compared) > FEW / 3  # a trace that is refused at once tests little
 
 
-def test_a_seed_is_always_the_same_trace() -> None:
+def test_same_seed_draws_the_same_trace() -> None:
     assert all(made(seed, 50) == made(seed, 50) for seed in range(5))
 
 
 @pytest.mark.slow
 @each("name", SHAPES)
-def test_what_a_tensor_has_no_memory_for_takes_none(name: str, tmp_path: Path) -> None:
+def test_huge_tensors_are_rendered_in_little_memory(name: str, tmp_path: Path) -> None:
     shape, strides, size = SHAPES[name]
     tensor = f'"shape": {shape}, "strides": {strides}, "bytes": {size}, "storage": "Z", "storage_bytes": 4'
     value = f'["huge", {{"type": "tensor", "tensor": {{"dtype": "float32", "device": "meta", {tensor}}}}}]'
@@ -47,6 +47,6 @@ def test_what_a_tensor_has_no_memory_for_takes_none(name: str, tmp_path: Path) -
     require("bash")
     command = [sys.executable, "-m", "trace_tools", "render", str(tmp_path / "cpu" / "trace.yaml")]
     limited = f"ulimit -v 1000000; exec {shlex.join(command)}"
-    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60, check=False)
+    assert (completed.returncode, completed.stderr) == (0, "")
     assert "huge" in (tmp_path / "cpu" / "00-matmul.html").read_text(encoding="utf-8")

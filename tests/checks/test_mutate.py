@@ -1,4 +1,4 @@
-"""Planting faults: on a tiny lecture whose claims are known to be strong, weak or idle."""
+"""Planting faults in a tiny lecture whose claims are known to be strong, weak or idle."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def judged(lecture: Path, *arguments: str) -> tuple[int, str]:
-    """Return the exit code and the report."""
+    """Plant faults in a lecture; return the exit code and the report."""
     path = lecture.with_name("report.md")
     code = main([*arguments, "--lecture", str(lecture), "--report", str(path)])
     return code, path.read_text(encoding="utf-8")
@@ -88,13 +88,13 @@ def planted(name: str) -> list[str]:
     return [f"{fault.text}: {fault.before} → {fault.after}" for fault in section(name).faults()]
 
 
-def test_what_only_feeds_prose_is_left_alone() -> None:
+def test_code_that_only_feeds_prose_gets_no_faults() -> None:
     numbers = {n for fault in section("strong").faults() for n in re.findall(r"\d+", fault.before)}
     assert {"3", "7"} <= numbers
     assert numbers.isdisjoint({"11", "13", "17", "19", "23", "29"})
 
 
-def test_each_kind_of_fault_is_planted_in_code_that_claims_depend_on() -> None:
+def test_faults_are_planted_in_code_that_claims_use() -> None:
     assert "MASS = 2.5: 2.5 → 3.75" in planted("weak")
     assert "return MASS * sides[0] * sides[1]: MASS * sides[0] → MASS / sides[0]" in planted("weak")
     assert "sides.reverse(): sides.reverse() → " in planted("weak")
@@ -102,7 +102,7 @@ def test_each_kind_of_fault_is_planted_in_code_that_claims_depend_on() -> None:
     assert not any("heavy(sides) → " in fault or "for_ever(2): for_ever(2) → " in fault for fault in planted("weak"))
 
 
-def test_a_planted_fault_is_the_only_change() -> None:
+def test_planted_fault_is_the_only_change() -> None:
     tiny = section("strong")
     for fault in tiny.faults():
         [changed] = tiny.planted(fault).body
@@ -113,33 +113,33 @@ def test_a_planted_fault_is_the_only_change() -> None:
     assert ast.unparse(tiny.tree) == ast.unparse(ast.parse(LECTURE))
 
 
-def test_strong_claims_catch_everything(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strong_claims_catch_every_executed_fault(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = judged(lecture, "strong")
     assert "0 of 1 claims never failed" in capsys.readouterr().out
     survivors = [line for line in report.splitlines() if re.match(r"\| \d", line)]
-    assert all("area > 1000" in line or "area = 31" in line for line in survivors)  # a branch never taken
+    assert all("area > 1000" in line or "area = 31" in line for line in survivors)  # in a branch that never runs
     assert code == (1 if survivors else 0)
 
 
 @pytest.mark.slow
-def test_weak_and_idle_claims_are_found_and_reasons_are_kept(lecture: Path) -> None:
+def test_weak_claims_are_listed_and_reasons_kept(lecture: Path) -> None:
     code, report = judged(lecture, "weak")
     assert code == 1
     assert "| 32 | `weight > 0` | *a fact" in report
     assert "| 33 | `math.pi > 3` | *a fact" in report
-    assert "`n == 4`" not in report  # some fault made it fail
+    assert "`n == 4`" not in report  # a fault made it fail
     change = "`MASS * sides[0] * sides[1]` → `MASS * sides[0] / sides[1]`"
     survivor = f"| `return MASS * sides[0] * sides[1]` | {change} |"
     assert f"{survivor}  |" in report
     path = lecture.with_name("report.md")
     path.write_text(report.replace(f"{survivor}  |", f"{survivor} weights are \\| as they are |"), encoding="utf-8")
     lecture.write_text(LECTURE.replace('"""A tiny lecture"""', '"""A tiny lecture"""\n'), encoding="utf-8")
-    _, again = judged(lecture, "weak")
-    assert f"{survivor} weights are \\| as they are |" in again
+    _, second_report = judged(lecture, "weak")
+    assert f"{survivor} weights are \\| as they are |" in second_report
     assert len(read_reasons(path)) >= 3
-    _, both = judged(lecture, "strong")
-    assert both.index("## strong") and both.index("## weak")
-    assert f"{survivor} weights are \\| as they are |" in both
+    _, joint_report = judged(lecture, "strong")
+    assert joint_report.index("## strong") and joint_report.index("## weak")
+    assert f"{survivor} weights are \\| as they are |" in joint_report
 
 
 PARTS = """
@@ -168,30 +168,32 @@ def show(area):
 """
 
 
-def test_what_a_section_hands_on_is_judged_by_those_it_calls() -> None:
+def test_callers_that_reach_a_fault() -> None:
     first = Section(ast.parse(PARTS), PARTS, "first")
     by_definition = {fault.definition: first.callers(fault) for fault in first.faults()}
     assert by_definition == {"first": None, "side": None, "judge": frozenset({"judge"})}
 
 
-def test_what_only_tells_is_left_alone() -> None:
+def test_functions_that_only_narrate_get_no_faults() -> None:
     first = Section(ast.parse(PARTS), PARTS, "first")
     assert not any("7" in fault.text or fault.definition == "show" for fault in first.faults())
 
 
-def test_what_two_sections_use_is_changed_in_the_first() -> None:
+def test_shared_code_is_changed_in_the_first_section() -> None:
     first, second = (Section(ast.parse(PARTS), PARTS, name) for name in ("first", "second"))
     assert "side" in {fault.definition for fault in second.faults()}
     assert {fault.definition for fault in second.without([first])} == {"second"}
 
 
-def test_a_fault_is_one_that_could_be_noticed() -> None:
+def test_faults_make_a_noticeable_difference() -> None:
     changes = {(f.before, f.after) for f in Section(ast.parse(PARTS), PARTS, "second").faults()}
     assert ("2000", "3000") in changes  # not 2001
-    assert not any(before.startswith("zip(") and before != after for before, after in changes)  # p and q are alike
+    assert not any(
+        before.startswith("zip(") and before != after for before, after in changes
+    )  # swapping p and q changes no distance
 
 
-def test_deeper_parts_are_left_alone_until_they_are_asked_for() -> None:
+def test_deeper_parts_are_changed_only_on_request() -> None:
     source = PARTS.replace("judge(area)\n\n", "judge(area)  # @deeper\n\n")
     core, deep = (Section(ast.parse(source), source, "first", deeper=deeper) for deeper in (False, True))
     assert {fault.definition for fault in deep.faults()} - {fault.definition for fault in core.faults()} == {"judge"}
@@ -199,26 +201,24 @@ def test_deeper_parts_are_left_alone_until_they_are_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_an_endless_fault_is_ended(lecture: Path) -> None:
+def test_endless_fault_is_stopped(lecture: Path) -> None:
     _, report = judged(lecture, "weak")
-    assert "n += 2` | left out" not in report  # it would never end: caught
+    assert "n += 2` | left out" not in report  # a run that does not end counts as caught
 
 
-def test_a_lecture_that_fails_by_itself_is_refused(lecture: Path) -> None:
+def test_failing_lecture_is_refused(lecture: Path) -> None:
     lecture.write_text(LECTURE.replace("area = 3 * 7", "area = 1 / 0"), encoding="utf-8")
     with pytest.raises(ValueError, match="strong fails without any fault: ZeroDivisionError"):
         judged(lecture, "strong")
 
 
-def test_a_fault_leaves_no_files_and_no_processes(
-    lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_leave_no_files_and_processes(lecture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require("sleep")
-    long = str(10**6 + os.getpid())  # seconds, and a name
+    duration = str(10**6 + os.getpid())  # in seconds; also identifies the process
     weak = f"""def weak():
     '''Weak'''
     folder = tempfile.mkdtemp()
-    sleeper = subprocess.Popen(["sleep", "{long}"], cwd=folder)
+    sleeper = subprocess.Popen(["sleep", "{duration}"], cwd=folder)
     while 1 + 1 == 3:  # for ever, with a fault in it
         pass
 """
@@ -229,17 +229,17 @@ def test_a_fault_leaves_no_files_and_no_processes(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     assert "| weak | 0 |" in judged(lecture, "weak")[1]
     assert list(folder.iterdir()) == []
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if long.encode() in _content(path)]
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if duration.encode() in _content(path)]
 
 
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended
         return b""
 
 
-def test_an_unknown_section_is_named(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_section_is_an_error(lecture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         judged(lecture, "nowhere")
     assert "tiny.py has no section 'nowhere'; it has strong, weak" in capsys.readouterr().err
