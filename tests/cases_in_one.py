@@ -1,11 +1,11 @@
-"""One test for many cases: `@each` takes what `pytest.mark.parametrize` takes, and makes one test of it.
+"""One test for many cases: `@each` takes the arguments of `pytest.mark.parametrize` and makes a single test.
 
 @each(("text", "number"), [("1", 1), ("2", 2)])
 def test_texts_are_numbers(text, number):
     assert int(text) == number
 
-All cases run, and the message names each that failed. `tmp_path` is a new folder for each case, and `monkeypatch`
-is undone after each.
+All cases run, and the message names each failed case. Each case has its own folder `tmp_path`, and `monkeypatch` is
+undone after each case.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def each(
             if failed:
                 pytest.fail("\n".join([f"{len(failed)} of {len(cases)} cases failed", *failed]), pytrace=False)
 
-        others = [one for name, one in inspect.signature(test).parameters.items() if name not in keys]
+        others = [name for name, name in inspect.signature(test).parameters.items() if name not in keys]
         together.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
         return together
 

@@ -1,4 +1,4 @@
-"""What tests of several folders start once: a browser, and the environment of processes that trace."""
+"""Fixtures for tests of several folders: a browser, and the environment of processes that trace."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 with contextlib.suppress(ImportError):
     from hypothesis import HealthCheck, settings
 
-    # A busy machine draws slowly, and is slow at times.
+    # On a busy machine, hypothesis draws slowly and single examples can take long.
     settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_heap() -> None:
-    """Leave what is there when a module's tests begin, torch above all, out of the collections that they set off."""
+    """Exclude the objects that exist before a module's tests, mainly torch's, from garbage collections during them."""
     gc.collect()
     gc.freeze()
 
@@ -37,14 +37,14 @@ SERVICES = {"ssh_box", "slurm", "emulated"}  # fixtures that start a server or a
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a service as slow, before `-m` chooses."""
+    """Mark the tests that use a service as slow, before `-m` selects tests."""
     for item in items:
         if SERVICES & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip the tests marked `cuda` where there is no such device."""
+    """Skip the tests marked `cuda` if there is no CUDA device."""
     if item.get_closest_marker("cuda"):
         torch = pytest.importorskip("torch")
         if not torch.cuda.is_available():
@@ -60,7 +60,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """This code, no GPU, and a machine that need not be measured: that takes seconds, and has tests of its own."""
+    """Return variables for processes that trace: this code, no GPU, and a stored machine, which saves measuring it."""
     stored = tmp_path_factory.mktemp("machine") / "machine.json"
     peaks = [Peak("float32", 1.5e11, "measured", measured=True), Peak("memory", 2e10, "measured", measured=True)]
     stored.write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=peaks)), encoding="utf-8")

@@ -1,9 +1,9 @@
-"""What `first_contact.py` asks in the project's own Python: a card's roof, and what a trace says of its card.
+"""The part of `first_contact.py` that needs the project's own Python: measures a card's peaks and judges its trace.
 
     python -m tests.contact_figures roof [DEVICE]
     python -m tests.contact_figures trace TRACE.yaml
 
-Prints one `Finding` a line, as JSON.
+Prints one `Finding` per line, as JSON.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from trace_tools.trace.model import Peak, Step, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.util import formats
 
-ALIKE = 1.05  # a peak that is measured twice
+ALIKE = 1.05  # the largest allowed ratio of a peak's two measurements
 
 
-def roof(asked: str | None) -> Iterator[Finding]:
-    """Measure the card's peaks twice: alike, of large products, and not far below the datasheet's."""
+def roof(device_option: str | None) -> Iterator[Finding]:
+    """Measure the card's peaks twice; they must agree, come from large matmuls and be near the datasheet's."""
     from trace_tools.machines.peak_benchmark import measured_peaks
 
-    device = devices.chosen(asked)
+    device = devices.chosen(device_option)
     gpu = accelerators.accelerator(device)
     if gpu is None:
         yield Finding(False, "a GPU", device)
@@ -40,7 +40,7 @@ def roof(asked: str | None) -> Iterator[Finding]:
 
 
 def measured_twice(first: Peak, second: Peak, sheet: Peak | None) -> Iterator[Finding]:
-    """Judge a peak that was measured twice: one finding for each thing that is wrong, or one that says it is well."""
+    """Judge a peak that was measured twice: yield one finding for each problem, or one that reports success."""
     name = first.name
     if first.per_second is None or second.per_second is None:
         reason = first.source if first.per_second is None else second.source
@@ -49,25 +49,25 @@ def measured_twice(first: Peak, second: Peak, sheet: Peak | None) -> Iterator[Fi
     unit = "B/s" if name == "memory" else "FLOP/s"
     rates = [formats.quantity(rate, unit, 3) for rate in (first.per_second, second.per_second)]
     best, least = max(first.per_second, second.per_second), min(first.per_second, second.per_second)
-    wrong = []
+    failures = []
     if best > ALIKE * least:
-        wrong.append(Finding(False, f"two {name} peaks within {formats.percent(ALIKE - 1)}", " and ".join(rates)))
+        failures.append(Finding(False, f"two {name} peaks within {formats.percent(ALIKE - 1)}", " and ".join(rates)))
     side = SIDE.search(second.source)
     if side is not None and int(side[1]) < devices.FILLING_SIDE:
-        wrong.append(Finding(False, f"the {name} peak at {devices.FILLING_SIDE}³ or more", f"{side[1]}³"))
+        failures.append(Finding(False, f"the {name} peak at {devices.FILLING_SIDE}³ or more", f"{side[1]}³"))
     share = f", {formats.percent(best / sheet.per_second)} of the datasheet's" if sheet and sheet.per_second else ""
     if sheet and sheet.per_second and best < LEAST_OF_DATASHEET * sheet.per_second:
         promised = f"{formats.percent(LEAST_OF_DATASHEET)} of the datasheet's {name} peak or more"
-        wrong.append(Finding(False, promised, formats.percent(best / sheet.per_second)))
-    yield from wrong or [Finding(True, "", f"{name} {rates[1]}{share} ({second.source})")]
+        failures.append(Finding(False, promised, formats.percent(best / sheet.per_second)))
+    yield from failures or [Finding(True, "", f"{name} {rates[1]}{share} ({second.source})")]
 
 
 def of_trace(trace: Trace) -> Iterator[Finding]:
-    """Judge what a trace says of its card, most important first."""
+    """Judge the facts of a trace about its card, most important first."""
     ended = ", ".join(f"{process.name}: {process.ended}" for process in trace.run.processes)
     yield Finding(all(p.ended == "complete" for p in trace.run.processes), "all processes complete", ended)
-    wrong = problems(trace)
-    yield from (Finding(False, "no claim, statement or expression to fail", line) for line in wrong)
+    failures = problems(trace)
+    yield from (Finding(False, "no claim, statement or expression to fail", line) for line in failures)
     yield from (Finding(False, "no impossible figure", line) for line in violations(trace))
     machine = trace.machine
     yield Finding(machine.device != "cpu", "a GPU's trace", f"{machine.name} ({machine.device})")
@@ -87,9 +87,9 @@ def of_trace(trace: Trace) -> Iterator[Finding]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer one question; return the exit code."""
-    question, asked = arguments
-    write(roof(asked or None) if question == "roof" else of_trace(load(Path(asked)).trace))
+    """Measure a card or judge a trace, print the findings, and return the exit code."""
+    task, argument = arguments
+    write(roof(argument or None) if task == "roof" else of_trace(load(Path(argument)).trace))
     return 0
 
 

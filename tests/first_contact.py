@@ -1,11 +1,11 @@
-"""First contact with a card: steps that each say what was expected and what was found, and one folder to send home.
+"""First contact with a card: each step prints the expected and the actual result, and all files go into one folder.
 
     python -m tests.first_contact [-o FOLDER] [--device D] [--section NAME] [--only NAME] [--lecture FILE]
 
-`tests/first_contact.sh` finds a Python for it. Only the standard library is needed here: what measures runs in
-processes of the project's own Python, each with a limit, after which it is interrupted, then killed, then left alone.
-FOLDER and FOLDER.tgz are written whatever happens. They contain no user names and host names, and only those variables
-of the environment that concern GPUs.
+`tests/first_contact.sh` finds a Python for it. This module needs only the standard library: measurements run in
+processes of the project's own Python. Each process has a time limit; then it is interrupted, killed, or abandoned.
+FOLDER and FOLDER.tgz are written even if steps fail. They contain no user names or host names, and only environment
+variables that concern GPUs.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from types import FrameType
 from trace_tools.describing.redact import Redactor
 
 ROOT = Path(__file__).resolve().parents[1]
-GPU_FILES = ("dev/nvidia[0-9]*", "dev/kfd", "dev/dxg")  # NVIDIA's, AMD's, either's under WSL2
-SHOWN = re.compile(r"CUDA|TORCH|NVIDIA|CUBLAS|OMP|HIP|ROCR")  # in the names of variables that are sent home
+GPU_FILES = ("dev/nvidia[0-9]*", "dev/kfd", "dev/dxg")  # of NVIDIA, of AMD, and of both under WSL2
+SHOWN = re.compile(r"CUDA|TORCH|NVIDIA|CUBLAS|OMP|HIP|ROCR")  # in the names of variables that the folder includes
 SECRET = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|COOKIE")
-# Lines of nvidia-smi's that name a card, a computer, or a program.
+# Lines of nvidia-smi that identify a card, a computer, or a program.
 NAMES_SOMEBODY = re.compile(r"\b(UUID|GUID|Serial|Host|PDI)\b|^\s+(Name|Process ID)\s+:")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEVICE_ERROR = re.compile(r"CUDA error|HIP error|AcceleratorError|SIGSEGV|SIGABRT|SIGBUS")
-ENDING_S = 30.0  # for a step that was interrupted, to write what it has
-KILLED_S = 5.0  # for one that was killed: a process that waits for its driver can't die
+ENDING_S = 30.0  # for an interrupted step to write its results
+KILLED_S = 5.0  # for a killed step; a process that waits for its driver cannot end
 LONG_S = 100.0  # a step that may take longer is announced
-SMI_S = 2.0  # nvidia-smi answers within it, where the driver is kept loaded
+SMI_S = 2.0  # nvidia-smi answers within this time if the driver stays loaded
 LEAST_FREE_BYTES, LEAST_FREE_TO_INSTALL_BYTES = 2 * 10**9, 12 * 10**9
 LIMITS_S = {
     "nvidia-smi": 20.0,
@@ -58,7 +58,7 @@ LIMITS_S = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     ok: bool
     expected: str
@@ -69,7 +69,7 @@ class Finding:
 
 
 class Stop(Exception):
-    """Why it makes no sense to go on; its exit code."""
+    """Ends the run, with the finding that makes further steps pointless, and an exit code."""
 
     def __init__(self, finding: Finding, code: int = 1) -> None:
         super().__init__(str(finding))
@@ -82,9 +82,9 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a process ended, and all that it printed."""
+    """How a process ended, and its whole output."""
 
-    status: int | None  # None: it was not done in time
+    status: int | None  # None: the process exceeded its time limit
     seconds: float
     text: str
 
@@ -102,7 +102,7 @@ class Ran:
 
 
 class Contact:
-    """One run: its folder, its Python, and what the steps before have found."""
+    """One run: its folder, its Python, and the results of earlier steps that later ones need."""
 
     def __init__(self, options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         self.out: Path = options.out
@@ -119,17 +119,17 @@ class Contact:
         self.device_failed = False
         self.driver_hangs = False
 
-    # ------------------------------------------------------------------ what steps use
+    # ------------------------------------------------------------------ helpers of the steps
 
     def say(self, line: str) -> None:
-        """Print a line, and keep it."""
-        with suppress(OSError):  # nobody reads it: that is no reason to end
+        """Print a line and add it to the summary."""
+        with suppress(OSError):  # a closed standard output does not end the run
             print(line, flush=True)
         with (self.out / "summary.txt").open("a", encoding="utf-8") as summary:
             summary.write(line + "\n")
 
     def run(self, command: Sequence[str], file: str, limit_s: float, **settings: str) -> Ran:
-        """Run a process in a session of its own; what it prints goes to a file of the folder."""
+        """Run a process in its own session, with its output in a file of the folder."""
         path, started = self.out / file, time.monotonic()
         with path.open("wb") as printed:
             try:
@@ -155,10 +155,10 @@ class Contact:
         return Ran(status, seconds, path.read_text(encoding="utf-8", errors="replace"))
 
     def findings(self, command: str, argument: str, file: str, limit_s: float) -> Iterator[Finding]:
-        """Run a command of `contact_figures`, and return what it found."""
+        """Run a command of `contact_figures` and yield its findings."""
         ran = self.run([self.python, "-m", "tests.contact_figures", command, argument], file, limit_s)
         for line in ran.text.splitlines():
-            with suppress(ValueError, TypeError):  # a warning of torch's, say
+            with suppress(ValueError, TypeError):  # the line is no finding, for example a warning of torch
                 yield Finding(**json.loads(line))
         if ran.status != 0:
             yield Finding(False, f"the look at the {command} to end well", ran.ended)
@@ -166,7 +166,7 @@ class Contact:
     # ------------------------------------------------------------------ the steps
 
     def driver(self) -> Iterator[Finding]:
-        """Look for a driver, and time its answer."""
+        """Look for a driver and time its answer."""
         expected = f"nvidia-smi to name the cards within {SMI_S:g} s"
         device_files = [str(path) for pattern in GPU_FILES for path in Path("/").glob(pattern)]
         if shutil.which("nvidia-smi", path=self.environment.get("PATH")) is None:
@@ -195,7 +195,7 @@ class Contact:
             yield Finding(shared, expected, ", ".join(f"{name.lower()} {mode}" for name, mode in modes_shown))
 
     def computer(self) -> Iterator[Finding]:
-        """Describe the computer around the card, in environment.txt."""
+        """Describe the computer in environment.txt."""
         free = shutil.disk_usage(ROOT).free
         variables = sorted(
             f"{name}={value}"
@@ -212,7 +212,7 @@ class Contact:
         yield Finding(free >= least, f"{least / 1e9:.0f} GB free on this disk", facts)
 
     def set_up(self) -> Iterator[Finding]:
-        """Make the project's virtual environment, and import torch in it."""
+        """Make the project's virtual environment and import torch in it."""
         if self.venv != "none":
             ready = f"{self.venv}/.ready"
             make = [*("make", ready), f"PYTHON={self.set_up_by}", f"VENV={self.venv}"]
@@ -230,11 +230,11 @@ class Contact:
         yield Finding(True, "", f"torch {imported.last_line}, imported in {imported.seconds:.1f} s")
 
     def is_set_up(self) -> bool:
-        """Return whether torch need not be installed first."""
+        """Return whether torch is installed already."""
         return self.venv == "none" or (ROOT / self.venv / ".ready").exists()
 
     def doctor(self) -> Iterator[Finding]:
-        """Run the quick half, `make doctor`."""
+        """Run `make doctor`."""
         expected = "`make doctor` to find nothing wrong"
         asked = ["doctor", str(self.lecture), "--json", *self._on_device()]
         ran = self.run([self.python, "-m", "trace_tools", *asked], "doctor.json", LIMITS_S["doctor"])
@@ -257,7 +257,7 @@ class Contact:
                 yield Finding(True, "", line)
 
     def torch(self) -> Iterator[Finding]:
-        """Write what torch reports of its build and of the system, for whoever reads the folder."""
+        """Write torch's report of its build and the system into the folder."""
         if self.driver_hangs:
             yield Finding(True, "", "not asked: it would wait for nvidia-smi")
             return
@@ -286,11 +286,11 @@ class Contact:
         report = self.out / "diff.md"
         command = [self.python, "-m", "trace_tools", "diff", *sides, "--format", "md", "-o", str(report)]
         ran = self.run(command, "diff.txt", LIMITS_S["diff"])
-        well = ran.status in (0, 1, 3) and report.is_file()  # as the exit codes of `diff` are
+        well = ran.status in (0, 1, 3) and report.is_file()  # exit codes of a `diff` that wrote a report
         yield Finding(well, "a report of what differs from a CPU", report.name if well else ran.ended)
 
     def blocking(self) -> Iterator[Finding]:
-        """Find the launch that failed, if the device failed: run the lecture with one launch at a time."""
+        """If the device failed, run the lecture with one launch at a time to find the failing launch."""
         if not self.device_failed:
             yield Finding(True, "", "not needed: the device has not failed")
             return
@@ -315,7 +315,7 @@ class Contact:
             yield from self.findings("trace", str(path), f"{name}-judged.txt", LIMITS_S["diff"])
 
     def _traces(self, name: str) -> list[Path]:
-        folder = self.out / name  # a killed tracer also leaves copies of whatever lies beside the lecture
+        folder = self.out / name  # hidden folders: a killed tracer leaves copies of the lecture's folder
         return [*folder.glob("[!.]*/trace.yaml"), *folder.glob("[!.]*/partial/trace.yaml")]
 
     def _on_device(self) -> list[str]:
@@ -379,33 +379,33 @@ def _steps(contact: Contact, steps: Mapping[str, Step]) -> int:
             print(f"{name} … at most {LIMITS_S[name]:.0f} s", flush=True)
         try:
             for finding in step(contact):
-                _tell(contact, name, finding)
+                _report(contact, name, finding)
         except Stop as stop:
-            _tell(contact, name, stop.finding)
+            _report(contact, name, stop.finding)
             contact.say("stopped: the other steps need this one")
             return stop.code
-        except (OSError, ValueError, LookupError) as error:  # a step's own mistake costs no more than itself
-            _tell(contact, name, Finding(False, "the step to end", f"{type(error).__name__}: {error}"))
+        except (OSError, ValueError, LookupError) as error:  # a faulty step does not stop the others
+            _report(contact, name, Finding(False, "the step to end", f"{type(error).__name__}: {error}"))
     minutes = (time.monotonic() - started) / 60
     contact.say(f"{contact.surprises or 'no'} surprise{'s' * (contact.surprises != 1)} in {minutes:.1f} minutes")
     return 1 if contact.surprises else 0
 
 
-def _tell(contact: Contact, name: str, finding: Finding) -> None:
+def _report(contact: Contact, name: str, finding: Finding) -> None:
     contact.surprises += not finding.ok
     contact.say(f"{name:9} {'ok' if finding.ok else 'SURPRISE'}: {finding}")
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    for again in SIGNALS:
-        signal.signal(again, signal.SIG_IGN)
+    for signal_number in SIGNALS:
+        signal.signal(signal_number, signal.SIG_IGN)
     raise Interrupted(number)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt a process and what it has started, as Ctrl-C would; then kill what is left; then leave it.
+    """Interrupt a process group as Ctrl-C does; if it does not end, kill it; if it still does not end, go on.
 
-    A process that was killed may have left others, which would disturb the next step.
+    The signals go to the whole group, because child processes that remain would disturb the next step.
     """
     for number, patience_s in ((signal.SIGINT, ENDING_S), (signal.SIGKILL, KILLED_S)):
         with suppress(OSError, subprocess.TimeoutExpired):
@@ -414,12 +414,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _new_folder(path: Path) -> Path:
-    """Make a folder; where there is one, another beside it."""
+    """Make a folder; if it exists, make one with a number after its name."""
     for number in range(1, 1000):
-        one = path if number == 1 else path.with_name(f"{path.name}-{number}")
-        if not one.exists() and not _packed(one).exists():
-            one.mkdir(parents=True)
-            return one
+        candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        if not candidate.exists() and not _packed(candidate).exists():
+            candidate.mkdir(parents=True)
+            return candidate
     raise FileExistsError(17, "there are a thousand of them", str(path))
 
 
@@ -440,8 +440,8 @@ def pack(folder: Path) -> Path:
             path.write_text(redact(_without_names(path)), encoding="utf-8")
     with tarfile.open(_packed(folder), "w:gz") as archive:
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and not path.is_symlink():  # links lead out of the folder
-                archive.add(path, Path(folder.name) / path.relative_to(folder), filter=_nobodys)
+            if path.is_file() and not path.is_symlink():  # links may lead out of the folder
+                archive.add(path, Path(folder.name) / path.relative_to(folder), filter=_without_owner)
     return _packed(folder)
 
 
@@ -454,14 +454,14 @@ def _without_names(path: Path) -> str:
     return text
 
 
-def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry
 
 
 def write(findings: Iterable[Finding]) -> None:
-    """Print findings for the process that asked: one a line, as JSON."""
+    """Print findings for the parent process, one per line, as JSON."""
     for finding in findings:
         print(json.dumps(asdict(finding)), flush=True)
 

@@ -1,4 +1,4 @@
-"""JavaScript that tests run: by node, or by the browser where there is none."""
+"""Evaluates JavaScript with node, or with the browser if node is not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLAIN = "(key, it) => (typeof it === 'number' && !Number.isFinite(it) ? String(i
 
 
 def evaluated(script: str, given: object) -> Any:
-    """Return what an expression is in JavaScript, in which `given` is what it is given; numbers are floats."""
+    """Return the value of a JavaScript expression, which can use the variable `given`; all numbers become floats."""
     node = shutil.which("node")
     if node is None:
         browser = open_browser()
@@ -26,6 +26,8 @@ def evaluated(script: str, given: object) -> Any:
         return json.loads(text, parse_int=float)
     program = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
     program += f"process.stdout.write(JSON.stringify({script}, {PLAIN}));"
-    ended = subprocess.run([node, "-e", program], input=json.dumps(given), capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout, parse_int=float)
+    completed = subprocess.run(
+        [node, "-e", program], input=json.dumps(given), capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout, parse_int=float)

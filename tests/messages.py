@@ -1,4 +1,4 @@
-"""What a message says, whatever its words: its names and numbers, in their order.
+"""Checks the facts of a message, its names and numbers in order, independently of its wording.
 
 assert says(str(error), "--ranks 3", "lecture.py", "1", "2")
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 
 def says(message: object, *facts: str) -> bool:
-    """Whether a message is one line that has all these facts, one after the other."""
-    text, at = str(message).strip(), 0
+    """Return whether a message is one line that contains all these facts in this order."""
+    text, position = str(message).strip(), 0
     for fact in facts:
-        at = text.find(fact, at)
-        if at < 0:
+        position = text.find(fact, position)
+        if position < 0:
             return False
-        at += len(fact)
+        position += len(fact)
     return "\n" not in text

@@ -1,16 +1,16 @@
-"""A trace of a GPU that does not exist, made from a CPU trace: for tests of comparisons, and for nothing else.
+"""A trace of a GPU that does not exist, made from a CPU trace, only for tests of comparisons.
 
     python -m tests.pretend_gpu rendered/cpu/trace.yaml OUT/trace.yaml
 
-Never commit what it writes: every time in it is made up. The machine's name, its driver and the source of
-each of its peaks say so. What is done to the CPU trace, so that a comparison meets what it would with a GPU:
+Never commit its output: every time in it is made up. The machine's name, its driver and the source of each peak
+state this. The CPU trace is changed as follows, so that comparisons behave as with a GPU:
 
-- annotated steps get device times: a launch of 6 µs, and what their counted bytes and FLOPs would take at
-  half of the made-up peaks, with 2% of noise from a fixed seed; their host times are 4 µs more
-- every other step's host time is a third of the CPU's: launch time
-- tensors lie on "cuda:0"; the last digits of float32 numbers inspected in them differ
-- what the allocator holds after a step is rounded up to 512 bytes; tensor bytes stay as counted
-- tensors whose values follow from a generator of the CPU are marked device-random where the CPU's vary
+- annotated steps get device times: a launch of 6 µs, plus the time of their counted bytes and FLOPs at half of the
+  made-up peaks, with 2% noise from a fixed seed; their host times are 4 µs longer
+- the host time of all other steps is a third of the CPU's, as launch time
+- tensors are on "cuda:0"; the last digits of inspected float32 numbers differ
+- allocated bytes after a step are rounded up to 512 bytes; tensor bytes stay as counted
+- tensors whose values vary on the CPU are marked device-random
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _step(event: Event, draw: random.Random) -> Event:
 
 
 def _device_ns(step: Step, draw: random.Random) -> int:
-    """Return a launch and the slower of computing and moving at half of the peaks, with 2% of noise (ns)."""
+    """Return the launch time plus the longer of compute and memory time at half of the peaks, with 2% noise (ns)."""
     meters = step.meters or Meters()
     moved = (meters.bytes_read or 0) + (meters.bytes_written or 0)
     flops = meters.flops or 0 if moved else 0  # tensors without memory compute nothing
@@ -98,7 +98,7 @@ def _value(value: Value) -> Value:
 
 
 def _tensor(tensor: Tensor) -> Tensor:
-    """Move a tensor to the GPU; float32 sums there differ in their last digits."""
+    """Return a tensor as on the GPU, where float32 sums differ in their last digits."""
     if tensor.device != "cpu":
         return tensor
     elements, corner = (
@@ -109,7 +109,7 @@ def _tensor(tensor: Tensor) -> Tensor:
 
 
 def _nudged(element: Element) -> Element:
-    """Return a float that is no integer with another last digit; everything else as it is."""
+    """Return a finite, non-integer float with a different last digit, and any other element unchanged."""
     unchanged = not isinstance(element, float) or not math.isfinite(element) or element == int(element)
     return element if unchanged else element * (1 + 2**-23)
 

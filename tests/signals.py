@@ -1,4 +1,4 @@
-"""Signals that a shell's background jobs ignore, and `nohup`: what tests start is to hear them all the same."""
+"""Signals that `nohup` and a shell's background jobs ignore; processes that tests start must receive them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import signal
 
 
 def heard() -> None:
-    """Let them do as they do by default: the `preexec_fn` of a process to which one is sent."""
+    """Restore the default handlers; for use as the `preexec_fn` of a process that will receive a signal."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -1,8 +1,8 @@
-"""Synthetic traces, made by hand for tests and benches only: no machine ever produced these numbers.
+"""Synthetic traces for tests and benchmarks; their numbers are invented.
 
 example_trace()                          every kind of event, value and narrative once
 example_trace(title="Other")             with fields of the trace replaced
-big_trace(100_000)                       a time at each step, a scalar at every third, 16 elements at every tenth
+big_trace(100_000)                       each step has a time, every third a scalar, every tenth 16 elements
 """
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ def _curve_steps() -> list[Event]:
 
 
 def big_trace(steps: int) -> Trace:
-    """Return a trace of so many steps in one frame, for benches: the same every time."""
+    """Return a trace with this number of steps in one frame, for benchmarks; it is the same each time."""
     numbers = random.Random(0)
     events: list[Event] = [Frame(0, "<module>")]
     for step in range(steps):
