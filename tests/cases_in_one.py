@@ -55,7 +55,7 @@ def each(
             if failed:
                 pytest.fail("\n".join([f"{len(failed)} of {len(cases)} cases failed", *failed]), pytrace=False)
 
-        others = [name for name, name in inspect.signature(test).parameters.items() if name not in keys]
+        others = [parameter for name, parameter in inspect.signature(test).parameters.items() if name not in keys]
         together.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
         return together
 
