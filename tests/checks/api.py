@@ -1,6 +1,6 @@
-"""Reference pages of every module's public names, from their docstrings: `make api` writes them into api/.
+"""Reference pages of all public names, made by pdoc from docstrings: `make api` writes them to api/.
 
-The pages are pdoc's, and are not committed.
+The pages are not committed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import trace_tools
 
 
 def write(folder: Path) -> None:
-    """Write a page for each module, an index, and what its search needs."""
+    """Write a page for each module, an index, and the data of its search."""
     import pdoc
 
-    for name in trace_tools.__all__:  # those that are loaded when first used
+    for name in trace_tools.__all__:  # some names are loaded only when first used
         vars(trace_tools)[name] = getattr(trace_tools, name)
-    parts = [one.name for one in pkgutil.iter_modules(trace_tools.__path__) if one.name != "__main__"]
-    trace_tools.__all__ += [part for part in parts if part not in trace_tools.__all__]  # else they would be hidden
+    parts = [module.name for module in pkgutil.iter_modules(trace_tools.__path__) if module.name != "__main__"]
+    trace_tools.__all__ += [
+        part for part in parts if part not in trace_tools.__all__
+    ]  # pdoc hides modules that are not listed
     pdoc.render.configure(docformat="markdown", show_source=False)
-    # Of what only the type checker imports, names are shown as they are written.
+    # pdoc shows types that only the type checker imports as they are written.
     warnings.filterwarnings("ignore", "Error parsing type annotation", UserWarning)
     pdoc.pdoc("trace_tools", output_directory=folder)
 

@@ -1,11 +1,11 @@
-"""`make bench`: plain Python, this tool and edtrace side by side, interleaved in one process.
+"""`make bench`: compare the speed of plain Python, this tool and edtrace, interleaved in one process.
 
-Each round runs the same lecture plainly, under our probes and under edtrace, one after the other, so
-that what the machine does besides falls on all of them; a figure is the median over rounds, with the
-interval between its quartiles. Goals are printed beside the figures; nothing here asserts them.
+Each round runs the same lecture plainly, under our probes and under edtrace, so that other load on the machine affects
+all three. A figure is the median over rounds, with its quartiles. Goals are printed next to the figures; a missed goal
+is no failure.
 
-    python -m tests.checks.bench                  everything
-    python -m tests.checks.bench library file     only these
+    python -m tests.checks.bench                  all benchmarks
+    python -m tests.checks.bench library file     only these benchmarks
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def main():
 """
 
 
-# Three lectures by what they spend their time on: almost nothing, small operators, large ones.
+# Three lectures that spend their time on almost nothing, on small operators, and on large operators.
 DRAFTED = {
     "shapes": """
 import torch
@@ -136,7 +136,7 @@ def main():
 
 
 def main(names: Sequence[str]) -> None:
-    """Run the benchmarks named, or all of them."""
+    """Run the named benchmarks, or all of them."""
     chosen = names or list(BENCHMARKS)
     unknown = set(chosen) - set(BENCHMARKS)
     if unknown:
@@ -158,7 +158,7 @@ def plain(source: str) -> Run:
 
 
 def traced(source: str, journals: Path) -> Run:
-    """Return a run of the lecture under this tool's probes, its journal on disk."""
+    """Return a run of the lecture under this tool's probes, with its journal on disk."""
     import torch
 
     from trace_tools.describing.values import Describer
@@ -184,7 +184,7 @@ def traced(source: str, journals: Path) -> Run:
 
 
 def edtraced(source: str, folder: Path) -> Run | None:
-    """Return a run of the lecture under edtrace; None where it is not installed."""
+    """Return a run of the lecture under edtrace; None if edtrace is not installed."""
     try:
         execute = importlib.import_module("edtrace.execute").execute
     except ImportError:
@@ -198,7 +198,7 @@ def edtraced(source: str, folder: Path) -> Run | None:
             try:
                 return _timed(lambda: execute("bench_edtrace", False))
             finally:
-                sys.settrace(None)  # it leaves its trace function behind
+                sys.settrace(None)  # edtrace leaves its trace function set
 
     return run
 
@@ -211,14 +211,14 @@ def _timed(function: Callable[[], object]) -> float:
 
 
 def rounds(runs: Sequence[Run | None], count: int) -> list[list[float]]:
-    """Return each run's seconds per round, the runs interleaved, after one round that is not counted."""
+    """Interleave the runs and return their seconds per round, without the first round."""
     seconds: list[list[float]] = [[] for _ in runs]
     for number in range(count + 1):
         for index, run in enumerate(runs):
             if run is not None:
-                took = run()
+                seconds_taken = run()
                 if number:
-                    seconds[index].append(took)
+                    seconds[index].append(seconds_taken)
     return seconds
 
 
@@ -232,7 +232,7 @@ def spread(samples: Sequence[float], unit: str = "", scale: float = 1.0) -> str:
 
 
 def library() -> Iterator[str]:
-    """A lecture whose time is in library code: whole runs, as ratios to plain."""
+    """Measure a lecture that spends its time in library code: whole runs, as ratios to plain Python."""
     with tempfile.TemporaryDirectory() as folder:
         runs = [plain(LIBRARY), traced(LIBRARY, Path(folder)), edtraced(LIBRARY, Path(folder))]
         bare, ours, theirs = rounds(runs, 15)
@@ -243,7 +243,7 @@ def library() -> Iterator[str]:
 
 
 def goals() -> Iterator[str]:
-    """What everybody pays for: a statement, a call with its three statements, and reading a trace back."""
+    """Measure the basic costs: a statement, a call with its three statements, and loading a trace."""
     yield _cost("unannotated statement", STATEMENTS, 20_000, 3, "goal 0.3")
     yield _cost("a frame, its call's loop and body with it", FRAMES, 5_000, 1, "goal 3")
     with tempfile.TemporaryDirectory() as folder:
@@ -263,9 +263,9 @@ def goals() -> Iterator[str]:
 
 
 def turnaround() -> Iterator[str]:
-    """What one waits for after an edit: whole processes, `trace --draft` to its pages and edtrace to its trace.
+    """Measure the wait after an edit: whole processes, from `trace --draft` to its pages and from edtrace to its JSON.
 
-    In quiet, and with another process on every core; and the processor's time of all their processes.
+    Each is measured on an idle machine and with another process on every core, with the CPU time of all its processes.
     """
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, source) in enumerate(DRAFTED.items()):
@@ -289,19 +289,19 @@ def turnaround() -> Iterator[str]:
 
 
 def _ratios(a: Sequence[float], b: Sequence[float]) -> str:
-    return spread([one / other for one, other in zip(a, b, strict=True)])
+    return spread([numerator / denominator for numerator, denominator in zip(a, b, strict=True)])
 
 
 def _process(arguments: Sequence[str], folder: str, cpu: list[float]) -> Run:
-    """Return a run of a whole process; what it and those that it started took of the processor is added to `cpu`."""
+    """Return a run of a whole process, which adds the CPU time of the process and its children to `cpu`."""
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
 
     def run() -> float:
-        given = {**os.environ, "PYTHONPATH": path}
+        variables = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, *arguments]
         before = _waited_for_s()
-        seconds = _timed(lambda: subprocess.run(command, cwd=folder, env=given, capture_output=True, check=True))
+        seconds = _timed(lambda: subprocess.run(command, cwd=folder, env=variables, capture_output=True, check=True))
         cpu.append(_waited_for_s() - before)
         return seconds
 
@@ -309,14 +309,14 @@ def _process(arguments: Sequence[str], folder: str, cpu: list[float]) -> Run:
 
 
 def _waited_for_s() -> float:
-    """Return what the processes that were waited for took of the processor, with those that they waited for."""
+    """Return the CPU time of all child processes that have ended, with their own children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @contextlib.contextmanager
 def _every_core_busy() -> Iterator[None]:
-    """Have another process on every core."""
+    """Keep every core busy with another process."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
     try:
         yield
@@ -327,13 +327,13 @@ def _every_core_busy() -> Iterator[None]:
 
 
 def statements() -> Iterator[str]:
-    """What an inspection costs more than plain."""
+    """Measure the extra cost of an inspection."""
     yield _cost("scalar @inspect", SCALARS, 10_000, 1, "goal 5")
     yield _cost("16-element CPU tensor", TENSORS, 5_000, 1, "goal 40")
 
 
 def _cost(name: str, source: str, n: int, per: int, goal: str) -> str:
-    """Say what one of `per` statements in each of `n` turns costs more than plain, and what it costs plain."""
+    """Return a line with the extra cost of one of `per` statements in each of `n` iterations, and its plain cost."""
     with tempfile.TemporaryDirectory() as folder:
         few = source.format(n=200)
         runs = [plain(source.format(n=n)), traced(source.format(n=n), Path(folder)), plain(few)]
@@ -348,7 +348,7 @@ def _cost(name: str, source: str, n: int, per: int, goal: str) -> str:
 
 
 def flat() -> Iterator[str]:
-    """Cost per statement, journal and memory, from a thousand to a million executed statements."""
+    """Measure cost per statement, journal size and memory, for a thousand to a million executed statements."""
     for n in (1_000, 10_000, 100_000, 1_000_000):
         source = COUNTING.format(n=n)
         with tempfile.TemporaryDirectory() as folder:
@@ -376,7 +376,7 @@ def _journal_bytes(source: str, folder: Path) -> int:
 
 
 def file() -> Iterator[str]:
-    """A 100,000-step trace: writing, bytes a step, and what PyYAML takes to read it."""
+    """Measure a trace of 100,000 steps: time to write it, bytes per step, and PyYAML's time to read it."""
     trace = big_trace(100_000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trace.yaml")
@@ -393,7 +393,7 @@ def file() -> Iterator[str]:
 
 
 def importing() -> Iterator[str]:
-    """`import trace_tools` in a fresh Python, beyond the interpreter's own start."""
+    """Measure `import trace_tools` in a new process, without the start of the interpreter."""
     package = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
     def start(code: str) -> Run:

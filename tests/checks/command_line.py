@@ -1,6 +1,6 @@
-"""The tools' commands and plain Python, in processes of their own, as checks run them by the hundred.
+"""Run commands of the tools, and plain Python, in separate processes; checks start hundreds of them.
 
-environment()["TRACE_TOOLS_MACHINE"]    # this machine, measured once for all of them
+environment()["TRACE_TOOLS_MACHINE"]    # a file about this machine, measured once for all processes
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOOLS = ("-m", "trace_tools")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return what every process is given: the package on the path, one thread, this machine as measured before."""
+    """Return variables for every process: the package on the path, one thread, and the machine's measured peaks."""
     package = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     return {**os.environ, **package, STORED: os.environ.get(STORED) or _measured(), **more}
 
@@ -35,7 +35,7 @@ def _measured() -> str:
     return str(path)
 
 
-_kept: list[tempfile.TemporaryDirectory[str]] = []  # until this process ends
+_kept: list[tempfile.TemporaryDirectory[str]] = []  # folders that must exist until this process ends
 
 
 def python(words: Sequence[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
-"""What one node of a syntax tree can be changed into: another constant, another operator, other arguments.
+"""Possible changes of a node of a syntax tree: another constant, another operator, other arguments.
 
-list(changes_of(ast.parse("2 + 3", mode="eval").body))      [("operator", <BinOp>, <what makes it 2 - 3>)]
+list(changes_of(ast.parse("2 + 3", mode="eval").body))      [("operator", <BinOp>, <function that makes it 2 - 3>)]
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-# kind, node, what it becomes (it may change the node it is given)
+# kind, node, function that returns the changed node (and may modify its argument)
 Change = tuple[str, ast.AST, Callable[[ast.AST], ast.AST]]
 
-KEYWORDS = frozenset({"device", "strict", "check", "map_location"})  # make no difference, or none without a GPU
+KEYWORDS = frozenset(
+    {"device", "strict", "check", "map_location"}
+)  # changes of these have no effect, at least without a GPU
 SYMMETRIC = frozenset({"allclose", "equal", "isclose", "max", "min", "mse_loss", "transpose", "zip"})
-SYMMETRIC |= {"apart", "same_bits", "shares_storage"}  # the lecture's own
-LARGE = 1000  # a number that one more would hardly change
+SYMMETRIC |= {"apart", "same_bits", "shares_storage"}  # functions of the lecture
+LARGE = 1000  # adding 1 to a larger number hardly changes it
 
 _OTHER_OPERATOR: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -67,12 +69,12 @@ def _other_constant(node: ast.AST) -> ast.AST:
     assert isinstance(node, ast.Constant)
     value = node.value
     if isinstance(value, bool):
-        other: object = not value
+        new_value: object = not value
     elif isinstance(value, int):
-        other = value + 1 if abs(value) < LARGE else value * 3 // 2
+        new_value = value + 1 if abs(value) < LARGE else value * 3 // 2
     else:
-        other = float(value) * 1.5 or 1.0
-    return ast.copy_location(ast.Constant(other), node)
+        new_value = float(value) * 1.5 or 1.0
+    return ast.copy_location(ast.Constant(new_value), node)
 
 
 def _other_operator(node: ast.AST) -> ast.AST:

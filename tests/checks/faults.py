@@ -1,15 +1,15 @@
-"""Faults that can be planted in a lecture: one small change each, in code that a claim could notice.
+"""Faults that can be planted in a lecture: single small changes in code that affects claims.
 
     section = Section(ast.parse(source), source, "napkin_math")
     for fault in section.faults():
         exec(compile(section.planted(fault), ...), module_of_the_lecture)
 
-What only feeds prose (the arguments of `text`, `table`, `plot` …, lines marked `@hide`, and assignments that
-nothing else reads) is left out, and so are strings, seeds, annotations and how long `measure` takes: no claim
-could notice, nor should it. Nor are the sizes that follow the machine touched.
+Code that only feeds prose is not changed: arguments of `text`, `table`, `plot` …, lines marked `@hide`, and assignments
+that nothing else reads. Strings, seeds, annotations and the duration of `measure` are not changed either, because no
+claim should depend on them, nor are sizes that depend on the machine.
 
-A section's faults are those of its core, what a first reader reads: what only calls marked `# @deeper` reach is left
-out unless it is asked for. Claims of deeper parts may notice a fault in the core, too.
+The faults of a section are in its core; code that only calls marked `# @deeper` reach is included only on request.
+Claims of deeper parts may fail because of a fault in the core.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from tests.checks.fault_kinds import KEYWORDS, Change, changes_of
 
 PROSE = frozenset({"ask", "decide", "explore", "text", "note", "link", "table", "plot", "image"})
 SEEDS = frozenset({"manual_seed", "seed", "set_num_threads", "default_rng"})
-MUTED = ("measure",)  # their keywords say how long to measure
-SIZES = frozenset({"sizes", "Sizes"})  # what is claimed has to hold for any
-CONVERSIONS = frozenset({"item", "detach", "cpu"})  # a number either way
+MUTED = ("measure",)  # its keywords set how long to measure
+SIZES = frozenset({"sizes", "Sizes"})  # claims have to hold for all sizes
+CONVERSIONS = frozenset({"item", "detach", "cpu"})  # the number is the same with and without them
 
 
 @dataclass(frozen=True)
 class Fault:
     """One change: the node of `definition` with this number (as `ast.walk` counts) becomes another one."""
 
-    definition: str  # the function, class or constant it is planted in
+    definition: str  # the function, class or constant that contains the fault
     number: int
     line: int
     kind: str  # "constant", "operator", "argument", "call", "line"
-    text: str  # the line it is planted in
+    text: str  # the line that contains the fault
     before: str
     after: str
-    in_claim: bool  # in an assert itself
+    in_claim: bool  # whether the fault is in an assert
     becomes: Callable[[ast.AST], ast.AST] = field(compare=False, repr=False)
 
 
 class Section:
-    """The part of a lecture that one of main's functions runs, and that its claims could notice."""
+    """The code that one of main's functions runs and that affects its claims."""
 
     def __init__(self, tree: ast.Module, source: str, name: str, *, deeper: bool = False) -> None:
         self.tree = tree
@@ -53,8 +53,8 @@ class Section:
         self.definitions = dict(_definitions(tree))
         imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
         self.modules = {(alias.asname or alias.name).partition(".")[0] for n in imports for alias in n.names}
-        self.relevant: dict[str, set[ast.stmt]] = {}  # definition: its statements that a claim could notice
-        self.idle: set[ast.AST] = set()  # values in them that nothing reads
+        self.relevant: dict[str, set[ast.stmt]] = {}  # for each definition, its statements that affect claims
+        self.idle: set[ast.AST] = set()  # values in these statements that nothing reads
         self._follow([(name, False)])
         if not deeper:
             core = self._reach(name, deeper=False)
@@ -66,7 +66,7 @@ class Section:
         return sorted(claims, key=lambda claim: claim.lineno)
 
     def faults(self) -> Iterator[Fault]:
-        """Yield every fault, those of one definition together."""
+        """Yield every fault, grouped by definition."""
         for name, statements in self.relevant.items():
             numbers = {node: number for number, node in enumerate(ast.walk(self.definitions[name]))}
             for statement in sorted(statements, key=lambda s: s.lineno):
@@ -88,33 +88,39 @@ class Section:
                     )
 
     def planted(self, fault: Fault | None, callers: frozenset[str] | None = None) -> ast.Module:
-        """Return the definitions that put a fault into the lecture, to be executed where the lecture was.
+        """Return definitions with the fault, to be executed in the module of the lecture.
 
-        Of the functions that the section calls for their own sake only `callers` are left, if given.
+        If `callers` is given, the section calls only these of the functions whose results it does not use.
         """
         changed: dict[str, ast.stmt] = {}
         if callers is not None:
-            changed[self.name] = _OnlyThese(callers, self.definitions).visit(copy.deepcopy(self.definitions[self.name]))
+            changed[self.name] = _KeepOnlyCallsOf(callers, self.definitions).visit(
+                copy.deepcopy(self.definitions[self.name])
+            )
         if fault is not None:
             definition = changed.get(fault.definition) or copy.deepcopy(self.definitions[fault.definition])
             target = list(ast.walk(definition))[fault.number]
             changed[fault.definition] = _Replacement(target, fault.becomes(target)).visit(definition)
         body = list(changed.values())
-        if not all(isinstance(definition, ast.FunctionDef) for definition in body):  # others may be built on it
+        if not all(
+            isinstance(definition, ast.FunctionDef) for definition in body
+        ):  # other definitions may use a constant or a class
             replaced = {self.definitions[name]: definition for name, definition in changed.items()}
             body = [replaced.get(node, copy.deepcopy(node)) for node in self.tree.body]  # type: ignore[call-overload]
         return ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
 
     def without(self, earlier: Iterable[Section]) -> list[Fault]:
-        """Return the faults in what no earlier section came across: the others were planted there."""
+        """Return the faults in definitions that no earlier section uses; the others belong to earlier sections."""
         met = {name for section in earlier for name in section.relevant}
         return [fault for fault in self.faults() if fault.definition not in met]
 
     def callers(self, fault: Fault) -> frozenset[str] | None:
-        """Return which functions the section must call for the fault to be met; None for all of them."""
+        """Return the functions that the section must call to reach the fault; None for all of them."""
         called = {name for name in self.definitions if self._calls_alone(name)}
-        body = ast.Module([_OnlyThese(frozenset(), called).visit(copy.deepcopy(self.definitions[self.name]))], [])
-        used = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}  # its results go to those called
+        body = ast.Module([_KeepOnlyCallsOf(frozenset(), called).visit(copy.deepcopy(self.definitions[self.name]))], [])
+        used = {
+            node.id for node in ast.walk(body) if isinstance(node, ast.Name)
+        }  # names that the section uses apart from these calls
         if fault.definition == self.name or any(fault.definition in self._reach(name) for name in used):
             return None
         return frozenset(name for name in called if fault.definition in self._reach(name))
@@ -141,8 +147,8 @@ class Section:
         return any(directive in line for line in self.lines[statement.lineno - 1 : last])
 
     def _follow(self, waiting: list[tuple[str, bool]]) -> None:
-        """Find the relevant statements of each definition that is reached, by those that reach it."""
-        reached: dict[str, bool] = {}  # whether the result matters
+        """Find the relevant statements of each definition that the section reaches."""
+        reached: dict[str, bool] = {}  # for each definition, whether its result matters
         while waiting:
             name, result_matters = waiting.pop()
             if name not in self.definitions or name == "main" or name in SIZES:
@@ -171,7 +177,7 @@ class Section:
         return {definition}
 
     def _slice(self, function: ast.FunctionDef, *, result_matters: bool) -> set[ast.stmt]:
-        """Return the statements of a function that claims, results or effects depend on, found backwards."""
+        """Return the statements of a function that claims, results or effects depend on: a backward slice."""
         statements = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and node is not function]
         fresh = _names_of_literals(statements)
         needed: set[str] = set()
@@ -230,7 +236,7 @@ class Section:
         return self._is_marked(statement, "@hide")
 
     def _only_tells(self, name: str | None) -> bool:
-        """Whether a function says something to the reader, and claims nothing."""
+        """Return whether a function narrates and makes no claim."""
         if name not in self.definitions:
             return False
         calls = (_called(node) for node in ast.walk(self.definitions[name]))
@@ -238,13 +244,15 @@ class Section:
         return any(call in PROSE for call in calls) and not any(isinstance(node, ast.Assert) for node in parts)
 
     def _changes(self, statement: ast.stmt, *, may_drop: bool) -> Iterator[Change]:
-        """Yield what can be changed in one statement, as (kind, node, what it becomes)."""
+        """Yield the possible changes of a statement."""
         quiet = self.idle | set(_quiet(statement))
         for node in _own(statement):
             if node in quiet:
                 continue
             yield from changes_of(node)
-            alone = isinstance(statement, ast.Expr) and node is statement.value  # then the line can be left out
+            alone = (
+                isinstance(statement, ast.Expr) and node is statement.value
+            )  # such a line can be left out as a whole
             if self._is_method_call(node) and not alone and _called(node) not in CONVERSIONS:
                 yield "call", node, lambda call: call.func.value  # type: ignore[attr-defined]
         if may_drop and not (isinstance(statement, ast.Expr) and _called(statement.value) in SEEDS):
@@ -259,9 +267,11 @@ class Section:
         return not (isinstance(base, ast.Name) and base.id in self.modules)
 
     def _may_drop(self, name: str, statement: ast.stmt) -> bool:
-        """Whether the function can go on without the statement: an effect, or a name that has a value already."""
+        """Return whether the function works without the statement: an effect, or a name that already has a value."""
         if isinstance(statement, (ast.Expr, ast.AugAssign, ast.Delete)):
-            return _called_alone(statement) not in self.definitions  # else its claims would go with it
+            return (
+                _called_alone(statement) not in self.definitions
+            )  # otherwise the claims of the called function would be lost
         if not isinstance(statement, ast.Assign):
             return False
         stored = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -281,7 +291,7 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _names_of_literals(statements: Iterable[ast.stmt]) -> set[str]:
-    """Return the names given to a new list, dict or set, which nothing else refers to."""
+    """Return the names of new lists, dicts and sets, which no other name refers to."""
     literals = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
     pairs: list[tuple[ast.expr, ast.expr | None]] = []
     for statement in statements:
@@ -294,7 +304,7 @@ def _names_of_literals(statements: Iterable[ast.stmt]) -> set[str]:
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement without those of the statements inside it, nor annotations and decorators."""
+    """Yield the nodes of a statement, without nested statements, annotations and decorators."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -320,13 +330,13 @@ def _own_names(statement: ast.stmt) -> list[ast.Name]:
 
 
 def _called_alone(statement: ast.AST) -> str | None:
-    """Return the name of the function that a statement is nothing but a call of."""
+    """Return the called function's name if the statement is only a call."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     return call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
 
 
 def _values_never_read(statements: Iterable[ast.stmt], needed: set[str]) -> Iterator[ast.AST]:
-    """Yield the nodes of `b` in `x, y = a, b` when nothing that matters reads `y`."""
+    """Yield the nodes of `b` in `x, y = a, b` if no relevant statement reads `y`."""
     for statement in statements:
         match statement:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
@@ -336,7 +346,7 @@ def _values_never_read(statements: Iterable[ast.stmt], needed: set[str]) -> Iter
 
 
 def _quiet(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes that no claim should notice: f-strings, prose, seeds, how long to measure."""
+    """Yield the nodes that no claim should depend on: f-strings, prose, seeds, durations of measurements."""
     for node in ast.walk(statement):
         is_silent = isinstance(node, ast.JoinedStr) or _called(node) in SEEDS | PROSE
         if is_silent or (isinstance(node, ast.keyword) and node.arg in KEYWORDS):
@@ -353,8 +363,8 @@ def _called(node: ast.AST) -> str | None:
     return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", None)
 
 
-class _OnlyThese(ast.NodeTransformer):
-    """Leave out the calls of the lecture's own functions, where nothing uses their result, but for some."""
+class _KeepOnlyCallsOf(ast.NodeTransformer):
+    """Remove calls of the lecture's own functions whose results are not used, except calls of some functions."""
 
     def __init__(self, kept: frozenset[str], own: Iterable[str]) -> None:
         self.left_out = set(own) - kept

@@ -1,12 +1,12 @@
-"""Kill a traced lecture at random moments: is every step that had ended 50 ms before in what is recovered?
+"""Kill a traced lecture at random moments and check that all steps that ended 50 ms earlier are recovered.
 
-    python -m tests.checks.kills --moments 100 [--seed 0]     real traces; exit code 1 where a step was lost
-    python -m tests.checks.kills --moments 100 --alone        a process of the recorder's alone, which starts sooner
+    python -m tests.checks.kills --moments 100 [--seed 0]     real traces; exit code 1 if a step was lost
+    python -m tests.checks.kills --moments 100 --alone        only a process with the recorder, which starts sooner
     python -m tests.checks.kills probed FOLDER                one process: the lecture with probes, into a journal
 
-What happened is told by the lecture itself, which appends a line to a file by `os.write` after each step. Beside it a
-thread of the same process, which no probe sees, appends a tick and sleeps for 1 ms, again and again. A step has to be
-there when 50 ticks follow it: on a busy machine these take longer than 50 ms, as everything does in that process.
+The lecture itself logs its steps: it appends a line to a file by `os.write` after each step. A thread of the same
+process, without probes, appends a tick every 1 ms or more. A step must be recovered if 50 ticks follow it; on a busy
+machine ticks take longer, like everything else in that process.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from trace_tools.tracing.merge.reader import read_process
 from trace_tools.tracing.run_folder import recover
 
 ROOT = Path(__file__).resolve().parents[2]
-TICKS = 50  # of 1 ms at least
-FIRST = LAST = 50  # executions that are kept of a loop
-WHO = ("lecture", "tracer", "both")  # is killed
+TICKS = 50  # each takes at least 1 ms
+FIRST = LAST = 50  # executions of a loop that the trace keeps
+WHO = ("lecture", "tracer", "both")  # the process that is killed
 
 LECTURE = """
 import stamps
@@ -74,7 +74,7 @@ def pause(i):
 
 
 def write_lecture(folder: Path) -> Path:
-    """Write the lecture and the module beside it; return its path."""
+    """Write the lecture and its module `stamps`; return the lecture's path."""
     (folder / "stamps.py").write_text(STAMPS)
     lecture = folder / "lecture.py"
     lecture.write_text(LECTURE)
@@ -82,9 +82,9 @@ def write_lecture(folder: Path) -> Path:
 
 
 def lost(stamps: str, recovered: Iterable[int]) -> list[int]:
-    """Return the iterations of the first run that should be in a trace of it, and are not.
+    """Return the iterations of the first run that a trace must contain but does not.
 
-    Those before the last ticks must be: the first ones, and as many before the last that is there.
+    Of the iterations before the last ticks, the trace must contain the first `FIRST` and the last `LAST`.
     """
     first_run = stamps.split("run ")[1]
     is_whole = stamps.count("run ") > 1
@@ -99,7 +99,7 @@ def lost(stamps: str, recovered: Iterable[int]) -> list[int]:
 
 
 def seen(trace: Trace) -> list[int]:
-    """Return the iterations that a trace has."""
+    """Return the iterations that a trace contains."""
     values = [value for event in trace.steps if isinstance(event, Step) for name, value in event.values or ()
               if name == "x"]  # fmt: skip
     return [int(str(value.value)) for value in values]
@@ -115,7 +115,7 @@ def wait_for(path: Path, tick: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_traced(folder: Path, who: str, after_s: float) -> tuple[list[int], int]:
-    """Trace the lecture and kill WHO so long after it began; return what was lost, and how much was there."""
+    """Trace the lecture, kill `who` after some seconds, and return the lost iterations and the number recovered."""
     lecture, out, stamps = write_lecture(folder), folder / "out", folder / "stamps"
     machine = folder / "machine.json"
     machine.write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=[Peak("float32", 1e11, "", measured=True)])))
@@ -126,21 +126,23 @@ def kill_traced(folder: Path, who: str, after_s: float) -> tuple[list[int], int]
     )
     wait_for(stamps, "tick", tracer)
     time.sleep(after_s)
-    process = int(stamps.read_text().rpartition("run ")[2].split()[0])  # the one that runs the lecture now
+    process = int(stamps.read_text().rpartition("run ")[2].split()[0])  # the process that runs the lecture now
     if who != "lecture":
         tracer.kill()
     if who != "tracer":
-        with contextlib.suppress(ProcessLookupError):  # it has just ended
+        with contextlib.suppress(ProcessLookupError):  # the process has just ended
             os.kill(process, signal.SIGKILL)
     tracer.wait()
     deadline = time.monotonic() + 30
     with contextlib.suppress(ProcessLookupError):
         while time.monotonic() < deadline:
-            os.kill(process, 0)  # it ends with its tracer
+            os.kill(process, 0)  # the process ends after its tracer
             time.sleep(0.01)
     recovered, kept = recover(out)
-    written = [one.path for one in recovered] + [out / name for name in ("cpu/partial/trace.yaml", "cpu/trace.yaml")]
-    path = next(one for one in written if one.exists())
+    written = [trace.path for trace in recovered] + [
+        out / name for name in ("cpu/partial/trace.yaml", "cpu/trace.yaml")
+    ]
+    path = next(path for path in written if path.exists())
     assert not kept, kept
     iterations = seen(load(path).trace)
     return lost(stamps.read_text(), iterations), len(iterations)
@@ -154,7 +156,7 @@ def probed(folder: Path) -> None:
 
 
 def kill_probed(folder: Path, after_s: float) -> tuple[list[int], int]:
-    """Run the lecture with probes in a process, kill it so long after it began; return as `kill_traced` does."""
+    """Run the lecture with probes in a process and kill it after some seconds; return the same as `kill_traced`."""
     stamps = folder / "stamps"
     process = subprocess.Popen([sys.executable, "-m", "tests.checks.kills", "probed", str(folder)], cwd=ROOT)
     wait_for(stamps, "tick", process)
@@ -167,7 +169,7 @@ def kill_probed(folder: Path, after_s: float) -> tuple[list[int], int]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Kill at as many moments as asked for; return 1 where anything was lost."""
+    """Kill at the given number of moments; return 1 if a step was lost."""
     if arguments[:1] == ["probed"]:
         probed(Path(arguments[1]))
         return 0
@@ -175,20 +177,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--moments", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--alone", action="store_true")
-    asked = parser.parse_args(arguments)
-    drawn = random.Random(asked.seed)
-    wrong = 0
-    for moment in range(asked.moments):
-        who = "recorder" if asked.alone else WHO[moment % len(WHO)]
+    options = parser.parse_args(arguments)
+    drawn = random.Random(options.seed)
+    losses = 0
+    for moment in range(options.moments):
+        who = "recorder" if options.alone else WHO[moment % len(WHO)]
         after_s = drawn.uniform(0, 3)
         with tempfile.TemporaryDirectory() as folder:
-            kill = kill_probed(Path(folder), after_s) if asked.alone else kill_traced(Path(folder), who, after_s)
-            missing, steps = kill
-        wrong += bool(missing)
+            result = kill_probed(Path(folder), after_s) if options.alone else kill_traced(Path(folder), who, after_s)
+            missing, steps = result
+        losses += bool(missing)
         print(json.dumps({"moment": moment, "killed": who, "after_s": round(after_s, 3), "steps": steps,
                           "lost": missing}), flush=True)  # fmt: skip
-    print(f"{asked.moments} moments, {wrong} at which a step was lost")
-    return 1 if wrong else 0
+    print(f"{options.moments} moments, {losses} at which a step was lost")
+    return 1 if losses else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Collect the pages' own words into the catalogues of `trace_tools/locales`: `python -m tests.checks.words`.
+"""Collect the texts of pages and reports into the catalogues of `trace_tools/locales`: `python -m tests.checks.words`.
 
-Words are marked `_("…")` and `N_("…")` in Python and in templates, and `_("…")` or `_(`…`)` in scripts. A style
-writes words with `content: "…"`. Nouns that follow a number are arguments of `plural`.
+Texts are marked `_("…")` or `N_("…")` in Python and templates, and `_("…")` or `_(`…`)` in scripts. In style sheets,
+they are values of `content: "…"`. Nouns after a number are arguments of `plural`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JINJA = {"extensions": "jinja2.ext.i18n", "newstyle_gettext": "true", "trim_bloc
 
 
 def words() -> Iterator[tuple[str, Path, int]]:
-    """Yield the marked words with their file and line."""
+    """Yield the marked texts with their file and line."""
     for path in sorted(TOOLS.rglob("*")):
         if path.suffix == ".js":
             text = path.read_text(encoding="utf-8")
@@ -46,12 +46,12 @@ def words() -> Iterator[tuple[str, Path, int]]:
 
 
 def template() -> Catalog:
-    """Return all words as a catalogue without translations."""
-    made = Catalog(project="trace-tools", header_comment="# The words of the pages.", fuzzy=False)
+    """Return all texts as a catalogue without translations."""
+    catalogue = Catalog(project="trace-tools", header_comment="# The words of the pages.", fuzzy=False)
     for message, path, line in words():
-        entry = made.add(message, locations=[(path.relative_to(TOOLS.parent).as_posix(), line)])
+        entry = catalogue.add(message, locations=[(path.relative_to(TOOLS.parent).as_posix(), line)])
         entry.flags -= {"python-format", "python-brace-format"}
-    return made
+    return catalogue
 
 
 def main() -> None:
