@@ -1,18 +1,18 @@
-"""`make fuzz`: programs and arguments that nobody thought of, plainly and traced; what differs is cut down.
+"""`make fuzz`: run random programs and arguments plainly and traced, and reduce each program that differs.
 
     python -m tests.checks.fuzz                                programs, arguments and traces, ten minutes in all
     python -m tests.checks.fuzz --seconds 3600 --seed 7000     an hour, from this seed on
-    python -m tests.checks.fuzz programs --seconds 60          only these; also: lectures, arguments, traces
+    python -m tests.checks.fuzz programs --seconds 60          only programs; also: lectures, arguments, traces
 
 - **programs** (`fuzz_programs`) run in one process, plainly and under probes in several ways (`fuzz_runs`).
-- **lectures** of some programs each run through the command line: plainly, and by `trace --passes 1` cold, warm,
-  metered and shaken. Each run writes what it did into a file, and all files must be equal.
-- **arguments** (`fuzz_arguments`) of the narrative calls: each raises at its line as in plain Python, or goes through
-  `trace`, `validate`, `render` and `diff`.
-- **traces**, hostile ones, through every reader: `tests.checks.fuzz_traces`.
+- **lectures** contain several programs and run through the command line: plainly, and by `trace --passes 1` cold, warm,
+  metered and shaken. Each run writes its behaviour into a file, and all files must be equal.
+- **arguments** (`fuzz_arguments`) of the narrative calls: each call raises the same exception as in plain Python, or
+  goes through `trace`, `validate`, `render` and `diff`.
+- **traces** are hostile; all readers read them (`tests.checks.fuzz_traces`).
 
-A program that differs is cut down line by line for as long as it differs in the same way. What was found, with its
-seed, is appended to fuzz.md.
+A program that differs is reduced line by line while it differs in the same way. Each finding is appended to fuzz.md,
+with its seed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ENDINGS = ("pass", "raise ValueError('at the end')", "sys.exit(0)", "sys.exit(3)
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that differs, cut down as far as it goes."""
+    """A difference, with its program reduced as far as possible."""
 
     mode: str
     seed: int
@@ -61,11 +61,11 @@ class Finding:
     program: str = ""
 
 
-# ------------------------------------------------------------------------------ programs, in processes of our own
+# ------------------------------------------------------------------------------ programs, in forked processes
 
 
 def programs(seed: int, seconds: float) -> Iterator[Finding | int]:
-    """Yield what differs, and now and then how many programs ran."""
+    """Yield findings, and after each batch the number of programs that ran."""
     prepare()
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
@@ -79,7 +79,7 @@ def programs(seed: int, seconds: float) -> Iterator[Finding | int]:
 
 
 def prepare() -> None:
-    """Import what processes forked from this one need, and let no collection of garbage look at it again."""
+    """Import what forked processes need, and exclude it from garbage collection."""
     import torch
 
     from trace_tools.describing import tensors  # noqa: F401
@@ -97,12 +97,12 @@ def program_of(seed: int) -> str:
 
 
 def examine(seed: int) -> str:
-    """Run one program plainly, as a pass, and in one of the other ways."""
+    """Run one program plainly, as a pass, and in one other variant."""
     return attempted(program_of(seed), [VARIANTS[0], VARIANTS[1 + seed % 3]])
 
 
 def attempted(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
-    """Return what differs; what the tools themselves raise differs, too."""
+    """Return the difference between the runs; an exception of the tools is also a difference."""
     try:
         return differences(text, variants)
     except Exception as error:
@@ -110,7 +110,10 @@ def attempted(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
 
 
 def in_a_process(call: Callable[[Any], str], items: Sequence[Any], ends: float) -> Iterator[tuple[Any, str]]:
-    """Yield what `call` returns for each item, in a forked process; one that dies or hangs was at the next item."""
+    """Yield the result of `call` for each item, in a forked process.
+
+    If the process dies or hangs, the next item gets a difference that states this.
+    """
     listening, telling = FORK.Pipe(duplex=False)
 
     def work() -> None:
@@ -118,7 +121,7 @@ def in_a_process(call: Callable[[Any], str], items: Sequence[Any], ends: float) 
         os.dup2(null, 2)
         for item in items:
             faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
-            gc.freeze()  # what a program before has loaded: some collect garbage hundreds of times
+            gc.freeze()  # speeds up programs that collect garbage hundreds of times
             telling.send((item, call(item)))
             if time.monotonic() > ends:
                 break
@@ -143,14 +146,14 @@ def in_a_process(call: Callable[[Any], str], items: Sequence[Any], ends: float) 
 
 
 def kind_of(difference: str) -> str:
-    """Return the part of a finding that must stay the same while its program is cut down."""
+    """Return the part of a difference that must stay the same while its program is reduced."""
     names = re.findall(r"\w+(?:Error|Exception)\b", difference)
     kind = difference.partition("\n")[0][:40].split(":")[:2]
     return f"{kind}{names[-1:] if difference.startswith('crash') else ''}"
 
 
 def reduced(text: str, difference: str) -> str:
-    """Return the program without what can go while it still differs in the same way."""
+    """Return a smaller program that still differs in the same way."""
     wanted = kind_of(difference)
 
     def still(candidate: str) -> bool:
@@ -164,7 +167,7 @@ def reduced(text: str, difference: str) -> str:
 
 
 def cut_down(text: str, still: Callable[[str], bool], ends: float) -> str:
-    """Delete lines, blocks and directives, and lift bodies out of their blocks, for as long as `still` holds."""
+    """Delete lines, blocks and directives, and move bodies out of their blocks, while `still` holds."""
     lines = text.splitlines()
     shrunk = True
     while shrunk and time.monotonic() < ends:
@@ -180,7 +183,7 @@ def cut_down(text: str, still: Callable[[str], bool], ends: float) -> str:
 
 
 def smaller(lines: list[str], at: int) -> Iterator[list[str]]:
-    """Yield the program without a line and what is indented below it; without only the line; without its comment."""
+    """Yield the program without a line and its block, without only the line, and without the line's directive."""
     depth = len(lines[at]) - len(lines[at].lstrip())
     end = at + 1
     while end < len(lines) and len(lines[end]) - len(lines[end].lstrip()) > depth:
@@ -197,7 +200,7 @@ def smaller(lines: list[str], at: int) -> Iterator[list[str]]:
 
 
 def lectures(seed: int, seconds: float) -> Iterator[Finding | int]:
-    """Yield what differs between a lecture's plain run and the runs of a trace, and how many programs ran."""
+    """Yield differences between a lecture's plain run and the runs of a trace, and the number of programs that ran."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         drawn = [Program.drawn(s, torch=s % 4 == 0) for s in range(seed, seed + PROGRAMS)]
@@ -224,7 +227,7 @@ def reduced_lecture(drawn: list[Program], seed: int, difference: str) -> str:
 
 
 def through_the_command_line(text: str, *, readers: bool = True) -> str:
-    """Run a lecture plainly and by `trace --passes 1`; return what differs, or what `readers` complain of."""
+    """Run a lecture plainly and by `trace --passes 1`; return the difference, or an error of the trace's readers."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         folder = Path(scratch)
         (folder / "here").mkdir()
@@ -246,7 +249,7 @@ def through_the_command_line(text: str, *, readers: bool = True) -> str:
 
 
 def run(command: list[str], folder: Path, name: str) -> tuple[subprocess.CompletedProcess[str], list[tuple[str, str]]]:
-    """Run Python with a folder of its own for what the lecture says; return what it said there, run by run."""
+    """Run Python with a folder for the lecture's log files; return the process and the files' names and texts."""
     out = folder / name
     out.mkdir()
     ended = python(command, folder, FUZZ_OUT=str(out))
@@ -259,7 +262,7 @@ def ended_otherwise(
     runs: list[tuple[str, str]],
     folder: Path,
 ) -> str:
-    """Say where the ends differ: how many runs there were, and with what exception the lecture ended."""
+    """Return how the ends differ: the number of runs, an incomplete trace, or files that remain."""
     remaining = [path.name for path in (folder / "out").glob(".[ru]*-*")]
     if remaining:
         return f"left: {remaining}"
@@ -274,7 +277,7 @@ def ended_otherwise(
 
 
 def read_back(folder: Path) -> str:
-    """Say what `validate`, and `diff` of the trace with itself, complain of."""
+    """Return the error of `validate`, or of `diff` between the trace and itself."""
     for trace in (folder / "out").glob("**/trace.yaml"):
         for words in (["validate", str(trace)], ["diff", str(trace), str(trace), "--only", "values,claims"]):
             ended, _ = run([*TOOLS, *words], folder, words[0])
@@ -283,11 +286,11 @@ def read_back(folder: Path) -> str:
     return ""
 
 
-# ------------------------------------------------------------------------------ the other two
+# ------------------------------------------------------------------------------ arguments and hostile traces
 
 
 def arguments(seed: int, seconds: float) -> Iterator[Finding | int]:
-    """Yield the narrative calls that differ, or that a reader of the trace can't take, and how many were made."""
+    """Yield narrative calls that differ or that a reader of the trace rejects, and the number of calls made."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         calls = [fuzz_arguments.drawn(s) for s in range(seed, seed + fuzz_arguments.CALLS)]
@@ -300,7 +303,7 @@ def arguments(seed: int, seconds: float) -> Iterator[Finding | int]:
 
 
 def guilty(calls: list[str]) -> list[str]:
-    """Return the fewest of these calls, halved again and again, with which something still goes wrong."""
+    """Halve the list of calls while an error remains, and return the rest."""
     while len(calls) > 1:
         for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
             with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
@@ -313,7 +316,7 @@ def guilty(calls: list[str]) -> list[str]:
 
 
 def traces(seed: int, seconds: float) -> Iterator[Finding | int]:
-    """Give hostile traces to everything that reads traces."""
+    """Read hostile traces with all readers; yield a finding if one fails, and the number of traces."""
     words = ["--first", str(seed), "--seeds", "1000000", "--stop-after", str(seconds)]
     command = [sys.executable, "-m", "tests.checks.fuzz_traces", *words]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -324,7 +327,7 @@ def traces(seed: int, seconds: float) -> Iterator[Finding | int]:
     yield int(counted[1]) if counted else 0
 
 
-MODES: dict[str, tuple[Callable[[int, float], Iterator[Finding | int]], float]] = {  # with its share of the time
+MODES: dict[str, tuple[Callable[[int, float], Iterator[Finding | int]], float]] = {  # each with its share of the time
     "programs": (programs, 0.4),
     "lectures": (lectures, 0.3),
     "arguments": (arguments, 0.15),
@@ -336,7 +339,7 @@ MODES: dict[str, tuple[Callable[[int, float], Iterator[Finding | int]], float]] 
 
 
 def main(words: Sequence[str]) -> int:
-    """Fuzz for a while; return 1 when anything differs."""
+    """Fuzz for some time; return 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("modes", nargs="*", choices=[*MODES, []], help="default: all")
     parser.add_argument("--seconds", type=float, default=600)
@@ -373,7 +376,7 @@ def section_of(finding: Finding) -> str:
 
 
 def append(line: str, findings: Sequence[Finding]) -> None:
-    """Add a row to the table of runs, and what was found to the end."""
+    """Add a row to the table of runs, and the findings at the end."""
     head, mark, earlier = REPORT.read_text(encoding="utf-8").partition("\n## Found")
     text = "\n".join([head.rstrip("\n"), line, mark + earlier, *map(section_of, findings)])
     REPORT.write_text(text, encoding="utf-8")

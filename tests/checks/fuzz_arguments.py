@@ -1,7 +1,7 @@
-"""Narrative calls with arguments drawn at random: right ones, odd ones and wrong ones.
+"""Narrative calls with random arguments: correct, unusual and wrong ones.
 
 drawn(17)                              # "link('https://a.b', authors=[None])"
-through_every_reader(calls, folder)    # "" where each raised as in plain Python, or is on the pages
+through_every_reader(calls, folder)    # "" if each call raised as in plain Python or is on the pages
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ KEYWORDS = {
     "explore": ("says", "inputs", "menus", "title", "names", "units", "stack", "limit", "curve", "across"),
     "ask": ("answer", "unit", "within", "choices", "hint", "why", "slips"),
 }
-RIGHT = {  # by word and argument: what mostly stands there
+RIGHT = {  # for each call and keyword, its usual values
     "text": TEXTS, "note": TEXTS, "link": TEXTS, "image": ("'there.png'", "pathlib.Path('there.png')"),
     "table": ("[[1, 'a'], [2, None]]", "[]", "[[1.5, float('nan')]]", "[['<b>', '|']]"), "plot": ("{'a': [1, 2]}",
     "{'a': [1, 3], 'b': [2, 2]}",
@@ -138,16 +138,16 @@ def section():
 
 
 def drawn(seed: int) -> str:
-    """Return a call of one of the words, as it is written."""
+    """Return the source of a random narrative call."""
     draw = random.Random(f"call {seed}")
     word = draw.choice(sorted(VOCABULARY))
-    given = [argument(draw, RIGHT[word])]
+    arguments = [argument(draw, RIGHT[word])]
     for name in KEYWORDS[word]:
         if draw.random() < (
             0.9 if name in ("columns", "above", "below", "undecided", "answer", "says", "inputs") else 0.35
         ):
-            given.append(f"{name}={argument(draw, RIGHT.get(name, TEXTS))}")
-    return f"{word}({', '.join(given)})"
+            arguments.append(f"{name}={argument(draw, RIGHT.get(name, TEXTS))}")
+    return f"{word}({', '.join(arguments)})"
 
 
 def argument(draw: random.Random, right: tuple[str, ...]) -> str:
@@ -155,7 +155,7 @@ def argument(draw: random.Random, right: tuple[str, ...]) -> str:
 
 
 def lecture(calls: list[str]) -> str:
-    """Return a lecture that makes these calls, and prints of each whether it raised."""
+    """Return a lecture that makes these calls and prints for each whether it raised."""
     return HEAD + "".join(f"    attempt({number}, lambda: {call})\n" for number, call in enumerate(calls)) + END
 
 
@@ -163,7 +163,7 @@ END = '\nif __name__ == "__main__":\n    main()\n'
 
 
 def through_every_reader(calls: list[str], folder: Path) -> str:
-    """Run the calls plainly, then trace, validate, render and diff; return what went wrong."""
+    """Run the calls plainly, then trace, validate, render and diff; return the first error."""
     here, out = folder / "here", folder / "out"
     here.mkdir()
     (here / "there.png").write_bytes(b"\x89PNG\r\n\x1a\n")
@@ -193,13 +193,13 @@ _OBJECT = re.compile(r"<\w+\.([\w.]+) object at 0x[0-9a-f]+>")
 
 
 def otherwise(plain: list[str], trace: Path) -> str:
-    """Say which call raised otherwise than plainly, as far as its printed line tells."""
+    """Return the printed lines of calls that raised differently than in the plain run."""
     from trace_tools.trace.model import Step
     from trace_tools.trace.trace_file import load
 
     steps = [step for step in load(trace).trace.steps if isinstance(step, Step)]
     printed = [line for step in steps for line in (step.stdout or "").splitlines()]
-    # A lecture's module has its own name in a trace, and objects lie elsewhere.
-    one, other = ({_OBJECT.sub(r"<\1>", line) for line in lines} for lines in (plain, printed))
-    differ = sorted(one ^ other)
+    # In a trace, the lecture's module has another name, and objects have other addresses.
+    plain_lines, traced_lines = ({_OBJECT.sub(r"<\1>", line) for line in lines} for lines in (plain, printed))
+    differ = sorted(plain_lines ^ traced_lines)
     return f"said: {differ[:6]}" if differ or len(plain) != len(printed) else ""

@@ -1,12 +1,12 @@
-"""Programs drawn at random from the whole grammar of statements, each with directives on its lines.
+"""Random programs from the whole grammar of statements, with directives on their lines.
 
 program = Program.drawn(seed)
 program.text                     # definitions, and a function `program_17()` that runs them
-lecture([program, another])      # a lecture: its `main` runs one after the other, and says how each ended
+lecture([program, another])      # a lecture: its `main` runs the programs in turn and prints how each ended
 
-They end: loops have a few turns, and after a number of calls functions return at once (`fuzz_world.spend`). They are
-deterministic: what they print (`say`) is the same each time, in any process, dying objects and tracebacks included.
-A `Scope` says which expressions and statements may stand at a position.
+Programs end: loops have a few iterations, and after a number of calls functions return at once (`fuzz_world.spend`).
+Programs are deterministic: their output (`say`) is the same in every process, including finalizers and tracebacks.
+A `Scope` determines which expressions and statements are allowed at a position.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ HAS_TYPE_PARAMETERS = sys.version_info >= (3, 12)
 class Scope:
     """The scope and the blocks around a position."""
 
-    kind: str = "def"  # of the scope: one of LOCALS, "module" or "class"
+    kind: str = "def"  # one of LOCALS, "module" or "class"
     indent: str = ""
-    depth: int = 3  # how many blocks may be nested in here
-    loop: bool = False  # `break` and `continue` may stand here
-    returns: bool = True  # `return` may
+    depth: int = 3  # how many levels of blocks may follow
+    loop: bool = False  # `break` and `continue` are allowed
+    returns: bool = True  # `return` is allowed
     comprehension: bool = False
-    functions: tuple[tuple[str, str], ...] = ()  # (name, kind) of those defined around
+    functions: tuple[tuple[str, str], ...] = ()  # (name, kind) of functions in enclosing scopes
     classes: tuple[str, ...] = ()
-    managers: tuple[str, ...] = ()  # functions that make a context of a generator
+    managers: tuple[str, ...] = ()  # generators with `@contextlib.contextmanager`
 
     @property
     def inner(self) -> Scope:
@@ -88,7 +88,7 @@ class Program:
 
     @classmethod
     def drawn(cls, seed: int, *, torch: bool = False) -> Program:
-        """Draw the program with this seed; with tensors in it, if torch is there to be used."""
+        """Draw the program of this seed; with `torch`, programs may use tensors."""
         for attempt in range(100):
             lines = Writer(random.Random(f"{seed}.{attempt}"), seed, torch=torch).program()
             program = cls(seed, lines)
@@ -108,7 +108,7 @@ def compiles(text: str) -> bool:
 
 
 def lecture(programs: Sequence[Program], *, last: str = "pass") -> str:
-    """Return a lecture that runs these programs in turn; its `main` ends with the statement `last`."""
+    """Return a lecture that runs these programs in turn; the last statement of its `main` is `last`."""
     uses_torch = any("torch." in line for program in programs for line in program.lines)
     lines = [
         *('"""Programs drawn at random."""', "from __future__ import annotations"),
@@ -148,7 +148,7 @@ class Writer:
     # ------------------------------------------------------------------ the whole
 
     def program(self) -> list[str]:
-        """A few functions and classes, statements at the top of the module, and the function that runs them."""
+        """Return a few functions and classes, statements at module level, and the function that runs them."""
         top = Scope(kind="module", depth=2, returns=False)
         prefix = f"p{self.seed}"
         self.globals = [f"{prefix}_g"]
@@ -175,7 +175,7 @@ class Writer:
         return [*lines, f"def program_{self.seed}():", f"{STEP}x, y = 1, [2]", *body]
 
     def kept(self, scope: Scope, use: str) -> list[str]:
-        """Say what a call returned, and what it raised."""
+        """Return lines that print what a call returns or raises."""
         at = scope.indent
         return [
             f"{at}try:",
@@ -215,7 +215,7 @@ class Writer:
         if kind in ("gen", "agen") and self.chance(0.9):
             lines.append(f"{inner.indent}{self.draw.choice(('yield x', 'z = yield y', 'yield'))}{self.comment()}")
         if kind == "agen":
-            lines.append(f"{inner.indent}if x is Odd: yield")  # it is one in any case
+            lines.append(f"{inner.indent}if x is Odd: yield")  # makes the function a generator in any case
         elif kind == "gen":
             lines.append(f"{inner.indent}yield from ()")
         if self.chance(0.5) and kind != "agen":
@@ -223,7 +223,7 @@ class Writer:
         return lines
 
     def manager(self, scope: Scope, name: str) -> list[str]:
-        """A generator that is a context: what is raised inside the `with` arrives at its `yield`."""
+        """Return a context manager made of a generator; exceptions inside the `with` are raised at its `yield`."""
         inner = Scope(kind="gen", indent=STEP, depth=2, functions=scope.functions, classes=scope.classes)
         body = replace(inner, indent=STEP * 2, depth=1, returns=False)
         caught = self.draw.choice(("except ValueError:", "except Exception as error:", "finally:", "finally:"))
@@ -533,7 +533,7 @@ class Writer:
         return choices
 
     def shown(self, scope: Scope) -> list[str]:
-        """x = …  # @inspect x, and then what x is, as the program itself says it."""
+        """Return `x = …  # @inspect x`, and a statement in which the program itself prints x."""
         name = self.draw.choice(NAMES)
         return [f"{scope.indent}{name} = {self.expression(scope, 2)}  # @inspect {name}",
                 f"{scope.indent}say('is', {name})"]  # fmt: skip
@@ -561,7 +561,7 @@ class Writer:
         return [f"{at}assert {test}{message}{self.comment()}"]
 
     def long(self, scope: Scope) -> list[str]:
-        """A statement over several lines, with a directive on any of them."""
+        """Return a statement of several lines with a directive on one of them."""
         at, name = scope.indent, self.draw.choice(NAMES)
         comments = ["", "", ""]
         comments[self.draw.randrange(3)] = self.comment(0.6)
@@ -617,7 +617,7 @@ class Writer:
         return self.draw.choice(choices)
 
     def use(self, function: str, kind: str, scope: Scope, argument: str = "1") -> str:
-        """An expression that calls a function of a kind, from a place."""
+        """Return an expression that calls a function of this kind from this scope."""
         how = self.draw.randint(0, 3)
         given = self.draw.choice((argument, f"*[{argument}]", f"{argument}, y=2", f"{argument}, **{{'z': 1}}"))
         call = f"{function}({given})"
@@ -660,7 +660,7 @@ class Writer:
     # ------------------------------------------------------------------ directives
 
     def comment(self, share: float = 0.12, *, header: bool = False, names: Sequence[str] = OBSERVED) -> str:
-        """A directive or two, now and then; on a `def` line one about arguments."""
+        """Return sometimes one or two directives; on a `def` line, they inspect arguments."""
         if not self.chance(share):
             return ""
         if self.chance(0.2):

@@ -1,9 +1,9 @@
-"""One random program in this process: as it is, counted, and under probes in several ways; and where these differ.
+"""Run a random program in this process plainly, counted, and under probes in several variants, and compare the runs.
 
-differences(text, VARIANTS)  # "" when there are none; else what differs, its kind first: "as a pass: said: line 3 …"
+differences(text, VARIANTS)  # "" if there are none; else the first one, after its kind: "as a pass: said: line 3 …"
 
-The oracle is the plain run: what it says (values, errors with their places, objects as they die), how it ends. How
-often each statement runs is counted in a second one, in which a call stands before each statement and nothing else.
+The plain run is the reference: its output (values, errors with their positions, finalizers) and its end. A second run
+counts how often each statement runs: it has a counting call before each statement.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ VARIANTS = (
 
 @dataclass
 class RunResult:
-    """What came of one run in this process."""
+    """The result of one run in this process."""
 
     lines: list[str]
     printed: str
@@ -67,10 +67,10 @@ class RunResult:
 
 
 def differences(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
-    """Return what differs between the plain run and one under probes; "" when nothing does."""
+    """Return the first difference between the plain run and a run under probes; "" if there is none."""
     plain = plainly(text)
     if plainly(text).lines != plain.lines:
-        return ""  # it isn't the same twice: no oracle
+        return ""  # two plain runs differ, so they are no reference
     for variant in variants:
         if problem := difference(text, variant, plain):
             return f"{variant.name}: {problem}"
@@ -78,7 +78,7 @@ def differences(text: str, variants: Sequence[Variant] = VARIANTS) -> str:
 
 
 def difference(text: str, variant: Variant, plain: RunResult) -> str:
-    """Return what a run under probes did otherwise, or what is wrong with what it recorded."""
+    """Return how a run under probes behaved differently, or an error in its record."""
     with tempfile.TemporaryDirectory() as folder:
         lecture, probed, meter = under_probes(text, variant, Path(folder))
         if problem := compared("said", plain.lines, probed.lines):
@@ -97,10 +97,10 @@ def difference(text: str, variant: Variant, plain: RunResult) -> str:
 
 
 def compared(kind: str, plain: list[str], probed: list[str]) -> str:
-    """Say where two runs first said different things."""
-    for number, (one, other) in enumerate(itertools.zip_longest(plain, probed)):
-        if one != other:
-            return f"{kind}: line {number}\n    plain   {one}\n    probed  {other}"
+    """Return the first line in which two runs differ."""
+    for number, (plain_line, probed_line) in enumerate(itertools.zip_longest(plain, probed)):
+        if plain_line != probed_line:
+            return f"{kind}: line {number}\n    plain   {plain_line}\n    probed  {probed_line}"
     return ""
 
 
@@ -108,11 +108,11 @@ def compared(kind: str, plain: list[str], probed: list[str]) -> str:
 
 
 def plainly(text: str) -> RunResult:
-    """Run a lecture as it is."""
+    """Run a lecture as plain Python."""
     module = new_module(text, PATH)
     code = compile(text, PATH, "exec", dont_inherit=True)
 
-    def run() -> None:  # a program can see the name
+    def run() -> None:  # has the same name as below, because a program can see it
         exec(code, vars(module))
         module.main()
 
@@ -172,7 +172,7 @@ def _run(module: types.ModuleType, call: Callable[[], object]) -> RunResult:
         warnings.simplefilter("ignore")
         try:
             call()
-            output = printed.getvalue()  # what dies after the lecture, says what it says in no step of it
+            output = printed.getvalue()  # finalizers that run after the lecture print outside its steps
         except BaseException as raised:
             error, output = described(raised, PATH), printed.getvalue()
         finally:
@@ -180,7 +180,7 @@ def _run(module: types.ModuleType, call: Callable[[], object]) -> RunResult:
             gc.collect()
     lines = list(fuzz_world._lines)
     with contextlib.redirect_stdout(io.StringIO()):
-        vars(module).clear()  # what is left dies here, and not in the next run
+        vars(module).clear()  # remaining objects end here and not in the next run
         gc.collect()
     threading.excepthook, sys.unraisablehook = hooks
     return RunResult(lines, output, error)
@@ -208,19 +208,19 @@ class Counting(ast.NodeTransformer):
         return [ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node)), node]
 
 
-# ------------------------------------------------------------------------------ what a trace has to say of it
+# ------------------------------------------------------------------------------ checks of the record
 
 
 def left_open(lecture: Probed) -> int:
-    """Return how many calls never ended; a generator that yields where it is closed never does, plainly neither."""
+    """Return how many calls never ended, without generators: a suspended one may never end in plain Python either."""
     suspending = {lecture.source.statements[number].function for number in lecture.program.suspending}
-    frames = lecture.run.frames  # which reads the journal
+    frames = lecture.run.frames  # reads the journal
     recorded = [frames[frame.id] for frame in lecture.recorder.frames.values() if frame.recorded]
     return sum(lecture.program.functions[frame.function] not in suspending for frame in recorded)
 
 
 def broken_trace(lecture: Probed) -> str:
-    """Say what is not in order in the run as the parent process would read it."""
+    """Return an inconsistency in the run as the parent process would read it."""
     run = lecture.run
     for frame in run.frames.values():
         if frame.of is not None and frame.of not in run.steps:
@@ -239,7 +239,7 @@ def broken_trace(lecture: Probed) -> str:
 
 
 def miscounted(lecture: Probed, counts: Counter[int]) -> str:
-    """Say which statement the trace has another number of executions of."""
+    """Return the first statement whose number of executions is wrong in the trace."""
     run = lecture.run
     recorded = Counter(step.statement for step in run.steps.values())
     for record in lecture.records:
@@ -256,7 +256,10 @@ def miscounted(lecture: Probed, counts: Counter[int]) -> str:
 
 
 def is_counted(node: ast.stmt, number: int, source: ParsedSource) -> bool:
-    """Headers of loops are recorded at each evaluation; constants, declarations and what is in classes are no steps."""
+    """Return whether a statement has one step per execution.
+
+    Headers of loops are recorded at each evaluation; constants, declarations and class bodies are no steps.
+    """
     if isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Global, ast.Nonlocal)):
         return False
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -273,7 +276,7 @@ def is_counted(node: ast.stmt, number: int, source: ParsedSource) -> bool:
 
 
 def missing_output(lecture: Probed, plain: RunResult) -> str:
-    """Say which printed line is in no step, or in too many (lines of steps are in another order)."""
+    """Return printed lines that are missing in the steps or occur too often; their order may differ."""
     if len(plain.printed) > BOUNDS["stdout"].of_step:  # the middle of what one step printed may be left out
         return ""
     recorded = Counter("".join(text for step in lecture.run.steps.values() for text in step.stdout).splitlines())
@@ -283,7 +286,7 @@ def missing_output(lecture: Probed, plain: RunResult) -> str:
 
 
 def wrong_values(lecture: Probed) -> str:
-    """Say which recorded value is not the one that the program itself says next."""
+    """Return the first recorded value that differs from the one that the program itself prints next."""
     for step, value, shown in told_values(lecture):
         plain = value.get("value")
         if value["type"] in ("int", "bool", "none") and shown != f"'is' {plain!r}":
@@ -292,7 +295,7 @@ def wrong_values(lecture: Probed) -> str:
 
 
 def told_values(lecture: Probed) -> Iterator[tuple[int, dict[str, Any], str]]:
-    """Yield what `x = …  # @inspect x` recorded, with what `say('is', x)` said in the next step of that frame."""
+    """Yield the value that `x = …  # @inspect x` recorded and the output of `say('is', x)` in the frame's next step."""
     lines = lecture.source.text.splitlines()
     statements = lecture.source.statements
     last: dict[int, Any] = {}
@@ -304,14 +307,14 @@ def told_values(lecture: Probed) -> Iterator[tuple[int, dict[str, Any], str]]:
         source, _, value = before.values[0]
         line = lines[statements[step.statement].line - 1].strip()
         if line == f"say('is', {source})" and before.statement + 1 == step.statement:
-            # What dies in the step, or leaves it, says something, too.
+            # Finalizers and context managers may print in the same step.
             shown = [line for line in "".join(step.stdout).splitlines() if line.startswith("'is'")]
             if shown:
                 yield before.seq, value, shown[-1]
 
 
 def mismetered(lecture: Probed, meter: Any) -> str:
-    """Say what is wrong with the counts: those of the module's steps are all there are, and none is negative."""
+    """Return an error in the counts: one is negative, or the outermost steps have more FLOPs than the meter."""
     run = lecture.run
     outermost = {frame.id for frame in run.frames.values() if frame.of is None}
     flops = 0

@@ -1,12 +1,13 @@
-"""Give hostile traces to everything that reads traces: pages or one line of error, in bounded memory and time.
+"""Read hostile traces with all readers: each must give its output or a one-line error, in bounded memory and time.
 
 python -m tests.checks.fuzz_traces --seeds 1000                  from seed 0 on; prints each seed that fails
-python -m tests.checks.fuzz_traces --first 417 --seeds 1 -v      one, reader by reader
+python -m tests.checks.fuzz_traces --first 417 --seeds 1 -v      one trace, with the result of each reader
 
-Each trace is written to a file and read in a process of its own, forked from one that has read a good trace: `load`,
-`render` (all pages, both forms), `diff` with the good trace in both directions in all four forms, `compare` of three in
-all forms and as a folder, the pages that `serve` makes, and what `git diff` shows. A reader may take `MEGABYTES` more
-than the process had and `SECONDS` of the processor; it does its work, or raises a `TraceToolsError` of one line.
+Each trace is written to a file and read in a new process, forked from one that has read a good trace. The readers are
+`load`, `render` (all pages as HTML and Markdown), `diff` with the good trace in both directions and all four formats,
+`compare` of three traces in all formats, the pages of `serve`, and the text for `git diff`. A reader may use
+`MEGABYTES` more memory than the process had, and `SECONDS` of CPU time. It succeeds or raises a one-line
+`TraceToolsError`.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from trace_tools.trace.trace_file import load
 from trace_tools.util.interpreter import collector_paused
 
 MEGABYTES, SECONDS = 300, 5.0
-ADDRESS_SPACE = 3 << 30  # bytes more than it had, at which a process can't get any more
-KILLED_AFTER = 60  # seconds of the processor
+ADDRESS_SPACE = 3 << 30  # bytes that a process may add; beyond them, allocation fails
+KILLED_AFTER = 60  # seconds of CPU time
 LONGEST_LINE = 1_000  # characters of an error
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one reader made of one trace: the error that it refused it with, or what went wrong."""
+    """The result of one reader for one trace: the error with which it refused the trace, or a fault of the reader."""
 
     seed: int
     reader: str
@@ -61,7 +62,7 @@ class Reading:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the traces of some seeds; return 1 if something was not as it should be."""
+    """Read the traces of some seeds; return 1 if a reader was faulty."""
     parser = argparse.ArgumentParser(prog="python -m tests.checks.fuzz_traces", description=__doc__.splitlines()[0])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1000)
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def summary(readings: Sequence[Reading]) -> str:
-    """Say how many traces were read, how many of them were refused, and what it took."""
+    """Return the numbers of traces read and refused, and the time and memory of each reader."""
     traces = len({reading.seed for reading in readings})
     refused = len({reading.seed for reading in readings if reading.refused})
     wrong = [reading for reading in readings if reading.wrong]
@@ -104,20 +105,20 @@ def summary(readings: Sequence[Reading]) -> str:
 
 
 def read(seed: int, most: int = MOST) -> list[Reading]:
-    """Return what each reader made of the trace of a seed, in a process of its own."""
+    """Read the trace of a seed with all readers, in a separate process; return their results."""
     warm()
-    made = hostile(seed, most)
+    trace = hostile(seed, most)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-        for name, text in (("good", good()), ("other", good()), ("hostile", made.text)):
+        for name, text in (("good", good()), ("other", good()), ("hostile", trace.text)):
             (Path(folder) / name / "cpu").mkdir(parents=True)
             (Path(folder) / name / "cpu" / "trace.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
-        description, length = made.changes[:300], len(made.text)
-        del made, text
+        description, length = trace.changes[:300], len(trace.text)
+        del trace, text
         come, go = os.pipe()
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            gc.freeze()  # what it was forked with: to go through that, and get a copy of it, is no reader's work
+            gc.freeze()  # garbage collection would copy the parent's memory, which no reader causes
             status = 1
             try:
                 os.close(come)
@@ -146,7 +147,7 @@ _WARM: list[bool] = []
 
 
 def warm() -> None:
-    """Import all that readers import, and fill what they keep, with a good trace."""
+    """Read a good trace with all readers, so that their imports and caches exist before the fork."""
     if _WARM:
         return
     _WARM.append(True)
@@ -168,13 +169,13 @@ def _bounded() -> None:
 
 
 def _read_all(folder: Path, seed: int, to: int) -> None:
-    """Do what each reader does, and tell of it line by line: what it begins with, then what came of it."""
+    """Run each reader; write a line with its name before it runs, and one with its result afterwards."""
     base = _resident()
     for name, reader in _readers(folder):
         os.write(to, (json.dumps({"reader": name}) + "\n").encode())
         used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2])) + KILLED_AFTER
         resource.setrlimit(resource.RLIMIT_CPU, (used, resource.RLIM_INFINITY))
-        Path("/proc/self/clear_refs").write_text("5")  # the most that was resident, from here on
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak of resident memory
         began, refused, wrong = _processor(), "", ""
         try:
             reader()
@@ -203,7 +204,7 @@ def _processor() -> float:
 
 
 def _resident(field: str = "VmRSS") -> int:
-    """Return how much of this process is in memory, or was at most (kB)."""
+    """Return the current or peak resident memory of this process (kB)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1])
@@ -211,7 +212,7 @@ def _resident(field: str = "VmRSS") -> int:
 
 
 def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield each reader by its name."""
+    """Yield each reader with its name."""
     path = folder / "hostile" / "cpu" / "trace.yaml"
     reports = folder / "reports"
 

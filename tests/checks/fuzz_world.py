@@ -1,7 +1,7 @@
-"""What random programs act on: a library beside the lecture, which nothing traces, and which says what happens to it.
+"""The library that random programs use: it is not traced, and it prints the calls that it gets.
 
-Everything that a program does to its world it says on standard output, and in a file of its own for each run (below
-`FUZZ_OUT`, in order), so that a run whose output nobody keeps (the metered one, the shaken ones) can be compared, too.
+The output of a program goes to standard output and, for each run, to a numbered file in `FUZZ_OUT`. This makes it
+possible to compare runs whose standard output is not kept (metered and shaken runs).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-CALLS = 150  # that a program may make before its functions return at once
-MOST = 6  # elements of a sequence, and characters of a text
+CALLS = 150  # number of calls after which a program's functions return at once
+MOST = 6  # maximum elements of a sequence, and characters of a text
 MODULUS = 10_007
 
 _fuel = 0
@@ -30,28 +30,28 @@ _lecture = ""
 
 
 def begin(path: str) -> None:
-    """Begin a run: whatever one before left is forgotten. `path` is the lecture's."""
+    """Begin a run and forget the previous one. `path` is the lecture's."""
     global _lecture
     _lecture = path
     _lines.clear()
-    gc.disable()  # cycles are collected where a program says so, not where a probe happens to allocate something
+    gc.disable()  # only programs collect cycles; otherwise allocations of probes would decide when
     threading.excepthook = _thread_failed
     sys.unraisablehook = _unraisable
-    if torch := sys.modules.get("torch"):  # which draws something else in each process, but in those of a trace
+    if torch := sys.modules.get("torch"):  # torch is seeded differently in each process, except in a trace
         torch.manual_seed(0)
         torch.utils.checkpoint.checkpoint(torch.sin, torch.ones(1), use_reentrant=False)  # the first keeps its callers
     start(path)
 
 
 def start(name: str) -> None:
-    """Begin a program, with all its calls before it."""
+    """Begin a program with its full number of calls."""
     global _fuel
     _fuel = CALLS
     _programs.append(name)
 
 
 def end() -> None:
-    """End a run: write what it said, where that is asked for."""
+    """End a run, and write its output to a file if `FUZZ_OUT` is set."""
     gc.collect()
     gc.enable()
     folder = os.environ.get("FUZZ_OUT")
@@ -61,16 +61,16 @@ def end() -> None:
 
 
 def spend() -> bool:
-    """Return whether a function may still do anything."""
+    """Count a call; return whether functions may still do anything."""
     global _fuel
     _fuel -= 1
     return _fuel > 0
 
 
 def say(*values: object) -> Any:
-    """Print values with their types, in one piece whatever other threads print; return the last."""
+    """Print values in one write, so that output of other threads does not mix with it; return the last value."""
     line = re.sub(" at 0x[0-9a-f]+", "", " ".join(shown(value) for value in values))
-    if place := os.path.dirname(_lecture):  # a lecture that is traced is at another one
+    if place := os.path.dirname(_lecture):  # a traced lecture has another path
         line = line.replace(f"{place}/", "")
     _lines.append(line)
     sys.stdout.write(f"{line}\n")
@@ -78,7 +78,7 @@ def say(*values: object) -> Any:
 
 
 def shown(value: object, deep: int = 8) -> str:
-    """Return a value without what is another in each process, addresses and the tools' own names, and not too deep."""
+    """Return a text for a value that is the same in all processes, without addresses and the tools' own names."""
 
     def all_of(values: Iterable[object]) -> str:
         return ", ".join(shown(one, deep - 1) for one in values) if deep else "…"
@@ -97,7 +97,7 @@ def shown(value: object, deep: int = 8) -> str:
 
 
 def cut(value: Any) -> Any:
-    """Return a value that is no larger than what programs can compute with for long."""
+    """Return a value of limited size, so that programs stay fast."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
@@ -108,7 +108,7 @@ def cut(value: Any) -> Any:
 
 
 def told(error: BaseException | None, *, depth: int = 3) -> str:
-    """Return an exception with its places in the lecture, its cause and its context, and say it."""
+    """Print and return an exception with its positions in the lecture, its cause and its context."""
     line = _told(error, depth)
     say(line)
     return line
@@ -120,7 +120,7 @@ def _told(error: BaseException | None, depth: int) -> str:
     summary = traceback.extract_tb(error.__traceback__)
     places = [(e.name, e.lineno, e.end_lineno, e.colno, e.end_colno) for e in summary if e.filename == _lecture]
     if places and isinstance(error, UnboundLocalError):
-        # In code that runs often, Python 3.11 joins two instructions, and then says where the one before stands.
+        # In code that runs often, Python 3.11 joins two instructions and then reports the position of the first.
         places[-1] = (places[-1][0], 0, 0, 0, 0)
     members = [_told(member, depth - 1) for member in getattr(error, "exceptions", ())]
     chain = f"cause {_told(error.__cause__, depth - 1)}, context {_told(error.__context__, depth - 1)}"
@@ -133,21 +133,21 @@ def _thread_failed(failed: Any) -> None:
 
 
 def _unraisable(failed: Any) -> None:
-    """Tell what an object's end raised, and at which lines; at which column a claim's sides end is not promised."""
+    """Print the exception of a finalizer with its lines, without columns: those of a claim's sides may differ."""
     places = [(e.name, e.lineno) for e in traceback.extract_tb(failed.exc_traceback) if e.filename == _lecture]
     say("unraisable", shown(failed.exc_value), places)
 
 
 class Thrown(Exception):
-    """What programs throw that no builtin is."""
+    """An exception of the programs that is no built-in."""
 
 
 class Final(BaseException):
-    """What `except Exception` leaves alone."""
+    """An exception that `except Exception` does not catch."""
 
 
 class Noisy:
-    """Says when it dies."""
+    """Prints when it is finalized."""
 
     def __init__(self, name: object) -> None:
         self.name = name
@@ -160,7 +160,7 @@ class Noisy:
 
 
 class Odd:
-    """Whose operators raise, say or answer oddly."""
+    """An object whose operators raise, print or return unusual values."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -209,7 +209,7 @@ class Odd:
 
 
 class Manager:
-    """Says when it is entered and left; swallows what it is told to."""
+    """A context manager that prints when it is entered and left, and suppresses the given exceptions."""
 
     def __init__(self, name: object, *swallowed: type[BaseException]) -> None:
         self.name = name
@@ -236,7 +236,7 @@ class Manager:
 
 
 class Counted:
-    """An iterable, also asynchronously, that says each turn and may fail at its end."""
+    """A synchronous and asynchronous iterable that prints each turn and may raise at its end."""
 
     def __init__(self, n: int, error: BaseException | None = None) -> None:
         self.n = n
@@ -258,7 +258,7 @@ class Counted:
 
 
 def noted(tag: object) -> Callable[[Any], Any]:
-    """Return a decorator that says what it decorates and returns it."""
+    """Return a decorator that prints the decorated object and returns it unchanged."""
     say("decorator", tag)
 
     def decorate(thing: Any) -> Any:
@@ -269,7 +269,7 @@ def noted(tag: object) -> Callable[[Any], Any]:
 
 
 def wrapped(function: Any) -> Any:
-    """Return a function of a library that calls one of the lecture."""
+    """Return a library function that calls a function of the lecture."""
 
     def calls(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -280,12 +280,12 @@ def wrapped(function: Any) -> Any:
 
 
 def back(function: Callable[..., Any], values: Iterable[Any]) -> list[Any]:
-    """Call a function of the lecture from a library for each value."""
+    """Call a function of the lecture from this library for each value."""
     return [function(value) for value in values][:MOST]
 
 
 def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Run a function in a thread of its own; return what it returned."""
+    """Run a function in a new thread and return its result in a list."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(function(*args)), name="other")
     thread.start()
@@ -294,7 +294,7 @@ def in_thread(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def drive(generator: Any, how: int) -> list[Any]:
-    """Drive a generator: send to it, throw into it, close it, or leave it to die."""
+    """Use a generator: send to it, throw into it, close it, or take its next values."""
     got: list[Any] = []
     if not hasattr(generator, "send"):
         return [generator]
@@ -315,7 +315,7 @@ def drive(generator: Any, how: int) -> list[Any]:
 
 
 async def adrive(generator: Any, how: int) -> list[Any]:
-    """Drive an asynchronous generator likewise."""
+    """Use an asynchronous generator in the same ways."""
     got: list[Any] = []
     try:
         got.append(await anext(generator))
@@ -336,7 +336,7 @@ async def adrive(generator: Any, how: int) -> list[Any]:
 
 
 async def cancelled(coroutine: Any) -> Any:
-    """Start a task, cancel it at its first pause, and return what came of it."""
+    """Start a task, cancel it at its first pause, and return its result."""
     task = asyncio.ensure_future(coroutine)
     await asyncio.sleep(0)
     task.cancel()
@@ -347,12 +347,12 @@ async def cancelled(coroutine: Any) -> Any:
 
 
 def observed(thing: object) -> Any:
-    """Return a weak reference that says when its object dies."""
+    """Return a weak reference that prints when its object is finalized."""
     return weakref.ref(thing, lambda _: say("unreferenced"))
 
 
 def collect() -> None:
-    """Collect garbage, here and nowhere else; it costs what thirty calls do, since all objects are looked at."""
+    """Collect garbage, which happens only here; it counts as thirty calls because it visits all objects."""
     global _fuel
     _fuel -= 30
     gc.collect()

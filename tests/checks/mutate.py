@@ -1,16 +1,15 @@
-"""Plant faults in the lecture, one at a time, run the section again, and list what no claim caught.
+"""Plant faults in the lecture, one at a time, run the section again, and list the faults that no claim caught.
 
     python -m tests.checks.mutate                 the core of every section, about a minute each, into mutate.md
     python -m tests.checks.mutate napkin_math --seconds 300 --jobs 4
     python -m tests.checks.mutate --deeper        with the deeper parts
 
-Each fault gets a fresh process, forked from one that has imported torch and run nothing. There the section runs
-plainly, but for its asserts, which note that they failed and go on, and without those of its parts that do not
-come across the fault. A fault is **caught** when a claim fails, when anything is raised, or when the run takes ten
-times as long as it should. Which faults come first is drawn with a fixed seed, so that more time only adds others.
+Each fault gets a new process, forked from one that has imported torch and run nothing. There the section runs as plain
+Python, except that a failed assert is noted and does not end the run. Parts of the section that do not reach the fault
+are skipped. A fault is **caught** if a claim fails, an exception is raised, or the run takes more than ten times as
+long. The order of faults is drawn with a fixed seed, so more time only adds further faults.
 
-Reasons that people write into the report's last columns are kept by the next run, for as long as the line stays as it
-is.
+The next run keeps the reasons that people wrote into the report's last columns, as long as the line does not change.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from tests.checks.faults import Fault, Section
 from tests.checks.mutate_report import Judged, read_reasons, report
 
 ROOT = Path(__file__).parents[2]
-ADDRESS_SPACE = 6 * 2**30  # bytes a child may add, where there is no GPU to map
-PATIENCE_S = 5  # for what ends by itself, beyond ten times its time
+ADDRESS_SPACE = 6 * 2**30  # bytes a child may add; without effect if there is a GPU, which needs a large address space
+PATIENCE_S = 5  # seconds added to ten times the usual duration
 FORK = multiprocessing.get_context("fork")
 
 
@@ -52,8 +51,8 @@ class Outcome:
     failed: list[int] = field(default_factory=list)  # lines of claims that did not hold
     judged: list[int] = field(default_factory=list)  # lines of claims that were reached
     error: str | None = None
-    lines: list[int] = field(default_factory=list)  # lines of the lecture that ran, when asked for
-    modules: list[str] = field(default_factory=list)  # what was imported on the way, likewise
+    lines: list[int] = field(default_factory=list)  # lines of the lecture that ran, if watched
+    modules: list[str] = field(default_factory=list)  # modules imported by the run, if watched
     seconds: float = 0.0
 
 
@@ -66,7 +65,7 @@ class Claims(ast.NodeTransformer):
 
 
 def lecture_module(tree: ast.Module, path: Path) -> ModuleType:
-    """Return the lecture as a module in which nothing ran yet, its claims calling `_judge`."""
+    """Return the lecture as a module whose main has not run and whose claims call `_judge`."""
     module = ModuleType("faulty_lecture")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -100,14 +99,16 @@ def run_section(module: ModuleType, definitions: ast.Module, name: str, *, watch
 
 
 def _measure_briefly(module: ModuleType) -> None:
-    """Let the lecture's `measure` take a tenth of the time that it takes by default."""
+    """Let the lecture's `measure` take a tenth of its default time."""
     measure = getattr(module, "measure", None)
     if measure is None:
         return
 
-    def briefly(*functions: Any, **asked: Any) -> Any:
-        most = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}
-        return measure(*functions, **asked | {name: min(asked.get(name, value), value) for name, value in most.items()})
+    def briefly(*functions: Any, **options: Any) -> Any:
+        limits = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}
+        return measure(
+            *functions, **options | {name: min(options.get(name, value), value) for name, value in limits.items()}
+        )
 
     module.__dict__["measure"] = briefly
 
@@ -132,16 +133,16 @@ def _watching(path: str, lines: list[int]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Run:
-    """What a child process is to run."""
+    """The work of one child process."""
 
     section: Section
     module: ModuleType
     fault: Fault | None = None
-    callers: frozenset[str] | None = None  # which of the functions that the section calls; None: all
+    callers: frozenset[str] | None = None  # functions that the section must call; None: all
     watched: bool = False
 
     def start(self, folder: str) -> tuple[Any, Connection]:
-        """Start it in a process group of its own, with `folder` for its files."""
+        """Start the process in its own process group, with `folder` for its files."""
         mine, theirs = FORK.Pipe(duplex=False)
         process = FORK.Process(target=self._run, args=(theirs, folder))
         process.start()
@@ -159,11 +160,11 @@ class Run:
         outcome = run_section(self.module, definitions, self.section.name, watched=self.watched)
         connection.send_bytes(json.dumps(outcome.__dict__).encode())
         connection.close()
-        os._exit(0)  # no exit handlers: a fault may have left threads, or worse
+        os._exit(0)  # skips exit handlers, because a fault may have left threads
 
 
 def _confine(folder: str) -> None:
-    """Let a fault neither print nor fill the memory, nor leave processes or files behind."""
+    """Prevent a fault from printing, filling the memory, and leaving processes or files."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -176,7 +177,7 @@ def _confine(folder: str) -> None:
 
 
 def outcomes(runs: Iterable[Run], jobs: int, limit_s: float, budget_s: float) -> Iterator[tuple[Run, Outcome]]:
-    """Run in `jobs` processes at a time, each for at most `limit_s`; begin none after `budget_s`."""
+    """Run in `jobs` processes at a time, each for at most `limit_s`; start none after `budget_s`."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         yield from _outcomes(iter(runs), jobs, limit_s, time.monotonic() + budget_s, folder)
 
@@ -208,18 +209,18 @@ def _finished(connection: Connection, process: Any, *, late: bool) -> Outcome:
     finally:
         connection.close()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what it started may still be there
+            os.killpg(process.pid, signal.SIGKILL)  # its child processes may still run
         process.kill()
         process.join()
 
 
 def judge(section: Section, module: ModuleType, faults: list[Fault], jobs: int, seconds: float) -> Judged:
-    """Plant faults in a section, in order, until the time is up. Raises ValueError if it fails without one."""
+    """Plant faults in a section, in order, until the time is up; raise ValueError if it fails without a fault."""
     run = Run(section, module, watched=True)
     watched, plain = [outcome for _, outcome in outcomes([run, replace(run, watched=False)], 1, 300, 600)]
     if watched.error or plain.error:
         raise ValueError(f"{section.name} fails without any fault: {watched.error or plain.error}")
-    for name in watched.modules:  # once, for all the children to come
+    for name in watched.modules:  # once, for all later child processes
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     ran = set(watched.lines)
@@ -233,7 +234,7 @@ def judge(section: Section, module: ModuleType, faults: list[Fault], jobs: int, 
     )
     parts = {section.callers(fault) for fault in possible}
     alone = [Run(section, module, callers=part) for part in sorted(parts, key=lambda part: sorted(part or ()))]
-    for _, outcome in outcomes(alone, jobs, 300, 600):  # a part of a section draws other random numbers
+    for _, outcome in outcomes(alone, jobs, 300, 600):  # without its other parts, a section draws other random numbers
         judged.unsteady |= set(outcome.failed)
     limit = 10 * max(watched.seconds, plain.seconds) + PATIENCE_S
     runs = [(Run(section, module, fault, section.callers(fault)), fault) for fault in possible]
@@ -247,7 +248,7 @@ def judge(section: Section, module: ModuleType, faults: list[Fault], jobs: int, 
 
 
 def _claim_of(section: Section, fault: Fault) -> int:
-    """Return the first line of the claim that a fault is planted in."""
+    """Return the first line of the claim that contains a fault."""
     return max(claim.lineno for claim in section.claims() if claim.lineno <= fault.line)
 
 
@@ -261,7 +262,7 @@ def sections_of(tree: ast.Module) -> list[str]:
 
 @contextlib.contextmanager
 def known_machine() -> Iterator[None]:
-    """Measure the machine's peaks once, in a process of its own, for all children to read."""
+    """Measure the machine's peaks once, in a separate process, for all child processes."""
     from trace_tools.machines import machine
 
     if os.environ.get(machine.STORED):
@@ -280,7 +281,7 @@ def known_machine() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the sections named, all by default, and write the report; return 1 when it leaves something unexplained."""
+    """Judge the named sections, or all, and write the report; return 1 if a row of the report has no reason."""
     parser = argparse.ArgumentParser(prog="python -m tests.checks.mutate", description="Plant faults in the lecture.")
     parser.add_argument("sections", nargs="*", metavar="SECTION")
     parser.add_argument("--lecture", type=Path, default=ROOT / "lecture.py")

@@ -1,4 +1,4 @@
-"""What planting faults in a section has shown, and the report of it; its last columns are kept for people's reasons."""
+"""The results of planting faults in sections, and their report; people write reasons into its last columns."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ COLUMNS = [
 
 @dataclass
 class Judged:
-    """What became of one section's faults."""
+    """The results of one section's faults."""
 
     section: str
-    possible: int  # faults that could be planted outside of claims
+    possible: int  # number of possible faults outside of claims
     unsteady: set[int]  # lines of claims that failed without any fault
-    claims: list[ast.Assert]  # those that run on this machine
-    not_run: int  # claims that do not
+    claims: list[ast.Assert]  # claims that run on this machine
+    not_run: int  # number of other claims
     survived: list[Fault] = field(default_factory=list)
     planted: int = 0
     failed: set[int] = field(default_factory=set)  # lines of claims that a fault outside of them made fail
-    failed_by_own: set[int] = field(default_factory=set)  # and by one within them
+    failed_by_own: set[int] = field(default_factory=set)  # lines of claims that a fault inside them made fail
 
     def note(self, fault: Fault, failed: set[int], error: str | None) -> None:
-        """Take down how the section ended with a fault in it."""
+        """Record how the section ended with a fault."""
         failed = failed - self.unsteady
         if fault.in_claim:
             self.failed_by_own |= failed
@@ -55,7 +55,7 @@ class Judged:
             self.survived.append(fault)
 
     def never_failed(self) -> set[int]:
-        """Return the lines of the claims that no fault outside of them made fail."""
+        """Return the lines of claims that no fault outside of them made fail."""
         return {claim.lineno for claim in self.claims} - self.failed
 
     def one_line(self) -> str:
@@ -67,8 +67,10 @@ class Judged:
 
 
 def report(judged: Sequence[Judged], reasons: dict[tuple[str, str], str], path: Path) -> tuple[str, int]:
-    """Return the report, with the sections of an earlier one at `path` that were not judged now, and how much of it
-    lacks a reason."""
+    """Return the report and the number of its rows without a reason.
+
+    Sections that were not judged now are taken from the earlier report at `path`.
+    """
     chapters = _chapters(path)
     unexplained = 0
     for section in judged:
@@ -80,9 +82,9 @@ def report(judged: Sequence[Judged], reasons: dict[tuple[str, str], str], path: 
 
 
 def read_reasons(path: Path) -> dict[tuple[str, str], str]:
-    """Return what stands in the last columns of an earlier report, by section and the cells that say which fault.
+    """Return the last columns of an earlier report, by section and the cells that identify the fault or claim.
 
-    Line numbers do not count: the same line elsewhere is the same line.
+    Line numbers do not count, because lines may move.
     """
     return {
         (name, _key(cells[1:-1])): cells[-1]
@@ -123,7 +125,7 @@ def _chapter(judged: Judged, reasons: dict[tuple[str, str], str]) -> tuple[str, 
 
 
 def _chapters(path: Path) -> dict[str, tuple[list[str], str]]:
-    """Return an earlier report as section → (row of the summary, chapter)."""
+    """Return an earlier report as a dict from section to (row of the summary, chapter)."""
     if not path.exists():
         return {}
     head, *chapters = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -133,7 +135,7 @@ def _chapters(path: Path) -> dict[str, tuple[list[str], str]]:
 
 
 def _rows(text: str) -> Iterator[list[str]]:
-    """Yield the cells of each row of each table, but for heads and rules."""
+    """Yield the cells of each row of each table, without headers and rules."""
     lines = text.splitlines()
     for above, line in zip(["", *lines], lines, strict=False):
         if line.startswith("|") and not line.startswith("| ---") and above.startswith("|"):
@@ -146,7 +148,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _code(text: str) -> str:
-    """Return code as it can stand in a cell, in one line."""
+    """Return code in one line, escaped for a table cell."""
     line = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
     return line if len(line) <= 110 else line[:107] + "…"
 
