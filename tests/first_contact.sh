@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What to run first on a new card: about ten minutes, after three to six for .venv where there is none.
+# Checks a new card in about ten minutes; the first run takes three to six minutes more to make .venv.
 #
-#   tests/first_contact.sh                          then send first-contact.tgz home, whatever it says
+#   tests/first_contact.sh                          then send first-contact.tgz, even without surprises
 #   PYTHON=python3 VENV=none tests/first_contact.sh with a Python that has torch; installs nothing
 #
-# Each step says ok, or SURPRISE with what was expected and what was found; tests/first_contact.py has them.
+# Each step prints ok, or SURPRISE with the expected and the actual result; the steps are in tests/first_contact.py.
 # Exit codes: 0 no surprise; 1 surprises; 2 no GPU, or bad usage; 128 + n interrupted by signal n.
 set -euo pipefail
 here=$PWD

@@ -1,11 +1,11 @@
-"""Traces that nobody recorded: a good one with some of its fields made huge, odd, wrong or endless, by a seed.
+"""Hostile traces: a good trace in which a seed makes some fields huge, unusual, wrong or very deep.
 
     hostile(17)                        Hostile("table 100,000 × 3; steps[4].host_ns", "schema: 1\\ntitle: …")
-    hostile(17, most=1_000)            the same kinds of things, none with more than a thousand of anything
+    hostile(17, most=1_000)            the same kinds of changes, with at most a thousand of anything
 
-A reader of traces makes pages of one, or refuses it with one line. What is changed is drawn by the schema's own types
-(every field of every record can be hit, those that are absent as well), by attacks on one idea each (`ATTACKS`),
-and in the file's text. Most of them keep the rest of the trace valid: what is refused at once tests little.
+A reader must render such a trace or refuse it with one line. Changes are drawn by the types of the schema (for any
+field of any record, even an absent one), by attacks with one idea each (`ATTACKS`), and in the file's text. Most changes
+keep the rest of the trace valid, because a trace that is refused at once tests little.
 """
 
 from __future__ import annotations
@@ -30,24 +30,29 @@ Plain = dict[str, Any]
 Attack = Callable[[random.Random, Plain, int], str]
 
 COMMITTED = Path(__file__).resolve().parents[1] / "rendered" / "cpu" / "trace.yaml"
-SECTION, KEPT = "tensors_from_the_inside", 60  # of the committed trace: a section, and how many of its steps
-MOST = 5_000  # of anything: items, lines, dots in a plot; five times what a recorder keeps of one function's calls
+SECTION, KEPT = (
+    "tensors_from_the_inside",
+    60,
+)  # a section of the committed trace, and the number of its steps that are used
+MOST = 5_000  # maximum items, lines, points of a plot …; five times what a recorder keeps of one function's calls
 LONGEST = 5_000_000  # characters of one text
-RAW = "@@raw{}@@"  # stands for a text that no writer of YAML would write
+RAW = "@@raw{}@@"  # placeholder for a text that no YAML writer would produce
 
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """The text of a trace file, and what was done to it."""
+    """The text of a trace file, and a description of its changes."""
 
     changes: str
     text: str
 
 
 def hostile(seed: int, most: int = MOST) -> Hostile:
-    """Return the trace of a seed, with nothing in it larger than `most`; texts may have a hundred times as many."""
+    """Return the trace of a seed with at most `most` items of anything; texts may be longer."""
     draw = random.Random(seed)
-    plain = deepcopy(_bases()[draw.random() < 0.15 and most >= 1_000])  # whose source takes half a second
+    plain = deepcopy(
+        _bases()[draw.random() < 0.15 and most >= 1_000]
+    )  # the committed trace is rare: its source takes half a second
     done = []
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         attack = draw.choice([_any_field] * 20 + list(ATTACKS) * 2)
@@ -60,13 +65,13 @@ def hostile(seed: int, most: int = MOST) -> Hostile:
 
 
 def good() -> str:
-    """Return the text of a trace that nothing was done to: what hostile ones are compared with."""
+    """Return the text of the unchanged trace, for comparisons with hostile ones."""
     return _text(_bases()[0], MOST)
 
 
 @cache
 def _bases() -> tuple[Plain, Plain]:
-    """Return the example of the tests, and the first steps of a section of the committed trace."""
+    """Return the tests' example trace, and the first steps of a section of the committed trace."""
     trace = load(COMMITTED).trace
     frames: set[int] = set()
     kept: list[Any] = []
@@ -94,7 +99,7 @@ def _plain(trace: Trace) -> Plain:
 
 
 def _text(plain: Plain, most: int) -> str:
-    """Return the text of a trace's file, however wrong the trace is."""
+    """Return the text of a trace file, even if the trace is invalid."""
     front = {key: value for key, value in plain.items() if key not in ("sources", "steps")}
     parts = [head(front)]
     sources, steps = plain.get("sources"), plain.get("steps")
@@ -142,7 +147,7 @@ def _raw(most: int) -> dict[str, str]:
 
 
 def _any_field(draw: random.Random, plain: Plain, most: int) -> str:
-    """Change one field to something hostile: of its own type mostly, sometimes of another."""
+    """Replace one field by a hostile value, usually of the field's own type."""
     places = [p for p in _places(Trace, plain, "") if p[3] not in (".schema",) or draw.random() < 0.1]
     holder, key, hint, where = draw.choice(places)
     dice = draw.random()
@@ -159,7 +164,7 @@ def _any_field(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _places(hint: Any, at: Any, where: str) -> Iterator[tuple[Any, Any, Any, str]]:
-    """Yield each field and item in plain data of a type: its holder, its key there, its type and its place."""
+    """Yield each field and item of plain data: its container, its key, its type and its path."""
     if is_dataclass(hint) and isinstance(at, dict):
         for name, inner in _hints(hint).items():
             yield at, name, inner, f"{where}.{name}"
@@ -175,7 +180,7 @@ def _places(hint: Any, at: Any, where: str) -> Iterator[tuple[Any, Any, Any, str
         for number, (inner, item) in enumerate(zip(members, at, strict=False)):
             yield at, number, inner, f"{where}[{number}]"
             yield from _places(inner, item, f"{where}[{number}]")
-    elif members and isinstance(at, dict):  # a union: what it holds says which
+    elif members and isinstance(at, dict):  # a union: the fields of the value determine the member
         of = next((m for m in members if is_dataclass(m) and _required(m) <= {*at}), None)
         if of is not None:
             yield from _places(of, at, where)
@@ -194,7 +199,7 @@ def _required(cls: Any) -> set[str]:
 
 
 def _value(draw: random.Random, hint: Any, most: int, depth: int) -> Any:
-    """Draw something of a type, and not what anybody meant by it."""
+    """Draw an unusual value of a type."""
     if hint is None or hint is NoneType:
         return None
     if hint is bool:
@@ -234,7 +239,7 @@ def _float(draw: random.Random) -> float:
 
 
 def _count(draw: random.Random, most: int) -> int:
-    """Draw how many: as often a few as very many."""
+    """Draw a number of items, uniform in its logarithm."""
     return max(1, int(most ** draw.random()))
 
 
@@ -257,11 +262,11 @@ UNITS = (
 )  # fmt: skip
 
 
-# --- attacks on one idea each: args draw, plain, most; what they return says what was done -----------
+# --- attacks with one idea each; arguments: draw, plain, most; each returns a description of its change ---
 
 
 def _step(draw: random.Random, plain: Plain) -> Plain:
-    """Return one of the steps, or a new one at the end of what there is."""
+    """Return one of the steps; an empty dict if there is none."""
     steps = [e for e in plain.get("steps") or [] if isinstance(e, dict) and "id" in e]
     return draw.choice(steps) if steps else {}
 
@@ -273,7 +278,7 @@ def _add(draw: random.Random, plain: Plain, *values: list[Any]) -> None:
 
 
 def _huge_shape(draw: random.Random, plain: Plain, most: int) -> str:
-    """A tensor without elements whose sizes are what a trace may say and no machine can hold."""
+    """Add a tensor without elements whose shape is valid but exceeds any memory."""
     rank = draw.choice((0, 1, 1, 2, 2, 3, 5, 30, 1_000))
     sizes = (1, 1, 2, 0, 10**3, 10**6, 1 << 28, 2**31, 2**62, 2**63 - 1, 10**18, 10**30)
     shape = [draw.choice(sizes) for _ in range(rank)]
@@ -295,7 +300,7 @@ def _huge_shape(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _expanded(draw: random.Random, plain: Plain, most: int) -> str:
-    """Tensors that hold all their elements, and see the same few cells, or cells far away."""
+    """Add tensors with all their elements that share a few storage cells, or use distant ones."""
     count = _count(draw, most)
     shape = draw.choice(([count], [count, 1], [1, count], [1] * 50 + [count], [1, 2, count // 2 or 1]))
     amount = count if shape[-1] == count or shape[0] == count else 2 * (count // 2 or 1)
@@ -323,7 +328,7 @@ def _expanded(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _deep_value(draw: random.Random, plain: Plain, most: int) -> str:
-    """Containers in containers, as deep as is allowed and a little deeper."""
+    """Add nested containers, up to the allowed depth and beyond it."""
     depth = draw.choice((10, 40, 48, 49, 50, 60, 150))
     wide = draw.choice((1, 2, 8))
     value: Plain = {"type": "int", "value": 1}
@@ -364,7 +369,7 @@ def _many_values(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _prose(draw: random.Random, plain: Plain, most: int) -> str:
-    """Markdown that grows when it is read."""
+    """Add Markdown that is expensive to parse or render."""
     unit = draw.choice(UNITS)
     text = _string(draw, most) if draw.random() < 0.3 else draw.choice(PROSES)(unit, most)
     kind = draw.choice(("text", "text", "note", "link", "table"))
@@ -445,7 +450,7 @@ def _plot(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _drawing(draw: random.Random, plain: Plain, most: int) -> str:
-    """A figure that the lecture drew: SVG of any kind."""
+    """Add a figure with hostile SVG."""
     inner = draw.choice(
         (
             "<g>" * most + "</g>" * most,
@@ -469,7 +474,7 @@ def _drawing(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _deep_calls(draw: random.Random, plain: Plain, most: int) -> str:
-    """A function that calls itself, and so on."""
+    """Add deeply nested calls of one function."""
     depth = _count(draw, most)
     step = _step(draw, plain)
     of, origin = step.get("id", 0), {key: step.get(key, 1) for key in ("statement", "line")}
@@ -484,7 +489,7 @@ def _deep_calls(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _many_calls(draw: random.Random, plain: Plain, most: int) -> str:
-    """A step that calls and calls."""
+    """Add many calls by one step."""
     count, step = _count(draw, most), _step(draw, plain)
     name = draw.choice(("product", "matmul", "kinds_of_values", "main", "nobody"))
     of = step.get("id", 0) if draw.random() < 0.9 else None
@@ -535,7 +540,7 @@ def _many_steps(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _counts(draw: random.Random, plain: Plain, most: int) -> str:
-    """Executions left out, operators, measurements and times: all counts, and far too many of them."""
+    """Add very many omitted executions, operators, measurements, times or other counted items."""
     step, count = _step(draw, plain), _count(draw, most)
     origin = {key: step.get(key, 0) for key in ("frame", "statement", "line")}
     kind = draw.choice(
@@ -589,7 +594,7 @@ def _counts(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _machine(draw: random.Random, plain: Plain, most: int) -> str:
-    """Peaks, processes, versions: a head as large as a body."""
+    """Add very many peaks, processes or versions, so that the file's head is large."""
     count = _count(draw, most)
     kind = draw.choice(("peaks", "processes", "versions", "dropped", "rates"))
     if kind == "rates":
@@ -612,7 +617,7 @@ def _machine(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _source_text(draw: random.Random, plain: Plain, most: int) -> str:
-    """Another source than what ran: long, deep, or none; steps stand on lines and statements that there may be."""
+    """Replace or extend the source by a long, deep or unusual one; most steps still refer to existing lines."""
     count = _count(draw, most)
     main = draw.choice(("", '"""T"""\ndef main():\n    matmul()\n\n\n'))
     kinds: dict[str, Callable[[], str]] = {
@@ -678,7 +683,7 @@ def _many_sources(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _everywhere(draw: random.Random, plain: Plain, most: int) -> str:
-    """One odd thing in every field of one type."""
+    """Write one unusual value into all fields of one type."""
     kind = draw.choice((int, float, str, bool))
     value = _value(draw, kind, min(most, 1_000) if kind is str else most, 0)
     skipped = (
@@ -709,7 +714,7 @@ def _everywhere(draw: random.Random, plain: Plain, most: int) -> str:
 
 
 def _repeated(draw: random.Random, plain: Plain, most: int) -> str:
-    """The whole trace again and again, with new numbers: sections run many times."""
+    """Repeat all events with new ids, as if sections ran many times."""
     events = [e for e in plain["steps"] if isinstance(e, dict)] or [{}]
     count = max(1, _count(draw, min(most, 100 * most // max(len(flow(events)) // len(events), 1))) // len(events))
     grown = []
@@ -745,7 +750,7 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 def _mangled(draw: random.Random, text: str, most: int) -> tuple[str, str]:
-    """Return what was done to the text of a file, and the text."""
+    """Change the text of a file; return a description of the change and the new text."""
     at = draw.randrange(len(text))
     ways: dict[str, Callable[[], str]] = {
         "cut short": lambda: text[:at],
