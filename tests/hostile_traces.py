@@ -4,8 +4,8 @@
     hostile(17, most=1_000)            the same kinds of changes, with at most a thousand of anything
 
 A reader must render such a trace or refuse it with one line. Changes are drawn by the types of the schema (for any
-field of any record, even an absent one), by attacks with one idea each (`ATTACKS`), and in the file's text. Most changes
-keep the rest of the trace valid, because a trace that is refused at once tests little.
+field of any record, even an absent one), by attacks with one idea each (`ATTACKS`), and in the file's text. Most of
+them keep the rest of the trace valid, because a trace that is refused at once tests little.
 """
 
 from __future__ import annotations

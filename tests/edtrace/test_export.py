@@ -97,8 +97,8 @@ def test_values_are_exported_with_their_types(ours: Value, theirs: tuple[str, An
     def contents(exported_value: Any) -> Any:
         inner = exported_value["contents"]
         if isinstance(inner, dict):
-            return {name: contents(one) for name, one in inner.items()}
-        return [contents(one) for one in inner] if isinstance(inner, list) else inner
+            return {name: contents(item) for name, item in inner.items()}
+        return [contents(item) for item in inner] if isinstance(inner, list) else inner
 
     value = value_of(ours)
     assert (value["type"], contents(value)) == theirs
