@@ -73,6 +73,7 @@ def test_correct_lecture_has_no_annotations(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_trace_step_writes_pages_to_the_upload_folder(folder: Path) -> None:
     completed = run("Trace", folder, trace="talk one.py", arguments="--passes 1 --device cpu")
     assert completed.returncode == 0, completed.stderr
@@ -80,6 +81,7 @@ def test_trace_step_writes_pages_to_the_upload_folder(folder: Path) -> None:
     assert name == "pages" and {"index.html", "cpu"} <= {path.name for path in Path(pages).iterdir()}
 
 
+@pytest.mark.slow
 def test_pages_of_a_failed_lecture_are_uploaded(folder: Path) -> None:
     (folder / "bad.py").write_text("def main():\n    part()\n\n\ndef part():\n    assert 1 > 2\n")
     completed = run("Trace", folder, trace="bad.py", arguments="--passes 1")

@@ -142,6 +142,7 @@ def test_malformed_file_without_our_table_is_ignored(folder: Path) -> None:
     assert wanted(Path("talks/one.py")) == {}
 
 
+@pytest.mark.slow
 def test_trace_uses_settings_unless_options_override_them(folder: Path) -> None:
     configure('[tool.trace_tools]\npasses = 2\nseed = 7\nout = "pages"\nkeep-going = true\nlimit = 50\n')
     result = CliRunner().invoke(main, ["trace", "talks/one.py"])

@@ -86,6 +86,7 @@ def test_missing_gpu_is_one_line(tmp_path: Path) -> None:
         assert unpacked(tmp_path / f"{name}.tgz") == {f"{name}/summary.txt": f"{surprise}\n{stopped}\n".encode()}
 
 
+@pytest.mark.slow
 def test_hanging_driver_is_stopped_at_its_time_limit(
     smi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

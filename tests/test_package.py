@@ -44,6 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_wheel_contains_all_package_files(wheel: Path) -> None:
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trace_tools").rglob("*") if path.is_file()}
     names = set(zipfile.ZipFile(wheel).namelist())

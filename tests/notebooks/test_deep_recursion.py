@@ -110,6 +110,7 @@ def test_edtrace_export_has_every_step_and_linear_size(deep: Trace, tmp_path: Pa
     assert sum(isinstance(event, Step) for event in reimported.steps) >= 2 * DEPTH
 
 
+@pytest.mark.slow
 def test_pages_difference_and_single_file_are_made(deep: Trace, tmp_path: Path) -> None:
     render_site([SiteTrace(deep, "cpu")], tmp_path)
     pages = {path.suffix: path.read_text() for path in tmp_path.glob("cpu/00-*")}

@@ -106,6 +106,7 @@ def test_expressions_keep_their_text_and_value() -> None:
         assert eval(compiled, names) == eval(inspected.source, names)
 
 
+@pytest.mark.slow
 def test_five_thousand_lines_parse_within_five_seconds() -> None:
     lines = ["if x:  # @inspect x"] + ["    y = f(a, 'b', 3.0)[0] + g.h  # the sum @inspect y"] * 4_999
     source = parse_source("\n".join(lines), "lecture.py")
@@ -232,6 +233,7 @@ class Writer:
         self.in_class = outer_in_class
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_programs_lose_no_directive(data: st.DataObject) -> None:
