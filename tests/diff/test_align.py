@@ -31,7 +31,7 @@ main()
 """
 
 
-def test_a_call_that_only_a_has_is_in_the_section_that_b_renamed() -> None:
+def test_calls_only_in_a_belong_to_the_renamed_section() -> None:
     renamed = LECTURE.replace("second", "other")
     a = traced(LECTURE.replace("    return 1\n", "    helper()\n    return 1\n"))
     difference = differ(a, traced(renamed))
@@ -54,7 +54,7 @@ def expected(before: str, edited: str) -> tuple[set[tuple[int | None, int | None
 
 
 @each("case", CASES, ids=lambda path: path.stem)
-def test_edited_lectures_align_as_the_cases_say(case: Path) -> None:
+def test_edited_lectures_align_as_in_the_cases(case: Path) -> None:
     before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
     edited = MARK.sub("", marked)
     pairs, left_open = expected(before, marked)
@@ -66,7 +66,7 @@ def test_edited_lectures_align_as_the_cases_say(case: Path) -> None:
 
 
 @each("case", CASES, ids=lambda path: path.stem)
-def test_every_step_is_in_exactly_one_place(case: Path) -> None:
+def test_each_step_is_in_exactly_one_row(case: Path) -> None:
     before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
     a, b = traced(before), traced(marked)
     aligned = align(a, b)
@@ -88,7 +88,7 @@ def test_loops_of_different_lengths_align_from_the_front() -> None:
     ]
 
 
-def test_a_step_that_the_other_side_only_counted_is_not_missing() -> None:
+def test_omitted_executions_are_not_missing() -> None:
     a = example_trace()
     without = [e for e in a.steps if not (isinstance(e, Step) and e.statement == 25 and e.execution == 1000)]
     counted = [replace(e, omitted=999) if isinstance(e, Omitted) else e for e in without]
@@ -96,7 +96,7 @@ def test_a_step_that_the_other_side_only_counted_is_not_missing() -> None:
     assert [(p.a.id, p.beyond_limit) for p in aligned.rows if p.a and p.b is None] == [(20, True)]
 
 
-def test_deep_recursion_and_many_steps_need_no_stack() -> None:
+def test_deep_recursion_and_many_steps_are_aligned() -> None:
     deep: list[Frame | Step] = []
     for level in range(3000):
         deep += [Frame(level, "f", of=level - 1 if level else None), Step(level, level, 0, 1)]
@@ -114,20 +114,20 @@ def _ids(steps: Iterable[Step | None]) -> list[int | None]:
     return [step.id if step else None for step in steps]
 
 
-def test_what_only_a_has_stands_where_it_stood() -> None:
+def test_steps_only_in_a_keep_their_position() -> None:
     a, b = traced("x = 1\ngone = [x]\ny = 2\n"), traced("x = 1\ny = 2\n")
     rows = align(a, b).rows
     assert _ids(p.a for p in rows) == [0, 1, 2] and _ids(p.b for p in rows) == [0, None, 1]
 
 
-def test_of_many_traces_each_execution_is_one_line() -> None:
+def test_many_traces_are_aligned_by_execution() -> None:
     without = "x = 1\ny = 2\n"
     texts = [without, "x = 1\nextra = 3\ny = 2\n", "x = 1\nextra = 3\ny = 2\nz = 4\n"]
     found, with_base = align_all([Tree(traced(text)) for text in texts], base=0)
     assert {tuple(step and step.line for step in line) for line in found} == {
         (1, 1, 1),
         (2, 3, 3),
-        (None, 2, 2),  # what the base lacks is matched with the others before it
+        (None, 2, 2),  # steps missing in the base are matched with the other traces
         (None, None, 4),
     }
     assert with_base[0] is None and [len(one.rows) for one in with_base[1:] if one is not None] == [3, 4]

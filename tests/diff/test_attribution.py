@@ -20,7 +20,7 @@ from trace_tools.diff.report.entries import entries, leads
 from trace_tools.trace.model import Claim, Meters, Process, Step, Trace, Value
 
 
-def test_the_call_around_a_slow_statement_names_it_as_its_cause() -> None:
+def test_a_slower_call_names_its_slower_statement_as_cause() -> None:
     def outer(step: Step) -> Step:
         return replace(step, host_ns=[ns + 400_000 for ns in step.host_ns or []]) if step.line == 3 else step
 
@@ -32,7 +32,7 @@ def test_the_call_around_a_slow_statement_names_it_as_its_cause() -> None:
     assert rows[3].time.cause == rows[12].number and [e.line for e in entries(difference, "time")] == [12]
 
 
-def test_a_leak_is_told_once() -> None:
+def test_a_leak_is_reported_once() -> None:
     def leaking(step: Step) -> Step:
         ends_before = step.line in (1, 4, 5, 8, 13)  # definitions, and what runs before y is made
         held = 0 if ends_before else 4096
@@ -47,14 +47,14 @@ def test_a_leak_is_told_once() -> None:
     }
 
 
-def test_a_longer_loop_is_told_once() -> None:
+def test_a_longer_loop_is_reported_once() -> None:
     a, b = traced(LECTURE), traced(LECTURE.replace("range(20)", "range(25)"))
     found = entries(differ(a, b), "steps")
     assert [(e.name, e.a, e.b, e.line) for e in found] == [("executions", "21", "26", 10)]
     assert found[0].follows >= 5
 
 
-def test_a_call_follows_from_the_statements_in_it_together() -> None:
+def test_a_slower_call_follows_from_several_statements() -> None:
     def outer(step: Step) -> Step:
         return replace(step, host_ns=[ns + 200_000 for ns in step.host_ns or []]) if step.line == 2 else step
 
@@ -67,7 +67,7 @@ def test_a_call_follows_from_the_statements_in_it_together() -> None:
     assert sum(e.follows for e in found) == 1
 
 
-def test_a_call_that_got_slower_names_the_statement_that_is_new_in_it() -> None:
+def test_a_slower_call_names_its_new_statement() -> None:
     def timed(step: Step) -> Step:
         text = INSERTED.splitlines()[step.line - 1].strip()
         return slower({"sum(range(9))": 6.0, "total += work(i)": 7.0}.get(text, 1.0), step.line)(step)
@@ -82,7 +82,7 @@ def test_a_call_that_got_slower_names_the_statement_that_is_new_in_it() -> None:
     assert step.line == entry.line and step.b and step.b.endswith("µs")
 
 
-def test_bytes_begin_at_the_statement_that_is_new() -> None:
+def test_more_bytes_are_attributed_to_the_new_statement() -> None:
     def holding(step: Step) -> Step:
         held = 4096 * (step.line == 14 or step.line > 14)
         return replace(step, meters=Meters(0, 0, 0, 1024 + held, 1024 + held))
@@ -93,7 +93,7 @@ def test_bytes_begin_at_the_statement_that_is_new() -> None:
     assert [(e.name, e.line) for e in found] == [("live tensor bytes", 14)] and found[0].follows == 2
 
 
-def test_a_calls_peak_is_that_of_the_statement_that_is_new_in_it() -> None:
+def test_a_higher_peak_is_attributed_to_the_new_statement() -> None:
     def peaking(step: Step) -> Step:
         line = INSERTED.splitlines()[step.line - 1].strip()
         peak = 9_000 if line in ("sum(range(9))", "second()", "total += work(i)") else 2_000
@@ -109,7 +109,7 @@ def test_a_calls_peak_is_that_of_the_statement_that_is_new_in_it() -> None:
 # --- origins --------------------------------------------------------------------------------------
 
 
-def test_a_measured_count_that_doubled_leads_also_where_no_clock_can_tell() -> None:
+def test_a_doubled_count_leads_without_judged_times() -> None:
     a, b = measuring(3e-6, flops=1_000_000), measuring(3e-6, flops=1_500_000)
     difference = differ(a, b)
     [entry] = entries(difference, "flops")
@@ -120,7 +120,7 @@ def test_a_measured_count_that_doubled_leads_also_where_no_clock_can_tell() -> N
     assert "times too noisy" in (entries(unjudged, "flops")[0].detail or "")
 
 
-def test_a_time_that_grew_with_its_count_may_follow_from_it_and_comes_after_it() -> None:
+def test_a_time_that_grew_with_its_count_follows_it() -> None:
     difference = differ(measuring(3e-6, flops=10**6), measuring(6e-6, flops=2 * 10**6))
     [lead] = leads(difference)
     assert (lead.subject, lead.follows) == (Subject("measured", 0, "flops"), 1)
@@ -144,7 +144,7 @@ def counted(source: str, rounds: int) -> Trace:
     return with_steps(traced(source, machine=CPU), observed)
 
 
-def test_an_edited_loop_leads_with_the_edit_and_what_follows_comes_after_it() -> None:
+def test_the_edit_of_a_loop_leads_and_consequences_follow() -> None:
     difference = differ(counted(LECTURE, 20), counted(EDITED, 30))
     [lead] = leads(difference)
     assert (lead.verdict, lead.line) == ("edited", 10)
@@ -162,7 +162,7 @@ def test_an_edited_loop_leads_with_the_edit_and_what_follows_comes_after_it() ->
         assert report.index("Possible causes of other differences") < report.index("may follow from line 10")
 
 
-def test_a_loop_that_ran_longer_for_no_edit_leads_too() -> None:
+def test_a_loop_that_ran_longer_without_an_edit_leads() -> None:
     text = "def main():\n    work()\ndef work():\n    for i in numbers:\n        a = i + 1\n    b = a * 2\nmain()\n"
     a, b = (
         with_steps(traced(f"numbers = range({n})\n{text}"), at(7, values=[("b", Value("int", 2 * n))])) for n in (3, 5)
@@ -174,7 +174,7 @@ def test_a_loop_that_ran_longer_for_no_edit_leads_too() -> None:
     assert (value.name, value.after_line) == ("b", 5)
 
 
-def test_an_edit_explains_nothing_before_it_and_nothing_in_another_section() -> None:
+def test_an_edit_explains_only_later_steps_of_its_section() -> None:
     def valued(source: str, n: int) -> Trace:
         def change(step: Step) -> Step:
             of = {6: "y", 10: "total"}.get(step.line)
@@ -188,7 +188,7 @@ def test_an_edit_explains_nothing_before_it_and_nothing_in_another_section() -> 
     assert leads(difference) == [] and difference.matters
 
 
-def test_what_main_calls_anew_explains_nothing_in_other_sections_and_what_it_hands_over_does() -> None:
+def test_changed_arguments_explain_a_section_and_new_calls_do_not() -> None:
     def valued(source: str, n: int) -> Trace:
         def change(step: Step) -> Step:
             is_done = source.splitlines()[step.line - 1].strip() == "done = [total]"
@@ -206,7 +206,7 @@ def test_what_main_calls_anew_explains_nothing_in_other_sections_and_what_it_han
     assert [e.after_line for e in entries(handed, "values")] == [3]
 
 
-def test_a_claim_comes_before_counts_that_others_follow_from() -> None:
+def test_claims_come_before_counts() -> None:
     def changed(n: int, held: bool) -> Trace:
         trace = with_steps(made(0), at(6, values=[("x", Value("int", n))]))
         trace = with_steps(trace, at(12, values=[("p", Value("int", n))]))
@@ -223,7 +223,7 @@ def test_an_edit_without_consequences_does_not_matter() -> None:
     assert not difference.matters and leads(difference) == []
 
 
-def test_a_doubled_count_leads_and_the_values_that_doubled_with_it_follow() -> None:
+def test_a_doubled_count_leads_and_its_doubled_values_follow() -> None:
     def doubled(factor: int) -> Trace:
         def change(step: Step) -> Step:
             if step.line != 12:
@@ -244,7 +244,7 @@ def read_back(line: int, *values: tuple[str, Value]) -> Callable[[Trace], Trace]
     return lambda trace: with_steps(trace, at(line, values=list(values)))
 
 
-def test_a_value_that_repeats_a_setting_is_told_under_it_and_is_no_difference() -> None:
+def test_a_value_that_repeats_a_setting_is_no_difference() -> None:
     def on(threads: int, ram: int) -> Trace:
         machine = replace(CPU, threads=threads, ram_bytes=ram)
         values = [("torch.get_num_threads()", Value("int", threads)), ("ram", Value("int", ram, unit="B"))]
@@ -273,13 +273,13 @@ def test_a_value_that_repeats_a_setting_is_told_under_it_and_is_no_difference() 
         ("threads", Value("bool", True), Value("bool", False)),
     ],
 )
-def test_what_only_resembles_a_setting_matters(name: str, a: Value, b: Value) -> None:
+def test_a_value_that_resembles_a_setting_matters(name: str, a: Value, b: Value) -> None:
     one, two = (made(0, machine=replace(CPU, threads=n)) for n in (2, 1))
     difference = differ(read_back(6, (name, a))(one), read_back(6, (name, b))(two))
     assert difference.matters and [e.name for e in entries(difference, "values")] == [name]
 
 
-def test_a_version_read_back_follows_and_what_changed_alike_after_it_in_the_section_too() -> None:
+def test_values_that_repeat_a_version_follow_from_it() -> None:
     def with_torch(version: str, threads: int) -> Trace:
         trace = replace(made(0, machine=replace(CPU, threads=threads)), versions=[("torch", version)])
         trace = with_steps(trace, at(6, values=[("v", Value("str", version)), ("threads", Value("int", threads))]))
@@ -290,7 +290,7 @@ def test_a_version_read_back_follows_and_what_changed_alike_after_it_in_the_sect
     assert repeated(difference)[1] and sum(map(len, repeated(difference))) == 3
 
 
-def test_the_terminal_cuts_no_line_where_the_difference_is() -> None:
+def test_the_terminal_shows_the_differing_part_of_long_values() -> None:
     long = "a" * 200
     values = [[(f"model.{long}.x", Value("str", long + end))] for end in ("one", "two")]
     a, b = (with_steps(made(0), at(6, values=v)) for v in values)

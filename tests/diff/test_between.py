@@ -27,7 +27,7 @@ def leading(difference: Difference) -> tuple[Aspect, str, int]:
     return first.aspect, first.name, first.line
 
 
-def test_a_trace_against_itself_differs_in_nothing() -> None:
+def test_a_trace_does_not_differ_from_itself() -> None:
     for trace in (made(0), example_trace()):
         difference = differ(trace, trace)
         assert not difference.matters and headline(difference) == "No differences"
@@ -53,7 +53,7 @@ PLANTED: list[tuple[str, Callable[[Step], Step], tuple[Aspect, str, int]]] = [
 
 
 @pytest.mark.parametrize(("name", "change", "expected"), PLANTED, ids=[name for name, _, _ in PLANTED])
-def test_a_planted_change_is_found_and_led_with(
+def test_a_planted_change_is_found_and_leads(
     name: str, change: Callable[[Step], Step], expected: tuple[Aspect, str, int]
 ) -> None:
     a = made(0)
@@ -66,14 +66,14 @@ def test_a_planted_change_is_found_and_led_with(
     assert all(not entries(difference, other) for other in ORDER if other != aspect)
 
 
-def test_two_traces_of_one_section_are_compared_like_any_others() -> None:
+def test_traces_of_one_section_are_compared() -> None:
     a, b = traced("x = 1\ny = 2\nz = 3\n"), traced("x = 1\nz = 3\n")
     only = [replace(t, run=replace(t.run, only="first", complete=False)) for t in (a, b)]
     assert differ(*only).matters
     assert not differ(a, only[1]).matters
 
 
-def test_only_and_ignore_leave_things_out() -> None:
+def test_only_and_ignore_restrict_the_comparison() -> None:
     b = with_steps(made(0), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
     assert differ(made(0), b).matters
     assert not differ(made(0), b, Choices(aspects=frozenset({"time"}))).matters
@@ -94,7 +94,7 @@ def test_a_trace_without_steps_is_refused() -> None:
         differ(made(0), replace(made(0), steps=[]))
 
 
-def test_a_partial_trace_is_compared_as_far_as_it_goes() -> None:
+def test_a_partial_trace_is_compared_up_to_its_end() -> None:
     a = made(0)
     cut = replace(a, steps=a.steps[:12], run=replace(a.run, complete=False, ended="killed by SIGKILL"))
     difference = differ(a, cut)

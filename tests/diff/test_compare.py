@@ -38,7 +38,7 @@ def compared(*measured: Measured, harness: bool = True) -> Trace:
 CALL = Measured([2e-4, 2.2e-4, 1.9e-4], 200_000, 10_000, 10_000, "float32")
 
 
-def test_machines_are_compared_by_one_call_of_what_was_measured() -> None:
+def test_machines_are_compared_by_one_measured_call() -> None:
     one = compared(CALL)
     found = side_by_side(one, replace(one, machine=replace(one.machine, slug="b")))
     [time], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
@@ -52,7 +52,7 @@ def test_machines_are_compared_by_one_call_of_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(("calls", "why"), [([CALL, CALL], SEVERAL), ([], HARNESS)])
-def test_what_measured_several_things_or_only_counted_has_no_rate(calls: list[Measured], why: str) -> None:
+def test_several_measurements_or_counts_have_no_rate(calls: list[Measured], why: str) -> None:
     one = compared(*calls)
     whole = compared(harness=False)
     found = side_by_side(one, replace(whole, machine=replace(one.machine, slug="b")))
@@ -103,7 +103,7 @@ def lines(comparison: Comparison, key: str) -> list[Line]:
     return [line for line in (*table.lines, *table.folded) if line.where == "step"]
 
 
-def test_quantities_are_those_worked_out_by_hand() -> None:
+def test_quantities_equal_those_computed_by_hand() -> None:
     found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [100_000] * 3))
     [time, *_], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
     assert [cell.value for cell in time.cells] == [2e-4, 1e-4]  # medians
@@ -119,7 +119,7 @@ def test_quantities_are_those_worked_out_by_hand() -> None:
     assert memory.cells[0].value == 4_096
 
 
-def test_ratios_are_to_the_base_and_the_best_is_what_the_passes_separate() -> None:
+def test_ratios_are_to_the_base_and_the_best_is_separated_by_passes() -> None:
     slow, fast = machine_trace("slow", [900, 1_000, 1_100]), machine_trace("fast", [450, 500, 550])
     near = machine_trace("near", [440, 490, 900])
     found = side_by_side(slow, fast, base="fast")
@@ -131,7 +131,7 @@ def test_ratios_are_to_the_base_and_the_best_is_what_the_passes_separate() -> No
     assert not any(cell.best for cell in equal)
 
 
-def test_steps_are_matched_by_what_they_are_not_where() -> None:
+def test_steps_are_matched_by_code_not_by_line() -> None:
     moved = LECTURE.replace("def first():\n", "def first():\n    # a comment\n    pass\n")
     found = side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000], text=moved))
     assert found.matched == 3
@@ -172,7 +172,7 @@ def test_an_edited_lecture_is_matched_as_the_diff_matches_it(
     assert len(both) == matched
 
 
-def test_a_number_whose_variable_was_renamed_is_one_line() -> None:
+def test_a_number_with_a_renamed_variable_is_one_row() -> None:
     def inspecting(name: str, seconds: float) -> Trace:
         trace = traced(RAN.replace("seconds = 2", f"{name} = 2\n    z = [{name}]"), machine=CPU)
         return with_steps(trace, at(7, values=[(name, Value("float", seconds, unit="s"))]))
@@ -185,7 +185,7 @@ def _annotated(step: Step) -> Step:
     return replace(step, annotated=True)
 
 
-def test_what_was_not_measured_has_no_number_but_a_reason() -> None:
+def test_missing_numbers_have_reasons() -> None:
     made = Recording(LECTURE)
     first = made.call(made.frame("main"), "first()", "first")
     meta = Meters(flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
@@ -200,7 +200,7 @@ def test_what_was_not_measured_has_no_number_but_a_reason() -> None:
     assert any("no peak is known for float32" in note for note in other.notes)
 
 
-def test_launch_times_are_no_times() -> None:
+def test_launch_times_are_not_compared() -> None:
     gpu = Machine("g", "g", "cuda", peaks=PEAKS)
     trace = machine_trace("g", [9_000], machine=gpu)
     steps = [replace(e, annotated=False) if getattr(e, "statement", 0) == 3 else e for e in trace.steps]
@@ -211,14 +211,14 @@ def test_launch_times_are_no_times() -> None:
     assert not any(cell.best for cell in section.cells)
 
 
-def test_numbers_the_lecture_measured_are_compared_and_constants_are_not() -> None:
+def test_measured_numbers_are_compared_and_constants_are_not() -> None:
     a, b = machine_trace("a", [2_000]), machine_trace("b", [1_000])
     [line] = side_by_side(a, b).values
     assert (line.code, line.unit, [c.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
     assert side_by_side(a, replace(a, machine=b.machine)).values == ()
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_incomparable_traces_are_refused() -> None:
     a = machine_trace("a", [1_000])
     with pytest.raises(UsageError, match=r"found 1 trace; expected two or more to compare"):
         side_by_side(a)
@@ -228,7 +228,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         side_by_side(a, Recording("def other():\n    pass\n").trace())
 
 
-def test_machines_of_one_name_get_labels_of_their_own() -> None:
+def test_machines_with_equal_names_get_different_labels() -> None:
     a = machine_trace("a", [1_000])
     assert [side.label for side in side_by_side(a, a, machine_trace("b", [1])).sides] == [
         "a-1",
@@ -237,7 +237,7 @@ def test_machines_of_one_name_get_labels_of_their_own() -> None:
     ]
 
 
-def test_a_partial_trace_says_that_it_is() -> None:
+def test_partial_traces_are_marked() -> None:
     a = machine_trace("a", [1_000])
     partial = replace(a, run=replace(a.run, complete=False, ended="ValueError at line 6", passes=1))
     notes = side_by_side(machine_trace("b", [1_000]), partial).notes
@@ -245,7 +245,7 @@ def test_a_partial_trace_says_that_it_is() -> None:
     assert any(says(note, "a ran one pass", "variation unknown", "--passes") for note in notes)
 
 
-def test_a_pretend_gpu_says_that_it_is_made_up_and_is_a_valid_trace(tmp_path: Path) -> None:
+def test_a_simulated_gpu_is_marked_as_simulated(tmp_path: Path) -> None:
     made = pretend_gpu(example_trace())
     assert "made up" in made.machine.name
     assert {peak.source for peak in made.machine.peaks} == {MADE_UP}
@@ -266,7 +266,7 @@ H100 = ceiling_named("NVIDIA H100 80GB HBM3")  # 67 TFLOP/s in float32, 3.35 TB/
 WORK: Work = ("aten.mm", "float32", 67 * 10**6, 6_700)  # 1 µs, and 2 ns
 
 
-def test_what_nobody_can_count_has_neither_rate_nor_share_nor_floor() -> None:
+def test_uncounted_operators_have_no_rate_share_or_floor() -> None:
     unknown = machine_trace("a", LONG, meters=replace(METERS, uncounted=["aten.sort"]))
     found = compare([Side(t.machine.slug, t) for t in (unknown, machine_trace("b", LONG))], ceilings=[H100])
     for key in ("flops_per_second", "mfu", "bytes_per_second", "bandwidth_share"):
@@ -276,7 +276,7 @@ def test_what_nobody_can_count_has_neither_rate_nor_share_nor_floor() -> None:
     assert {floor.seconds for line in lines(found, "time_s") for floor in line.floors} == {None}
 
 
-def test_floors_stand_beside_what_was_measured_and_are_compared_with_nothing() -> None:
+def test_floors_are_separate_columns_and_not_compared() -> None:
     traces = with_floors("a", WORK), with_floors("b", (*WORK[:2], 2 * WORK[2], WORK[3]))
     without, found = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], "b", [H100])
     [time] = lines(found, "time_s")
@@ -289,13 +289,13 @@ def test_floors_stand_beside_what_was_measured_and_are_compared_with_nothing() -
     assert without.tables[0].lines[0].floors == ()
 
 
-def test_one_machine_is_enough_where_there_are_floors() -> None:
+def test_one_machine_can_be_compared_with_floors() -> None:
     found = compare([Side("a.yaml", with_floors("a", WORK, peak_bytes=10**12))], ceilings=[H100])
     assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6)
     assert found.live_bytes == 10**12, "which is more than it has"
 
 
-def test_an_older_trace_says_that_it_has_no_floors_and_what_to_do() -> None:
+def test_an_older_trace_without_floors_has_a_message() -> None:
     older, newer = machine_trace("older", LONG), with_floors("newer", WORK)
     found = compare([Side("older.yaml", older), Side("newer.yaml", newer)], ceilings=[H100])
     assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6), "of the first machine that has work"
@@ -315,7 +315,7 @@ def test_an_older_trace_says_that_it_has_no_floors_and_what_to_do() -> None:
         ([None, None], "lower", (), ()),
     ],
 )
-def test_extremes_are_what_the_passes_tell_apart(
+def test_extremes_are_named_only_if_passes_separate_them(
     spans: list[tuple[float, float] | None], better: str | None, best: tuple[int, ...], worst: tuple[int, ...]
 ) -> None:
     cells = [Cell(None) if span is None else Cell(sum(span) / 2, *span) for span in spans]
@@ -338,8 +338,8 @@ def far_from_its_floors(name: str, far: int) -> Trace:
     return made.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
 
 
-def test_an_estimate_has_its_error_beside_it_and_takes_two_machines() -> None:
-    """Each step takes as many times its floor as the machine is far from its roof: × 4 on a, × 2 on b."""
+def test_estimates_need_two_machines_and_have_errors() -> None:
+    """Each step takes 4 times its floor on machine a, and 2 times on machine b."""
     sides = [Side(f"{name}.yaml", far_from_its_floors(name, far)) for name, far in (("a", 4), ("b", 2))]
     slow = replace(H100, flops_per_second={"float32": 1e9})  # so that a floor is 1 ms
     found = compare(sides, ceilings=[slow])
@@ -355,8 +355,8 @@ def test_an_estimate_has_its_error_beside_it_and_takes_two_machines() -> None:
     assert "≈" not in alone and "Estimates need traces of two or more machines" in alone
 
 
-def test_traces_of_one_machine_say_nothing_of_another() -> None:
-    """Left out in turn, each would be estimated from its own machine's times, and the error would be none."""
+def test_two_traces_of_one_machine_make_no_estimate() -> None:
+    """Each would be estimated from times of the same machine, and the error would seem to be zero."""
     sides = [Side(f"{name}.yaml", far_from_its_floors("one", 4)) for name in ("monday", "tuesday")]
     emulated = far_from_its_floors("two", 4)
     emulated = replace(emulated, machine=replace(emulated.machine, emulated=True))

@@ -18,7 +18,7 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.trace.model import Claim, Machine
 
 
-def test_claims_are_counted_once_each_as_on_the_pages_however_often_they_were_judged() -> None:
+def test_claims_are_counted_once_as_on_the_pages() -> None:
     made = Recording(LECTURE)
     first = made.frame("first", made.step(made.frame("main"), "first()"))
     made.step(first, "y = ", annotated=True, host_ns=[10], values=[("y", matrix(2, 2))])
@@ -31,11 +31,11 @@ def test_claims_are_counted_once_each_as_on_the_pages_however_often_they_were_ju
 
 
 @pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])
-def test_ratios_are_read_without_exponents(ratio: float, text: str) -> None:
+def test_ratios_have_no_exponents(ratio: float, text: str) -> None:
     assert factor(ratio) == text
 
 
-def test_csv_holds_every_number_exactly() -> None:
+def test_csv_has_exact_numbers() -> None:
     found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [140_000] * 3))
     rows = list(csv.DictReader(io.StringIO(csv_text(found))))
     times = [row for row in rows if row["quantity"] == "time_s" and row["where"] == "step"]
@@ -44,7 +44,7 @@ def test_csv_holds_every_number_exactly() -> None:
     assert {row["quantity"] for row in rows} >= {"mfu", "peak_bytes", "value", "peak", "highest_mfu"}
 
 
-def test_a_rate_above_its_roof_is_marked_and_explained_in_every_form() -> None:
+def test_rates_above_the_roof_are_marked_in_all_formats() -> None:
     """200,000 FLOP in 10 µs are 20 GFLOP/s, of a peak of 10; on the other machine they take ten times as long."""
     found = side_by_side(machine_trace("a", [100_000] * 3, meters=FAST), machine_trace("b", [2_000_000] * 3))
     printed = io.StringIO()
@@ -62,14 +62,14 @@ def test_a_rate_above_its_roof_is_marked_and_explained_in_every_form() -> None:
     assert [row["above its roof"] for row in rows] == ["a"]
 
 
-def test_csv_holds_no_formula() -> None:
+def test_csv_cells_are_no_formulas() -> None:
     name = "=HYPERLINK(1)"
     bad = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
     header = next(csv.reader(io.StringIO(csv_text(side_by_side(bad, machine_trace("b", [1_000]))))))
     assert not any(cell.startswith("=") for cell in header)
 
 
-def test_floors_are_columns_of_their_own_named_for_what_they_are() -> None:
+def test_floors_are_separate_named_columns() -> None:
     """67,000,000 FLOPs ÷ 67 TFLOP/s are 1 µs; a terabyte of tensors does not fit into 80 GB."""
     trace = with_floors("a", WORK, peak_bytes=10**12)
     found = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
@@ -88,7 +88,7 @@ def test_floors_are_columns_of_their_own_named_for_what_they_are() -> None:
     assert "≥ 1 µs, float32" in shown.export_text()
 
 
-def test_each_row_of_three_machines_names_the_best_and_the_worst() -> None:
+def test_rows_of_three_machines_name_the_best_and_the_worst() -> None:
     times = {"a": [200_000] * 3, "b": [100_000, 110_000, 105_000], "c": [900_000, 800_000, 850_000]}
     text = markdown(report_of(side_by_side(*(machine_trace(name, ns) for name, ns in times.items())), "md"))
     assert "best b, worst c, 8.1× apart" in text  # of 105 and 850 µs

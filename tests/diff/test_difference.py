@@ -9,12 +9,12 @@ from tests.diff.planted import differ, made
 from trace_tools.diff.difference import Side
 
 
-def test_a_difference_without_counterparts_for_its_sides() -> None:
+def test_a_difference_without_matching_steps() -> None:
     side = Side("a.yaml", made(0))
     assert side.label == "cpu"
 
 
-def test_a_label_is_the_machines_folder_where_none_was_given() -> None:
+def test_the_default_label_is_the_machines_folder() -> None:
     assert Side("a.yaml", made(0), label="left").label == "left"
 
 
@@ -24,7 +24,7 @@ def test_a_side_is_complete_when_its_run_is() -> None:
     assert not Side("a.yaml", replace(trace, run=replace(trace.run, complete=False))).is_complete
 
 
-def test_a_row_is_known_by_its_function_its_line_and_what_was_renamed_there() -> None:
+def test_rows_have_a_function_a_line_and_renamed_variables() -> None:
     a, b = traced("def f():\n    x = [1]\n    y = [x]\nf()\n"), traced("def g():\n    h = [1]\n    y = [h]\ng()\n")
     difference = differ(a, b)
     row = next(row for row in difference.rows if row.step.line == 3)

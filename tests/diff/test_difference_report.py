@@ -21,7 +21,7 @@ def headings(text: str) -> list[str]:
     return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
 
 
-def test_markdown_leads_with_what_matters_in_order() -> None:
+def test_markdown_lists_important_differences_first() -> None:
     text = markdown_of(planted())
     assert headings(text)[1:] == ["Claims", "Values", "Memory"]
     assert text.index("**Differences that matter: 1 claim") < text.index("#### Claims")
@@ -30,13 +30,13 @@ def test_markdown_leads_with_what_matters_in_order() -> None:
     assert "@inspect" not in text  # code is shown as the pages show it
 
 
-def test_markdown_of_the_same_trace_says_that_nothing_matters() -> None:
+def test_markdown_reports_equal_traces() -> None:
     text = markdown_of(between(recorded(), recorded()))
     assert "**No differences" in text
     assert headings(text) == ["A cpu → B cpu"]
 
 
-def test_markdown_says_what_was_set_differently_and_which_functions_changed() -> None:
+def test_markdown_lists_settings_and_changed_functions() -> None:
     edited = LECTURE.replace("torch.ones(3, 2)", "torch.zeros(3, 2)")
     difference = replace(
         between(recorded(), recorded(text=edited)), settings=(SettingChange("version", "torch", "2.12|", None),)
@@ -46,7 +46,7 @@ def test_markdown_says_what_was_set_differently_and_which_functions_changed() ->
     assert "| edited | `make` | `make` |" in text
 
 
-def test_a_cpu_beside_a_gpu_has_ratios_figures_and_no_verdicts() -> None:
+def test_a_cpu_and_a_gpu_have_ratios_without_verdicts() -> None:
     difference = beside_gpu()
     page = html_of(difference)
     assert "Times of annotated steps, as ratios" in page
@@ -57,13 +57,13 @@ def test_a_cpu_beside_a_gpu_has_ratios_figures_and_no_verdicts() -> None:
     assert html_of(difference) == page  # the same bytes again
 
 
-def test_a_difference_of_nothing_is_a_page_that_says_so() -> None:
+def test_an_empty_difference_has_a_page() -> None:
     same: Difference = between(recorded(), recorded())
     page = html_of(same)
     assert "No difference that matters" in page
 
 
-def test_a_report_says_when_a_slowdown_could_have_gone_unseen() -> None:
+def test_a_report_states_its_smallest_detectable_slowdown() -> None:
     noisy, calm = (differ(made(0, noise=noise), made(1, noise=noise)) for noise in (0.3, 0.01))
     for report in (markdown_of, html_of):
         assert re.search(r"20% can go unnoticed with 3 passes; about \d+ would", report(noisy))

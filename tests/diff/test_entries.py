@@ -19,7 +19,7 @@ def counted(flops: int) -> Trace:
     return with_steps(made(0), observed)
 
 
-def test_what_was_counted_is_ranked_by_size_and_values_stand_in_the_lectures_order() -> None:
+def test_counts_are_ranked_by_size_and_values_by_position() -> None:
     found = entries(differ(counted(10), counted(20)), "flops")
     beside = [e.size for e in found if e.after_line is None]
     assert beside == sorted(beside, reverse=True) and all(e.level == 2 for e in found)
@@ -27,14 +27,14 @@ def test_what_was_counted_is_ranked_by_size_and_values_stand_in_the_lectures_ord
     assert lines == sorted(lines)
 
 
-def test_nothing_is_listed_twice() -> None:
+def test_no_entry_is_listed_twice() -> None:
     difference = differ(counted(10), counted(20))
     listed = [(e.row.number, e.subject) for _, _, found in blocks(difference) for e in found]
     assert len(listed) == len(set(listed)) > 0
     assert {aspect for aspect, lead, _ in blocks(difference) if not lead} == set(ORDER)
 
 
-def test_an_entry_says_what_both_sides_were_and_how_far_it_may_ask_for_attention() -> None:
+def test_entries_have_both_sides_and_a_level() -> None:
     a, b = (with_steps(made(0), at(6, values=[("y", Value("int", n))])) for n in (1, 2))
     [(row, finding)] = list(differ(a, b).findings("values"))
     entry = entry_of(differ(a, b), row, finding)

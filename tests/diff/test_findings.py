@@ -30,7 +30,7 @@ def test_aliasing_is_compared_without_the_labels() -> None:
     assert says(found[0].detail, "shares memory", "in A", "in B")
 
 
-def test_a_copy_in_place_of_a_view_is_told_once() -> None:
+def test_a_copy_instead_of_a_view_is_reported_once() -> None:
     def shared(*labels: str) -> Callable[[Step], Step]:
         return at(6, values=[(f"v{n}", tensor(storage=label)) for n, label in enumerate(labels)])
 
@@ -39,14 +39,14 @@ def test_a_copy_in_place_of_a_view_is_told_once() -> None:
     assert [f.subject.expression for _, f in differ(b, a).findings("values")] == ["v1"]
 
 
-def test_an_edited_claim_is_compared_with_what_it_was() -> None:
+def test_edited_claims_are_compared() -> None:
     a, b = traced("y = 2\nassert y == 2\nz = 1\n"), traced("y = 2\nassert y != 3\nz = 1\n")
     a = with_steps(a, at(2, claim=Claim("y == 2", True)))
     found = [f for _, f in differ(a, with_steps(b, at(2, claim=Claim("y != 3", False)))).findings("claims")]
     assert [(f.verdict, f.subject.expression) for f in found] == [("claim flipped", "y != 3")]
 
 
-def test_another_answer_to_a_question_is_told() -> None:
+def test_a_different_answer_is_reported() -> None:
     def asked(value: int) -> Callable[[Step], Step]:
         return at(6, narrative=[Ask(text="How many bytes?", answer=Answer(value, "B"))])
 
@@ -57,7 +57,7 @@ def test_another_answer_to_a_question_is_told() -> None:
     ]
 
 
-def test_another_result_of_a_figure_that_answers_back_is_told() -> None:
+def test_a_different_result_of_an_exploration_is_reported() -> None:
     def explored(days: float) -> Callable[[Step], Step]:
         told = EXPLORED[0].exploration
         assert told is not None
@@ -74,7 +74,7 @@ def test_another_result_of_a_figure_that_answers_back_is_told() -> None:
 # --- FLOPs, bytes and memory ----------------------------------------------------------------------
 
 
-def test_counts_that_are_lower_bounds_say_so() -> None:
+def test_lower_bounds_of_counts_are_marked() -> None:
     meters = Meters(flops=1000, uncounted=["aten.sort"])
     a = with_steps(made(0), at(6, meters=meters))
     b = with_steps(a, at(6, meters=Meters(flops=2000, uncounted=["aten.sort"])))

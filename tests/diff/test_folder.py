@@ -8,7 +8,7 @@ from tests.diff.test_compare import LONG, machine_trace, side_by_side
 from trace_tools.diff.report.folder import PAIR, report_files
 
 
-def test_every_machine_has_its_report_against_the_base_and_all_are_linked() -> None:
+def test_all_machines_have_linked_reports_against_the_base() -> None:
     found = side_by_side(machine_trace("a b", LONG), machine_trace("c", LONG), machine_trace("d", LONG), base="c")
     files = report_files(found, "../index.html")
     pairs = {f"c-to-{name}.{form}" for name in ("a-b", "d") for form in ("html", "md")}

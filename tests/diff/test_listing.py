@@ -17,7 +17,7 @@ def observed(listing: Listing) -> list[ReportEntry]:
     return [entry for of_row in listing.entries.values() for entry in of_row]
 
 
-def test_along_the_lecture_every_section_has_its_title_and_both_sides() -> None:
+def test_sections_have_titles_and_both_sides() -> None:
     laid = listing_of(planted())
     titles = [section.title for section in laid.sections]
     assert titles == [
@@ -31,7 +31,7 @@ def test_along_the_lecture_every_section_has_its_title_and_both_sides() -> None:
     assert (same.a, same.b, same.verdict, same.level) == ("7 FLOP", None, "same", 0)
 
 
-def test_of_a_loop_the_executions_that_differ_are_shown_and_the_rest_counted() -> None:
+def test_loops_show_differing_executions_and_count_the_rest() -> None:
     second = listing_of(planted()).sections[2].calls[0].statements[0]
     assert [row.step.execution for row in second.rows] == [21]
     assert second.more == 39
@@ -39,7 +39,7 @@ def test_of_a_loop_the_executions_that_differ_are_shown_and_the_rest_counted() -
     assert [row.step.execution for row in quiet.rows] == [1, 40]  # first and last
 
 
-def test_a_page_without_room_keeps_all_that_matters() -> None:
+def test_a_small_page_keeps_important_differences() -> None:
     difference = between(recorded(), recorded(z={n: -1 for n in range(30)}))
     laid = listing_of(difference, most=5)
     mattering = {row.number for row in difference.rows if row.matters}
@@ -47,7 +47,7 @@ def test_a_page_without_room_keeps_all_that_matters() -> None:
     assert laid.left_out > 0
 
 
-def test_calls_deeper_than_python_recurses_are_laid_out() -> None:
+def test_very_deep_calls_are_listed() -> None:
     difference = deep()
     laid = listing_of(difference)
     [changed] = [row.number for row in difference.rows if row.matters]
@@ -55,7 +55,7 @@ def test_calls_deeper_than_python_recurses_are_laid_out() -> None:
     assert f'id="r{changed}"' in html_of(difference)
 
 
-def test_what_only_one_side_has_says_which() -> None:
+def test_steps_of_one_side_are_marked() -> None:
     longer = LECTURE.replace("    assert y", "    extra = 1  # @inspect extra\n    assert y")
     both = statements(listing_of(between(recorded(), recorded(text=longer))))
     assert all(row.a and row.b for at in both for row in at.rows)  # nothing executed the new line
@@ -67,7 +67,7 @@ def test_what_only_one_side_has_says_which() -> None:
     assert html_of(difference).count('<span class="label only">only in A</span>') == 3
 
 
-def test_an_edited_line_has_its_place_on_both_sides() -> None:
+def test_edited_lines_have_numbers_of_both_sides() -> None:
     swapped = listing_of(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
     [edited] = [at for at in statements(swapped) if at.rows[0].edited]
     assert [(mark, number) for mark, number, _ in edited.code] == [("−", 14), ("+", 14)]

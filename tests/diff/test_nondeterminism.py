@@ -67,7 +67,7 @@ def steps_of(difference: Difference) -> set[tuple[str, bool]]:
 
 @pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 4}])
 @pytest.mark.parametrize("marked", ["A", "B", "both"])
-def test_what_a_clock_chose_is_no_difference_nor_is_the_other_branch(mark: dict[str, Any], marked: str) -> None:
+def test_branches_chosen_by_a_clock_are_no_difference(mark: dict[str, Any], marked: str) -> None:
     a = ran("faster()", mark=mark if marked in ("A", "both") else None)
     b = ran("c = 3", mark=mark if marked in ("B", "both") else None)
     for difference in (differ(a, b), differ(b, a)):
@@ -76,18 +76,18 @@ def test_what_a_clock_chose_is_no_difference_nor_is_the_other_branch(mark: dict[
         assert not difference.matters and exit_code(difference, ["steps"]) == 0
 
 
-def test_a_branch_that_nothing_excuses_is_a_difference() -> None:
+def test_other_branches_are_differences() -> None:
     difference = differ(ran("faster()"), ran("c = 3"))
     assert difference.matters and ("only in B", True) in steps_of(difference)
 
 
-def test_a_mark_excuses_its_own_condition_only() -> None:
+def test_a_clock_excuses_only_its_own_condition() -> None:
     longer = differ(ran("faster()", mark={"clock": True}), ran("c = 3", rounds=3))
     assert longer.matters
     assert {row.step.line for row, f in longer.findings("steps") if f.matters} == {13, 14}
 
 
-def test_the_work_that_a_chosen_branch_did_is_not_held_against_the_call_around_it() -> None:
+def test_work_of_a_chosen_branch_does_not_count_for_its_caller() -> None:
     mark = {"clock": True}
     difference = differ(ran("faster()", mark=mark), ran("c = 3", mark=mark))
     assert {f.verdict for _, f in difference.findings("flops")} == {"varies"}
@@ -95,13 +95,13 @@ def test_the_work_that_a_chosen_branch_did_is_not_held_against_the_call_around_i
     assert doubled.matters and [row.step.line for row, f in doubled.findings("flops") if f.matters] == [2]
 
 
-def test_a_claim_that_failed_in_a_chosen_branch_is_told() -> None:
+def test_a_failed_claim_in_a_chosen_branch_is_reported() -> None:
     mark = {"clock": True}
     assert differ(ran("c = 3", mark=mark), ran("faster()", mark=mark, held=False)).matters
 
 
 @pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 3}])
-def test_rounds_of_a_loop_that_not_every_run_had_are_no_difference(mark: dict[str, Any]) -> None:
+def test_iterations_that_vary_between_runs_are_no_difference(mark: dict[str, Any]) -> None:
     def looped(rounds: int, certain: int) -> Trace:
         made = Recording(LECTURE)
         section = made.call(made.frame("main"), "section()", "section")

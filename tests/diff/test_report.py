@@ -88,7 +88,7 @@ def written(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["terminal", "html", "md"])
-def test_every_form_says_all_that_is_in_the_tree_in_its_order(form: str) -> None:
+def test_all_formats_have_all_blocks_in_order(form: str) -> None:
     text = written(form)
     assert [said for said in SAID if said not in text] == []
     order = [text.rindex(said) for said in ("sideB", "the headline", "a note", "(so: s)", "y = x", "z = y")]
@@ -96,12 +96,12 @@ def test_every_form_says_all_that_is_in_the_tree_in_its_order(form: str) -> None
     assert text.rindex("z = y") < text.rindex("said in a list")
 
 
-def test_the_title_is_the_lectures_in_markdown_and_what_the_report_is() -> None:
+def test_the_title_has_the_lecture_and_the_kind_of_report() -> None:
     assert written("md").startswith("# A *lecture*: its report\n")
     assert "<h1>A <em>lecture</em>: its report</h1>" in html(Report("A *lecture*", ": its report", TREE))
 
 
-def test_figures_are_in_the_page_and_beside_the_markdown() -> None:
+def test_figures_are_in_the_page_and_next_to_the_markdown() -> None:
     drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0"/></svg>'
     report = Report("l", "", [Part("Figures", [Chart("roofs", "Rooflines", drawn)], "figures")])
     assert embedded(drawn) in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
@@ -123,7 +123,7 @@ def test_the_terminal_shows_each_quantity_once(width: int) -> None:
     assert "● 100 µs  × 0.5" in shown
 
 
-def test_printed_text_that_differs_is_named_with_its_line_and_zeros_in_a_note() -> None:
+def test_differing_output_is_reported_with_its_line() -> None:
     def planted(zero: float, printed: str) -> Trace:
         return with_steps(made(0), lambda s: at(9, stdout=printed)(at(5, values=[("z", Value("float", zero))])(s)))
 
@@ -136,7 +136,7 @@ def test_printed_text_that_differs_is_named_with_its_line_and_zeros_in_a_note() 
     assert "printed" not in same.lower() and "-0.0" not in same
 
 
-def test_narrative_calls_are_never_judged_in_time() -> None:
+def test_times_of_narrative_calls_are_not_judged() -> None:
     lecture = "from trace_tools import text\n" + PLANTED.replace("    y = x + 1\n", "    text('a')\n    y = x + 1\n")
 
     def recorded(seed: int, factor: float) -> Trace:
@@ -152,7 +152,7 @@ def test_narrative_calls_are_never_judged_in_time() -> None:
     assert not found.matters and (NARRATES, 1) in found.times.not_judged
 
 
-def test_the_report_fits_a_screen_and_leads_with_claims() -> None:
+def test_the_terminal_report_fits_a_screen_and_begins_with_claims() -> None:
     def wrecked(step: Step) -> Step:
         worse = slower(3.0, step.line)(step)
         values = [(f"v{n}", Value("int", n)) for n in range(9)]
@@ -173,7 +173,7 @@ def test_settings_and_versions_come_first() -> None:
     assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text.replace("\n", " ")
 
 
-def test_hostile_text_is_shown_as_what_it_is() -> None:
+def test_hostile_text_is_escaped() -> None:
     nasty = "[bold red]x[/]\x1b[2J\u202e"
     b = with_steps(made(0), at(6, values=[(nasty, Value("str", nasty))]))
     text = terminal_of(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
@@ -183,7 +183,7 @@ def test_hostile_text_is_shown_as_what_it_is() -> None:
 # --- as Markdown: as long as a comment may be -----------------------------------------------------
 
 
-def test_markdown_fits_a_comment_whatever_differs() -> None:
+def test_markdown_is_short_enough_for_a_comment() -> None:
     many = {f"x{n}": "y" * 110 for n in range(400)}
     lecture = "def main():\n" + "".join(f"    {name} = 1  # @inspect {name}\n" for name in many)
     sides = []
@@ -199,7 +199,7 @@ def test_markdown_fits_a_comment_whatever_differs() -> None:
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_hostile_markdown_stays_text() -> None:
+def test_hostile_markdown_is_escaped() -> None:
     text = markdown_of(hostile())
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"(?<!\\)<(?!br>|/?details>|/?summary>)", outside)
@@ -239,7 +239,7 @@ def tags(page: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def test_edited_lines_stand_side_by_side() -> None:
+def test_edited_lines_are_side_by_side() -> None:
     page = html_of(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
     lines = re.findall(r'class="l (minus|plus)">.*?<code>(.*?)</code>', page)
     assert [(mark, re.sub("<[^>]+>", "", code)) for mark, code in lines] == [
@@ -249,7 +249,7 @@ def test_edited_lines_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("make", [planted, hostile])
-def test_a_page_allows_its_own_style_and_script_and_nothing_else(make: Callable[[], Difference]) -> None:
+def test_a_page_allows_only_its_own_style_and_script(make: Callable[[], Difference]) -> None:
     page = page_of(make)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
@@ -265,14 +265,14 @@ def test_a_page_allows_its_own_style_and_script_and_nothing_else(make: Callable[
 
 
 @pytest.mark.parametrize("make", [planted, beside_gpu])
-def test_every_link_of_a_page_leads_somewhere(make: Callable[[], Difference]) -> None:
+def test_all_links_of_a_page_have_targets(make: Callable[[], Difference]) -> None:
     page = page_of(make)
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
 
 
-def test_hostile_traces_give_pages_in_which_nothing_runs() -> None:
+def test_pages_of_hostile_traces_run_no_code() -> None:
     hostile = hostile_trace()
     other = replace(hostile, machine=replace(hostile.machine, slug='" onload="window.pwned=1'))
     found = side_by_side(hostile, other)

@@ -54,7 +54,7 @@ def show(browser: Any, page: Path, width: int = 1280, scheme: str = "light") -> 
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_runs_nothing_but_its_script_and_complains_of_nothing(browser: Any, pages: Path, page: str) -> None:
+def test_a_page_runs_only_its_script_without_messages(browser: Any, pages: Path, page: str) -> None:
     show(browser, pages / f"{page}.html")
     assert browser.get_log("browser") == []
     assert ask(browser, "window.pwned") is None
@@ -71,7 +71,7 @@ def test_a_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str
     assert ask(browser, "document.documentElement.scrollWidth") <= width
 
 
-def test_n_and_p_go_from_difference_to_difference(browser: Any, pages: Path) -> None:
+def test_n_and_p_move_between_differences(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
     mattering = ask(browser, "[...document.querySelectorAll('.execution:has(.obs.l2)')].map(e => e.id)")
     assert len(mattering) == 4
@@ -88,7 +88,7 @@ def test_n_and_p_go_from_difference_to_difference(browser: Any, pages: Path) -> 
     assert browser.find_element("css selector", ".filters output").text == "4 of 4"
 
 
-def test_filters_show_what_was_asked_for(browser: Any, pages: Path) -> None:
+def test_filters_select_rows(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
     shown = (
         "[...document.querySelectorAll('.obs')].filter(o => o.checkVisibility())"
@@ -108,7 +108,7 @@ def test_filters_show_what_was_asked_for(browser: Any, pages: Path) -> None:
     assert ask(browser, shown) == everything
 
 
-def test_a_link_from_what_matters_shows_its_row_whatever_is_filtered(browser: Any, pages: Path) -> None:
+def test_links_show_their_row_despite_filters(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
     browser.execute_script("document.querySelector('#along').open = true")
     browser.find_element("css selector", "[name=aspect][value=claims]").click()
@@ -119,7 +119,7 @@ def test_a_link_from_what_matters_shows_its_row_whatever_is_filtered(browser: An
     assert row.is_displayed() and "claim flipped" in row.text
 
 
-def test_words_and_what_was_told_apart_stand_before_the_first_fold(browser: Any, pages: Path) -> None:
+def test_links_of_the_summary_open_folds(browser: Any, pages: Path) -> None:
     show(browser, pages / "compare.html")
     assert ask(browser, "[...document.querySelectorAll('details.whole')].every(d => !d.open)")
     said = ask(browser, "[...document.querySelectorAll('#words + ul li')].map(li => li.querySelector('a').hash)")
@@ -131,7 +131,7 @@ def test_words_and_what_was_told_apart_stand_before_the_first_fold(browser: Any,
         assert ask(browser, f"!{inside} || {inside}.open")
 
 
-def test_rows_are_found_in_all_tables_and_their_words_are_in_the_address(browser: Any, pages: Path) -> None:
+def test_rows_are_found_in_all_tables_and_the_query_is_in_the_address(browser: Any, pages: Path) -> None:
     show(browser, pages / "compare.html")
     rows = "[...document.querySelectorAll('main table:is(.index, .side) tbody tr')]"
     every = ask(browser, f"{rows}.map(row => row.textContent)")
@@ -168,7 +168,7 @@ def test_a_small_page_has_the_lines_of_a_large_one(browser: Any, tmp_path: Path)
     assert ask(browser, "document.querySelector('.execution.current .obs.l2') !== null")
 
 
-def test_both_sides_stand_beside_each_other_and_under_the_code_when_narrow(browser: Any, pages: Path) -> None:
+def test_both_sides_are_side_by_side_or_below_the_code(browser: Any, pages: Path) -> None:
     box = "document.querySelector('{}').getBoundingClientRect().toJSON()"
     line, side = ".place.l2 .code", ".place.l2 .sides"
     show(browser, pages / "planted.html")
@@ -192,7 +192,7 @@ def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     assert ask(browser, "document.querySelectorAll('figure svg').length") == 3
 
 
-def test_on_paper_there_are_no_filters(browser: Any, pages: Path) -> None:
+def test_printed_reports_have_no_filters(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html", 720)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not browser.find_element("css selector", ".filters").is_displayed()
@@ -200,9 +200,7 @@ def test_on_paper_there_are_no_filters(browser: Any, pages: Path) -> None:
 
 
 @pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "total = 7"), ("index", "timing total")])
-def test_a_report_in_a_site_searches_its_rows_and_the_pages(
-    browser: Any, tmp_path: Path, report: str, words: str
-) -> None:
+def test_a_report_in_a_site_searches_rows_and_pages(browser: Any, tmp_path: Path, report: str, words: str) -> None:
     cpu = recorded()
     other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
     render_site([SiteTrace(cpu, "cpu")], tmp_path)
@@ -241,7 +239,7 @@ HEADS = (
 )
 
 
-def test_a_reader_chooses_machines_by_keyboard_and_the_address_keeps_them(browser: Any, many: Path) -> None:
+def test_machines_are_chosen_by_keyboard_and_kept_in_the_address(browser: Any, many: Path) -> None:
     show(browser, many)
     assert len(ask(browser, HEADS)) == 10
     for n in range(2, 10):
@@ -261,7 +259,7 @@ def test_a_reader_chooses_machines_by_keyboard_and_the_address_keeps_them(browse
     assert browser.get_log("browser") == []
 
 
-def test_the_last_machine_stays_and_one_that_is_not_there_is_passed_over(browser: Any, many: Path) -> None:
+def test_one_machine_always_stays_and_unknown_ones_are_skipped(browser: Any, many: Path) -> None:
     browser.get(f"{many.as_uri()}?machines=m3,nobody")
     assert ask(browser, HEADS) == ["m3"]
     browser.find_element("css selector", ".chooser input[value=m3]").click()
@@ -276,7 +274,7 @@ def test_ten_machines_fit_a_window_and_two_need_no_chooser(browser: Any, many: P
     assert ask(browser, "document.querySelector('.chooser')") is None
 
 
-def test_on_paper_a_wide_table_stands_whole_below_its_heading(browser: Any, many: Path) -> None:
+def test_printed_wide_tables_are_whole_below_their_heading(browser: Any, many: Path) -> None:
     pypdf = pytest.importorskip("pypdf", reason="it reads PDFs")
     show(browser, many)
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]

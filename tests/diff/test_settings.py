@@ -10,13 +10,13 @@ from trace_tools.diff.judge.settings import is_same_machine
 from trace_tools.trace.model import Process
 
 
-def test_load_during_a_run_is_told_once() -> None:
+def test_load_during_a_run_is_reported_once() -> None:
     notes = [Process(f"pass {n}", "complete", notes=[f"load average {n}.5 on 2 cores"]) for n in range(1, 4)]
     b = replace(made(0), run=replace(made(0).run, processes=notes))
     assert any(says(note, "B, pass 1: load average 1.5 on 2 cores", "2 similar") for note in differ(made(0), b).notes)
 
 
-def test_one_lecture_by_two_names_is_compared_line_by_line() -> None:
+def test_one_lecture_with_two_names_is_compared_by_line() -> None:
     a, b = made(0), made(1)
     b = replace(b, sources=[replace(b.sources[0], path="other.py", text=b.sources[0].text + "z = 1\n")])
     settings = {s.name: (s.a, s.b) for s in differ(a, b).settings}
@@ -25,8 +25,8 @@ def test_one_lecture_by_two_names_is_compared_line_by_line() -> None:
     assert settings["other.py"] == (f"{lines} lines, 0 only here", f"{lines + 1} lines, 1 only here")
 
 
-def test_lines_that_a_text_has_many_times_are_counted_once_each() -> None:
-    """New paragraphs in front, among blank lines: what was there before is in both."""
+def test_repeated_lines_of_a_text_are_counted_separately() -> None:
+    """New paragraphs are added in front, among blank lines; the earlier lines are in both texts."""
     a = made(0)
     before = a.sources[0].text + "".join(f"# {n}\n\n" for n in range(100))
     after = "".join(f"# new {n}\n\n" for n in range(40)) + before + "# end\n"
@@ -36,7 +36,7 @@ def test_lines_that_a_text_has_many_times_are_counted_once_each() -> None:
     assert changed == (f"{lines} lines, 0 only here", f"{lines + 81} lines, 81 only here")
 
 
-def test_an_emulated_device_is_another_machine_than_a_real_one_of_its_name() -> None:
+def test_an_emulated_device_differs_from_a_real_one() -> None:
     a = made(0)
     b = replace(a, machine=replace(a.machine, emulated=True))
     assert {s.name: (s.a, s.b) for s in differ(a, b).settings}["emulated"] == (False, True)

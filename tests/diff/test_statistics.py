@@ -24,7 +24,7 @@ from trace_tools.diff.judge.statistics import (
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine draws slowly
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_benjamini_hochberg_rejects_as_its_definition_does(p: list[float]) -> None:
+def test_benjamini_hochberg_agrees_with_its_definition(p: list[float]) -> None:
     ordered = sorted(p)
     largest = max((k for k in range(1, len(p) + 1) if ordered[k - 1] <= 0.05 * k / len(p)), default=0)
     rejected = benjamini_hochberg(np.array(p)) <= 0.05
@@ -33,7 +33,7 @@ def test_benjamini_hochberg_rejects_as_its_definition_does(p: list[float]) -> No
         assert rejected.sum() == (sum(v <= ordered[largest - 1] for v in p) if largest else 0)
 
 
-def test_the_prior_is_found_again() -> None:
+def test_the_prior_is_recovered() -> None:
     rng = np.random.default_rng(0)
     true = 0.01 * 8 / rng.chisquare(8, 20_000)
     prior = fit_prior(true * rng.chisquare(4, 20_000) / 4, np.full(20_000, 4.0))
@@ -56,11 +56,11 @@ def test_20_percent_in_3_percent_noise_is_found_with_three_processes() -> None:
     assert np.mean([found for found, _ in runs]) > 0.9 and max(false for _, false in runs) < 0.005
 
 
-def test_noise_alone_is_hardly_ever_called() -> None:
+def test_noise_is_rarely_called() -> None:
     assert all(simulated(noise, 3, 1.0, 7)[1] < 0.005 for noise in (0.01, 0.05, 0.16))
 
 
-def test_what_most_steps_share_is_the_machines_up_to_a_limit() -> None:
+def test_a_ratio_common_to_most_steps_belongs_to_the_machine() -> None:
     for drift, most in ((1.08, 1.1), (1.4, math.inf), (0.7, math.inf)):
         found, false = simulated(0.01, 5, 1.3, 3, drift=drift, most=most)
         assert found == (1.0 if drift >= 1 else 0.0) and false == 0.0  # 0.7 × 1.3 is below 1: nothing got slower
@@ -68,14 +68,14 @@ def test_what_most_steps_share_is_the_machines_up_to_a_limit() -> None:
     assert simulated(0.01, 5, 1.0, 3, drift=1.15)[1] > 0.9  # where the runs were set up differently
 
 
-def test_few_steps_say_nothing_about_the_machine() -> None:
+def test_few_steps_do_not_determine_the_machines_ratio() -> None:
     rng = np.random.default_rng(4)
     steps = [(list(rng.normal(9, 0.01, 5)), list(rng.normal(9.3, 0.01, 5))) for _ in range(10)]
     judged = moderated(steps, math.inf)
     assert judged.drift == 0 and judged.called.all()
 
 
-def test_what_is_said_to_be_detectable_is_detected() -> None:
+def test_detectable_ratios_are_detected() -> None:
     rng = np.random.default_rng(1)
     base = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(1000)]
     ratio = float(np.median(moderated(base).detectable()))
@@ -85,7 +85,7 @@ def test_what_is_said_to_be_detectable_is_detected() -> None:
     assert needed and np.mean([simulated(0.1, needed, 1.2, seed)[0] for seed in range(5)]) > 0.7
 
 
-def test_what_is_detectable_and_how_many_passes_it_takes_agree() -> None:
+def test_detectable_ratios_agree_with_the_number_of_passes() -> None:
     rng = np.random.default_rng(5)
     for noise in (0.02, 0.06, 0.2):
         spread = noise * np.sqrt(3 / rng.chisquare(3, 300))
@@ -94,14 +94,14 @@ def test_what_is_detectable_and_how_many_passes_it_takes_agree() -> None:
         assert (needed is not None and needed <= 4) == (float(np.median(judged.detectable())) <= 1.2)
 
 
-def test_a_step_without_any_spread_is_no_certainty_by_itself() -> None:
+def test_a_step_without_spread_is_not_certain() -> None:
     rng = np.random.default_rng(2)
     noisy = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(200)]
     judged = moderated([*noisy, ([9.0] * 3, [9.12] * 3)])
     assert not judged.called[-1]  # a clock that ticks coarsely gives equal samples
 
 
-def test_across_machines_the_interval_covers_the_ratio() -> None:
+def test_intervals_across_machines_contain_the_ratio() -> None:
     rng = np.random.default_rng(3)
     steps = [(list(rng.normal(9, 0.02, 3)), list(rng.normal(9.5, 0.2, 3))) for _ in range(2000)]
     factor = side_by_side(steps)
@@ -110,8 +110,8 @@ def test_across_machines_the_interval_covers_the_ratio() -> None:
     assert 0.92 < covered < 0.99
 
 
-def test_what_is_suspected_is_found_sooner_and_what_is_not_is_no_more_often_called() -> None:
-    """Half of the false discoveries are allowed to the few that something speaks against; else all is as ever."""
+def test_suspected_changes_are_found_more_often() -> None:
+    """Half of the false discoveries are allowed among suspected steps; the others are called as rarely as before."""
     rng = np.random.default_rng(0)
     steps = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(500)]
     steps[7] = ([9.0, 9.1, 8.9], [9.28, 9.38, 9.18])
@@ -131,11 +131,11 @@ def test_what_is_suspected_is_found_sooner_and_what_is_not_is_no_more_often_call
     ("probability", "degrees", "table"),  # NIST/SEMATECH e-Handbook, 1.3.6.7.2
     [(0.975, 2, 4.303), (0.975, 4, 2.776), (0.95, 10, 1.812), (0.999, 5, 5.893), (0.975, math.inf, 1.960)],
 )
-def test_quantiles_are_those_of_the_tables(probability: float, degrees: float, table: float) -> None:
+def test_quantiles_agree_with_tables(probability: float, degrees: float, table: float) -> None:
     assert t_quantile(probability, degrees) == pytest.approx(table, abs=6e-4)
 
 
-def test_the_tails_integrate_the_density() -> None:
+def test_tails_integrate_the_density() -> None:
     for degrees in (1.0, 2.5, 4.0, 40.0):
         x = np.linspace(-6, 6, 400_001)
         constant = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
@@ -144,6 +144,6 @@ def test_the_tails_integrate_the_density() -> None:
         assert t_two_sided(np.array([6.0]), np.array([degrees]))[0] == pytest.approx(1 - inside, abs=1e-7)
 
 
-def test_trigamma() -> None:
+def test_trigamma_agrees_with_known_values() -> None:
     assert trigamma(np.array([1.0, 0.5])) == pytest.approx([math.pi**2 / 6, math.pi**2 / 2], abs=1e-9)
     assert trigamma_inverse(math.pi**2 / 6) == pytest.approx(1.0)

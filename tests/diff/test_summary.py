@@ -19,7 +19,7 @@ def told(*traces: Trace, base: str | None = None) -> dict[str, list[str]]:
     return found
 
 
-def test_what_every_pass_did_better_is_said_to_be_better() -> None:
+def test_quantities_better_in_all_passes_are_reported() -> None:
     said = told(machine_trace("slow", SLOW), machine_trace("fast", FAST))
     [text] = said["judged"]
     assert text.startswith("3 of 3 timed steps were faster in every pass on one machine; the widest margins: “y = ")
@@ -28,14 +28,14 @@ def test_what_every_pass_did_better_is_said_to_be_better() -> None:
     assert says(memory, "Every step", "same peak memory")
 
 
-def test_what_overlaps_is_not_told_apart() -> None:
+def test_overlapping_quantities_are_not_distinguished() -> None:
     said = told(machine_trace("slow", SLOW), machine_trace("near", [440_000, 500_000, 1_200_000]))
     assert "judged" not in said
     assert "0 of 3 timed steps were faster in every pass on one machine." in said["time_s"]
     assert clear_differences(side_by_side(machine_trace("a", SLOW), machine_trace("b", SLOW)).tables[0].lines) == []
 
 
-def test_machines_are_told_by_what_they_can_do_at_most() -> None:
+def test_machines_are_described_by_their_peaks() -> None:
     peaks = [Peak("float32", 4e12, "datasheet"), Peak("memory", 1e12, "datasheet")]
     said = told(
         machine_trace("cpu", SLOW), machine_trace("gpu", FAST, machine=Machine("gpu", "gpu", "cuda", peaks=peaks))
@@ -44,8 +44,8 @@ def test_machines_are_told_by_what_they_can_do_at_most() -> None:
     assert "float32 products at most 4 TFLOP/s on gpu, " in text and "memory at most 1 TB/s on gpu, " in text
 
 
-def test_an_advantage_is_laid_to_the_roof_above_the_steps() -> None:
-    """Below the base's ridge memory limits a step, above it arithmetic: four steps each, ten and twice as fast."""
+def test_an_advantage_is_attributed_to_memory_or_arithmetic() -> None:
+    """Four steps are limited by memory and ten times as fast, four by arithmetic and twice as fast."""
 
     def made(name: str, factors: dict[float, int]) -> Trace:
         trace = machine_trace(name, SLOW)
@@ -65,7 +65,7 @@ def test_an_advantage_is_laid_to_the_roof_above_the_steps() -> None:
     assert says(text, "other", *bound)
 
 
-def test_claims_that_failed_are_named_with_their_machine() -> None:
+def test_failed_claims_are_listed_with_their_machine() -> None:
     def claiming(name: str, *, held: bool) -> Trace:
         trace = machine_trace(name, SLOW)
         at = next(n for n, step in enumerate(trace.steps) if isinstance(step, Step) and step.annotated)

@@ -17,7 +17,7 @@ def test_text_of_a_trace_with_everything_in_it() -> None:
     assert text_of(slow) == shown
 
 
-def test_what_is_no_trace_says_why_and_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_other_files_are_shown_unchanged_with_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "trace.yaml"
     path.write_text("broken: [", encoding="utf-8")
     said, _, contents = convert(path).partition("\n")

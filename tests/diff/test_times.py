@@ -44,7 +44,7 @@ def test_a_slowdown_in_a_loop_is_one_entry_with_its_factor() -> None:
     assert {row.step.line for row in difference.rows if row.time and row.time.matters} == {SLOW_LINE}
 
 
-def test_all_executions_of_a_statement_are_one_question() -> None:
+def test_executions_of_a_statement_are_judged_together() -> None:
     difference = differ(made(0), with_steps(made(1), slower(1.5)))
     slow = [row.time for row in difference.rows if row.time and row.time.matters]
     assert len(slow) == 20 and {time.executions for time in slow} == {20} and len({time.p for time in slow}) == 1
@@ -58,7 +58,7 @@ def observations_of(difference: Difference, number: int) -> Sequence[ReportEntry
     return listing_of(difference).entries.get(number, ())
 
 
-def test_a_statement_that_nobody_would_notice_is_not_judged() -> None:
+def test_negligible_statements_are_not_judged() -> None:
     def unlike(step: Step) -> Step:
         factor = {3: 2000, 14: 0.2, 15: 0.2, 16: 0.2}.get(step.line, 1.0)
         return slower(factor, step.line)(step)
@@ -75,9 +75,7 @@ def test_a_statement_that_nobody_would_notice_is_not_judged() -> None:
     ("notes", "threads", "called"),
     [(None, 2, False), (None, 1, True), (["load average 2.4 on 2 cores: much"], 2, False)],
 )
-def test_what_all_have_in_common_is_put_down_to_the_machine(
-    notes: list[str] | None, threads: int, called: bool
-) -> None:
+def test_a_ratio_of_all_steps_belongs_to_the_machine(notes: list[str] | None, threads: int, called: bool) -> None:
     factor = 1.6 if notes else 1.09
     a, b = traced(MANY, machine=CPU), traced(MANY, machine=replace(CPU, threads=threads))
     a, b = noisy(a, 0), with_steps(noisy(b, 1), lambda s: slower(factor if s.line != 9 else 1.3 * factor, s.line)(s))
@@ -93,7 +91,7 @@ def test_what_all_have_in_common_is_put_down_to_the_machine(
         assert "attributed to the machine" in " ".join(terminal_of(difference).split())
 
 
-def test_times_of_a_machine_that_others_were_using_are_not_judged() -> None:
+def test_times_of_a_busy_machine_are_not_judged() -> None:
     busy = [
         Process(
             "pass 2", "complete", notes=["load average 3.9 on 2 cores: more tasks were running than there are cores"]
@@ -138,7 +136,7 @@ def times(difference: Difference, line: int) -> list[tuple[Subject, str, str | N
     return [(t.subject, t.verdict, t.why) for row in difference.rows if row.step.line == line for t in row.times]
 
 
-def test_a_measured_function_that_got_slower_is_found_though_its_step_took_as_long() -> None:
+def test_a_slower_measured_call_is_found_if_its_step_is_not() -> None:
     difference = differ(measuring(3e-6), measuring(4.5e-6))
     assert times(difference, 6) == [(Subject("measured", 0), "slower", None)]
     [entry] = entries(difference, "time")
@@ -147,7 +145,7 @@ def test_a_measured_function_that_got_slower_is_found_though_its_step_took_as_lo
     assert [(o.name, o.verdict) for o in seen] == [("one call", "slower")] and "µs" in (seen[0].a or "")
 
 
-def test_the_time_of_the_harness_is_neither_judged_nor_shown() -> None:
+def test_times_of_measuring_steps_are_neither_judged_nor_shown() -> None:
     difference = differ(measuring(3e-6), measuring(3e-6, whole=2.0))
     assert not difference.matters
     assert times(difference, 2) == [(Subject("time"), "not judged", HARNESS)]
@@ -157,18 +155,18 @@ def test_the_time_of_the_harness_is_neither_judged_nor_shown() -> None:
     assert "400 ms" not in text and "800 ms" not in text
 
 
-def test_of_several_measurements_each_has_its_own_verdict() -> None:
+def test_several_measurements_have_separate_verdicts() -> None:
     difference = differ(measuring(3e-6, 5e-5), measuring(3e-6, 1e-4))
     assert [verdict for _, verdict, _ in times(difference, 6)] == ["no difference detected", "slower"]
     [entry] = entries(difference, "time")
     assert entry.subject == Subject("measured", 1) and "measurement 2" in (entry.detail or "")
 
 
-def test_another_number_of_measurements_is_not_judged() -> None:
+def test_different_numbers_of_measurements_are_not_judged() -> None:
     assert times(differ(measuring(3e-6), measuring(3e-6, 3e-6)), 6) == [(Subject("time"), "not judged", UNLIKE)]
 
 
-def test_shares_of_the_roof_are_those_of_the_call() -> None:
+def test_shares_of_the_roof_belong_to_the_measured_call() -> None:
     machine = replace(CPU, peaks=[Peak("float32", 1e12, "a datasheet")])
     a, b = (measuring(s, flops=1_000_000, machine=machine) for s in (4e-6, 8e-6))
     [time] = [t for row in differ(a, b).rows if row.step.line == 6 for t in row.times]
@@ -176,7 +174,7 @@ def test_shares_of_the_roof_are_those_of_the_call() -> None:
     assert (time.a_share, time.b_share) == pytest.approx((0.25, 0.125), rel=0.02)
 
 
-def test_what_the_host_takes_to_launch_a_step_is_judged_apart_from_the_device() -> None:
+def test_launch_time_and_device_time_are_judged_separately() -> None:
     """More than the half of a step's time on a device may be its launch: which of the two changed is said."""
 
     def on_device(trace: Trace, launch: float, device: float) -> Trace:
@@ -232,11 +230,11 @@ FAST, SLOW = [0.63, 0.60, 0.63], [14.5, 14.0, 10.7]  # ms: a product of (64, 102
         ([7.0, 7.1, 6.9], [0.30, 0.31, 0.29], None),  # first runs are twice as fast on both sides
     ],
 )
-def test_what_first_runs_say_of_a_difference(cold_slow: list[float], cold_fast: list[float], why: str | None) -> None:
+def test_reasons_for_two_modes(cold_slow: list[float], cold_fast: list[float], why: str | None) -> None:
     assert why_two_modes(side(SLOW, cold_slow), side(FAST, cold_fast), 0.1) == why
 
 
-def test_a_doubled_time_is_not_excused_by_one_slow_first_run_elsewhere() -> None:
+def test_one_slow_first_run_does_not_excuse_a_doubled_time() -> None:
     doubled = side([2.0, 2.05, 1.95], [2.1, 2.2, 2.0])
     assert why_two_modes(doubled, side([1.0, 1.02, 0.99], [1.01, 1.05, 1.6]), 0.02) is None
     assert why_two_modes(doubled, side([1.0, 1.02, 0.99], [3.0, 3.1, 40.0]), 0.02) is None
@@ -251,13 +249,15 @@ def test_a_doubled_time_is_not_excused_by_one_slow_first_run_elsewhere() -> None
         ([True, False, False], [14.5, 0.60, 0.63], LOAD),
     ],
 )
-def test_what_is_slow_only_under_load_is_no_difference(loaded: list[bool], warm: list[float], why: str | None) -> None:
+def test_times_that_are_slow_only_under_load_are_no_difference(
+    loaded: list[bool], warm: list[float], why: str | None
+) -> None:
     assert why_two_modes(side(warm, loaded=loaded), side(FAST), 0.1) == why
     assert why_two_modes(side(SLOW), side(FAST, loaded=loaded), 0.1) is None  # faster in spite of its load
 
 
 @pytest.mark.parametrize("passes", [3, 5])
-def test_hardly_any_real_difference_is_excused(passes: int) -> None:
+def test_real_differences_are_rarely_excused(passes: int) -> None:
     rng = np.random.default_rng(passes)
     for noise, factor in ((0.03, 1.2), (0.05, 1.5), (0.1, 2.0)):
         excused = 0
@@ -285,7 +285,7 @@ def _with_cold(trace: Trace, factors: Sequence[float], line: int) -> Trace:
     return with_steps(trace, change)
 
 
-def test_a_diff_does_not_judge_it_nor_the_call_around_it() -> None:
+def test_a_step_with_two_modes_and_its_caller_are_not_judged() -> None:
     def called(step: Step) -> Step:  # line 11 calls what line 15 is in: its time is more than that of the call
         return replace(step, host_ns=[ns + 90_000 for ns in step.host_ns or ()]) if step.line == 11 else step
 
@@ -305,7 +305,7 @@ def test_a_diff_does_not_judge_it_nor_the_call_around_it() -> None:
     assert found.time_not_judged is None  # others were judged
 
 
-def test_where_all_that_was_judged_has_two_modes_time_is_not_judged() -> None:
+def test_times_with_two_modes_are_not_judged() -> None:
     def only(trace: Trace, *, factor: float) -> Trace:  # one statement is long enough
         def change(step: Step) -> Step:
             ns = round(10_000_000 * factor) if step.line == 5 else 500
@@ -319,7 +319,7 @@ def test_where_all_that_was_judged_has_two_modes_time_is_not_judged() -> None:
     assert short.time_not_judged is None and not short.matters  # nothing is long enough to matter
 
 
-def test_a_diff_of_a_loaded_side_does_not_call_it_slower() -> None:
+def test_a_loaded_side_is_not_called_slower() -> None:
     b = with_steps(made(1), slower(3.0))
     busy = [Process(f"pass {n}", "complete", other_cores=0.97) for n in (1, 2, 3)]
     calm = [

@@ -18,7 +18,7 @@ from trace_tools.trace.model import Statistics, Trace, Value
 
 
 @pytest.mark.parametrize("mark", ["varies", "device_random"])
-def test_varying_and_random_values_are_never_called_changed(mark: str) -> None:
+def test_varying_and_random_values_are_not_called_changed(mark: str) -> None:
     marked = replace(tensor(elements=[9.0, 8.0, 7.0, 6.0]), **{mark: True})
     difference = differ(made(0), with_steps(made(0), at(6, values=[("y", marked)])))
     assert not difference.matters
@@ -31,7 +31,7 @@ def test_the_layout_of_a_random_tensor_is_not_random() -> None:
     assert [f.verdict for _, f in differ(a, b).findings("values")] == ["changed"]
 
 
-def test_what_follows_from_a_clock_is_never_called_changed_and_a_stable_number_beside_it_is() -> None:
+def test_values_that_depend_on_a_clock_are_not_called_changed() -> None:
     def valued(side: int, share: float, **marks: bool) -> Trace:
         values = [("side", Value("int", side, **marks)), ("share", Value("float", share))]
         return with_steps(made(0), at(6, values=values))
@@ -52,7 +52,7 @@ def verdict(a: Value, b: Value, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])
-def test_elements_are_judged_as_torch_testing_judges_them(dtype: str) -> None:
+def test_elements_are_judged_as_by_torch_testing(dtype: str) -> None:
     rng = random.Random(dtype)
     for _ in range(150):
         size = 10.0 ** rng.uniform(-6, 3)
@@ -90,7 +90,7 @@ def test_floats(a: float, b: float, expected: str) -> None:
     assert verdict(Value("float", a), Value("float", b)) == expected
 
 
-def test_zeros_of_another_sign_are_told_from_equal_numbers() -> None:
+def test_zeros_of_different_signs_are_distinguished() -> None:
     zero, minus = Value("float", 0.0), Value("float", -0.0)
     assert verdict(Value("list", items=[zero], length=1), Value("list", items=[minus], length=1)) == "sign of zero"
     assert verdict(Value("list", items=[minus], length=1), Value("list", items=[minus], length=1)) == "same"
@@ -116,7 +116,7 @@ def test_other_values_are_compared_exactly() -> None:
     assert verdict(Value("float", 10**400), Value("float", 1.0)) == "changed"
 
 
-def test_containers_are_judged_by_their_gravest_part() -> None:
+def test_containers_have_the_worst_verdict_of_their_parts() -> None:
     def pair(x: float, y: int) -> Value:
         entries = [(Value("str", "loss"), Value("float", x)), (Value("str", "step"), Value("int", y))]
         return Value("dict", length=2, entries=entries)
@@ -153,11 +153,11 @@ def test_a_large_tensor_is_judged_by_its_corner_and_statistics() -> None:
         ({"elements": [1.0, 2.0, 3.0, 5.0]}, "1 of 4 elements differs, by the most at [1, 1]: 4. → 5. (25%)"),
     ],
 )
-def test_what_exactly_differs_is_said(change: dict[str, Any], detail: str) -> None:
+def test_the_differing_part_is_described(change: dict[str, Any], detail: str) -> None:
     assert judge(tensor(), tensor(**change), Context()).detail == detail
 
 
-def test_another_device_is_no_change_on_another_kind_of_machine() -> None:
+def test_a_different_device_on_another_machine_is_no_change() -> None:
     assert verdict(tensor(), tensor(device="cuda:0"), devices=("cpu", "cuda")) == "same"
 
 
@@ -167,7 +167,7 @@ def test_complex_elements() -> None:
     assert verdict(a, tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, -2.0]])) == "changed"
 
 
-def test_the_labels_of_rows_are_part_of_a_series() -> None:
+def test_row_labels_of_series_are_compared() -> None:
     def series(*labels: str, **more: Any) -> Value:
         return Value(
             "Series", length=2, items=[Value("int", 1)] * 2, labels=[*(Value("str", x) for x in labels)], **more
@@ -183,7 +183,7 @@ def test_the_labels_of_rows_are_part_of_a_series() -> None:
 # --- tolerances -----------------------------------------------------------------------------------
 
 
-def test_a_wider_tolerance_makes_a_change_rounding() -> None:
+def test_a_wider_tolerance_turns_a_change_into_rounding() -> None:
     b = with_steps(made(0), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 4.01]))]))
     assert differ(made(0), b).matters
     wide = differ(made(0), b, Choices(tolerances=Tolerances.parse(["float32=0.01"])))
@@ -191,7 +191,7 @@ def test_a_wider_tolerance_makes_a_change_rounding() -> None:
     assert ("float32", 0.01) in [(t.dtype, t.relative) for t in wide.tolerances]
 
 
-def test_the_floor_is_that_of_torch_testing() -> None:
+def test_least_tolerances_equal_those_of_torch_testing() -> None:
     from torch.testing._comparison import _DTYPE_PRECISIONS
 
     table = {str(dtype).removeprefix("torch."): precision for dtype, precision in _DTYPE_PRECISIONS.items()}
@@ -199,6 +199,6 @@ def test_the_floor_is_that_of_torch_testing() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "int64=0.1", "-1", "nan", "float32=2"])
-def test_a_tolerance_that_is_none(text: str) -> None:
+def test_invalid_tolerances_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--tolerance .*expected"):
         Tolerances.parse([text])
