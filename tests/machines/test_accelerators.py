@@ -1,4 +1,4 @@
-"""What the tools ask of an accelerator, against stand-ins whose queues and clocks are known, and on a real one."""
+"""Accelerator backends, tested with simulated devices whose queues and clocks are known, and with a real device."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trace_tools.metering.measurement import measure
 
 
 class Module:
-    """Stands in for `torch.cuda`: streams with work until a moment of the host's clock, which is the device's, too."""
+    """Simulate `torch.cuda`: each stream is busy until a time of the host's clock, which is also the device's."""
 
     def __init__(self) -> None:
         self.until: dict[tuple[int, str], float] = {}  # by device and stream
         self.current = 0
         self.log: list[str] = []
-        self.wait_s = 0.0  # what a wait takes when there is nothing to wait for
+        self.wait_s = 0.0  # duration of a wait on an idle device
         self.bytes = {0: 0}  # by device
 
     def launch(self, seconds: float, stream: str = "current", device: int = 0) -> None:
@@ -72,7 +72,7 @@ class Module:
                 module._sleep(self.at)
 
             def elapsed_time(self, other: Event) -> float:
-                assert self.device == other.device, "as CUDA refuses it"
+                assert self.device == other.device, "CUDA refuses to compare events of two devices"
                 return 1e3 * (other.at - self.at)
 
         return Event()
@@ -95,7 +95,7 @@ def test_work_of_the_current_stream_is_timed_to_its_end(module: Module) -> None:
 
 
 def test_work_of_another_stream_is_waited_for_and_timed(module: Module) -> None:
-    """50 ms on a side stream were a step of 719 µs."""
+    """Work of 50 ms on a side stream was once recorded as a step of 719 µs."""
     gpu = CudaGpu(module)
     mark = gpu.start()
     module.launch(0.001)
@@ -104,14 +104,14 @@ def test_work_of_another_stream_is_waited_for_and_timed(module: Module) -> None:
     assert module.until[0, "side"] <= time.perf_counter()
 
 
-def test_what_was_queued_before_is_not_in_it(module: Module) -> None:
+def test_start_waits_for_earlier_work(module: Module) -> None:
     gpu = CudaGpu(module)
     module.launch(0.05, "side")
     gpu.start()
     assert time.perf_counter() >= module.until[0, "side"]
 
 
-def test_a_step_that_makes_another_device_the_current_one(module: Module) -> None:
+def test_step_that_switches_the_device_is_timed(module: Module) -> None:
     gpu = CudaGpu(module)
     mark = gpu.start()
     module.launch(0.02, device=1)
@@ -120,8 +120,8 @@ def test_a_step_that_makes_another_device_the_current_one(module: Module) -> Non
     assert (module.current, module.log) == (1, ["on 0"])
 
 
-def test_a_step_on_several_devices_lasts_until_all_are_done_and_their_bytes_are_summed(module: Module) -> None:
-    """Only a device where this process has memory is asked: a wait would begin to use another one."""
+def test_several_devices_are_waited_for_and_their_bytes_summed(module: Module) -> None:
+    """Only devices on which this process has memory are waited for: a wait on another one would initialize it."""
     gpu = CudaGpu(module)
     module.bytes = {0: 512, 1: 1024, 2: 0}
     mark = gpu.start()
@@ -132,12 +132,12 @@ def test_a_step_on_several_devices_lasts_until_all_are_done_and_their_bytes_are_
     gpu.wait()
     assert time.perf_counter() - started < 0.03
     assert (gpu.allocated_bytes(), gpu.allocated_bytes(1), gpu.peak_bytes()) == (1536, 1024, 1536)
-    assert (gpu.reserved_bytes(), gpu.peak_reserved_bytes()) == (1536, 1024), "the latter must fit on one"
+    assert (gpu.reserved_bytes(), gpu.peak_reserved_bytes()) == (1536, 1024), "the peak must fit on one device"
 
 
 @pytest.mark.parametrize("wait_us", [0, 60, 150])
-def test_a_host_on_which_a_wait_takes_long(module: Module, wait_us: int) -> None:
-    """10 µs of work on the current stream are no 160 µs, and 20 ms on another one are seen all the same."""
+def test_times_are_right_on_hosts_with_slow_waits(module: Module, wait_us: int) -> None:
+    """Work of 10 µs on the current stream takes less than 60 µs, and 20 ms on another stream are still counted."""
     module.wait_s = wait_us * 1e-6
     gpu, samples = CudaGpu(module), []
     for _ in range(9):
@@ -151,7 +151,7 @@ def test_a_host_on_which_a_wait_takes_long(module: Module, wait_us: int) -> None
 
 
 class Batching(Module):
-    """A driver whose commands reach the device when someone waits or asks for one: Windows', and so WSL2's."""
+    """Simulate a driver that sends commands to the device only at a wait or a query, as on Windows and WSL2."""
 
     def __init__(self, *, sends_when_asked: bool = True) -> None:
         super().__init__()
@@ -187,26 +187,26 @@ class Batching(Module):
         return Event()
 
 
-def test_the_hosts_own_work_counts_where_a_driver_batches_commands() -> None:
+def test_host_time_counts_with_a_batching_driver() -> None:
     gpu = CudaGpu(Batching())
     mark = gpu.start()
     time.sleep(0.02)
     assert 0.02 <= gpu.stop(mark) < 1.0
 
 
-@pytest.mark.parametrize("seen", [True, False])
-def test_measure_ends_whatever_the_devices_clock_shows(seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that launches nothing was called 10**10 times, and more."""
-    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(Batching(sends_when_asked=seen)))
+@pytest.mark.parametrize("sends_when_asked", [True, False])
+def test_measure_ends_with_a_batching_driver(sends_when_asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that launches nothing was once called more than 10**10 times."""
+    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(Batching(sends_when_asked=sends_when_asked)))
     started = time.perf_counter()
-    found = measure(lambda: None, repeats=5, min_seconds=0.02, max_seconds=0.2)
-    assert time.perf_counter() - started < 5 and 0 < found.seconds < 1e-4
+    measured = measure(lambda: None, repeats=5, min_seconds=0.02, max_seconds=0.2)
+    assert time.perf_counter() - started < 5 and 0 < measured.seconds < 1e-4
     asleep = measure(lambda: time.sleep(0.005), repeats=3, min_seconds=0.015, max_seconds=1.0)
     assert asleep.seconds >= 0.005
-    assert asleep.device == ("cuda:0" if seen else "cpu"), "whose clock it was"
+    assert asleep.device == ("cuda:0" if sends_when_asked else "cpu"), "the device whose clock was used"
 
 
-def test_a_graph_that_another_thread_captures_is_known(module: Module) -> None:
+def test_graph_capture_of_another_thread_is_detected(module: Module) -> None:
     class CUDAGraph:
         def capture_begin(self, pool: object = None, **_: object) -> None:
             if pool == "none":
@@ -218,7 +218,7 @@ def test_a_graph_that_another_thread_captures_is_known(module: Module) -> None:
     module.is_current_stream_capturing = lambda: False  # type: ignore[attr-defined]
     module.is_initialized = lambda: True  # type: ignore[attr-defined]
     gpu = CudaGpu(module)
-    for _ in range(2):  # to watch twice is to watch once
+    for _ in range(2):  # the second call has no further effect
         gpu.watch_captures()
     first, second = CUDAGraph(), CUDAGraph()
     thread = threading.Thread(target=first.capture_begin)
@@ -234,13 +234,13 @@ def test_a_graph_that_another_thread_captures_is_known(module: Module) -> None:
     assert gpu.can_wait()
 
 
-def test_errors_of_the_device(module: Module) -> None:
+def test_device_errors_are_recognized(module: Module) -> None:
     gpu = CudaGpu(module)
     assert gpu.is_its_error(torch.AcceleratorError("CUDA error: device-side assert triggered"))
     assert not any(map(gpu.is_its_error, (None, RuntimeError("shapes"), ValueError(), torch.OutOfMemoryError())))
 
 
-def test_waiting_is_allowed_for_as_long_as_it_takes() -> None:
+def test_sync_debug_mode_is_restored_after_waiting() -> None:
     modes: list[int] = []
     module = SimpleNamespace(get_sync_debug_mode=lambda: 2, set_sync_debug_mode=modes.append)
     with pytest.raises(KeyError), CudaGpu(module).waiting_allowed():
@@ -249,51 +249,55 @@ def test_waiting_is_allowed_for_as_long_as_it_takes() -> None:
     assert modes == [0, 2]
 
 
-def test_nothing_is_loaded_to_ask_what_is_in_use() -> None:
+def test_in_use_does_not_import_torch() -> None:
     code = "import sys; from trace_tools.machines import accelerators\nassert accelerators.in_use() is None\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is one")
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
 def test_no_accelerator() -> None:
     assert (accelerators.in_use(), accelerators.accelerator("cpu"), accelerators.best()) == (None, None, "cpu")
     assert [backend().is_available() for backend in accelerators.BACKENDS.values()] == [False] * 3
 
 
-def test_each_backend_is_a_type_of_device() -> None:
+def test_backends_are_named_after_torch_device_types() -> None:
     for name, backend in accelerators.BACKENDS.items():
         assert torch.device(name).type == backend().type == name
         assert accelerators.accelerator(name).__class__ is backend
 
 
-def test_amds_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_amd_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     card = SimpleNamespace(
         name="AMD Instinct MI300X", total_memory=192 * 10**9, multi_processor_count=304, major=9, minor=4,
         gcnArchName="gfx942:sramecc+:xnack-", uuid="1234",
     )  # fmt: skip
     monkeypatch.setattr(torch.version, "hip", "6.4.43482")
     gpu = CudaGpu(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
-    found = gpu.properties()
-    assert (found.name, found.capability, found.multiprocessors) == ("AMD Instinct MI300X", "gfx942", 304)
-    assert found.identity is None, "nvidia-smi does not know it"
+    properties = gpu.properties()
+    assert (properties.name, properties.capability, properties.multiprocessors) == (
+        "AMD Instinct MI300X",
+        "gfx942",
+        304,
+    )
+    assert properties.identity is None, "nvidia-smi does not know it"
     assert (gpu.built_for(), gpu.has_tf32()) == ("ROCm 6.4.43482", False)
 
 
-def test_intels_gpus() -> None:
+def test_intel_gpu() -> None:
     card = SimpleNamespace(
         name="Intel Data Center GPU Max 1550", total_memory=64 * 10**9, max_compute_units=448, driver_version="1.6"
     )
     gpu = IntelGpu(SimpleNamespace(get_device_properties=lambda index: card, current_device=lambda: 0))
-    found = gpu.properties()
-    assert (found.multiprocessors, found.driver, found.capability) == (448, "1.6", None)
+    properties = gpu.properties()
+    assert (properties.multiprocessors, properties.driver, properties.capability) == (448, "1.6", None)
     assert (gpu.has_tf32(), gpu.is_capturing()) == (False, False)
     with gpu.waiting_allowed():
         pass
 
 
-def test_apples_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the functions that `torch.mps` has, in any build."""
+def test_apple_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulated module has only functions that every build of `torch.mps` has."""
     mps = SimpleNamespace(
         recommended_max_memory=lambda: 40, driver_allocated_memory=lambda: 30, current_allocated_memory=lambda: 20,
         empty_cache=lambda: None,
@@ -315,38 +319,38 @@ def test_apples_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu.reset_peaks()
 
 
-# ------------------------------------------------------------------ on a device, real or emulated
+# Tests on a real or emulated device
 
 
 @pytest.mark.cuda
-def test_a_side_stream_of_the_device() -> None:
-    """The oracle: the host, which waits for that stream."""
+def test_measure_waits_for_a_side_stream() -> None:
+    """Compare with the time for which the host waits for that stream."""
     x = torch.ones(512, 512, device="cuda") / 512
     side = torch.cuda.Stream()
 
-    def beside() -> None:
+    def run_on_side_stream() -> None:
         with torch.cuda.stream(side):
             for _ in range(20):
                 x @ x
 
-    waited = []
+    waits_s = []
     for _ in range(5):
         torch.cuda.synchronize()
         started = time.perf_counter()
-        beside()
+        run_on_side_stream()
         side.synchronize()
-        waited.append(time.perf_counter() - started)
-    assert measure(beside, repeats=5, min_seconds=0).seconds > min(waited) / 2
+        waits_s.append(time.perf_counter() - started)
+    assert measure(run_on_side_stream, repeats=5, min_seconds=0).seconds > min(waits_s) / 2
 
 
 @pytest.mark.cuda
-def test_the_device_in_use() -> None:
+def test_cuda_device_in_use() -> None:
     torch.ones(1, device="cuda")
     gpu = accelerators.in_use()
     assert gpu is not None and gpu.type == "cuda"
     before = gpu.allocated_bytes()
-    held = torch.ones(2**20, device="cuda")
-    assert gpu.allocated_bytes() - before == held.nbytes
+    tensor = torch.ones(2**20, device="cuda")
+    assert gpu.allocated_bytes() - before == tensor.nbytes
     assert (gpu.peak_bytes() or 0) >= gpu.allocated_bytes()
     free, total = gpu.memory_info()
     assert 0 < free <= total

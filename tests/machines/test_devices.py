@@ -1,4 +1,4 @@
-"""Which device is chosen, or why not: a script is `nvidia-smi`, and torch says what it would on another machine."""
+"""The choice of a device, and its errors, with a script as `nvidia-smi` and simulated answers of torch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ON_THE_CPU = f"or {INSTEAD}"
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Put an `nvidia-smi` in front on the PATH, as a shell script, in an environment that hides no GPU."""
+    """Put a shell script as `nvidia-smi` first on the PATH, in an environment that hides no GPU."""
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for name in devices.VISIBLE:
         monkeypatch.delenv(name, raising=False)
@@ -46,11 +46,11 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     return write
 
 
-def without_gpu(monkeypatch: pytest.MonkeyPatch, version: str, cuda: str | None, says: str = "") -> None:
-    """Let torch be a build that finds no GPU."""
+def without_gpu(monkeypatch: pytest.MonkeyPatch, version: str, cuda: str | None, message: str = "") -> None:
+    """Simulate a build of torch that finds no GPU."""
 
     def fails(*args: object, **kwargs: object) -> None:
-        raise RuntimeError(says)
+        raise RuntimeError(message)
 
     monkeypatch.setattr(torch, "__version__", version)
     monkeypatch.setattr(torch.version, "cuda", cuda)
@@ -61,7 +61,7 @@ def without_gpu(monkeypatch: pytest.MonkeyPatch, version: str, cuda: str | None,
 def with_gpus(
     monkeypatch: pytest.MonkeyPatch, count: int = 1, free: int = 10**10, fails: Exception | None = None
 ) -> list[int]:
-    """Let torch find GPUs that are the CPU, or fail at their first kernel; return which are made current."""
+    """Simulate GPUs that compute on the CPU or fail at their first kernel; return the indices made current."""
     current: list[int] = []
     ones = torch.ones
 
@@ -87,18 +87,18 @@ def with_gpus(
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:0", "cuda:12"])
-def test_devices_that_can_be_asked_for(name: str) -> None:
+def test_valid_device_names(name: str) -> None:
     assert devices.checked(name) == name
 
 
 @each("name", ["tpu", "", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "CUDA", "cuda:1 ", "cuda:1\n", "cuda:٣"])
-def test_devices_that_cannot(name: str) -> None:
+def test_invalid_device_names(name: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"device {name!r}; expected {devices.FORMS}")):
         devices.checked(name)
 
 
-@pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is one")
-def test_a_device_of_another_kind_that_is_not_there() -> None:
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is an MPS device")
+def test_missing_mps_device_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="device 'mps': PyTorch finds no MPS device; use --device cpu"):
         devices.chosen("mps")
 
@@ -126,25 +126,25 @@ def test_a_process_sees_one_card(
     assert devices.environment(device) == after
 
 
-def test_the_cpu_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where torch would break down if it were asked for a GPU."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: sys.exit("asked"))
+def test_choosing_the_cpu_asks_torch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking torch for a GPU may crash the process."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: sys.exit("asked for a GPU"))
     assert devices.chosen("cpu") == "cpu"
 
 
-def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_the_cpu_is_chosen(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     without_gpu(monkeypatch, "2.13.0+cu130", "13.0", "Found no NVIDIA driver on your system. Please check that")
     assert devices.chosen(None) == "cpu"
     smi("echo No devices were found; exit 6")
     assert devices.chosen(None) == "cpu"
     with pytest.raises(UsageError) as raised:
         devices.chosen("cuda")
-    said = "'Found no NVIDIA driver on your system'"
-    assert says(raised.value, "device 'cuda'", "no CUDA device", "2.13.0+cu130", "CUDA 13.0", said, "--device cpu")
+    reason = "'Found no NVIDIA driver on your system'"
+    assert says(raised.value, "device 'cuda'", "no CUDA device", "2.13.0+cu130", "CUDA 13.0", reason, "--device cpu")
 
 
 @pytest.mark.parametrize(
-    ("script", "torch_says", "message"),
+    ("script", "build_and_message", "message"),
     [
         (
             H100,
@@ -185,35 +185,35 @@ def test_without_a_driver_it_is_the_cpu(smi: Callable[[str], None], monkeypatch:
         ),
     ],
 )
-@pytest.mark.parametrize("asked", [None, "cuda", "cuda:0"])
-def test_a_gpu_that_torch_cannot_use(
+@pytest.mark.parametrize("device", [None, "cuda", "cuda:0"])
+def test_a_gpu_that_torch_cannot_use_is_an_error(
     script: str,
-    torch_says: tuple[str, str | None, str],
+    build_and_message: tuple[str, str | None, str],
     message: str,
-    asked: str | None,
+    device: str | None,
     smi: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Never the CPU by accident."""
+    """The CPU is not used instead without a request."""
     smi(script)
-    without_gpu(monkeypatch, *torch_says)
+    without_gpu(monkeypatch, *build_and_message)
     with pytest.raises(UsageError) as raised:
-        devices.chosen(asked)
+        devices.chosen(device)
     assert str(raised.value) == message
 
 
-def test_a_gpu_whose_driver_is_broken(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after an update of the driver, until the computer starts anew."""
+def test_a_gpu_with_a_broken_driver_is_an_error(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens after an update of the driver, until the computer is restarted."""
     smi("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     without_gpu(monkeypatch, "2.13.0+cu130", "13.0", "No CUDA GPUs are available")
     monkeypatch.setattr(host, "has_card", lambda: True)
     with pytest.raises(UsageError) as raised:
         devices.chosen(None)
-    known = ("no CUDA device", "nvidia-smi fails", "2.13.0+cu130", "CUDA 13.0", "'No CUDA GPUs are available'")
-    assert says(raised.value, *known, INSTEAD)
+    facts = ("no CUDA device", "nvidia-smi fails", "2.13.0+cu130", "CUDA 13.0", "'No CUDA GPUs are available'")
+    assert says(raised.value, *facts, INSTEAD)
 
 
-def test_a_gpu_of_amd_beside_the_cpus_build(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_amd_gpu_with_the_cpu_build_of_torch(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     smi("exit 127")
     without_gpu(monkeypatch, "2.13.0+cpu", None, "Torch not compiled with CUDA enabled")
     monkeypatch.setattr(host, "has_amd_card", lambda: True)
@@ -224,9 +224,7 @@ def test_a_gpu_of_amd_beside_the_cpus_build(smi: Callable[[str], None], monkeypa
 
 
 @pytest.mark.parametrize("value", ["", "-1"])
-def test_a_gpu_that_is_hidden_is_not_wanted(
-    value: str, smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hidden_gpu_is_not_chosen(value: str, smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     smi(H100)
     without_gpu(monkeypatch, "2.13.0+cu130", "13.0", "No CUDA GPUs are available")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
@@ -237,22 +235,22 @@ def test_a_gpu_that_is_hidden_is_not_wanted(
         devices.chosen("cuda")
 
 
-def test_a_card_that_is_there(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choice_among_existing_cards(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     current = with_gpus(monkeypatch, count=2)
     assert [devices.chosen(asked) for asked in (None, "cuda", "cuda:1")] == ["cuda"] * 3
     assert current == [0, 0, 1]
-    for count, there in ((2, "cuda:0 to cuda:1"), (1, "cuda:0")):
+    for count, names in ((2, "cuda:0 to cuda:1"), (1, "cuda:0")):
         with_gpus(monkeypatch, count=count)
         with pytest.raises(UsageError) as raised:
             devices.chosen("cuda:9")
-        assert str(raised.value) == (f"device 'cuda:9': PyTorch finds only {there} here; use one of these, or cpu")
+        assert str(raised.value) == (f"device 'cuda:9': PyTorch finds only {names} here; use one of these, or cpu")
 
 
-def test_a_card_without_kernels(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_without_kernels_is_an_error(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     smi(V100)
-    said = "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be"
+    message = "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be"
     monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
-    with_gpus(monkeypatch, fails=RuntimeError(said))
+    with_gpus(monkeypatch, fails=RuntimeError(message))
     with pytest.raises(UsageError) as raised:
         devices.chosen(None)
     card = ("Tesla V100-SXM2-16GB", "compute capability 7.0", "driver 580.95.05")
@@ -260,7 +258,7 @@ def test_a_card_without_kernels(smi: Callable[[str], None], monkeypatch: pytest.
     assert says(raised.value, "torch 2.13.0+cu130", "sm_75, sm_90", *card, remedy, ON_THE_CPU)
 
 
-def test_a_card_that_is_full(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_card_is_an_error(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     smi('case "$*" in *compute-apps*) echo "4242, 79000"; echo "4243, 900" ;; esac')
     remedy = "stop other programs that use it (2 processes besides this run, 79900 MiB (this run may be among them)), "
     remedy += f"choose another with --device cuda:N, {ON_THE_CPU}"
@@ -274,7 +272,7 @@ def test_a_card_that_is_full(smi: Callable[[str], None], monkeypatch: pytest.Mon
             devices.chosen("cuda")
 
 
-def test_a_card_that_fails_otherwise(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failures_of_a_card_are_errors(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     smi(V100)
     with_gpus(monkeypatch, fails=RuntimeError("CUDA error: unspecified launch failure"))
     with pytest.raises(UsageError) as raised:
@@ -297,10 +295,10 @@ def test_a_card_that_fails_otherwise(smi: Callable[[str], None], monkeypatch: py
     ("shares_ram", "available", "free"),
     [(False, 100 << 30, 3 << 30), (True, 100 << 30, 100 << 30), (True, 300 << 30, 121 << 30), (True, None, 3 << 30)],
 )
-def test_what_a_cache_of_files_holds_is_free_where_a_gpu_shares_the_computers_memory(
+def test_file_cache_counts_as_free_memory_of_integrated_gpus(
     *, shares_ram: bool, available: int | None, free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A GB10 whose system caches files in nearly all of its 121 GiB is not full."""
+    """A GB10 whose system uses nearly all of its 121 GiB for cached files is not full."""
     card = SimpleNamespace(
         memory_info=lambda: (3 << 30, 121 << 30),
         properties=lambda: accelerators.Properties("NVIDIA GB10", 121 << 30, shares_ram=shares_ram),

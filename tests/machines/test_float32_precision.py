@@ -1,4 +1,4 @@
-"""Whatever set the precision, it is put back. The oracle is what both of torch's interfaces say."""
+"""The float32 precision is restored, whichever of torch's two interfaces set it; the tests read both."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PRECISIONS: list[Callable[[], object]] = [
 ]
 
 
-def precision() -> list[str]:
-    said = []
+def read_precisions() -> list[str]:
+    values = []
     for read in (
         torch.get_float32_matmul_precision,
         lambda: cuda.matmul.allow_tf32,
@@ -37,31 +37,31 @@ def precision() -> list[str]:
     ):
         with contextlib.suppress(AttributeError):
             try:
-                said.append(str(read()))
+                values.append(str(read()))
             except RuntimeError:
-                said.append("refuses")
-    return said
+                values.append("refuses")
+    return values
 
 
 @pytest.mark.skipif(not hasattr(cuda.matmul, "fp32_precision"), reason="this torch has one interface to it")
 @each("earlier", PRECISIONS)
 @each("later", PRECISIONS)
-def test_the_precision_of_float32_is_put_back_through_both_interfaces(
+def test_float32_precision_is_restored_through_both_interfaces(
     earlier: Callable[[], object], later: Callable[[], object]
 ) -> None:
-    first, default = precision(), float32_precision.read()
+    default_values, default_state = read_precisions(), float32_precision.read()
     earlier()
-    said, before = precision(), float32_precision.read()
+    earlier_values, earlier_state = read_precisions(), float32_precision.read()
     later()
     assert isinstance(float32_precision.name(), str)
-    float32_precision.write(before)
-    assert precision() == said and float32_precision.read() == before
-    float32_precision.write(default)
-    assert precision() == first and float32_precision.read() == default
+    float32_precision.write(earlier_state)
+    assert read_precisions() == earlier_values and float32_precision.read() == earlier_state
+    float32_precision.write(default_state)
+    assert read_precisions() == default_values and float32_precision.read() == default_state
 
 
 @pytest.mark.skipif(not hasattr(cuda.matmul, "fp32_precision"), reason="this torch has one interface to it")
-def test_a_roof_is_measured_where_the_older_interface_refuses_to_be_read() -> None:
+def test_peak_is_measured_if_the_older_interface_is_unreadable() -> None:
     before = float32_precision.read()
     cuda.matmul.fp32_precision = "tf32"
     try:

@@ -1,5 +1,4 @@
-"""The computer's description, read from trees of files as Linux lays them out, and from a script that prints what
-the GPU's driver prints."""
+"""The description of the computer, read from copies of Linux's system files and from a script as `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from trace_tools.machines import host
 Script = Callable[[str], None]
 
 
-def tree(root: Path, files: dict[str, str]) -> Path:
+def write_files(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -53,7 +52,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
 )
 def test_usable_cores(files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    assert host.usable_cores(tree(tmp_path, files)) == cores
+    assert host.usable_cores(write_files(tmp_path, files)) == cores
 
 
 @pytest.mark.parametrize(
@@ -66,25 +65,25 @@ def test_usable_cores(files: dict[str, str], cores: int, tmp_path: Path, monkeyp
         ({"proc/self/cgroup": "2:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, None),
     ],
 )
-def test_ram_bytes(files: dict[str, str], limit: int | None, tmp_path: Path) -> None:
-    whole = host.ram_bytes(tmp_path / "nothing")
-    assert host.ram_bytes(tree(tmp_path, files)) == (limit or whole)
+def test_ram_is_limited_by_the_control_group(files: dict[str, str], limit: int | None, tmp_path: Path) -> None:
+    unlimited = host.ram_bytes(tmp_path / "nothing")
+    assert host.ram_bytes(write_files(tmp_path, files)) == (limit or unlimited)
 
 
-def test_the_caches_of_the_last_level_together(tmp_path: Path) -> None:
-    """Two cores with a cache of their own at level 2, two pairs of cores at level 3."""
+def test_caches_of_the_last_level_are_summed(tmp_path: Path) -> None:
+    """Two cores have a cache of their own at level 2, and two pairs of cores share one each at level 3."""
     files = {}
     for core, pair in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
-        for place, level, size, shared in ((0, 1, "48K", core), (2, 2, "1024K", core), (3, 3, "32M", pair)):
-            folder = f"sys/devices/system/cpu/cpu{core}/cache/index{place}"
+        for index, level, size, shared in ((0, 1, "48K", core), (2, 2, "1024K", core), (3, 3, "32M", pair)):
+            folder = f"sys/devices/system/cpu/cpu{core}/cache/index{index}"
             files |= {f"{folder}/level": f"{level}\n", f"{folder}/size": f"{size}\n"}
             files[f"{folder}/shared_cpu_list"] = f"{shared}\n"
-    assert host.cache_bytes(tree(tmp_path, files)) == 2 * 32 * 1024**2
+    assert host.cache_bytes(write_files(tmp_path, files)) == 2 * 32 * 1024**2
     assert host.cache_bytes(tmp_path / "nothing") is None
 
 
 @pytest.mark.parametrize(
-    ("files", "left"),
+    ("files", "available"),
     [
         ({}, None),
         ({"proc/meminfo": "MemTotal:  8000 kB\nMemAvailable:   3000 kB\n"}, 3000 * 1024),
@@ -117,38 +116,40 @@ def test_the_caches_of_the_last_level_together(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_available_bytes(files: dict[str, str], left: int | None, tmp_path: Path) -> None:
-    assert host.available_bytes(tree(tmp_path, files)) == left
+def test_available_bytes(files: dict[str, str], available: int | None, tmp_path: Path) -> None:
+    assert host.available_bytes(write_files(tmp_path, files)) == available
 
 
-def test_the_most_memory_this_process_has_held(tmp_path: Path) -> None:
-    assert host.peak_bytes(tree(tmp_path, {"proc/self/status": "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"})) == 70 * 1024
+def test_peak_memory_of_this_process(tmp_path: Path) -> None:
+    assert (
+        host.peak_bytes(write_files(tmp_path, {"proc/self/status": "VmPeak:\t  9 kB\nVmHWM:\t   70 kB\n"})) == 70 * 1024
+    )
     assert host.peak_bytes(tmp_path / "none") is None
-    ask = "from trace_tools.machines import host; x = b'x' * (1 << 28); del x; print(host.peak_bytes())"
+    code = "from trace_tools.machines import host; x = b'x' * (1 << 28); del x; print(host.peak_bytes())"
     small, large = (
-        int(subprocess.check_output([sys.executable, "-c", text])) for text in (ask.replace("28", "8"), ask)
+        int(subprocess.check_output([sys.executable, "-c", text])) for text in (code.replace("28", "8"), code)
     )
     assert (1 << 28) * 0.98 < large - small < (1 << 28) * 1.02
 
 
 def test_cpu_name_of_intel_and_amd(tmp_path: Path) -> None:
     cpuinfo = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R) CPU @    2.00GHz\nprocessor\t: 1\n"
-    assert host.cpu_name(tree(tmp_path, {"proc/cpuinfo": cpuinfo})) == "Intel(R) Xeon(R) CPU @ 2.00GHz"
+    assert host.cpu_name(write_files(tmp_path, {"proc/cpuinfo": cpuinfo})) == "Intel(R) Xeon(R) CPU @ 2.00GHz"
 
 
-def arm(*cores: tuple[int, str, str]) -> str:
-    """Return what Linux says in /proc/cpuinfo of so many cores of each implementer and part."""
+def arm_cpuinfo(*cores: tuple[int, str, str]) -> str:
+    """Return the /proc/cpuinfo of Arm cores, given as (count, implementer, part)."""
     kinds = [kind for count, *kind in cores for _ in range(count)]
     features = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp sve sve2 i8mm bf16"
     return "\n".join(
-        f"processor\t: {number}\nBogoMIPS\t: 2000.00\nFeatures\t: {features}\nCPU implementer\t: {by}\n"
+        f"processor\t: {number}\nBogoMIPS\t: 2000.00\nFeatures\t: {features}\nCPU implementer\t: {implementer}\n"
         f"CPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: {part}\nCPU revision\t: 0\n"
-        for number, (by, part) in enumerate(kinds)
+        for number, (implementer, part) in enumerate(kinds)
     )
 
 
-def lscpu(folder: Path, *names: str) -> None:
-    """Put an lscpu in a folder that is to be all of PATH."""
+def write_lscpu(folder: Path, *names: str) -> None:
+    """Write a script `lscpu` that prints these names into a new folder."""
     lines = "".join(f"  Model name:   {name}\n" for name in names)
     folder.mkdir()
     (folder / "lscpu").write_text(f"#!/bin/sh\nprintf %s 'Architecture:   aarch64\n{lines}'\n")
@@ -156,34 +157,38 @@ def lscpu(folder: Path, *names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "says", "name"),
+    ("cpuinfo", "lscpu_names", "name"),
     [
-        (arm((72, "0x41", "0xd4f")), ["Neoverse-V2"], "Neoverse-V2"),  # Grace
+        (arm_cpuinfo((72, "0x41", "0xd4f")), ["Neoverse-V2"], "Neoverse-V2"),  # Grace
         (
-            arm((10, "0x41", "0xd85"), (10, "0x41", "0xd87")),
+            arm_cpuinfo((10, "0x41", "0xd85"), (10, "0x41", "0xd87")),
             ["Cortex-X925", "Cortex-A725"],
             "Cortex-X925 and Cortex-A725",
         ),
-        (arm((144, "0x41", "0xd4f")), None, "Neoverse-V2"),  # a container without lscpu
-        (arm((10, "0x41", "0xd87"), (10, "0x41", "0xd85")), None, "Cortex-A725 and Cortex-X925"),  # GB10
-        (arm((10, "0x41", "0xd87"), (10, "0x41", "0xd85")), ["-", "-"], "Cortex-A725 and Cortex-X925"),  # an old lscpu
-        (arm((80, "0x41", "0xd0c")), None, "Neoverse-N1"),  # Ampere Altra
-        (arm((192, "0xc0", "0xac3")), None, "AmpereOne"),
-        (arm((4, "0x61", "0x022"), (4, "0x61", "0x023")), None, "Apple M1 Icestorm and Apple M1 Firestorm"),
-        (arm((4, "0x99", "0x123")), None, "Arm core 0x99/0x123"),
+        (arm_cpuinfo((144, "0x41", "0xd4f")), None, "Neoverse-V2"),  # a container without lscpu
+        (arm_cpuinfo((10, "0x41", "0xd87"), (10, "0x41", "0xd85")), None, "Cortex-A725 and Cortex-X925"),  # GB10
+        (
+            arm_cpuinfo((10, "0x41", "0xd87"), (10, "0x41", "0xd85")),
+            ["-", "-"],
+            "Cortex-A725 and Cortex-X925",
+        ),  # an old lscpu
+        (arm_cpuinfo((80, "0x41", "0xd0c")), None, "Neoverse-N1"),  # Ampere Altra
+        (arm_cpuinfo((192, "0xc0", "0xac3")), None, "AmpereOne"),
+        (arm_cpuinfo((4, "0x61", "0x022"), (4, "0x61", "0x023")), None, "Apple M1 Icestorm and Apple M1 Firestorm"),
+        (arm_cpuinfo((4, "0x99", "0x123")), None, "Arm core 0x99/0x123"),
     ],
 )
 def test_cpu_name_of_arm(
-    cpuinfo: str, says: list[str] | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cpuinfo: str, lscpu_names: list[str] | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its /proc/cpuinfo has no "model name"; lscpu knows the names, one for each kind of core."""
-    lscpu(tmp_path / "bin", *says or ())
-    monkeypatch.setenv("PATH", str(tmp_path / "bin" if says is not None else tmp_path / "none"))
-    assert host.cpu_name(tree(tmp_path, {"proc/cpuinfo": cpuinfo})) == name
+    """The /proc/cpuinfo of Arm has no "model name"; lscpu prints one name for each kind of core."""
+    write_lscpu(tmp_path / "bin", *lscpu_names or ())
+    monkeypatch.setenv("PATH", str(tmp_path / "bin" if lscpu_names is not None else tmp_path / "none"))
+    assert host.cpu_name(write_files(tmp_path, {"proc/cpuinfo": cpuinfo})) == name
 
 
 def test_a_computer_of_256_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An EPYC: its name, the cores that this process may use, its caches, and what others used of them."""
+    """Read an EPYC's name, usable cores, caches and CPU time."""
     cpuinfo = "\n".join(f"processor\t: {n}\nmodel name\t: AMD EPYC 9754 128-Core Processor\n" for n in range(256))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(256)))
     caches = {
@@ -199,12 +204,12 @@ def test_a_computer_of_256_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def stat(busy: int) -> str:
         return "\n".join(["cpu  1 1 1 1", *(f"cpu{n} {busy} 0 0 9 0 0 0 0 0 0" for n in range(256)), "intr 1"])
 
-    root = tree(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/stat": stat(100), **caches})
+    root = write_files(tmp_path, {"proc/cpuinfo": cpuinfo, "proc/stat": stat(100), **caches})
     assert host.cpu_name(root) == "AMD EPYC 9754 128-Core Processor"
     assert host.usable_cores(root) == 256
     assert host.cache_bytes(root) == 16 * (16 << 20)
     before = host.cpu_time(root)
-    tree(tmp_path, {"proc/stat": stat(100 + os.sysconf("SC_CLK_TCK"))})  # a second of each
+    write_files(tmp_path, {"proc/stat": stat(100 + os.sysconf("SC_CLK_TCK"))})  # each core was busy for 1 s
     after = host.cpu_time(root)
     assert before is not None and after is not None and after.all_s - before.all_s == 256
 
@@ -217,7 +222,7 @@ def test_cpu_name_is_never_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert host.cpu_name(tmp_path) == "CPU"
 
 
-def test_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_on_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (9.04, 1.0, 1.0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     cpus = "sys/devices/system/cpu"
@@ -228,7 +233,7 @@ def test_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         f"{cpus}/cpu0/thermal_throttle/core_throttle_count": "2\n",
         f"{cpus}/cpu11/thermal_throttle/core_throttle_count": "3\n",
     }
-    assert host.cpu_notes(tree(tmp_path, files)) == [
+    assert host.cpu_notes(write_files(tmp_path, files)) == [
         "load average 9.0 on 8 cores: more tasks were running than there are cores",
         "CPU quota used up 12 times so far",
         "CPU frequency governor: powersave",
@@ -238,14 +243,14 @@ def test_what_may_slow_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert host.cpu_notes(tmp_path / "nothing") == []
 
 
-def test_how_many_cores_others_keep_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_that_other_processes_keep_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 2}, raising=False)
     monkeypatch.setattr(os, "sysconf", lambda name: 100)  # ticks a second
     session, parent = os.getsid(0), 4321
     monkeypatch.setattr(os, "getppid", lambda: parent)
 
     def read(at_s: float, busy: int, own: int, other: int, quota: str = "max 100000\n") -> host.CpuTime | None:
-        """Read a computer of 3 cores, of which this process may use 2; core 0 is none of its own."""
+        """Read the CPU time of a computer with 3 cores; this process may use cores 1 and 2."""
         files = {
             # user nice system idle iowait irq softirq steal guest guest_nice
             "proc/stat": f"cpu  9 9 9 9\ncpu0 {at_s * 100:.0f} 0 0 0 0 0 0 0 0 0\n"
@@ -258,21 +263,21 @@ def test_how_many_cores_others_keep_busy(tmp_path: Path, monkeypatch: pytest.Mon
             "sys/fs/cgroup/a/cpu.max": quota,
         }
         monkeypatch.setattr(host.time, "monotonic", lambda: at_s)
-        return host.cpu_time(tree(tmp_path, files))
+        return host.cpu_time(write_files(tmp_path, files))
 
-    # In 10 s both cores were busy for 8 s (800 ticks each). Of that the session, the process that started it, and
-    # another rank used 2 s of CPU time each.
+    # In 10 s both cores were busy for 8 s (800 ticks each). The session, the process that started it, and another
+    # rank used 2 s of CPU time each.
     before, after = read(100.0, busy=1000, own=50, other=7), read(110.0, busy=1800, own=250, other=900)
     assert host.other_cores(before, after) == pytest.approx((2 * 8 - 6) / 10)
-    assert host.other_cores(before, read(110.0, busy=1000, own=90, other=9)) == 0  # clocks of ticks are coarse
+    assert host.other_cores(before, read(110.0, busy=1000, own=90, other=9)) == 0  # ticks are coarse
     assert host.other_cores(before, before) is None and host.other_cores(None, after) is None
-    assert read(120.0, 1, 1, 1, quota="100000 100000\n") is None  # a share of cores that others use as well
+    assert read(120.0, 1, 1, 1, quota="100000 100000\n") is None  # with a quota, other processes use the same cores
     assert host.cpu_time(tmp_path / "nothing") is None
 
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Put an `nvidia-smi` in front on the PATH, as a shell script."""
+    """Put a shell script as `nvidia-smi` first on the PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
     def write(body: str) -> None:
@@ -318,13 +323,13 @@ def test_driver_version(script: Script) -> None:
         ("exit 9", []),
     ],
 )
-def test_the_cards_that_are_listed(body: str, cards: list[tuple[str, str, str]], script: Script) -> None:
+def test_cards_are_read_from_nvidia_smi(body: str, cards: list[tuple[str, str, str]], script: Script) -> None:
     script(body)
     assert host.cards() == [host.Card(*card) for card in cards]
 
 
 @pytest.mark.parametrize(
-    ("files", "there"),
+    ("files", "expected"),
     [
         ([], False),
         (["nvidiactl", "nvidia-uvm", "nvidia-caps"], False),
@@ -332,12 +337,12 @@ def test_the_cards_that_are_listed(body: str, cards: list[tuple[str, str, str]],
         (["nvidiactl", "nvidia12"], True),
     ],
 )
-def test_a_card_that_the_kernel_has_given(files: list[str], there: bool, tmp_path: Path) -> None:
-    assert host.has_card(tree(tmp_path, {f"dev/{name}": "" for name in files})) is there
+def test_nvidia_card_is_detected_by_its_device_file(files: list[str], expected: bool, tmp_path: Path) -> None:
+    assert host.has_card(write_files(tmp_path, {f"dev/{name}": "" for name in files})) is expected
 
 
 @pytest.mark.parametrize(
-    ("nodes", "given", "there"),
+    ("nodes", "has_kfd", "expected"),
     [
         (["cpu_cores_count 64\nsimd_count 0\n", "cpu_cores_count 0\nsimd_count 1216\n"], True, True),  # MI300X
         (["cpu_cores_count 64\nsimd_count 0\n", "cpu_cores_count 0\nsimd_count 1216\n"], False, False),
@@ -345,9 +350,11 @@ def test_a_card_that_the_kernel_has_given(files: list[str], there: bool, tmp_pat
         ([], True, False),
     ],
 )
-def test_a_card_that_rocm_serves(nodes: list[str], given: bool, there: bool, tmp_path: Path) -> None:
+def test_amd_card_is_detected_by_its_topology_node(
+    nodes: list[str], has_kfd: bool, expected: bool, tmp_path: Path
+) -> None:
     files = {f"sys/class/kfd/kfd/topology/nodes/{number}/properties": text for number, text in enumerate(nodes)}
-    assert host.has_amd_card(tree(tmp_path, files | ({"dev/kfd": ""} if given else {}))) is there
+    assert host.has_amd_card(write_files(tmp_path, files | ({"dev/kfd": ""} if has_kfd else {}))) is expected
 
 
 @pytest.mark.parametrize(
@@ -373,16 +380,16 @@ def test_clock_temperature_and_power(state: str, note: str, script: Script) -> N
         ("0x0000000000000024", "GPU clocks held back: power limit, heat (driver)"),
         ("0x00000000000000c8", "GPU clocks held back: hardware slowdown, heat (hardware), power brake"),
         ("0x0000000000000001", None),  # idle
-        ("0x0000000000000002", None),  # clocks that were asked for
+        ("0x0000000000000002", None),  # clocks were set by an application
         ("[N/A]", None),
     ],
 )
-def test_what_holds_the_clocks_back(bits: str, note: str | None, script: Script) -> None:
+def test_reasons_that_hold_gpu_clocks_back(bits: str, note: str | None, script: Script) -> None:
     script(smi(reasons=bits))
     assert host.gpu_notes()[1:] == ([note] if note else [])
 
 
-def test_older_drivers_call_it_throttling(script: Script) -> None:
+def test_older_drivers_report_throttle_reasons(script: Script) -> None:
     script(smi(reasons="0x0000000000000020").replace("clocks_event_reasons", "clocks_throttle_reasons"))
     assert host.gpu_notes()[0].startswith("GPU: SM clock 1980")
     assert host.gpu_notes()[1:] == ["GPU clocks held back: heat (driver)"]
@@ -401,23 +408,23 @@ def test_older_drivers_call_it_throttling(script: Script) -> None:
         ("[N/A], [N/A]", []),
     ],
 )
-def test_who_else_uses_the_gpu(processes: str, notes: list[str], script: Script) -> None:
+def test_other_processes_on_the_gpu_are_counted(processes: str, notes: list[str], script: Script) -> None:
     listed = processes.format(me=os.getpid(), parent=os.getppid())
     script(smi(processes=f"printf '{listed}\\n'"))
     assert host.gpu_notes()[1:] == notes
 
 
-def test_an_nvidia_smi_that_fails(script: Script) -> None:
+def test_a_failing_nvidia_smi_gives_no_notes(script: Script) -> None:
     for body in ("exit 9", "echo NVIDIA-SMI has failed because it couldn\\'t communicate; exit 9"):
         script(body)
         assert host.gpu_notes() == [] and not host.hung()
 
 
-def test_an_nvidia_smi_that_hangs_is_asked_once_by_all_processes(
+def test_a_hanging_nvidia_smi_is_started_only_once(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("sleep")
-    monkeypatch.setenv(host.IDENTITY, "")  # put back at the end
+    monkeypatch.setenv(host.IDENTITY, "")  # restored at the end
     monkeypatch.setattr(host, "TIMEOUT_S", 0.2)
     script(f"echo asked >> {tmp_path}/log; exec sleep 20")
     assert host.gpu_notes() == [] and host.cards() == [] and host.gpu_slowed_by() is None
@@ -428,6 +435,6 @@ def test_an_nvidia_smi_that_hangs_is_asked_once_by_all_processes(
     assert (tmp_path / "log").read_text() == "asked\n"
 
 
-def test_no_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvidia_smi_there_are_no_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert host.gpu_notes() == []

@@ -1,4 +1,4 @@
-"""This machine's description, against what Python, torch and the operating system say themselves."""
+"""The description of this machine, compared with Python, torch and the operating system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trace_tools.trace.model import Machine, Peak
 
 
 @pytest.fixture(autouse=True)
-def _measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_stored_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(machine.STORED, raising=False)
 
 
@@ -35,23 +35,23 @@ def _measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_cpu_is_described_as_the_system_describes_it() -> None:
-    found = machine.this_machine("cpu")
-    assert (found.slug, found.device) == ("cpu", "cpu")
-    assert found.name == found.cpu
-    assert found.name == " ".join(found.name.split()) != ""
-    assert found.threads == torch.get_num_threads()
-    assert found.tf32 == torch.get_float32_matmul_precision()
-    assert found.cores is not None
-    assert 1 <= found.cores <= (os.cpu_count() or 1)
-    assert found.memory_bytes == found.ram_bytes
-    assert found.os is not None
-    assert platform.system() in found.os
-    assert (found.multiprocessors, found.driver, found.cuda) == (None, None, None)
+def test_cpu_description_agrees_with_the_system() -> None:
+    described = machine.this_machine("cpu")
+    assert (described.slug, described.device) == ("cpu", "cpu")
+    assert described.name == described.cpu
+    assert described.name == " ".join(described.name.split()) != ""
+    assert described.threads == torch.get_num_threads()
+    assert described.tf32 == torch.get_float32_matmul_precision()
+    assert described.cores is not None
+    assert 1 <= described.cores <= (os.cpu_count() or 1)
+    assert described.memory_bytes == described.ram_bytes
+    assert described.os is not None
+    assert platform.system() in described.os
+    assert (described.multiprocessors, described.driver, described.cuda) == (None, None, None)
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="Linux only")
-def test_ram_is_at_most_what_the_kernel_has() -> None:
+def test_ram_is_at_most_the_kernels_total() -> None:
     kibibytes = re.search(r"MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     assert kibibytes is not None
     ram = machine.this_machine("cpu").ram_bytes
@@ -59,15 +59,15 @@ def test_ram_is_at_most_what_the_kernel_has() -> None:
     assert 0 < ram <= int(kibibytes[1]) * 1024
 
 
-def test_a_cpus_roof_is_measured_and_says_so() -> None:
+def test_cpu_peaks_are_measured_and_name_their_source() -> None:
     peaks = {peak.name: peak for peak in machine.this_machine("cpu").peaks}
     assert set(peaks) == {"float32", "float64", "bfloat16", "float16", "memory"}
     for name, peak in peaks.items():
         assert peak.measured
-        copied = r"copies of \d+ MiB, bytes read and written|dot products of two tensors of \d+ MiB, bytes read"
-        copied += r"|changes of \d+ MiB in place, bytes read and written"
-        what = copied if name == "memory" else r"matmuls(?: as convolutions)?, \d+³ each"
-        assert re.fullmatch(rf"measured: best of \d+ ({what})", peak.source), peak
+        copies = r"copies of \d+ MiB, bytes read and written|dot products of two tensors of \d+ MiB, bytes read"
+        copies += r"|changes of \d+ MiB in place, bytes read and written"
+        method = copies if name == "memory" else r"matmuls(?: as convolutions)?, \d+³ each"
+        assert re.fullmatch(rf"measured: best of \d+ ({method})", peak.source), peak
         assert peak.per_second is not None
         assert 1e7 < peak.per_second < 1e15
 
@@ -78,7 +78,7 @@ def test_the_machine_is_measured_once() -> None:
         assert machine.this_machine() is machine.this_machine("cpu")
 
 
-def test_nothing_that_identifies_a_person_or_a_computer() -> None:
+def test_description_names_neither_person_nor_computer() -> None:
     written = machine.to_json(machine.this_machine())
     for secret in (socket.gethostname(), getpass.getuser(), platform.release()):
         assert not re.search(rf"\b{re.escape(secret)}\b", written) or re.fullmatch(r"[\d.]+", secret)
@@ -97,29 +97,29 @@ def test_cuda_without_cuda_is_a_usage_error() -> None:
 
 
 @pytest.mark.cuda
-def test_a_gpu_is_described_as_torch_describes_it() -> None:
-    found = machine.this_machine("cuda")
+def test_gpu_description_agrees_with_torch() -> None:
+    described = machine.this_machine("cuda")
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    assert found.name == torch.cuda.get_device_name()
-    assert found.emulated is hasattr(properties, "emulated")
-    assert found.slug in (machine.slug(found.name), f"emulated-{machine.slug(found.name)}")
-    assert ("emulated" in found.slug) is found.emulated
-    assert found.memory_bytes == properties.total_memory
-    assert found.multiprocessors == properties.multi_processor_count
-    published = {peak.name: peak.per_second for peak in found.peaks if not peak.measured}
-    for peak in found.peaks:
+    assert described.name == torch.cuda.get_device_name()
+    assert described.emulated is hasattr(properties, "emulated")
+    assert described.slug in (machine.slug(described.name), f"emulated-{machine.slug(described.name)}")
+    assert ("emulated" in described.slug) is described.emulated
+    assert described.memory_bytes == properties.total_memory
+    assert described.multiprocessors == properties.multi_processor_count
+    published = {peak.name: peak.per_second for peak in described.peaks if not peak.measured}
+    for peak in described.peaks:
         if peak.measured and peak.per_second and published[peak.name]:
             assert 0.1 < peak.per_second / published[peak.name] < 1.15, peak
-    # A card that is not in the table has the peak that was measured, here or by an earlier trace.
-    peak, promised = machine.peak_flops("bfloat16"), published["bfloat16"]
-    assert peak is not None and (peak == promised if promised is not None else peak > 0)
+    # A card outside the table has a measured peak, from this process or from an earlier trace.
+    peak, published_rate = machine.peak_flops("bfloat16"), published["bfloat16"]
+    assert peak is not None and (peak == published_rate if published_rate is not None else peak > 0)
     assert isinstance(machine.conditions(), list)
 
 
-# Peaks, and handing a machine on
+# Peaks, and machines stored for other processes
 
 
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, described: Machine) -> None:
+def store_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, described: Machine) -> None:
     file = tmp_path / "machine.json"
     file.write_text(machine.to_json(described), encoding="utf-8")
     monkeypatch.setenv(machine.STORED, str(file))
@@ -139,8 +139,8 @@ H200 = Machine(
 )
 
 
-def test_a_stored_machine_is_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored(tmp_path, monkeypatch, H200)
+def test_stored_machine_is_used_as_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_machine(tmp_path, monkeypatch, H200)
     assert machine.this_machine() == H200
     assert machine.this_machine("cuda") == H200
     assert machine.this_machine("cpu").device == "cpu"
@@ -165,10 +165,10 @@ def test_a_stored_machine_is_this_machine(tmp_path: Path, monkeypatch: pytest.Mo
     ],
     ids=str,
 )
-def test_a_gpus_peak_is_the_tables(
+def test_gpu_peaks_come_from_the_table(
     dtype: torch.dtype | str, teraflops: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored(tmp_path, monkeypatch, H200)
+    store_machine(tmp_path, monkeypatch, H200)
     assert machine.peak_flops(dtype) == (teraflops and teraflops * 1e12)
     assert machine.peak_bandwidth() == 4.8e12
     assert machine.peak_is_promised(dtype) is (teraflops is not None) and machine.peak_is_promised("memory")
@@ -176,13 +176,13 @@ def test_a_gpus_peak_is_the_tables(
 
 def test_float64_without_tensor_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     v100 = dataclasses.replace(H200, peaks=table_peaks(known_machine("Tesla V100-SXM2-16GB")))
-    stored(tmp_path, monkeypatch, v100)
+    store_machine(tmp_path, monkeypatch, v100)
     assert machine.peak_flops(torch.float64) == 7.8e12
 
 
-def test_an_unknown_gpus_peak_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peaks_of_an_unknown_gpu_are_the_measured_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = dataclasses.replace(H200, name="NVIDIA X1", peaks=[*table_peaks(None), *H200.peaks[-2:]])
-    stored(tmp_path, monkeypatch, unknown)
+    store_machine(tmp_path, monkeypatch, unknown)
     assert (machine.peak_flops(torch.bfloat16), machine.peak_bandwidth()) == (788e12, 4.3e12)
     assert machine.peak_flops(torch.float64) is None
     assert not any(map(machine.peak_is_promised, (torch.bfloat16, torch.float64, "memory")))
@@ -201,16 +201,16 @@ def test_an_unknown_gpus_peak_is_what_was_measured(tmp_path: Path, monkeypatch: 
         ("mps", None, "float32"),
     ],
 )
-def test_the_format_in_which_a_machine_is_fast(
+def test_fast_format(
     device: str, capability: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored(tmp_path, monkeypatch, Machine("X", "x", device, compute_capability=capability))
+    store_machine(tmp_path, monkeypatch, Machine("X", "x", device, compute_capability=capability))
     assert machine.fast_format() == expected
 
 
-def test_a_cpus_peak_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_peaks_are_the_measured_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", measured=True)])
-    stored(tmp_path, monkeypatch, cpu)
+    store_machine(tmp_path, monkeypatch, cpu)
     assert machine.peak_flops(torch.float32) == 2e11
     assert machine.peak_flops("tf32") is None
     assert machine.peak_bandwidth() is None
@@ -222,7 +222,7 @@ def test_json_round_trip() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"peaks": [], "colour": 1}'])
-def test_a_stored_machine_that_cannot_be_read(
+def test_unreadable_stored_machine_is_a_usage_error(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "machine.json"
@@ -260,19 +260,19 @@ def test_a_slug_is_always_a_plain_folder_name(name: str) -> None:
 
 
 def test_versions_are_the_installed_ones() -> None:
-    found = dict(machine.versions())
-    assert found["python"] == platform.python_version()
-    assert found["torch"] == torch.__version__
-    assert found["einops"] == importlib.metadata.version("einops")
-    assert found.get("cuda") == torch.version.cuda
-    assert all(found.values())
+    versions = dict(machine.versions())
+    assert versions["python"] == platform.python_version()
+    assert versions["torch"] == torch.__version__
+    assert versions["einops"] == importlib.metadata.version("einops")
+    assert versions.get("cuda") == torch.version.cuda
+    assert all(versions.values())
 
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="only torch knows which cuDNN it has")
-def test_versions_of_what_is_not_loaded_are_the_same_and_load_nothing() -> None:
+def test_versions_are_read_without_importing_torch() -> None:
     code = "import sys, trace_tools.machines.machine as m; print(m.versions()); sys.exit('torch' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, f"{machine.versions()}\n"), ran.stderr
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stdout) == (0, f"{machine.versions()}\n"), completed.stderr
 
 
 @pytest.mark.parametrize(("number", "version"), [(8902, "8.9.2"), (90100, "9.1.0"), (91002, "9.10.2"), (None, None)])
@@ -287,14 +287,14 @@ def test_importing_does_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_conditions_here() -> None:
+def test_conditions_are_short_lines() -> None:
     for note in machine.conditions():
         assert "\n" not in note
         assert len(note) < 120
 
 
-def test_the_best_of_each_measured_peak() -> None:
-    """A fast process for matmuls, another for copies; what a table says, and what nobody measured, stays."""
+def test_best_measured_peaks_are_combined() -> None:
+    """Each measured peak is the best of all processes; peaks of the table stay unchanged."""
 
     def measured(float32: float | None, memory: float) -> Machine:
         table = Peak("float32", 67e12, "a datasheet")
@@ -324,7 +324,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_was_measured_comes_back_with_its_date(cache: Path) -> None:
+def test_cached_peaks_carry_their_date(cache: Path) -> None:
     assert machine.recalled(DESCRIBED, VERSIONS) is None
     machine.remember(MEASURED, VERSIONS)
     (peak,) = machine.recalled(DESCRIBED, VERSIONS) or []
@@ -341,14 +341,14 @@ def test_what_was_measured_comes_back_with_its_date(cache: Path) -> None:
         (DESCRIBED, [("torch", "2.13.1")]),
     ],
 )
-def test_of_a_machine_that_has_changed_nothing_is_known(
+def test_cache_is_not_used_for_a_changed_machine(
     cache: Path, changed: Machine, versions: list[tuple[str, str]]
 ) -> None:
     machine.remember(MEASURED, VERSIONS)
     assert machine.recalled(changed, versions) is None
 
 
-def test_what_was_measured_under_a_load_says_so_and_is_not_kept(cache: Path) -> None:
+def test_peaks_measured_under_load_are_marked_and_not_cached(cache: Path) -> None:
     assert machine.under_load(MEASURED, None) == machine.under_load(MEASURED, 0.1) == MEASURED
     loaded = machine.under_load(MEASURED, 1.9)
     assert loaded.peaks[0] == MEASURED.peaks[0] and "1.9 cores" in loaded.peaks[1].source
@@ -357,7 +357,7 @@ def test_what_was_measured_under_a_load_says_so_and_is_not_kept(cache: Path) -> 
         assert not list(cache.rglob("*.json"))
 
 
-def test_nothing_is_kept_of_an_emulated_machine(cache: Path) -> None:
+def test_peaks_of_emulated_machines_are_not_cached(cache: Path) -> None:
     machine.remember(replace(MEASURED, emulated=True), VERSIONS)
     assert not list(cache.rglob("*.json"))
 
@@ -366,21 +366,19 @@ def test_nothing_is_kept_of_an_emulated_machine(cache: Path) -> None:
     ("device", "rate", "side", "kept"),
     [
         ("cuda", 1.5e13, 8192, True),
-        ("cuda", 0.5e13, 8192, False),  # a quarter of the datasheet's
+        ("cuda", 0.5e13, 8192, False),  # a quarter of the datasheet's peak
         ("cuda", 1.5e13, 2048, False),
         ("cpu", 0.5e13, 512, True),
     ],
 )
-def test_what_was_measured_of_a_disturbed_gpu_is_not_kept(
-    cache: Path, device: str, rate: float, side: int, kept: bool
-) -> None:
+def test_peaks_of_a_disturbed_gpu_are_not_cached(cache: Path, device: str, rate: float, side: int, kept: bool) -> None:
     peak = Peak("float32", rate, f"measured: best of 9 matmuls, {side}³ each", measured=True)
     described = replace(DESCRIBED, device=device)
     machine.remember(replace(described, peaks=[*DESCRIBED.peaks, peak]), VERSIONS)
     assert (machine.recalled(described, VERSIONS) is not None) is kept
 
 
-def test_a_cache_that_cannot_serve_is_passed_over(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_cache_is_ignored(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.remember(MEASURED, VERSIONS)
     (kept,) = cache.rglob("*.json")
     for wrong in ("", "{}", "[]", kept.read_text()[:-9], kept.read_text().replace(", on 2", ", off 2")):
@@ -392,7 +390,7 @@ def test_a_cache_that_cannot_serve_is_passed_over(cache: Path, monkeypatch: pyte
     assert machine.recalled(DESCRIBED, VERSIONS) is None
 
 
-def test_the_identity_of_the_computer_is_not_written(cache: Path) -> None:
+def test_cache_does_not_contain_the_computers_identity(cache: Path) -> None:
     machine.remember(MEASURED, VERSIONS)
     (kept,) = cache.rglob("*.json")
     identity = next(Path(file).read_text().strip() for file in machine.IDENTITY if Path(file).exists())

@@ -1,4 +1,4 @@
-"""The measured roof, against torch's own benchmark timer."""
+"""Measured peaks, compared with torch's own benchmark timer."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trace_tools.machines import machine, peak_benchmark
 from trace_tools.machines.accelerators import Properties
 
 
-def test_the_roof_is_near_what_torchs_timer_sees() -> None:
+def test_measured_peak_is_near_torchs_timer() -> None:
     a, b = torch.randn(2, 512, 512)
     timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
-    seen = 2 * 512**3 / timer.timeit(20).median
+    timer_rate = 2 * 512**3 / timer.timeit(20).median
     peaks = {peak.name: peak.per_second for peak in machine.this_machine("cpu").peaks}
     assert peaks["float32"] is not None
-    assert 1 / 50 < peaks["float32"] / seen < 50  # far off only if a unit is
+    assert 1 / 50 < peaks["float32"] / timer_rate < 50  # a wrong unit would be farther off
 
 
-def test_no_way_to_compute_a_product_is_faster_than_the_roof() -> None:
-    """A convolution is computed by another library, which may be twice as fast: the best of some tries."""
+def test_convolutions_are_not_faster_than_the_measured_peak() -> None:
+    """Convolutions use another library, which may be twice as fast. Both vary, so the best of five attempts counts."""
     image, weight, n = torch.randn(1, 512, 16, 32), torch.randn(512, 512, 1, 1), 512
     convolve = Timer(
         "F.conv2d(x, w)",
@@ -30,17 +30,17 @@ def test_no_way_to_compute_a_product_is_faster_than_the_roof() -> None:
         globals={"x": image.contiguous(memory_format=torch.channels_last), "w": weight},
         num_threads=torch.get_num_threads(),
     )
-    roofs = []
+    measured_peaks = []
     for _ in range(5):
-        seen = 2 * n**3 / convolve.timeit(20).median
-        roofs.append(peak_benchmark._matmul_peak("cpu", None, "float32").per_second or 0.0)
-        if max(roofs) > 0.8 * seen:
+        convolution_rate = 2 * n**3 / convolve.timeit(20).median
+        measured_peaks.append(peak_benchmark._matmul_peak("cpu", None, "float32").per_second or 0.0)
+        if max(measured_peaks) > 0.8 * convolution_rate:
             break
-    assert max(roofs) > 0.8 * seen
+    assert max(measured_peaks) > 0.8 * convolution_rate
 
 
 @pytest.mark.slow
-def test_measuring_leaves_torch_as_it_was() -> None:
+def test_measuring_restores_torchs_settings() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()
     torch.set_float32_matmul_precision("medium")
@@ -59,10 +59,8 @@ def test_measuring_leaves_torch_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("load_s", [0.0, 0.02, 0.5])
-def test_a_gpu_that_is_slow_to_load_its_kernels_has_the_same_roof(
-    load_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A card on a clock of its own: each kernel's first call takes `load_s` more, and a cold card is half as fast."""
+def test_slow_loading_of_kernels_does_not_change_the_peak(load_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a simulated card each kernel's first call takes `load_s` longer, and a cold card is half as fast."""
     now, loaded, work_s = [0.0], set[tuple[int, bool]](), [0.0]
 
     class Card:

@@ -1,4 +1,4 @@
-"""The table of known machines, against figures typed a second time and against arithmetic on the hardware."""
+"""The table of known machines, compared with figures typed a second time and computed from the hardware."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.cases_in_one import each
 from trace_tools.machines.peaks import PEAK_NAMES, KnownMachine, known_machine, known_machines, table_peaks
 from trace_tools.trace.model import Peak
 
-# Typed from the vendors' documents, apart from the YAML file: dense TFLOP/s (TOP/s), GB/s, GB; "-" where nothing
-# is printed. Columns as in the header.
+# Typed from the vendors' documents, independently of the YAML file: dense TFLOP/s (TOP/s), GB/s, GB; "-" if the
+# documents give no figure.
 FIGURES = """
 name                     | f64  f64t  f32   tf32  f16    bf16   f8     f4   i8     | GB/s GB
 Tesla V100-SXM2-16GB     | 7.8  -     15.7  -     125    -      -      -    -      | 900  16
@@ -101,7 +101,7 @@ BUSES = {
     "AMD Instinct MI300X": (8192, 5.2),
 }
 
-# What is printed with 2:4 sparsity, and is often taken for the peak.
+# Figures with 2:4 sparsity, which are often mistaken for the peak.
 SPARSE_BFLOAT16 = {
     "NVIDIA A100-SXM4-40GB": 624,
     "NVIDIA A10": 250,
@@ -125,7 +125,7 @@ SPARSE_BFLOAT16 = {
 
 
 @each(("name", "rates", "memory"), ROWS, ids=[row[0] for row in ROWS])
-def test_every_figure(name: str, rates: str, memory: str) -> None:
+def test_table_agrees_with_the_typed_figures(name: str, rates: str, memory: str) -> None:
     machine = known_machine(name)
     assert machine is not None
     typed = {peak: float(rate) * 1e12 for peak, rate in zip(PEAK_NAMES, rates.split(), strict=True) if rate != "-"}
@@ -135,13 +135,13 @@ def test_every_figure(name: str, rates: str, memory: str) -> None:
     assert machine.memory_bytes == int(size) * 10**9
 
 
-def test_the_figures_above_are_the_whole_table() -> None:
+def test_typed_figures_cover_the_whole_table() -> None:
     assert [row[0] for row in ROWS if known_machine(row[0]) is not None] == [row[0] for row in ROWS]
     assert {machine.names[0] for machine in known_machines()} == {row[0] for row in ROWS}
 
 
 @each("name", CLOCKS)
-def test_float16_is_what_the_hardware_can_do_in_a_second(name: str) -> None:
+def test_float16_peak_follows_from_multiprocessors_and_clock(name: str) -> None:
     multiprocessors, flops_per_clock, gigahertz = CLOCKS[name]
     machine = known_machine(name, multiprocessors)
     assert machine is not None
@@ -150,7 +150,7 @@ def test_float16_is_what_the_hardware_can_do_in_a_second(name: str) -> None:
 
 
 @each("name", BUSES)
-def test_bandwidth_is_width_times_rate_in_bytes(name: str) -> None:
+def test_bandwidth_follows_from_bus_width_and_rate(name: str) -> None:
     bits, gigabits_per_second = BUSES[name]
     machine = known_machine(name)
     assert machine is not None
@@ -217,11 +217,11 @@ def test_accelerator_intensity(name: str, intensity: float) -> None:
         ("AMD Instinct MI300X VF", "AMD Instinct MI300X"),
     ],
 )
-def test_names_that_drivers_vary(name: str, entry: str) -> None:
+def test_variants_of_names_are_known(name: str, entry: str) -> None:
     assert known_machine(name) is known_machine(entry) is not None
 
 
-OTHERS = """
+UNKNOWN_NAMES = """
 NVIDIA A10M  |  NVIDIA A100  |  NVIDIA A100-SXM-64GB  |  NVIDIA A100X  |  NVIDIA A800-SXM4-80GB
 NVIDIA L40G  |  NVIDIA L20  |  NVIDIA L2  |  NVIDIA T400  |  NVIDIA T4G
 Tesla V100-SXM3-32GB  |  Tesla V100-SXM2-32GB-LS
@@ -235,16 +235,16 @@ NVIDIA H100 80GB HBM3 MIG 1g.10gb  |  NVIDIA A100-SXM4-40GB MIG 1g.5gb  |  NVIDI
 NVIDIA H200 MIG 1g.18gb  |  NVIDIA B200 MIG 1g.23gb
 NVIDIA A100-40C  |  GRID A100-10C  |  NVIDIA A10-24Q  |  GRID T4-16Q  |  NVIDIA L40S-48Q  |  NVIDIA H100XM-80C
 NVIDIA  |  H  |  nvidia-h200  |  AMD EPYC 7763 64-Core Processor  |  Orin  |  |
-"""  # near neighbours with other figures, slices, virtual GPUs, and what is no device's whole name
+"""  # similar names with other figures, slices, virtual GPUs, and incomplete names
 
 
-@each("name", [name.strip() for line in OTHERS.strip().splitlines() for name in line.split("|")])
-def test_any_other_name_is_unknown(name: str) -> None:
+@each("name", [name.strip() for line in UNKNOWN_NAMES.strip().splitlines() for name in line.split("|")])
+def test_similar_names_are_unknown(name: str) -> None:
     assert known_machine(name) is None
 
 
 @each(
-    ("name", "multiprocessors", "card", "computing", "moving"),
+    ("name", "multiprocessors", "card", "compute_share", "memory_share"),
     [
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, "NVIDIA H100 80GB HBM3", 16 / 132, 1 / 8),
         ("NVIDIA H100 80GB HBM3 MIG 1g.20gb", 26, "NVIDIA H100 80GB HBM3", 26 / 132, 2 / 8),
@@ -253,35 +253,35 @@ def test_any_other_name_is_unknown(name: str) -> None:
         ("NVIDIA A100-SXM4-40GB MIG 7g.40gb", 98, "NVIDIA A100-SXM4-40GB", 98 / 108, 1),
         ("NVIDIA H200 MIG 1g.18gb", 16, "NVIDIA H200", 16 / 132, 1 / 8),
         ("NVIDIA A30-1-6C", 14, "NVIDIA A30", 14 / 56, 2 / 8),
-        ("NVIDIA A10-12Q", 72, "NVIDIA A10", 1, 1),  # by turns: all of it while nobody else computes
+        ("NVIDIA A10-12Q", 72, "NVIDIA A10", 1, 1),  # shared in turns: the whole card while nobody else computes
         ("GRID T4-16Q", 40, "Tesla T4", 1, 1),
     ],
 )
-def test_a_slice_has_its_part_of_the_card(
-    name: str, multiprocessors: int, card: str, computing: float, moving: float
+def test_peaks_of_a_slice_are_its_share_of_the_card(
+    name: str, multiprocessors: int, card: str, compute_share: float, memory_share: float
 ) -> None:
-    found, whole = known_machine(name, multiprocessors), known_machine(card)
-    assert found is not None and whole is not None
-    assert found.flops_per_second["float16"] == pytest.approx(whole.flops_per_second["float16"] * computing)
-    assert found.bytes_per_second == pytest.approx(whole.bytes_per_second * moving)
-    assert found.memory_bytes == int(re.findall(r"(\d+)(?:gb|[CQ])", name)[-1]) * 10**9
-    assert f"{multiprocessors} of its {whole.multiprocessors} multiprocessors" in found.source
+    slice_, full_card = known_machine(name, multiprocessors), known_machine(card)
+    assert slice_ is not None and full_card is not None
+    assert slice_.flops_per_second["float16"] == pytest.approx(full_card.flops_per_second["float16"] * compute_share)
+    assert slice_.bytes_per_second == pytest.approx(full_card.bytes_per_second * memory_share)
+    assert slice_.memory_bytes == int(re.findall(r"(\d+)(?:gb|[CQ])", name)[-1]) * 10**9
+    assert f"{multiprocessors} of its {full_card.multiprocessors} multiprocessors" in slice_.source
 
 
 @pytest.mark.parametrize(
     ("name", "multiprocessors"),
     [
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 133),
-        ("NVIDIA A100-40C", 108),  # of which A100, it does not say
+        ("NVIDIA A100-40C", 108),  # the name does not say which A100
         ("NVIDIA B300 MIG 1g.34gb", 18),
         ("NVIDIA H100 MIG 1g.10gb", 16),
     ],
 )
-def test_a_slice_of_a_card_that_nobody_can_name_is_unknown(name: str, multiprocessors: int) -> None:
+def test_slices_of_unidentified_cards_are_unknown(name: str, multiprocessors: int) -> None:
     assert known_machine(name, multiprocessors) is None
 
 
-def test_a_partition_is_not_the_whole_device() -> None:
+def test_partitions_of_an_amd_card_are_unknown() -> None:
     assert known_machine("AMD Instinct MI300X", 304) is not None
     assert known_machine("AMD Instinct MI300X", 38) is None  # one of eight partitions keeps the name
 

@@ -1,4 +1,4 @@
-"""The process that looks at a machine may crash, hang or never begin: the one that asks is told, and goes on."""
+"""The process that examines a machine may crash, hang or fail to start; its caller reports this and continues."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ CPU = "trace the CPU: DEVICE=cpu (--device cpu)"
 
 
 @pytest.fixture
-def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let another module be the process that looks."""
-    monkeypatch.setattr(preflight, "CHECKS", "looks_otherwise")
+def replaced_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of a module that runs instead of the checks."""
+    monkeypatch.setattr(preflight, "CHECKS", "other_checks")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return tmp_path / "looks_otherwise.py"
+    return tmp_path / "other_checks.py"
 
 
-def test_what_it_finds_comes_as_it_is_found(process: Path) -> None:
-    process.write_text(f"{FIRST}import os, sys, time\nprint(os.environ['GO'], file=sys.stderr)\ntime.sleep(60)\n")
-    found = examine("cpu", quick=True)
+def test_checks_are_yielded_while_the_process_runs(replaced_module: Path) -> None:
+    replaced_module.write_text(
+        f"{FIRST}import os, sys, time\nprint(os.environ['GO'], file=sys.stderr)\ntime.sleep(60)\n"
+    )
+    results = examine("cpu", quick=True)
     os.environ["GO"] = "on"
     try:
-        assert next(found) == Check("first", "ok", "it")
+        assert next(results) == Check("first", "ok", "it")
     finally:
         del os.environ["GO"]
-        found.close()  # kills it
+        results.close()  # kills the process
 
 
-def test_how_and_on_what_it_is_started(process: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "import json, os, sys\nsaid = [*sys.argv[1:], os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')]\n"
-    process.write_text(f"{told}print(json.dumps(dict(name='said', verdict='ok', found=' '.join(said))))\n")
+def test_arguments_and_environment_of_the_process(replaced_module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import json, os, sys\nsaid = [*sys.argv[1:], os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')]\n"
+    replaced_module.write_text(f"{code}print(json.dumps(dict(name='said', verdict='ok', found=' '.join(said))))\n")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    started = [(None, True), ("cpu", False), ("cuda:1", True)]
-    said = [check.found for device, quick in started for check in examine(device, quick=quick)]
-    nothing = json.dumps({"ram_bytes": None, "device_bytes": {}})
-    assert said == [f"quick  {nothing} unset", f"full cpu {nothing} ", f"quick cuda:1 {nothing} unset"]
+    cases = [(None, True), ("cpu", False), ("cuda:1", True)]
+    reports = [check.found for device, quick in cases for check in examine(device, quick=quick)]
+    past_memory = json.dumps({"ram_bytes": None, "device_bytes": {}})
+    assert reports == [f"quick  {past_memory} unset", f"full cpu {past_memory} ", f"quick cuda:1 {past_memory} unset"]
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "message"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV, after “first”"),
         ("print('CUDA: bad', file=sys.stderr); os._exit(3)", "CUDA: bad, after “first”"),
@@ -57,23 +59,23 @@ def test_how_and_on_what_it_is_started(process: Path, monkeypatch: pytest.Monkey
         ),
     ],
 )
-def test_a_process_that_ends_early(body: str, found: str, process: Path) -> None:
-    process.write_text(f"import os, signal, sys\n{FIRST}{body}\n")
+def test_early_end_of_the_process_is_reported(body: str, message: str, replaced_module: Path) -> None:
+    replaced_module.write_text(f"import os, signal, sys\n{FIRST}{body}\n")
     [first, last] = examine(None, quick=True)
     assert (first.name, last.name, last.verdict, last.advice) == ("first", "examination", "wrong", CPU)
-    assert last.found.startswith(found)
+    assert last.found.startswith(message)
     assert ("illegal" in body) == ("(illegal)" in last.found)
 
 
-def test_a_process_that_hangs(process: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_process_is_reported(replaced_module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(preflight.LIMIT_S, True, 0.5)
-    process.write_text("import time\ntime.sleep(600)\n")
+    replaced_module.write_text("import time\ntime.sleep(600)\n")
     [last] = examine(None, quick=True)
     assert (last.verdict, last.found) == ("wrong", "not done in 0.5 s, before its first check")
 
 
-def test_a_python_without_torch(process: Path) -> None:
-    process.write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+def test_python_without_torch_is_reported(replaced_module: Path) -> None:
+    replaced_module.write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
     [last] = examine(None, quick=True)
     assert last == Check(
         "torch",

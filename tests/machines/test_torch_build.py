@@ -1,4 +1,4 @@
-"""Which build of torch is chosen, against PyTorch's and NVIDIA's tables, read by hand."""
+"""The choice of a build of torch, compared with figures read by hand from PyTorch's and NVIDIA's tables."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ ROOT = Path(__file__).resolve().parents[2]
         ("580.95.05", ["9.0"], "cu130"),  # H100
         ("580.95.05", ["8.9"], "cu130"),  # RTX 4090: the kernels of 8.6 run on it
         ("595.10", ["12.1"], "cu130"),
-        ("580.65.06", ["7.0"], "cu126"),  # V100, which CUDA 13 has left out
+        ("580.65.06", ["7.0"], "cu126"),  # V100, which CUDA 13 does not support
         ("550.54.15", ["9.0"], "cu126"),  # a driver of CUDA 12
         ("525.60.13", ["6.1"], "cu126"),
         ("580.95.05", ["7.5", "9.0"], "cu130"),
-        ("580.95.05", ["7.0", "9.0"], "cu126"),  # both cards
-        ("580.95.05", ["7.0", "12.0"], None),  # never both
-        ("570.26", ["10.0"], None),  # Blackwell, and a driver of CUDA 12
+        ("580.95.05", ["7.0", "9.0"], "cu126"),  # cu126 supports both cards
+        ("580.95.05", ["7.0", "12.0"], None),  # no build supports both cards
+        ("570.26", ["10.0"], None),  # Blackwell with a driver of CUDA 12
         ("470.82.01", ["8.0"], None),
         ("580.95.05", ["3.7"], None),  # K80
         ("580.95.05", [], "cu130"),
     ],
 )
-def test_the_build_for_a_driver_and_its_cards(driver: str, capabilities: list[str], name: str | None) -> None:
-    found = torch_build.build_for(driver, capabilities, "x86_64")
-    assert (found and found.name) == name
+def test_build_for_a_driver_and_its_cards(driver: str, capabilities: list[str], name: str | None) -> None:
+    build = torch_build.build_for(driver, capabilities, "x86_64")
+    assert (build and build.name) == name
 
 
 @each(
@@ -46,23 +46,23 @@ def test_the_build_for_a_driver_and_its_cards(driver: str, capabilities: list[st
         ("580.95.05", ["9.0"], "cu130"),  # GH200
         ("550.54.15", ["9.0"], "cu126"),
         ("580.95.05", ["12.1"], "cu130"),  # GB10
-        ("580.95.05", ["11.0"], "cu130"),  # Thor, for which only Arm's wheels have kernels
-        ("570.86.10", ["10.0"], None),  # GB200, and a driver of CUDA 12
-        ("580.95.05", ["7.5"], None),  # a T4G, for which x86's wheels have kernels
+        ("580.95.05", ["11.0"], "cu130"),  # Thor: only Arm's wheels have kernels for it
+        ("570.86.10", ["10.0"], None),  # GB200 with a driver of CUDA 12
+        ("580.95.05", ["7.5"], None),  # T4G: only x86's wheels have kernels for it
         ("535.10", [], "cu126"),
     ],
 )
-def test_the_build_on_arm(driver: str, capabilities: list[str], name: str | None) -> None:
+def test_build_on_arm(driver: str, capabilities: list[str], name: str | None) -> None:
     for machine in ("aarch64", "arm64"):
-        found = torch_build.build_for(driver, capabilities, machine)
-        assert (found and found.name) == name
+        build = torch_build.build_for(driver, capabilities, machine)
+        assert (build and build.name) == name
     if capabilities == ["7.5"]:
         assert "on aarch64" in torch_build.why_none(driver, capabilities, "aarch64")
         assert "driver" not in torch_build.why_none(driver, capabilities, "aarch64")
 
 
 @each(
-    ("said", "arguments", "words"),
+    ("smi_output", "arguments", "words"),
     [
         (
             "580.95.05, 9.0\n",
@@ -94,22 +94,22 @@ def test_the_build_on_arm(driver: str, capabilities: list[str], name: str | None
         ),
     ],
 )
-def test_what_make_is_told(said: str, arguments: list[str] | None, words: str) -> None:
-    """It runs before anything is installed: with this file alone, and without this project on the path."""
+def test_pip_arguments_and_reason_printed_for_make(smi_output: str, arguments: list[str] | None, words: str) -> None:
+    """The script runs before anything is installed: with this file alone, without this project on the path."""
     command = [sys.executable, "-I", "-S", str(Path(torch_build.__file__))]
-    ran = subprocess.run(command, input=said, capture_output=True, text=True, check=True)
-    assert ran.stderr == f"{words}\n"
-    assert arguments is None or ran.stdout.splitlines() == arguments
+    completed = subprocess.run(command, input=smi_output, capture_output=True, text=True, check=True)
+    assert completed.stderr == f"{words}\n"
+    assert arguments is None or completed.stdout.splitlines() == arguments
 
 
-def test_beside_a_gpu_of_amd_the_choice_says_how_to_use_it() -> None:
+def test_choice_names_the_rocm_index_for_amd_gpus() -> None:
     on_cpu, why = torch_build.choice([], amd=True)
     assert on_cpu == torch_build.choice([])[0] and f"{torch_build.INDEX}/rocm7.2" in why
     with_both, why = torch_build.choice(["580.95.05, 9.0"], amd=True)
     assert "cu130" in with_both[0] and "rocm" not in why
 
 
-# A Python without torch, whose pip only notes what it is told, and fails where it is told to.
+# A Python without torch. Its pip only writes its arguments to a file, and fails for arguments that contain LACKS.
 FAKE = f"""#!/bin/sh
 case "$*" in
   "-m venv "*) for last; do :; done; mkdir -p "$last/bin"; cp "$0" "$last/bin/python" ;;
@@ -123,7 +123,7 @@ PIP = "-m pip install -q "
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("smi", "lacks", "installed", "said"),
+    ("smi", "lacks", "installed", "message"),
     [
         ("echo 580.95.05, 9.0", "nothing", "torch==2.13.0+cu130 --extra-index-url", "9.0: torch 2.13.0+cu130"),
         ("echo 580.95.05, 7.0", "nothing", "torch==2.13.0+cu126 --extra-index-url", "7.0: torch 2.13.0+cu126"),
@@ -141,8 +141,8 @@ PIP = "-m pip install -q "
 @pytest.mark.parametrize(
     "command", ["make .venv/.ready PYTHON=./python3 VENV=.venv", "sh trace_tools/machines/venv.sh .venv ./python3"]
 )
-def test_the_build_is_installed_and_named(
-    tmp_path: Path, command: str, smi: str, lacks: str, installed: str, said: str
+def test_chosen_build_is_installed_and_named(
+    tmp_path: Path, command: str, smi: str, lacks: str, installed: str, message: str
 ) -> None:
     require("make", "sh")
     (tmp_path / "trace_tools/machines").mkdir(parents=True)
@@ -152,8 +152,10 @@ def test_the_build_is_installed_and_named(
         (tmp_path / name).write_text(body, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "LACKS": lacks}
-    made = subprocess.run(command.split(), cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    told = (tmp_path / "pip.log").read_text().splitlines(keepends=True)
-    tried = [line.removeprefix(PIP) for line in told if "torch==" in line]
-    assert tried[-1].startswith(installed) and len(tried) == (1 if lacks == "nothing" else 2)
-    assert said in made.stderr and (tmp_path / ".venv/.ready").exists()
+    completed = subprocess.run(
+        command.split(), cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    pip_calls = (tmp_path / "pip.log").read_text().splitlines(keepends=True)
+    attempts = [line.removeprefix(PIP) for line in pip_calls if "torch==" in line]
+    assert attempts[-1].startswith(installed) and len(attempts) == (1 if lacks == "nothing" else 2)
+    assert message in completed.stderr and (tmp_path / ".venv/.ready").exists()
