@@ -1,4 +1,4 @@
-"""`bench` through the command line: real processes, on a machine that other tests keep busy."""
+"""`bench` from the command line, in real processes. Other tests may keep the machine busy."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def work(i):
 
 @pytest.fixture
 def environment(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What every test has, and a place of their own for temporary folders."""
+    """The usual environment, with a separate folder for temporary files."""
     return {**environment, "TMPDIR": str(tmp_path_factory.mktemp("temporary"))}
 
 
-def written(folder: Path, **texts: str) -> list[str]:
+def write_lectures(folder: Path, **texts: str) -> list[str]:
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     return [f"{name}.py" for name in texts]
 
 
-def started(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+def start_bench(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "trace_tools", "bench", *arguments]
     return subprocess.Popen(
         command,
@@ -67,18 +67,18 @@ def started(folder: Path, environment: dict[str, str], *arguments: str) -> subpr
     )
 
 
-def left_behind(folder: Path, environment: dict[str, str]) -> list[str]:
-    """What lies there that the test itself did not write."""
-    there = [*Path(environment["TMPDIR"]).iterdir(), *folder.rglob("*")]
-    return [p.name for p in there if p.suffix != ".py" and not p.name.startswith("torchinductor")]
+def leftover_files(folder: Path, environment: dict[str, str]) -> list[str]:
+    """List the files in the folder, and temporary files, that the test did not write."""
+    paths = [*Path(environment["TMPDIR"]).iterdir(), *folder.rglob("*")]
+    return [p.name for p in paths if p.suffix != ".py" and not p.name.startswith("torchinductor")]
 
 
 @pytest.mark.slow
-def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path, environment: dict[str, str]) -> None:
-    """Six rounds are run whatever the budget: fewer say nothing. What ran before the exception is compared."""
-    worse = LECTURE.replace("range(2)", "range(12)")
-    worse = worse.replace("    assert total >= 0\n", "    assert total < 0\n    raise OSError('no')\n")
-    a, b = written(tmp_path, a=LECTURE, b=worse)
+def test_slower_loop_is_found_although_its_lecture_raises(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Six rounds run even if the budget is smaller, as fewer show nothing. Statements before the error are compared."""
+    slower_source = LECTURE.replace("range(2)", "range(12)")
+    slower_source = slower_source.replace("    assert total >= 0\n", "    assert total < 0\n    raise OSError('no')\n")
+    a, b = write_lectures(tmp_path, a=LECTURE, b=slower_source)
     options = [
         "--keep-going",
         "--only",
@@ -92,7 +92,7 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
         "--keep",
         "kept",
     ]
-    process = started(tmp_path, environment, a, b, *options)
+    process = start_bench(tmp_path, environment, a, b, *options)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err
     assert out == "" and "round 6: " in err and "take about" in err
@@ -100,8 +100,8 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert report["bench"]["rounds"] == 6
     assert report["bench"]["ended"] == "the budget of 1 s was used up"
-    found = {f["function"]: f for f in report["bench"]["functions"]}
-    assert found["work"]["verdict"] == "slower" and found["work"]["ratio"] > 3
+    functions = {f["function"]: f for f in report["bench"]["functions"]}
+    assert functions["work"]["verdict"] == "slower" and functions["work"]["ratio"] > 3
     slower = [f for f in report["findings"] if f["aspect"] == "time" and f["verdict"] == "slower"]
     assert {f["function"] for f in slower} & {"second", "work"} and "first" not in {f["function"] for f in slower}
     for side in "AB":
@@ -109,12 +109,12 @@ def test_a_loop_six_times_as_long_is_found_though_its_side_raises(tmp_path: Path
         assert trace.run.passes == 6 and trace.run.only == "second" and trace.run.complete
     assert not (tmp_path / "rendered").exists()
     assert not list(tmp_path.rglob(".run-*"))
-    assert not left_behind(tmp_path / "none", environment)
+    assert not leftover_files(tmp_path / "none", environment)
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str]) -> None:
-    process = started(tmp_path, environment, *written(tmp_path, a=LECTURE, b=LECTURE))
+def test_ctrl_c_leaves_no_files(tmp_path: Path, environment: dict[str, str]) -> None:
+    process = start_bench(tmp_path, environment, *write_lectures(tmp_path, a=LECTURE, b=LECTURE))
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("round 1"):
@@ -124,12 +124,12 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str
     assert process.returncode == 130, err
     assert out == "" and err.splitlines()[-1].startswith("error: Ctrl-C after ")
     assert "at least 6 are needed" in err
-    assert not left_behind(tmp_path, environment)
+    assert not leftover_files(tmp_path, environment)
 
 
 @pytest.mark.slow
 @each(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["a.py", "none.py"], "none.py: "),
         (["a.py", "b.py", "--only", "third"], "--only third: "),
@@ -141,8 +141,10 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, environment: dict[str, str
         (["a.py", "b.py", "--budget", "inf"], "--budget"),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]) -> None:
-    written(tmp_path, a=LECTURE, b=LECTURE)
-    process = started(tmp_path, environment, *arguments)
+def test_bad_input_is_a_one_line_error(
+    arguments: list[str], message: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    write_lectures(tmp_path, a=LECTURE, b=LECTURE)
+    process = start_bench(tmp_path, environment, *arguments)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 2 and said in err.splitlines()[-1]
+    assert process.returncode == 2 and message in err.splitlines()[-1]

@@ -20,7 +20,7 @@ from trace_tools.trace.trace_file import dump, write
 
 @click.group(cls=OneLineErrors)
 def main() -> None:
-    """The command as the command line has it."""
+    """Run the command with the error handling of the command line."""
 
 
 main.add_command(command)
@@ -32,21 +32,21 @@ def diff(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """A trace, and the same with another value and a slower statement."""
+    """Write two traces; in the second one value differs and one statement is slower."""
     changed = with_steps(made(1), slower(1.5))
     return (
-        saved(tmp_path / "a", made(0)),
-        saved(tmp_path / "b", with_steps(changed, at(6, values=[("y", tensor(elements=[0.0] * 4))]))),
+        save(tmp_path / "a", made(0)),
+        save(tmp_path / "b", with_steps(changed, at(6, values=[("y", tensor(elements=[0.0] * 4))]))),
     )
 
 
-def saved(folder: Path, trace: Trace) -> Path:
+def save(folder: Path, trace: Trace) -> Path:
     folder.mkdir(exist_ok=True)
     write(trace, folder / "trace.yaml")
     return folder / "trace.yaml"
 
 
-# --- exit codes -----------------------------------------------------------------------------------
+# Exit codes
 
 
 def test_exit_codes(files: tuple[Path, Path]) -> None:
@@ -77,7 +77,7 @@ def test_options_choose_what_counts(files: tuple[Path, Path], options: list[str]
     assert diff(*files, *options).exit_code == code
 
 
-def test_the_report_goes_to_a_file_and_never_over_a_trace(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_report_is_written_to_a_file_but_never_over_a_trace(files: tuple[Path, Path], tmp_path: Path) -> None:
     report = tmp_path / "report.txt"
     assert diff(*files, "-o", report).exit_code == 1 and "Differences that matter" in report.read_text("utf-8")
     before = files[0].read_bytes()
@@ -89,7 +89,7 @@ def test_the_report_goes_to_a_file_and_never_over_a_trace(files: tuple[Path, Pat
     assert unwritable.exit_code == 2 and "can't be written" in unwritable.output
 
 
-def test_folders_name_the_traces_in_them(files: tuple[Path, Path]) -> None:
+def test_folders_may_be_given_instead_of_traces(files: tuple[Path, Path]) -> None:
     assert diff(files[0].parent, files[1].parent).exit_code == 1
 
 
@@ -99,10 +99,10 @@ def test_two_traces_are_needed(arguments: list[str]) -> None:
     assert result.exit_code == 2 and "expected two traces" in result.output
 
 
-# --- bad input ------------------------------------------------------------------------------------
+# Bad input
 
 
-def _bad(text: str, kind: str) -> str:
+def _damage(text: str, kind: str) -> str:
     match kind:
         case "empty":
             return ""
@@ -121,47 +121,47 @@ def _bad(text: str, kind: str) -> str:
 @pytest.mark.parametrize("kind", ["empty", "newer schema", "older schema", "not a trace", "aliases", "dangling"])
 def test_a_bad_file_is_one_line_and_exit_code_2(files: tuple[Path, Path], kind: str) -> None:
     bad = files[1]
-    bad.write_text(_bad(bad.read_text("utf-8"), kind), encoding="utf-8")
+    bad.write_text(_damage(bad.read_text("utf-8"), kind), encoding="utf-8")
     result = diff(*files)
     assert result.exit_code == 2 and result.output.startswith(f"error: {bad}: ")
     assert len(result.output.splitlines()) == 1
 
 
-def test_a_truncated_file_is_compared_as_far_as_it_goes(files: tuple[Path, Path]) -> None:
+def test_intact_part_of_a_truncated_trace_is_compared(files: tuple[Path, Path]) -> None:
     text = dump(made(0))
     files[1].write_text(text[: len(text) * 3 // 4], encoding="utf-8")
     result = diff(*files)
     assert result.exit_code == 0 and "B is partial: " in result.output and "cut short" in result.output
 
 
-def test_unrelated_lectures(files: tuple[Path, Path], tmp_path: Path) -> None:
-    other = saved(tmp_path / "c", traced("import math\nfor k in range(99):\n    q = math.sin(k)\n"))
+def test_traces_of_different_lectures_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    other = save(tmp_path / "c", traced("import math\nfor k in range(99):\n    q = math.sin(k)\n"))
     refused = diff(files[0], other)
     assert refused.exit_code == 2 and "different lectures" in refused.output
 
 
-# --- formats --------------------------------------------------------------------------------------
+# Formats
 
 
 @pytest.mark.parametrize("style", ["terminal", "md", "html", "json"])
-def test_the_same_traces_give_the_same_report(files: tuple[Path, Path], style: str) -> None:
+def test_reports_of_the_same_traces_are_identical(files: tuple[Path, Path], style: str) -> None:
     first = diff(*files, "--format", style)
     assert first.exit_code == 1 and first.output == diff(*files, "--format", style).output
 
 
-# --- git ------------------------------------------------------------------------------------------
+# Git
 
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with two commits of one trace: in the second a claim fails."""
+    """Create a repository with two commits of one trace. In the second commit a claim fails."""
     require("git")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     git("init", "-q")
     failed = with_steps(made(0), at(7, claim=Claim("y == 2", False, failed_runs=["pass 1, warm"])))
     for trace in (made(0), failed):
-        saved(tmp_path / "cpu", trace)
+        save(tmp_path / "cpu", trace)
         git("add", ".")
         git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "trace")
     return tmp_path
@@ -180,14 +180,14 @@ def test_a_trace_is_compared_with_its_version_at_a_revision(clone: Path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["HEAD~9:cpu/trace.yaml", "HEAD:nothing", "--output=x:y", "nothing:"])
-def test_a_revision_that_is_none(clone: Path, name: str) -> None:
+def test_invalid_revision_is_an_error(clone: Path, name: str) -> None:
     result = CliRunner().invoke(main, ["diff", "--", name, "cpu/trace.yaml"])
     assert result.exit_code == 2 and result.output.startswith(f"error: {name}: ")
     assert sorted(path.name for path in clone.iterdir()) == [".git", "cpu"]
 
 
 @pytest.mark.slow
-def test_git_diff_shows_what_changed_in_words(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_diff_shows_changed_claims_in_words(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     assert diff("--setup-git").exit_code == 0 and diff("--setup-git").exit_code == 0
     assert (clone / ".git/info/attributes").read_text("utf-8").count("diff=trace") == 1
@@ -199,7 +199,7 @@ def test_git_diff_shows_what_changed_in_words(clone: Path, monkeypatch: pytest.M
     assert "+not a trace: " in git("diff")
 
 
-# --- what could not be judged ---------------------------------------------------------------------
+# Times that could not be judged
 
 
 @each(
@@ -217,40 +217,38 @@ def test_git_diff_shows_what_changed_in_words(clone: Path, monkeypatch: pytest.M
         (1, ["--only", "time"], 3),
     ],
 )
-def test_where_no_time_could_be_judged_the_exit_code_is_3(
-    tmp_path: Path, passes: int, options: list[str], code: int
-) -> None:
-    a, b = (saved(tmp_path / name, made(n, passes=passes)) for n, name in enumerate("ab"))
+def test_exit_code_is_3_if_no_time_was_judged(tmp_path: Path, passes: int, options: list[str], code: int) -> None:
+    a, b = (save(tmp_path / name, made(n, passes=passes)) for n, name in enumerate("ab"))
     result = diff(a, b, *options)
     assert result.exit_code == code
-    asked = passes < 3 and options not in (["--only", "values"], ["--ignore", "time"])
-    assert ("TIME NOT JUDGED: fewer than 3 processes on a side" in result.output) == asked
+    times_matter = passes < 3 and options not in (["--only", "values"], ["--ignore", "time"])
+    assert ("TIME NOT JUDGED: fewer than 3 processes on a side" in result.output) == times_matter
     assert diff(a, b, "--format", "json", *options).exit_code == code
 
 
-def test_why_no_time_was_judged_is_what_could_be_helped(tmp_path: Path) -> None:
-    """Many statements are too short for any number of passes; what to do about is that there was one."""
+def test_unjudged_times_are_explained_by_too_few_passes(tmp_path: Path) -> None:
+    """Many statements are also too short for any number of passes, but only the number of passes can be changed."""
 
     def short(seed: int) -> Trace:
         return with_steps(made(seed, passes=1), lambda s: s if s.line == 6 else slower(0.01, s.line)(s))
 
-    a, b = (saved(tmp_path / name, short(n)) for n, name in enumerate("ab"))
+    a, b = (save(tmp_path / name, short(n)) for n, name in enumerate("ab"))
     assert "TIME NOT JUDGED: fewer than 3 processes" in diff(a, b).output
 
 
-def test_a_difference_wins_over_what_could_not_be_judged(tmp_path: Path) -> None:
+def test_differences_take_precedence_over_unjudged_times(tmp_path: Path) -> None:
     changed = with_steps(made(1, passes=1), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
-    a, b = saved(tmp_path / "a", made(0, passes=1)), saved(tmp_path / "b", changed)
+    a, b = save(tmp_path / "a", made(0, passes=1)), save(tmp_path / "b", changed)
     result = diff(a, b)
     assert result.exit_code == 1 and "1 value. TIME NOT JUDGED" in result.output
     assert diff(a, b, "--fail-on", "time").exit_code == 3
-    assert diff(a, a).exit_code == 0  # one recording: nothing of it can differ
+    assert diff(a, a).exit_code == 0  # a trace compared with itself
 
 
 @pytest.mark.slow
-def test_of_two_machines_times_are_judged_by_nobody_unless_that_is_asked(tmp_path: Path) -> None:
+def test_unjudged_times_of_two_machines_matter_only_on_request(tmp_path: Path) -> None:
     b = made(1)
-    a, b_file = saved(tmp_path / "a", made(0)), saved(tmp_path / "b", replace(b, machine=replace(b.machine, cores=9)))
+    a, b_file = save(tmp_path / "a", made(0)), save(tmp_path / "b", replace(b, machine=replace(b.machine, cores=9)))
     assert diff(a, b_file).exit_code == 0
-    asked = diff(a, b_file, "--fail-on", "time")
-    assert asked.exit_code == 3 and "TIME NOT JUDGED: two machines" in asked.output
+    result = diff(a, b_file, "--fail-on", "time")
+    assert result.exit_code == 3 and "TIME NOT JUDGED: two machines" in result.output

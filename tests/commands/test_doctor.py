@@ -1,4 +1,4 @@
-"""`doctor`, and the look at the machine with which `trace` begins: never a CPU's trace by accident."""
+"""`doctor`, and the checks that `trace` runs first. A machine with a GPU is never traced on its CPU by accident."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ LOOK = Check("load", "look", "load average 9.0 on 2 cores", "end what else runs 
 WRONG = Check("products", "wrong", "an 8×8 product is not what it should be", "believe nothing")
 
 
-def finding(monkeypatch: pytest.MonkeyPatch, *found: Check) -> list[tuple[str | None, bool]]:
-    asked: list[tuple[str | None, bool]] = []
+def replace_checks(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> list[tuple[str | None, bool]]:
+    calls: list[tuple[str | None, bool]] = []
 
     def examine(device: str | None, *, quick: bool, past: PastMemory) -> Iterator[Check]:
-        asked.append((device, quick))
-        yield from found
+        calls.append((device, quick))
+        yield from checks
 
     monkeypatch.setattr(module, "examine", examine)
     monkeypatch.delenv(STORED, raising=False)
-    return asked
+    return calls
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
 
 
-def test_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = finding(monkeypatch, OK, LOOK)
-    ran = run("doctor", "--device", "cuda:1")
-    assert (asked, ran.exit_code, ran.stderr) == ([("cuda:1", False)], 0, "")
-    assert ran.stdout == (
+def test_report_of_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = replace_checks(monkeypatch, OK, LOOK)
+    result = run("doctor", "--device", "cuda:1")
+    assert (calls, result.exit_code, result.stderr) == ([("cuda:1", False)], 0, "")
+    assert result.stdout == (
         "ok    device              cpu\n"
         "look  load                load average 9.0 on 2 cores\n"
         "                          → end what else runs here\n"
@@ -58,13 +58,13 @@ def test_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_what_a_lecture_took_is_read_from_its_traces(tmp_path: Path) -> None:
+def test_past_memory_is_read_from_the_lectures_traces(tmp_path: Path) -> None:
     def put(folder: str, lecture: str, name: str, *processes: Process) -> None:
-        made = example_trace()
-        made = replace(made, machine=replace(made.machine, name=name))
+        trace = example_trace()
+        trace = replace(trace, machine=replace(trace.machine, name=name))
         path = tmp_path / folder / "trace.yaml"
         path.parent.mkdir()
-        write(replace(made, run=replace(made.run, lecture=lecture, processes=[*processes])), path)
+        write(replace(trace, run=replace(trace.run, lecture=lecture, processes=[*processes])), path)
 
     put("one", "a.py", "A card", Process("pass 1", "complete", peak_ram_bytes=5, peak_device_bytes=70))
     put("two", "a.py", "Another", Process("pass 1", "complete"), Process("metering", "complete", peak_ram_bytes=9))
@@ -75,25 +75,25 @@ def test_what_a_lecture_took_is_read_from_its_traces(tmp_path: Path) -> None:
     assert module.past_memory(Path("c.py"), tmp_path) == module.past_memory(None, tmp_path) == PastMemory()
 
 
-def test_what_is_wrong_is_in_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding(monkeypatch, OK, LOOK, WRONG)
-    ran = run("doctor")
-    assert ran.exit_code == 2 and ran.stdout.endswith("3 checks: 1 wrong, 1 worth a look\n")
+def test_a_wrong_check_sets_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_checks(monkeypatch, OK, LOOK, WRONG)
+    result = run("doctor")
+    assert result.exit_code == 2 and result.stdout.endswith("3 checks: 1 wrong, 1 worth a look\n")
 
 
-@pytest.mark.parametrize(("found", "verdict"), [([OK], "ok"), ([OK, LOOK], "look"), ([LOOK, WRONG], "wrong")])
-def test_json(found: list[Check], verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    finding(monkeypatch, *found)
-    ran = run("doctor", "--json")
-    said = json.loads(ran.stdout)
-    assert (said["verdict"], ran.exit_code) == (verdict, 2 if verdict == "wrong" else 0)
-    assert [Check(**check) for check in said["checks"]] == found
+@pytest.mark.parametrize(("checks", "verdict"), [([OK], "ok"), ([OK, LOOK], "look"), ([LOOK, WRONG], "wrong")])
+def test_json_report(checks: list[Check], verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_checks(monkeypatch, *checks)
+    result = run("doctor", "--json")
+    report = json.loads(result.stdout)
+    assert (report["verdict"], result.exit_code) == (verdict, 2 if verdict == "wrong" else 0)
+    assert [Check(**check) for check in report["checks"]] == checks
 
 
-def test_an_unknown_device_is_one_line() -> None:
+def test_unknown_device_is_a_one_line_error() -> None:
     for command in (["doctor"], ["trace", "lecture.py"], ["bench", "a.py", "b.py"], ["serve", "lecture.py"]):
-        ran = run(*command, "--device", "tpu")
-        assert (ran.exit_code, ran.stderr) == (
+        result = run(*command, "--device", "tpu")
+        assert (result.exit_code, result.stderr) == (
             2,
             f"error: device 'tpu'; expected {FORMS}\n",
         )
@@ -107,26 +107,26 @@ def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_trace_begins_with_it(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = finding(monkeypatch, OK, LOOK, WRONG)
-    ran = run("trace", str(lecture), "--device", "cuda")
-    assert (asked, ran.exit_code) == ([("cuda", True)], 2)
-    assert ran.stderr == (
+def test_trace_runs_the_checks_first(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = replace_checks(monkeypatch, OK, LOOK, WRONG)
+    result = run("trace", str(lecture), "--device", "cuda")
+    assert (calls, result.exit_code) == ([("cuda", True)], 2)
+    assert result.stderr == (
         "load: load average 9.0 on 2 cores; end what else runs here\n"
         "error: an 8×8 product is not what it should be; believe nothing\n"
     )
     assert not list(lecture.parent.glob("rendered/*"))
 
 
-def test_a_lecture_that_is_none_is_told_of_first(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = finding(monkeypatch, WRONG)
+def test_invalid_lecture_is_reported_before_the_checks(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = replace_checks(monkeypatch, WRONG)
     lecture.write_text("x = 1\n", encoding="utf-8")
     assert "defines no function `main`" in run("trace", str(lecture)).stderr
-    assert asked == []
+    assert calls == []
 
 
-def test_a_machine_that_was_measured_earlier_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding(monkeypatch, WRONG)
+def test_stored_machine_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_checks(monkeypatch, WRONG)
     monkeypatch.setenv(STORED, "machine.json")
     module.examine_first(None, Path("lecture.py"), Path("rendered"))
 
@@ -138,8 +138,8 @@ SMI = {
 }
 
 
-def tool(smi: str, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a command beside an `nvidia-smi` that is a script, with this machine's torch."""
+def run_with_smi(smi: str, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with this machine's torch and a script as `nvidia-smi`."""
     program = folder / "bin" / "nvidia-smi"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f"#!/bin/sh\n{SMI[smi]}\n", encoding="utf-8")
@@ -155,39 +155,39 @@ def tool(smi: str, folder: Path, *arguments: str, **settings: str) -> subprocess
 
 @pytest.mark.slow
 @pytest.mark.skipif(torch.version.cuda is not None or torch.version.hip is not None, reason="needs torch's CPU build")
-def test_never_a_trace_of_the_cpu_by_accident(lecture: Path) -> None:
-    """With the CPU's build of torch beside a GPU: nothing is overwritten, and one line says what to do.
+def test_trace_never_falls_back_from_gpu_to_cpu(lecture: Path) -> None:
+    """With a GPU and torch's CPU build, nothing is overwritten, and the error names a remedy.
 
-    `test_devices` has what is said for each device that can be asked for.
+    `test_devices` tests the messages for each device.
     """
     old = lecture.parent / "rendered/cpu/trace.yaml"
     old.parent.mkdir(parents=True)
     old.write_text("as it was\n", encoding="utf-8")
     cpu, least = re.escape(torch.__version__), r"torch [\d.]+: install driver \d+ or newer, or"
     install = r"`python -m pip install torch==[\d.]+\+cu130 --extra-index-url \S+` installs a build for it, or"
-    unfit = rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\): torch {cpu} is built without CUDA; {install}"
+    cpu_build = rf"NVIDIA H100 80GB HBM3 \(driver 580.95.05\): torch {cpu} is built without CUDA; {install}"
     old_driver = rf"Tesla T4 \(driver 470.82.01\): .*; driver 470.82.01 is too old for {least}"
-    cases = (("a GPU", [], unfit), ("an old driver", ["--device", "cuda"], old_driver))
+    cases = (("a GPU", [], cpu_build), ("an old driver", ["--device", "cuda"], old_driver))
     for smi, arguments, words in cases:
-        ran = tool(smi, lecture.parent, "trace", "lecture.py", *arguments)
-        *looks, last = ran.stderr.splitlines()
-        assert ran.returncode == 2 and ran.stdout == ""
+        result = run_with_smi(smi, lecture.parent, "trace", "lecture.py", *arguments)
+        *earlier_lines, last = result.stderr.splitlines()
+        assert result.returncode == 2 and result.stdout == ""
         assert re.fullmatch(rf"error: .*{words} trace the CPU: DEVICE=cpu \(--device cpu\)", last)
-        assert not [line for line in looks if line.startswith("error")]
-    benched = tool("a GPU", lecture.parent, "bench", "lecture.py", "lecture.py", "--budget", "0")
-    assert benched.returncode == 2 and "is built without CUDA" in benched.stderr.splitlines()[-1]
+        assert not [line for line in earlier_lines if line.startswith("error")]
+    bench_result = run_with_smi("a GPU", lecture.parent, "bench", "lecture.py", "lecture.py", "--budget", "0")
+    assert bench_result.returncode == 2 and "is built without CUDA" in bench_result.stderr.splitlines()[-1]
     assert [path.read_text() for path in lecture.parent.glob("rendered/*/*")] == ["as it was\n"]
 
 
 @pytest.mark.slow
-def test_a_trace_of_the_cpu_on_purpose(lecture: Path) -> None:
-    ran = tool("a GPU", lecture.parent, "trace", "lecture.py", "--passes", "1", "--device", "cpu")
-    assert (ran.returncode, "rendered/cpu/trace.yaml" in ran.stdout) == (0, True), ran.stderr
+def test_cpu_is_traced_on_request(lecture: Path) -> None:
+    result = run_with_smi("a GPU", lecture.parent, "trace", "lecture.py", "--passes", "1", "--device", "cpu")
+    assert (result.returncode, "rendered/cpu/trace.yaml" in result.stdout) == (0, True), result.stderr
 
 
 @pytest.mark.slow
-def test_the_whole_of_it_here(tmp_path: Path) -> None:
-    ran = tool("no GPU", tmp_path, "doctor", "--json", "--device", "cpu")
-    said = json.loads(ran.stdout)
-    assert ran.returncode == 0 and said["verdict"] in ("ok", "look")
-    assert {"versions", "device", "products", "threads", "drift"} <= {check["name"] for check in said["checks"]}
+def test_all_checks_on_this_machine(tmp_path: Path) -> None:
+    result = run_with_smi("no GPU", tmp_path, "doctor", "--json", "--device", "cpu")
+    report = json.loads(result.stdout)
+    assert result.returncode == 0 and report["verdict"] in ("ok", "look")
+    assert {"versions", "device", "products", "threads", "drift"} <= {check["name"] for check in report["checks"]}

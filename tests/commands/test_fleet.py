@@ -1,4 +1,4 @@
-"""`fleet` as a user runs it: exit codes, what it prints, and the pages it leaves."""
+"""`fleet` from the command line: exit codes, output and pages."""
 
 from __future__ import annotations
 
@@ -36,51 +36,54 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fleet(machines: list[str], *arguments: str) -> Result:
     require("sh", "tar", "gzip")
-    there = Path("there").absolute()
-    lines = [f"- {{engine: local, folder: {there}, python: {json.dumps(PYTHON)}, {machine}}}\n" for machine in machines]
+    remote_folder = Path("there").absolute()
+    lines = [
+        f"- {{engine: local, folder: {remote_folder}, python: {json.dumps(PYTHON)}, {machine}}}\n"
+        for machine in machines
+    ]
     Path("machines.yaml").write_text("machines:\n" + "".join(lines))
     return CliRunner().invoke(main, ["fleet", "machines.yaml", "lecture.py", "--passes", "1", *arguments])
 
 
 @pytest.mark.slow
-def test_pages_and_what_differs() -> None:
-    ran = fleet(["name: one", "name: two"])
-    assert ran.exit_code == 0, ran.output
+def test_fleet_writes_pages_and_differences() -> None:
+    result = fleet(["name: one", "name: two"])
+    assert result.exit_code == 0, result.output
     assert "diff/index.html" in Path("rendered/index.html").read_text()
     assert Path("rendered/one/index.html").is_file() and Path("rendered/two/trace.yaml").is_file()
-    again = fleet(["name: one", "name: two"])
-    assert again.exit_code == 0 and again.stderr.count("(already up to date)") == 2
+    second_result = fleet(["name: one", "name: two"])
+    assert second_result.exit_code == 0 and second_result.stderr.count("(already up to date)") == 2
 
 
 @pytest.mark.slow
-def test_one_that_fails_leaves_the_others_pages() -> None:
+def test_failed_machine_does_not_prevent_the_others_pages() -> None:
     Path("no").write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     Path("no").chmod(0o755)
-    ran = fleet(["name: one", "name: two"])
+    result = fleet(["name: one", "name: two"])
     text = Path("machines.yaml").read_text()
     broken = json.dumps(shlex.quote(str(Path("no").absolute())))
     Path("machines.yaml").write_text(text.replace(f"{json.dumps(PYTHON)}, name: two", f"{broken}, name: two"))
-    ran = CliRunner().invoke(main, ["fleet", "machines.yaml", "lecture.py", "--passes", "1", "--again"])
-    assert ran.exit_code == 2
-    assert "two: broken" in ran.stderr and "no trace from two" in ran.stderr
-    assert "rendered/index.html" in ran.stdout
+    result = CliRunner().invoke(main, ["fleet", "machines.yaml", "lecture.py", "--passes", "1", "--again"])
+    assert result.exit_code == 2
+    assert "two: broken" in result.stderr and "no trace from two" in result.stderr
+    assert "rendered/index.html" in result.stdout
 
 
 @pytest.mark.slow
-def test_a_failed_claim_is_1() -> None:
+def test_failed_claim_gives_exit_code_1() -> None:
     Path("lecture.py").write_text(PLAIN.replace("x == 1", "x == 2"))
-    ran = fleet(["name: one"], "--keep-going")
-    assert ran.exit_code == 1 and "one: lecture.py:5: claim failed: x == 2" in ran.stderr
+    result = fleet(["name: one"], "--keep-going")
+    assert result.exit_code == 1 and "one: lecture.py:5: claim failed: x == 2" in result.stderr
 
 
-def test_bad_input_is_one_line() -> None:
-    ran = fleet(["name: one", "name: one"])
-    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1) and not Path("rendered").exists()
-    ran = fleet(["name: one"], "--machine", "two")
-    assert ran.exit_code == 2 and says(ran.stderr, "--machine two", "machines.yaml", "one")
+def test_bad_input_is_a_one_line_error() -> None:
+    result = fleet(["name: one", "name: one"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1) and not Path("rendered").exists()
+    result = fleet(["name: one"], "--machine", "two")
+    assert result.exit_code == 2 and says(result.stderr, "--machine two", "machines.yaml", "one")
 
 
-def test_lines_on_a_terminal() -> None:
+def test_progress_lines_fit_the_terminal() -> None:
     code = """if True:
         import time
         from trace_tools.commands.fleet import Progress, _MachineLines
@@ -92,21 +95,21 @@ def test_lines_on_a_terminal() -> None:
         time.sleep(1)
         show.ended("two: rendered/two/" + "long" * 10)
         show.done()"""
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 6, 30, 0, 0))
+    reading_end, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 6, 30, 0, 0))
     environment = {**os.environ, "TERM": "xterm"} | dict.fromkeys(("COLUMNS", "LINES"), "")
-    subprocess.run([sys.executable, "-c", code], stderr=theirs, env=environment, cwd=ROOT, check=True)
-    os.close(theirs)
-    said = os.read(ours, 100_000).decode()
-    os.close(ours)
-    drawn, stays = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said).replace("\r", "\n").split("two:")
-    lines = [line for line in drawn.splitlines() if line]
-    assert max(map(cell_len, lines)) <= 30, "it takes two of the terminal's, and one of them stays"
-    assert "one: pass 1: 行列" in drawn and max(len(part) for part in re.findall(r"(?:\x1b\[1A)+", said)) <= 4 * 6
-    assert f" rendered/two/{'long' * 10}\n" in stays
+    subprocess.run([sys.executable, "-c", code], stderr=terminal, env=environment, cwd=ROOT, check=True)
+    os.close(terminal)
+    output = os.read(reading_end, 100_000).decode()
+    os.close(reading_end)
+    progress, remaining = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r", "\n").split("two:")
+    lines = [line for line in progress.splitlines() if line]
+    assert max(map(cell_len, lines)) <= 30, "a line wider than the terminal takes two rows, and one of them stays"
+    assert "one: pass 1: 行列" in progress and max(len(part) for part in re.findall(r"(?:\x1b\[1A)+", output)) <= 4 * 6
+    assert f" rendered/two/{'long' * 10}\n" in remaining
 
 
-def test_a_log_of_a_machine_has_an_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logged_lines_per_machine_are_limited(capsys: pytest.CaptureFixture[str]) -> None:
     show = _MachineLines()
     for number in range(3 * LOGGED):
         show.update("one", Progress(f"pass {number}", "here"))

@@ -14,19 +14,19 @@ from trace_tools.trace.trace_file import load
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_new_lecture_runs_and_is_traced_as_it_is(tmp_path: Path) -> None:
+def test_new_lecture_runs_and_can_be_traced(tmp_path: Path) -> None:
     path = tmp_path / "my_last_lessons.py"
-    done = CliRunner().invoke(main, ["new", str(path)])
-    assert done.exit_code == 0 and str(path) in done.stdout
+    result = CliRunner().invoke(main, ["new", str(path)])
+    assert result.exit_code == 0 and str(path) in result.stdout
     assert mistakes(path) == []
     subprocess.run([sys.executable, path.name], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True)
-    traced = CliRunner().invoke(main, ["trace", str(path), "--passes", "1"])
-    assert traced.exit_code == 0, traced.output
+    trace_result = CliRunner().invoke(main, ["trace", str(path), "--passes", "1"])
+    assert trace_result.exit_code == 0, trace_result.output
     trace = load(tmp_path / "rendered" / "cpu" / "trace.yaml").trace
     assert trace.title == "My last lessons" and trace.run.complete
 
 
-def test_it_teaches_most_of_the_vocabulary(tmp_path: Path) -> None:
+def test_new_lecture_uses_most_of_the_vocabulary(tmp_path: Path) -> None:
     path = tmp_path / "talk.py"
     CliRunner().invoke(main, ["new", str(path)])
     assert {word for word in vocabulary.VOCABULARY if f"{word}(" in path.read_text()} >= vocabulary.VOCABULARY - {
@@ -35,27 +35,27 @@ def test_it_teaches_most_of_the_vocabulary(tmp_path: Path) -> None:
     }
 
 
-def test_what_it_says_can_be_typed(tmp_path: Path) -> None:
+def test_printed_commands_quote_the_path(tmp_path: Path) -> None:
     (tmp_path / "my talks").mkdir()
     path = tmp_path / "my talks" / "one.py"
-    said = CliRunner().invoke(main, ["new", str(path)]).stdout
-    assert all(f"{command} '{path}'  " in said for command in ("trace-tools trace", "trace-tools serve", "python"))
+    output = CliRunner().invoke(main, ["new", str(path)]).stdout
+    assert all(f"{command} '{path}'  " in output for command in ("trace-tools trace", "trace-tools serve", "python"))
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "talk.py"
     path.write_text("mine")
-    done = CliRunner().invoke(main, ["new", str(path)])
-    assert done.exit_code == 2 and f"error: {path}: " in done.stderr and path.read_text() == "mine"
+    result = CliRunner().invoke(main, ["new", str(path)])
+    assert result.exit_code == 2 and f"error: {path}: " in result.stderr and path.read_text() == "mine"
 
 
-def test_a_name_that_trace_takes_is_taken(tmp_path: Path) -> None:
-    """Without its ending, in folders that are not there yet, with spaces or a number before it."""
+def test_names_of_new_lectures(tmp_path: Path) -> None:
+    """Names may lack the ending, contain spaces, start with a number, or lie in folders that do not exist yet."""
     for name in ("talk", "deep/er/01-intro.py", "my talk", 'a "quoted" \\ one'):
         path = tmp_path / (name if name.endswith(".py") else f"{name}.py")
-        done = CliRunner().invoke(main, ["new", str(tmp_path / name)])
-        assert done.exit_code == ("\\" in name) * 2 and path.is_file() != ("\\" in name), done.output
+        result = CliRunner().invoke(main, ["new", str(tmp_path / name)])
+        assert result.exit_code == ("\\" in name) * 2 and path.is_file() != ("\\" in name), result.output
         assert not path.is_file() or mistakes(path) == []
     for name in ("", "notes.txt", "json", "json.py"):
-        done = CliRunner().invoke(main, ["new", str(tmp_path / name)])
-        assert (done.exit_code, done.stderr.count("\n")) == (2, 1), name
+        result = CliRunner().invoke(main, ["new", str(tmp_path / name)])
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1), name

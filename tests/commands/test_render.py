@@ -1,4 +1,4 @@
-"""`render` through the command line; `tests/publishing` tries the pages that it makes."""
+"""`render` from the command line; `tests/publishing` tests the pages that it writes."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["render", *map(str, arguments)])
 
 
-def saved(folder: Path, machine: str) -> Path:
+def save(folder: Path, machine: str) -> Path:
     (folder / machine).mkdir(parents=True)
     write(example_trace(), folder / machine / "trace.yaml")
     return folder / machine / "trace.yaml"
 
 
-def test_pages_lie_beside_the_traces_or_where_they_are_wanted(tmp_path: Path) -> None:
-    a, b = (saved(tmp_path / site, "cpu") for site in ("one", "two"))
-    done = run(a, b)
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == [str(tmp_path / site / "index.html") for site in ("one", "two")]
-    done = run(a, "-o", tmp_path / "elsewhere")
-    assert done.stdout == f"{tmp_path / 'elsewhere' / 'index.html'}\n"
+def test_pages_are_written_next_to_traces_or_elsewhere(tmp_path: Path) -> None:
+    a, b = (save(tmp_path / site, "cpu") for site in ("one", "two"))
+    result = run(a, b)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [str(tmp_path / site / "index.html") for site in ("one", "two")]
+    result = run(a, "-o", tmp_path / "elsewhere")
+    assert result.stdout == f"{tmp_path / 'elsewhere' / 'index.html'}\n"
     assert len(list((tmp_path / "elsewhere").rglob("index.html"))) == 2
 
 
-def test_a_trace_that_is_missing_or_none_is_one_line(tmp_path: Path) -> None:
+def test_missing_or_invalid_trace_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "trace.yaml").write_text("- not a trace\n")
     for path in (tmp_path / "nowhere" / "trace.yaml", tmp_path / "cpu" / "trace.yaml"):
-        done = run(path)
-        assert done.exit_code == 2 and done.stdout == ""
-        assert done.stderr.startswith(f"error: {path}: ") and done.stderr.count("\n") == 1
+        result = run(path)
+        assert result.exit_code == 2 and result.stdout == ""
+        assert result.stderr.startswith(f"error: {path}: ") and result.stderr.count("\n") == 1
 
 
-def test_check_finds_a_page_that_is_not_of_its_trace(tmp_path: Path) -> None:
-    trace = saved(tmp_path, "cpu")
+def test_check_reports_a_page_that_differs_from_its_trace(tmp_path: Path) -> None:
+    trace = save(tmp_path, "cpu")
     assert run(trace).exit_code == 0
     assert run("--check", trace).exit_code == 0
     (tmp_path / "cpu" / "index.md").write_text("changed")
-    done = run("--check", trace)
-    assert done.exit_code == 1 and done.stderr.splitlines()[0] == f"{tmp_path / 'cpu/index.md'}: differs"
+    result = run("--check", trace)
+    assert result.exit_code == 1 and result.stderr.splitlines()[0] == f"{tmp_path / 'cpu/index.md'}: differs"
     assert (tmp_path / "cpu" / "index.md").read_text() == "changed"

@@ -1,4 +1,4 @@
-"""`store` through the command line."""
+"""`store` from the command line."""
 
 from __future__ import annotations
 
@@ -17,62 +17,64 @@ def store(*words: str | Path) -> Result:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def store_folder(tmp_path: Path) -> Path:
     paths = [written(ran(day, 200 + 100 * (day > 6)), tmp_path, f"{day}.yaml") for day in range(1, 13)]
-    done = store("add", tmp_path / "store", *paths)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.count("trace.yaml.gz\n") == 12
+    result = store("add", tmp_path / "store", *paths)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.count("trace.yaml.gz\n") == 12
     return tmp_path / "store"
 
 
-def test_adding_again_says_that_it_was_there(kept: Path, tmp_path: Path) -> None:
-    done = store("add", kept, tmp_path / "3.yaml")
-    assert done.exit_code == 0 and done.stdout.endswith(" (already stored)\n")
+def test_adding_a_stored_trace_again_is_reported(store_folder: Path, tmp_path: Path) -> None:
+    result = store("add", store_folder, tmp_path / "3.yaml")
+    assert result.exit_code == 0 and result.stdout.endswith(" (already stored)\n")
 
 
-def test_a_list_has_a_line_for_each_run_and_paths_that_other_commands_take(kept: Path) -> None:
-    lines = [line.split("\t") for line in store("list", kept, "--machine", "machine A").stdout.splitlines()]
+def test_list_has_one_line_and_a_usable_path_per_run(store_folder: Path) -> None:
+    lines = [line.split("\t") for line in store("list", store_folder, "--machine", "machine A").stdout.splitlines()]
     assert [line[0][8:10] for line in lines] == [f"{day:02}" for day in range(1, 13)]
     assert CliRunner().invoke(main, ["validate", lines[0][-1]]).exit_code == 0
     assert CliRunner().invoke(main, ["diff", lines[0][-1], lines[-1][-1], "--only", "values"]).exit_code in (0, 1)
-    assert store("list", kept, "--machine", "H100").stdout == ""
+    assert store("list", store_folder, "--machine", "H100").stdout == ""
 
 
-def test_whatever_names_are_in_a_trace_a_run_is_one_line(kept: Path, tmp_path: Path) -> None:
-    one = ran(13)
-    named = replace(one, machine=replace(one.machine, name="A\tB\n\x1b[31mC"), run=replace(one.run, ended="lost\nit"))
-    store("add", kept, written(named, tmp_path))
-    *_, last = store("list", kept).stdout.splitlines()
+def test_control_characters_in_names_are_escaped_in_the_list(store_folder: Path, tmp_path: Path) -> None:
+    trace = ran(13)
+    renamed = replace(
+        trace, machine=replace(trace.machine, name="A\tB\n\x1b[31mC"), run=replace(trace.run, ended="lost\nit")
+    )
+    store("add", store_folder, written(renamed, tmp_path))
+    *_, last = store("list", store_folder).stdout.splitlines()
     assert last.split("\t")[3:5] == [r"A\tB\n\u001b[31mC", r"lost\nit"]
 
 
-def test_a_history_says_each_time_and_where_it_changed(kept: Path, tmp_path: Path) -> None:
+def test_history_lists_times_and_changes(store_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("ruptures", reason="ruptures is not installed")
-    done = store("history", kept, "y = x @ w")
-    assert (done.exit_code, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    result = store("history", store_folder, "y = x @ w")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
     assert len(lines) == 13 and lines[-1].startswith("a: 1.5× slower from 2026-10-07")
     assert lines[0].split("\t")[1:] == ["c0ffee1", "a", "line 6", "200 µs"]
-    assert store("history", kept, "-o", tmp_path / "pages").stdout == f"{tmp_path / 'pages' / 'index.html'}\n"
+    assert store("history", store_folder, "-o", tmp_path / "pages").stdout == f"{tmp_path / 'pages' / 'index.html'}\n"
 
 
-def test_an_index_is_made_again(kept: Path) -> None:
-    (kept / "index.sqlite").write_bytes(b"?" * 9_000)
-    assert store("index", kept).stdout == f"{kept}: 12 runs\n"
+def test_damaged_index_is_rebuilt(store_folder: Path) -> None:
+    (store_folder / "index.sqlite").write_bytes(b"?" * 9_000)
+    assert store("index", store_folder).stdout == f"{store_folder}: 12 runs\n"
 
 
-def test_bad_input_is_one_line(kept: Path, tmp_path: Path) -> None:
+def test_bad_input_is_a_one_line_error(store_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("nothing")
-    for words, said in (
+    for words, message in (
         (["list", tmp_path / "nowhere"], "nowhere: "),
-        (["add", kept, tmp_path / "bad.yaml"], "not a trace"),
-        (["add", kept, tmp_path / "nowhere.yaml"], "can't be read"),
+        (["add", store_folder, tmp_path / "bad.yaml"], "not a trace"),
+        (["add", store_folder, tmp_path / "nowhere.yaml"], "can't be read"),
         (["add", tmp_path / "1.yaml", tmp_path / "1.yaml"], "1.yaml: "),
-        (["history", kept], "STATEMENT"),
-        (["history", kept, "nothing like it"], "lecture.py; expected a line"),
-        (["history", kept, "6", "--lecture", "other.py"], "lecture.py"),
-        (["history", kept, "6", "--machine", "H100"], "no run on a machine"),
+        (["history", store_folder], "STATEMENT"),
+        (["history", store_folder, "nothing like it"], "lecture.py; expected a line"),
+        (["history", store_folder, "6", "--lecture", "other.py"], "lecture.py"),
+        (["history", store_folder, "6", "--machine", "H100"], "no run on a machine"),
     ):
-        done = store(*words)
-        assert done.exit_code == 2 and done.stderr.count("\n") == 1 and said in done.stderr, words
-    assert len(store("list", kept).stdout.splitlines()) == 12
+        result = store(*words)
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1 and message in result.stderr, words
+    assert len(store("list", store_folder).stdout.splitlines()) == 12

@@ -1,4 +1,4 @@
-"""`trace` where it can't begin; `tests/tracing/test_supervisor.py` has what it does then."""
+"""`trace` with bad input, and drafts; `tests/tracing/test_supervisor.py` tests complete traces."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def trace(source: str | None, *arguments: str) -> Result:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line(case: str, folder: Path) -> None:
+def test_bad_input_is_a_one_line_error(case: str, folder: Path) -> None:
     source, arguments, message = BAD[case]
-    ran = trace(source, *arguments)
-    assert ran.exit_code == 2 and isinstance(ran.exception, SystemExit)
-    assert message in ran.stderr.splitlines()[-1]
+    result = trace(source, *arguments)
+    assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
+    assert message in result.stderr.splitlines()[-1]
     assert not list(folder.glob("rendered/*"))
 
 
-def test_a_missing_lecture_and_an_unwritable_folder(folder: Path) -> None:
-    ran = trace(None)
-    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)
-    assert "lecture.py: can't be read: No such file" in ran.stderr
+def test_missing_lecture_and_unwritable_folder_are_errors(folder: Path) -> None:
+    result = trace(None)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "lecture.py: can't be read: No such file" in result.stderr
     (folder / "taken").write_text("a file", encoding="utf-8")
-    ran = trace("def main(): part()\ndef part(): pass\n", "-o", "taken")
-    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1) and "taken: can't be written" in ran.stderr
+    result = trace("def main(): part()\ndef part(): pass\n", "-o", "taken")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1) and "taken: can't be written" in result.stderr
 
 
 DRAFTED = '''"""Drafted"""
@@ -82,15 +82,15 @@ def part():
 
 
 @pytest.mark.slow
-def test_a_draft_is_one_run_and_a_machine_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draft measures nothing; what a trace measured serves later ones with its date, until somebody asks for more."""
+def test_draft_is_one_run_and_measured_peaks_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft measures no peaks. Later traces reuse measured peaks with their date, unless `--survey` is given."""
     monkeypatch.delenv(STORED)
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
     path = Path("rendered/cpu/trace.yaml")
 
     def peaks(*options: str) -> list[Peak]:
-        made = trace(DRAFTED, "--device", "cpu", *options)
-        assert made.exit_code == 0, made.output
+        result = trace(DRAFTED, "--device", "cpu", *options)
+        assert result.exit_code == 0, result.output
         return load(path).trace.machine.peaks
 
     assert peaks("--draft") == []
@@ -99,10 +99,12 @@ def test_a_draft_is_one_run_and_a_machine_is_measured_once(monkeypatch: pytest.M
     assert dict(drafted.versions)["torch"] == torch.__version__ and drafted.machine.threads == torch.get_num_threads()
     measured = peaks("--passes", "1")
     assert len(measured) == 5 and not any(", on 2" in peak.source for peak in measured)
-    if any(machines.LOADED in peak.source for peak in measured):  # so it was not kept: other tests were running
+    if any(
+        machines.LOADED in peak.source for peak in measured
+    ):  # other tests were running, so the peaks were not cached
         quiet = [replace(peak, source=peak.source.partition(f", {machines.LOADED}")[0]) for peak in measured]
-        made = load(path).trace
-        machines.remember(replace(made.machine, peaks=quiet), [(name, version) for name, version in made.versions])
+        traced = load(path).trace
+        machines.remember(replace(traced.machine, peaks=quiet), [(name, version) for name, version in traced.versions])
     for later in (peaks("--passes", "1"), peaks("--draft")):
         assert [replace(peak, source="") for peak in later] == [replace(peak, source="") for peak in measured]
         assert all(re.search(r", on 2\d{3}-\d\d-\d\d$", peak.source) for peak in later)
@@ -110,19 +112,24 @@ def test_a_draft_is_one_run_and_a_machine_is_measured_once(monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_a_draft_says_what_a_trace_says() -> None:
-    """Its one run is counted, too: values and counts are those of a trace, whose metering has a process of its own."""
+def test_draft_has_the_values_and_counts_of_a_trace() -> None:
+    """A draft meters its only run, whereas a trace meters in a process of its own."""
     path = Path("rendered/cpu/trace.yaml")
-    said = []
+    recorded = []
     for options in (["--passes", "1"], ["--draft"]):
         counted = "from trace_tools import count\n    c = count(lambda: x @ y)  # @inspect c\n    assert"
         source = DRAFTED.replace("assert", counted)
-        made = trace(source, "--device", "cpu", *options)
-        assert made.exit_code == 0, made.output
-        steps = [one for one in load(path).trace.steps if isinstance(one, Step)]
-        said.append([(s.line, s.values, s.meters and replace(s.meters, live_bytes=0), s.claim) for s in steps])
-    assert said[0] == said[1]
-    assert [meters.flops for _, _, meters, _ in said[1] if meters and meters.flops] == [2 * 1024 + 65, 1024, 1024, 65]
+        result = trace(source, "--device", "cpu", *options)
+        assert result.exit_code == 0, result.output
+        steps = [event for event in load(path).trace.steps if isinstance(event, Step)]
+        recorded.append([(s.line, s.values, s.meters and replace(s.meters, live_bytes=0), s.claim) for s in steps])
+    assert recorded[0] == recorded[1]
+    assert [meters.flops for _, _, meters, _ in recorded[1] if meters and meters.flops] == [
+        2 * 1024 + 65,
+        1024,
+        1024,
+        65,
+    ]
 
 
 @pytest.mark.slow
@@ -134,15 +141,13 @@ def test_a_draft_says_what_a_trace_says() -> None:
         ("from trace_tools import measure", ["pass 1"]),
     ],
 )
-def test_a_draft_is_counted_in_another_process_where_main_reads_a_clock_or_the_lecture_compiles(
-    line: str, processes: list[str]
-) -> None:
-    made = trace(DRAFTED.replace("    part()", f"    part()\n    if 0: {line}"), "--device", "cpu", "--draft")
-    assert made.exit_code == 0, made.output
+def test_draft_is_metered_separately_for_clocks_and_compilation(line: str, processes: list[str]) -> None:
+    result = trace(DRAFTED.replace("    part()", f"    part()\n    if 0: {line}"), "--device", "cpu", "--draft")
+    assert result.exit_code == 0, result.output
     drafted = load(Path("rendered/cpu/trace.yaml")).trace
     assert [process.name for process in drafted.run.processes] == processes
-    meters = [one.meters for one in drafted.steps if isinstance(one, Step)]
-    assert [one.flops for one in meters if one and one.flops] == [1024 + 65, 1024, 65]
+    meters = [event.meters for event in drafted.steps if isinstance(event, Step)]
+    assert [event.flops for event in meters if event and event.flops] == [1024 + 65, 1024, 65]
 
 
 TIMED = """
@@ -184,33 +189,33 @@ def inner(x):
 
 
 @pytest.mark.slow
-def test_a_draft_counts_in_its_one_run_except_while_the_lecture_measures_time() -> None:
-    """There the meter is off, and off the stack of torch's modes; what the lecture put there itself stays on."""
-    made = trace(TIMED, "--device", "cpu", "--draft")
-    assert made.exit_code == 0, made.output
+def test_draft_is_not_metered_while_the_lecture_measures_time() -> None:
+    """Meanwhile the meter is not on torch's stack of modes, but modes of the lecture stay there."""
+    result = trace(TIMED, "--device", "cpu", "--draft")
+    assert result.exit_code == 0, result.output
     drafted = load(Path("rendered/cpu/trace.yaml")).trace
     assert [process.name for process in drafted.run.processes] == ["pass 1"]
-    taken = [one for one in drafted.steps if isinstance(one, Step)]
+    steps = [event for event in drafted.steps if isinstance(event, Step)]
     lines = TIMED.splitlines()
-    at = {lines[step.line - 1].split("#")[0].strip(): step for step in reversed(taken)}
+    step_of = {lines[step.line - 1].split("#")[0].strip(): step for step in reversed(steps)}
     product = 2 * 8**3
     for code in ("y = x @ x", "z = y @ x", "w = x @ z"):
-        step = next(s for s in taken if lines[s.line - 1].strip().startswith(code))
+        step = next(s for s in steps if lines[s.line - 1].strip().startswith(code))
         assert step.meters is not None and (step.meters.flops, step.meters.why) == (product, None)
     for code in ("inside = timed(x)", "covered = timed(x)", "found = modes() if time.perf_counter() > start else None"):
-        meters = at[code].meters
+        meters = step_of[code].meters
         assert meters is not None and (meters.flops, meters.operators, meters.why) == (None, None, NOT_METERED)
-    values = {source: value.value for step in taken for source, value, *_ in step.values or () if source != "m"}
+    values = {source: value.value for step in steps for source, value, *_ in step.values or () if source != "m"}
     assert [values[name] for name in ("before", "inside", "covered", "flops")] == [1, 0, 0, product]
-    (measured,) = at["m = measure(lambda: x @ x, repeats=2, min_seconds=0.001)"].measured or ()
+    (measured,) = step_of["m = measure(lambda: x @ x, repeats=2, min_seconds=0.001)"].measured or ()
     assert (measured.flops, measured.operators) == (product, [("aten.mm", 1)]) and measured.seconds[0] > 0
-    within = [s.meters for s in taken if lines[s.line - 1] == "    y = x @ x  # @inspect y"][1:]
+    within = [s.meters for s in steps if lines[s.line - 1] == "    y = x @ x  # @inspect y"][1:]
     assert within == [Meters(why=NOT_METERED)] * 3
 
 
 @pytest.mark.slow
-def test_a_draft_of_a_lecture_that_fails_says_so() -> None:
-    """Its processes are forked: what goes wrong there is told as of any other."""
+def test_failure_in_a_draft_is_reported() -> None:
+    """A draft's processes are forked, and their failures are reported like those of other processes."""
     failed = trace(DRAFTED.replace("512", "513"), "--device", "cpu", "--draft")
     assert failed.exit_code == 1 and "claim failed" in failed.stderr
     ended = trace(DRAFTED.replace("y = x @ x", "import os; os.kill(os.getpid(), 11)"), "--device", "cpu", "--draft")

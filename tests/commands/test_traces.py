@@ -1,4 +1,4 @@
-"""Traces by name: which path a name means for each command that takes a trace, and what `make diff` compares."""
+"""Traces by name: the path that a name means in each command, and the traces that `make diff` compares."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MAKEFILE = Path(__file__).parents[2] / "Makefile"
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two traces in rendered/, and a third in the folder that a project names."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two traces in rendered/, and a third in pages/, which a project's settings may name."""
     monkeypatch.chdir(tmp_path)
     for number, folder in enumerate(("rendered/cpu", "rendered/second", "pages/third")):
         Path(folder).mkdir(parents=True)
@@ -38,7 +38,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def test_each_command_takes_a_name(here: Path) -> None:
+def test_each_command_accepts_names_of_traces(project: Path) -> None:
     assert run("diff", "cpu", "second").exit_code == 0
     assert run("diff", "cpu", "rendered/second").exit_code == 0
     for command in (
@@ -53,13 +53,13 @@ def test_each_command_takes_a_name(here: Path) -> None:
     assert Path("rendered/cpu/index.html").is_file()
 
 
-def test_a_path_that_exists_wins(here: Path) -> None:
-    write(made(3), here / "cpu")
+def test_an_existing_path_takes_precedence_over_a_name(project: Path) -> None:
+    write(made(3), project / "cpu")
     assert run("diff", "cpu", "second").output.startswith("A  cpu ")
     assert run("validate", "cpu").output.startswith("cpu: ")
 
 
-def test_a_project_says_where_names_are(here: Path) -> None:
+def test_project_settings_choose_the_folder_of_names(project: Path) -> None:
     Path("pyproject.toml").write_text('[tool.trace_tools]\nout = "pages"\n')
     assert run("validate", "third").exit_code == 0
     refused = run("validate", "cpu")
@@ -67,7 +67,7 @@ def test_a_project_says_where_names_are(here: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["diff", "cpu"], ["validate"], ["compare", "cpu"]])
-def test_a_name_that_means_nothing_is_one_line_with_those_that_do(here: Path, command: list[str]) -> None:
+def test_unknown_name_is_an_error_that_lists_known_names(project: Path, command: list[str]) -> None:
     refused = run(*command, "nvidia-h200")
     assert refused.exit_code == 2 and not refused.stdout
     [line] = refused.stderr.splitlines()
@@ -76,9 +76,9 @@ def test_a_name_that_means_nothing_is_one_line_with_those_that_do(here: Path, co
     assert run("validate", "cpu").exit_code == 2
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize(
-    ("asked", "sides"),
+    ("arguments", "sides"),
     [
         ([], "cpu second"),
         (["A=second"], "second cpu"),
@@ -86,17 +86,29 @@ def test_a_name_that_means_nothing_is_one_line_with_those_that_do(here: Path, co
         (["A=cpu", "B=pages/third"], "cpu pages/third"),
     ],
 )
-def test_make_diff_compares_what_is_there(here: Path, asked: list[str], sides: str) -> None:
-    command = ["make", "-n", "--no-print-directory", "-f", str(MAKEFILE), "diff", "VENV=none", "PYTHON=python", *asked]
-    plain = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "ARGS")}  # of `make test`
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
-    assert ran.stdout.split() == f"python -m trace_tools diff {sides}".split()
+def test_make_diff_chooses_traces(project: Path, arguments: list[str], sides: str) -> None:
+    command = [
+        "make",
+        "-n",
+        "--no-print-directory",
+        "-f",
+        str(MAKEFILE),
+        "diff",
+        "VENV=none",
+        "PYTHON=python",
+        *arguments,
+    ]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "ARGS")
+    }  # these are set in `make test`
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert completed.stdout.split() == f"python -m trace_tools diff {sides}".split()
 
 
-# --- traces to compare ----------------------------------------------------------------------------
+# Traces to compare
 
 
-def test_a_trace_is_a_file_a_folder_or_a_file_at_a_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_may_be_a_file_folder_or_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require("git")
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "cpu"
@@ -113,15 +125,15 @@ def test_a_trace_is_a_file_a_folder_or_a_file_at_a_revision(tmp_path: Path, monk
         open_side("nothing")
 
 
-def test_a_rank_of_a_trace_is_one_too(tmp_path: Path) -> None:
-    """It is compared as a trace of its own: the value that differs between ranks is found."""
-    other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
-    trace = joined({0: made(0), 1: other})
+def test_single_ranks_of_a_trace_can_be_compared(tmp_path: Path) -> None:
+    """The value that differs between the two ranks is found."""
+    rank_1 = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
+    trace = joined({0: made(0), 1: rank_1})
     (tmp_path / "cpu").mkdir()
     write(replace(trace, run=replace(trace.run, ranks=2)), tmp_path / "cpu" / "trace.yaml")
     a, b = (open_side(f"{tmp_path}/cpu#rank{rank}") for rank in (0, 1))
     assert b.label.endswith(", rank 1")
-    found = [f for row in difference_between(a, b).rows for f in row.findings if f.matters]
-    assert [(f.aspect, subject_text(f.subject)) for f in found] == [("values", "y")]
+    findings = [f for row in difference_between(a, b).rows for f in row.findings if f.matters]
+    assert [(f.aspect, subject_text(f.subject)) for f in findings] == [("values", "y")]
     with pytest.raises(UsageError, match=r"rank 2: .*0 to 1"):
         open_side(f"{tmp_path}/cpu/trace.yaml#rank2")

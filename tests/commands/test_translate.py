@@ -28,18 +28,18 @@ GERMAN = {
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def traced_lecture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("translated")
     for command in (["new", "talk.py"], ["trace", "talk.py", "-o", "rendered", "--passes", "1"]):
         words = [str(folder / word) if word in ("talk.py", "rendered") else word for word in command]
-        done = run(*words)
-        assert done.exit_code == 0, done.output
+        result = run(*words)
+        assert result.exit_code == 0, result.output
     return folder
 
 
 @pytest.fixture
-def folder(once: Path, tmp_path: Path) -> Path:
-    shutil.copytree(once, tmp_path / "lecture")
+def folder(traced_lecture: Path, tmp_path: Path) -> Path:
+    shutil.copytree(traced_lecture, tmp_path / "lecture")
     return tmp_path / "lecture"
 
 
@@ -47,8 +47,8 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, [*words])
 
 
-def translate(folder: Path, words: dict[str, str]) -> None:
-    """Fill a catalogue as a translator's editor does."""
+def fill_catalogue(folder: Path, words: dict[str, str]) -> None:
+    """Enter translations into the German catalogue, as a translator would."""
     path = folder / "talk.de.po"
     with path.open("rb") as file:
         catalogue = read_po(file)
@@ -63,25 +63,25 @@ def code_of(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_a_lecture_in_german_needs_nothing_but_a_catalogue(folder: Path) -> None:
-    done = run("translate", str(folder / "talk.py"), "--to", "de")
-    assert done.exit_code == 0 and (folder / "talk.de.po").exists(), done.output
+def test_pages_are_translated_with_a_catalogue(folder: Path) -> None:
+    result = run("translate", str(folder / "talk.py"), "--to", "de")
+    assert result.exit_code == 0 and (folder / "talk.de.po").exists(), result.output
     assert run("translate", str(folder / "talk.py"), "--check").exit_code == 1
-    translate(folder, GERMAN)
-    own = (folder / "rendered/cpu/00-growth.html").read_text(encoding="utf-8")
-    done = run("render", str(folder / "rendered/cpu/trace.yaml"))
-    assert done.exit_code == 0, done.output
+    fill_catalogue(folder, GERMAN)
+    untranslated = (folder / "rendered/cpu/00-growth.html").read_text(encoding="utf-8")
+    result = run("render", str(folder / "rendered/cpu/trace.yaml"))
+    assert result.exit_code == 0, result.output
     page = folder / "rendered/de/cpu/00-growth.md"
-    shown = page.read_text(encoding="utf-8")
+    markdown = page.read_text(encoding="utf-8")
     for words in (*list(GERMAN.values())[:3], "Nach zehn Schritten sind es 1,024: Zahlen", "| Schritte | wie viele |"):
-        assert words in shown
-    assert "Prose is **Markdown**" in shown  # what has no translation stays
+        assert words in markdown
+    assert "Prose is **Markdown**" in markdown  # no translation exists
     assert any(words in (folder / "rendered/de/cpu/01-two-ways.md").read_text() for words in list(GERMAN.values())[-3:])
     assert code_of(page) == code_of(folder / "rendered/cpu/00-growth.md") != []
     html = page.with_suffix(".html").read_text(encoding="utf-8")
     assert '<html lang="de">' in html and 'href="../../cpu/00-growth.html" hreflang="en"' in html
     english = (folder / "rendered/cpu/00-growth.html").read_text(encoding="utf-8")
-    assert 'href="../de/cpu/00-growth.html" hreflang="de"' in english and "hreflang" not in own
+    assert 'href="../de/cpu/00-growth.html" hreflang="de"' in english and "hreflang" not in untranslated
     asked = re.compile(r'data-asked="(\w+)"')
     assert asked.findall(html) == asked.findall(english) != []  # an answer is remembered in both languages
     assert run("render", "--check", str(folder / "rendered/cpu/trace.yaml")).exit_code == 0
@@ -90,12 +90,12 @@ def test_a_lecture_in_german_needs_nothing_but_a_catalogue(folder: Path) -> None
     assert stale.exit_code == 1 and "de/cpu/00-growth.md: differs" in stale.output
 
 
-def test_reports_on_machines_are_in_every_language(folder: Path) -> None:
+def test_machine_reports_are_translated(folder: Path) -> None:
     run("translate", str(folder / "talk.py"), "--to", "de")
-    translate(folder, GERMAN)
+    fill_catalogue(folder, GERMAN)
     shutil.copytree(folder / "rendered/cpu", folder / "rendered/other")
-    done = run("render", str(folder / "rendered/cpu/trace.yaml"))
-    assert done.exit_code == 0, done.output
+    result = run("render", str(folder / "rendered/cpu/trace.yaml"))
+    assert result.exit_code == 0, result.output
     report = (folder / "rendered/de/diff/index.html").read_text(encoding="utf-8")
     assert '<html lang="de">' in report and 'href="../../diff/index.html" hreflang="en"' in report
     assert "Wachstum" in report  # the title of a section
@@ -104,60 +104,60 @@ def test_reports_on_machines_are_in_every_language(folder: Path) -> None:
     assert run("render", "--check", str(folder / "rendered/cpu/trace.yaml")).exit_code == 0
 
 
-def test_a_translation_keeps_placeholders_formulas_code_and_links(folder: Path) -> None:
+def test_translations_without_placeholder_or_formula_are_rejected(folder: Path) -> None:
     run("translate", str(folder / "talk.py"), "--to", "de")
     [message] = [text for text in GERMAN if "{" in text]
     formula = "Prose is **Markdown**, with math: after $n$ steps there are $2^n$. What a line did stands beside it:"
-    translate(folder, {message: "Es sind {sizes[0]:,}.", formula: "Nach $n$ Schritten sind es $2n$:"})
-    done = run("render", str(folder / "rendered/cpu/trace.yaml"))
+    fill_catalogue(folder, {message: "Es sind {sizes[0]:,}.", formula: "Nach $n$ Schritten sind es $2n$:"})
+    result = run("render", str(folder / "rendered/cpu/trace.yaml"))
     path = folder / "talk.de.po"
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert done.exit_code == 2
-    wrong = re.findall(r"talk\.de\.po:(\d+): the translation of '([^']*)' lacks the (\w+) (\S+)", done.output)
-    assert [(kind, what) for _, _, kind, what in wrong] == [("formula", "$2^n$"), ("placeholder", "sizes[-1]:,")]
+    assert result.exit_code == 2
+    wrong = re.findall(r"talk\.de\.po:(\d+): the translation of '([^']*)' lacks the (\w+) (\S+)", result.output)
+    assert [(kind, missing) for _, _, kind, missing in wrong] == [("formula", "$2^n$"), ("placeholder", "sizes[-1]:,")]
     assert all(lines[int(line) - 1].startswith("msgid") for line, *_ in wrong)
     path.write_text("msgid oops\n")
-    done = run("render", str(folder / "rendered/cpu/trace.yaml"))
-    assert done.exit_code == 2 and "talk.de.po:1: " in done.output and "Traceback" not in done.output
-    done = run("translate", str(folder / "talk.py"), "--to", "xx_oops")
-    assert done.exit_code == 2 and "xx_oops" in done.output
+    result = run("render", str(folder / "rendered/cpu/trace.yaml"))
+    assert result.exit_code == 2 and "talk.de.po:1: " in result.output and "Traceback" not in result.output
+    result = run("translate", str(folder / "talk.py"), "--to", "xx_oops")
+    assert result.exit_code == 2 and "xx_oops" in result.output
 
 
-def test_a_message_without_its_recorded_values_stays_in_the_lectures_words(folder: Path) -> None:
+def test_message_without_recorded_values_may_stay_untranslated(folder: Path) -> None:
     run("translate", str(folder / "talk.py"), "--to", "de")
-    translate(folder, GERMAN)
+    fill_catalogue(folder, GERMAN)
     trace = folder / "rendered/cpu/trace.yaml"
     recorded = trace.read_text(encoding="utf-8")
     trace.write_text(recorded.replace('"filled": [[0, ["1,024"]]]', '"filled": [[0, []]]'), encoding="utf-8")
-    done = run("render", str(trace))
-    assert done.exit_code == 0, done.output
-    shown = (folder / "rendered/de/cpu/00-growth.md").read_text(encoding="utf-8")
-    assert "come from the program: 1,024 after" in shown or "Nach zehn Schritten sind es 1,024" in shown
+    result = run("render", str(trace))
+    assert result.exit_code == 0, result.output
+    markdown = (folder / "rendered/de/cpu/00-growth.md").read_text(encoding="utf-8")
+    assert "come from the program: 1,024 after" in markdown or "Nach zehn Schritten sind es 1,024" in markdown
 
 
-def test_a_changed_message_is_fuzzy_and_its_pages_are_in_the_lectures_words(folder: Path) -> None:
+def test_changed_message_is_fuzzy_and_stays_untranslated(folder: Path) -> None:
     lecture = folder / "talk.py"
     run("translate", str(lecture), "--to", "de")
-    translate(folder, GERMAN)
+    fill_catalogue(folder, GERMAN)
     text = lecture.read_text(encoding="utf-8")
     lecture.write_text(text.replace("How many are there after ten steps?", "How many are there after the ten steps?"))
-    done = run("translate", str(lecture))
-    assert done.exit_code == 0 and "1 fuzzy" in done.output
+    result = run("translate", str(lecture))
+    assert result.exit_code == 0 and "1 fuzzy" in result.output
     run("render", str(folder / "rendered/cpu/trace.yaml"))
-    shown = (folder / "rendered/de/cpu/00-growth.md").read_text(encoding="utf-8")
-    assert "How many are there after the ten steps?" in shown and "# 0 Wachstum" in shown
+    markdown = (folder / "rendered/de/cpu/00-growth.md").read_text(encoding="utf-8")
+    assert "How many are there after the ten steps?" in markdown and "# 0 Wachstum" in markdown
 
 
-def test_other_commands_know_the_languages(folder: Path) -> None:
+def test_other_commands_support_translations(folder: Path) -> None:
     run("translate", str(folder / "talk.py"), "--to", "de")
-    translate(folder, GERMAN)
+    fill_catalogue(folder, GERMAN)
     trace = str(folder / "rendered/cpu/trace.yaml")
     run("render", trace)
-    done = run("export", trace, "--format", "html", "--language", "de", "-o", str(folder / "talk.html"))
-    assert done.exit_code == 0 and "Wachstum" in (folder / "talk.html").read_text(encoding="utf-8"), done.output
+    result = run("export", trace, "--format", "html", "--language", "de", "-o", str(folder / "talk.html"))
+    assert result.exit_code == 0 and "Wachstum" in (folder / "talk.html").read_text(encoding="utf-8"), result.output
     assert run("export", trace, "--format", "html", "--language", "fr").exit_code == 2
-    done = run("site", str(folder / "rendered"), "--url", "https://example.org/", "-o", str(folder / "site"))
-    assert done.exit_code == 0, done.output
+    result = run("site", str(folder / "rendered"), "--url", "https://example.org/", "-o", str(folder / "site"))
+    assert result.exit_code == 0, result.output
     page = (folder / "site/cpu/00-growth.html").read_text(encoding="utf-8")
     alternate = '<link rel="alternate" hreflang="{}" href="https://example.org/{}">'
     assert (
@@ -165,5 +165,5 @@ def test_other_commands_know_the_languages(folder: Path) -> None:
     )
     assert "https://example.org/de/cpu/00-growth.html" in (folder / "site/sitemap.xml").read_text(encoding="utf-8")
     assert run("check", str(folder / "talk.py")).exit_code == 0
-    translate(folder, {"Two ways to add up": "Zwei `Wege`"})
+    fill_catalogue(folder, {"Two ways to add up": "Zwei `Wege`"})
     assert "has the code `Wege`" in run("check", str(folder / "talk.py")).output

@@ -1,4 +1,4 @@
-"""The tools where torch is not installed: a module of its name that can't be imported lies before it on the path."""
+"""The tools without torch: a module of that name, which cannot be imported, precedes the real one on the path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def squares() -> None:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the tools in a folder, with no torch."""
+    """Run the tools in a folder, without torch."""
     path = os.pathsep.join([str(folder / "missing"), str(ROOT)])
     command = [sys.executable, "-m", "trace_tools", *arguments]
     return subprocess.run(
@@ -50,13 +50,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'raise ModuleNotFoundError("No module named {name!r}", name={name!r})'
         )
     (folder / "lecture.py").write_text(LECTURE)
-    done = run(folder, "trace", "lecture.py", "--passes", "2")
-    assert done.returncode == 0, done.stderr
+    result = run(folder, "trace", "lecture.py", "--passes", "2")
+    assert result.returncode == 0, result.stderr
     return folder
 
 
-def test_a_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
-    """It pays neither a survey nor metering; the others' processes are complete."""
+def test_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
+    """There is neither a survey nor metering; the other processes are complete."""
     trace = yaml.safe_load((folder / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nsteps:")[0])
     assert {p["name"]: p["ended"] for p in trace["run"]["processes"]} == {
         "pass 1": "complete",
@@ -80,30 +80,30 @@ def test_a_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
         ("doctor", "lecture.py"),
     ],
 )
-def test_every_other_command_works(arguments: tuple[str, ...], folder: Path) -> None:
-    done = run(folder, *arguments)
-    assert done.returncode == 0, done.stderr + done.stdout
+def test_other_commands_work(arguments: tuple[str, ...], folder: Path) -> None:
+    result = run(folder, *arguments)
+    assert result.returncode == 0, result.stderr + result.stdout
 
 
 @pytest.mark.slow
-def test_a_lecture_that_needs_torch_is_told_so_in_one_line(folder: Path) -> None:
+def test_lecture_that_needs_torch_is_an_error(folder: Path) -> None:
     (folder / "other.py").write_text(LECTURE.replace("from trace_tools", "import torch\nfrom trace_tools", 1))
-    done = run(folder, "trace", "other.py", "-o", "elsewhere")
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ModuleNotFoundError: No module named 'torch'; python -m pip install torch")
+    result = run(folder, "trace", "other.py", "-o", "elsewhere")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ModuleNotFoundError: No module named 'torch'; python -m pip install torch")
 
 
 @pytest.mark.slow
-def test_torch_that_comes_by_way_of_a_package_is_found_in_the_run(tmp_path: Path) -> None:
-    """Nothing in the source names it: the first pass finds it loaded, and the run begins again with it."""
+def test_indirect_import_of_torch_restarts_the_trace(tmp_path: Path) -> None:
+    """The source does not import torch. The first pass finds it loaded, and the trace starts again with torch."""
     (tmp_path / "sly.py").write_text(
         '"""Sly"""\n\nimport importlib\n\n\ndef main() -> None:\n    part()\n\n\ndef part() -> None:\n    """Part"""\n'
         '    torch = importlib.import_module("torch")\n    x = torch.ones(3)  # @inspect x\n    assert x.sum() == 3\n'
     )
     command = [sys.executable, "-m", "trace_tools", "trace", "sly.py", "--passes", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     trace = yaml.safe_load((tmp_path / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nsteps:")[0])
     assert [p["name"] for p in trace["run"]["processes"]] == ["pass 1", "metering", "shaken"]
     assert trace["machine"]["peaks"]

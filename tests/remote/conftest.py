@@ -1,4 +1,4 @@
-"""Real engines on the loopback address: an sshd under another user, and a Slurm of two nodes; skipped where missing."""
+"""Real engines on this machine: an sshd for another user, and a Slurm with two nodes. Tests skip missing ones."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def sums():
     x = 1 + 1  # @inspect x
     assert x == 2
 """
-SLURM = Path(f"/tmp/slurm{os.getpid()}")  # a short path; sshd tells its sessions of it
-SLURMS_NODES = ("n1", "n2")
+SLURM = Path(f"/tmp/slurm{os.getpid()}")  # a short path; sshd passes it to its sessions
+SLURM_NODES = ("n1", "n2")
 SYSTEM_PYTHON = "/usr/bin/python3"  # another user can run it
 
 
 @dataclass(frozen=True)
 class Box:
-    """A host that ssh knows as `box`."""
+    """The host that ssh reaches as `box`."""
 
     config: Path
     home: Path
@@ -49,12 +49,12 @@ class Box:
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
 
 
-def needs_a_python() -> None:
+def require_system_python() -> None:
     code = "import sys; sys.exit(sys.version_info < (3, 11))"
     if not Path(SYSTEM_PYTHON).exists() or subprocess.run([SYSTEM_PYTHON, "-c", code], check=False).returncode:
         pytest.skip(f"{SYSTEM_PYTHON} is no Python 3.11 or newer")
@@ -69,66 +69,69 @@ def lecture(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def ssh_box() -> Iterator[Box]:
-    """An sshd on 127.0.0.1, as root under a user made for it, with a key of its own that is known."""
+    """Start an sshd on 127.0.0.1 with a known host key. If this process is root, create a user for it."""
     require("sshd", "ssh", "ssh-keygen", "tar", "gzip")
-    needs_a_python()
+    require_system_python()
     root = Path(tempfile.mkdtemp(prefix="sb", dir="/tmp"))
-    as_root, user, made = os.getuid() == 0, getpass.getuser(), False
+    as_root, user, user_created = os.getuid() == 0, getpass.getuser(), False
     daemon: subprocess.Popen[bytes] | None = None
     try:
         root.chmod(0o755)
-        home, srv, me = root / "home", root / "srv", root / "me"
-        for folder in (home, srv, me):
+        home, server, client = root / "home", root / "srv", root / "me"
+        for folder in (home, server, client):
             folder.mkdir(mode=0o700)
         if as_root:
             user = f"sb{os.getpid()}"
             command = ["useradd", "--system", "--no-create-home", "--home-dir", str(home), "--shell", "/bin/sh", user]
             subprocess.run(command, check=True)
-            made = True
-        for key in (srv / "host_key", me / "key", me / "other"):
+            user_created = True
+        for key in (server / "host_key", client / "key", client / "other"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)], check=True)
-        keys = (home if as_root else srv) / "authorized_keys"  # in the home: StrictModes looks at all folders above
-        keys.write_bytes((me / "key.pub").read_bytes())
+        keys = (
+            home if as_root else server
+        ) / "authorized_keys"  # in the home, as StrictModes checks all parent folders
+        keys.write_bytes((client / "key.pub").read_bytes())
         keys.chmod(0o600)
         port = free_port()
         settings = [
-            f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {srv}/host_key", "PidFile none",
+            f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {server}/host_key", "PidFile none",
             f"AuthorizedKeysFile {keys}", "AuthenticationMethods publickey", "PasswordAuthentication no",
             "KbdInteractiveAuthentication no", "UsePAM no", f"AllowUsers {user}", "AllowTcpForwarding no",
             "X11Forwarding no", f"StrictModes {'yes' if as_root else 'no'}", "AcceptEnv *", "MaxStartups 100",
             f"SetEnv SLURM_CONF={SLURM}/slurm.conf",
         ]  # fmt: skip
-        (srv / "sshd_config").write_text("\n".join(settings) + "\n")
+        (server / "sshd_config").write_text("\n".join(settings) + "\n")
         drop: dict[str, Any] = {}
         if as_root:
             entry = pwd.getpwnam(user)
-            for path in (home, keys, srv, *srv.iterdir()):
+            for path in (home, keys, server, *server.iterdir()):
                 os.chown(path, entry.pw_uid, entry.pw_gid)
             drop = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         (sshd,) = require("sshd")
-        with (me / "log").open("wb") as log:
+        with (client / "log").open("wb") as log:
             daemon = subprocess.Popen(
-                [sshd, "-D", "-e", "-f", str(srv / "sshd_config")],
+                [sshd, "-D", "-e", "-f", str(server / "sshd_config")],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **drop,
             )  # fmt: skip
         for _ in range(100):
-            assert daemon.poll() is None, (me / "log").read_text()
-            with socket.socket() as one:
-                if one.connect_ex(("127.0.0.1", port)) == 0:
+            assert daemon.poll() is None, (client / "log").read_text()
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        public = " ".join((srv / "host_key.pub").read_text().split()[:2])
-        (me / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
-        (me / "config").write_text(
-            f"Host box\n HostName 127.0.0.1\n Port {port}\n User {user}\n IdentityFile {me}/key\n IdentitiesOnly yes\n"
-            f" IdentityAgent none\n UserKnownHostsFile {me}/known_hosts\n GlobalKnownHostsFile /dev/null\n SendEnv *\n"
+        public = " ".join((server / "host_key.pub").read_text().split()[:2])
+        (client / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
+        (client / "config").write_text(
+            f"Host box\n HostName 127.0.0.1\n Port {port}\n User {user}\n IdentityFile {client}/key\n"
+            f" IdentitiesOnly yes\n IdentityAgent none\n UserKnownHostsFile {client}/known_hosts\n"
+            " GlobalKnownHostsFile /dev/null\n SendEnv *\n"
         )
-        yield Box(me / "config", home if as_root else Path.home(), user, me / "known_hosts", me / "key")
+        yield Box(client / "config", home if as_root else Path.home(), user, client / "known_hosts", client / "key")
     finally:
         if daemon is not None:
             daemon.terminate()
             daemon.wait(10)
-        if made:
+        if user_created:
             listed = subprocess.run(
                 ["ps", "-o", "pid=,stat=", "-u", user], capture_output=True, text=True, check=False
             ).stdout
@@ -143,11 +146,11 @@ def ssh_box() -> Iterator[Box]:
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Path]:
-    """A Slurm of two nodes, both here, without systemd, control groups or a database; yields its configuration."""
+    """Start a Slurm with two nodes, without systemd, control groups or a database; yield its configuration."""
     require("munged", "slurmctld", "slurmd", "srun", "sinfo", "tar", "gzip")
     if os.getuid() != 0:
         pytest.skip("slurmd and munged need root")
-    needs_a_python()
+    require_system_python()
     root = SLURM
     root.mkdir(mode=0o755)
     daemons: list[subprocess.Popen[bytes]] = []
@@ -176,8 +179,8 @@ def slurm() -> Iterator[Path]:
             "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2",
             "SlurmdParameters=config_overrides", "MpiDefault=none", "ReturnToService=2", "MailProg=/bin/true",
             "KillWait=20", "NodeName=DEFAULT CPUs=4 RealMemory=1000 State=UNKNOWN",
-            *(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()}" for name in SLURMS_NODES),
-            f"PartitionName=main Nodes={','.join(SLURMS_NODES)} Default=YES MaxTime=600 State=UP",
+            *(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()}" for name in SLURM_NODES),
+            f"PartitionName=main Nodes={','.join(SLURM_NODES)} Default=YES MaxTime=600 State=UP",
         ]  # fmt: skip
         conf.write_text("\n".join(lines) + "\n")
         (root / "cgroup.conf").write_text("CgroupMountpoint=/sys/fs/cgroup\n")
@@ -206,21 +209,21 @@ def slurm() -> Iterator[Path]:
                 break
             time.sleep(0.1)
         start("slurmctld", "-D", "-f", str(conf))
-        for name in SLURMS_NODES:
+        for name in SLURM_NODES:
             start("slurmd", "-D", "-N", name, "-f", str(conf))
         ready = False
         for _ in range(200):
-            asked = subprocess.run(
+            state = subprocess.run(
                 ["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True, check=False
             )
-            if ready := asked.stdout.strip() == "idle":
+            if ready := state.stdout.strip() == "idle":
                 break
             if any(daemon.poll() is not None for daemon in daemons):
                 break
             time.sleep(0.1)
         if not ready:
-            said = {path.name: path.read_text(errors="replace")[-300:] for path in (root / "log").iterdir()}
-            pytest.skip(f"Slurm does not come up here: {said}")
+            logs = {path.name: path.read_text(errors="replace")[-300:] for path in (root / "log").iterdir()}
+            pytest.skip(f"Slurm does not start here: {logs}")
         yield conf
     finally:
         for daemon in reversed(daemons):

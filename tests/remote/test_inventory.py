@@ -1,4 +1,4 @@
-"""An inventory: what it means, and one line for each mistake."""
+"""Inventories: their meaning, and one line for each mistake."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ MISTAKES = {
 
 
 @each("case", MISTAKES)
-def test_a_mistake_is_one_line(case: str, tmp_path: Path) -> None:
+def test_each_mistake_is_a_one_line_error(case: str, tmp_path: Path) -> None:
     text, message = MISTAKES[case]
     path = tmp_path / "machines.yaml"
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError) as raised:
         read(path)
-    said = str(raised.value)
-    assert said.startswith(f"{path}: ") and message in said and "\n" not in said
+    error = str(raised.value)
+    assert error.startswith(f"{path}: ") and message in error and "\n" not in error
 
 
-def test_what_is_read(tmp_path: Path) -> None:
+def test_machines_and_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "machines.yaml"
     path.write_text(
         'files: ["data/*.csv"]\nmachines:\n- {name: h100, engine: slurm, host: login, gres: "gpu:h100:1"}\n'
     )
-    found = read(path)
-    assert found.machines == [Entry("h100", "slurm", host="login", gres="gpu:h100:1")]
-    assert found.files == ["data/*.csv"]
+    inventory = read(path)
+    assert inventory.machines == [Entry("h100", "slurm", host="login", gres="gpu:h100:1")]
+    assert inventory.files == ["data/*.csv"]
 
 
 def test_several_devices_have_folders_of_their_own() -> None:

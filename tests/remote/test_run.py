@@ -1,4 +1,4 @@
-"""A fleet on real engines: what comes home, what does not and why, and what is left on the machines."""
+"""Fleets on real engines: the traces that are fetched, reasons for missing traces, and files left on the machines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fleet(lecture: Path, *entries: Entry, out: str = "rendered", **request: obje
 
 
 def outcomes(lecture: Path, *entries: Entry, **request: object) -> dict[str, Outcome]:
-    return {one.folder: one for one in fleet(lecture, *entries, **request).run()}
+    return {outcome.folder: outcome for outcome in fleet(lecture, *entries, **request).run()}
 
 
 def by_ssh(box: Box, **fields: object) -> Entry:
@@ -55,8 +55,8 @@ def here(name: str = "here", **fields: object) -> Entry:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> str:
-    """A folder on this machine, for what is sent to it."""
+def remote_folder(tmp_path: Path) -> str:
+    """The folder of this machine for the files that are sent to it."""
     return str(tmp_path / "there")
 
 
@@ -65,37 +65,39 @@ def why(outcome: Outcome) -> str:
     return outcome.why
 
 
-# --- ssh ------------------------------------------------------------------------------------------------------------
+# ssh
 
 
-def test_a_trace_comes_home_from_another_user(lecture: Path, ssh_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trace_is_fetched_from_another_users_account(
+    lecture: Path, ssh_box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOME_TOKEN", "hunter2hunter2")
     lecture.write_text(lecture.read_text() + "    import os\n    seen = sorted(os.environ)  # @inspect seen\n")
-    came = outcomes(lecture, by_ssh(ssh_box))["away"]
-    assert came.why is None and came.path == lecture.parent / "rendered/away/trace.yaml"
-    text = came.path.read_text(encoding="utf-8")
-    plain = yaml.safe_load(text)
-    assert (plain["machine"]["slug"], plain["run"]["seed"], plain["run"]["complete"]) == ("away", 3, True)
-    assert plain["sources"][0]["text"] == lecture.read_text()
-    assert {process["ended"] for process in plain["run"]["processes"]} == {"complete"}
+    outcome = outcomes(lecture, by_ssh(ssh_box))["away"]
+    assert outcome.why is None and outcome.path == lecture.parent / "rendered/away/trace.yaml"
+    text = outcome.path.read_text(encoding="utf-8")
+    trace = yaml.safe_load(text)
+    assert (trace["machine"]["slug"], trace["run"]["seed"], trace["run"]["complete"]) == ("away", 3, True)
+    assert trace["sources"][0]["text"] == lecture.read_text()
+    assert {process["ended"] for process in trace["run"]["processes"]} == {"complete"}
     for secret in ("127.0.0.1", "SSH_", "TOKEN", "hunter2", ssh_box.user):
         assert secret not in text
     assert [*(ssh_box.home / ".cache/trace-tools/fleet").iterdir()] == []
 
 
-def test_one_that_fails_costs_only_itself(lecture: Path, ssh_box: Box, there: str) -> None:
-    gone = by_ssh(ssh_box, name="gone", host="no-such-host.invalid")
-    came = outcomes(lecture, gone, here(folder=there))
-    assert came["here"].path is not None
-    assert why(came["gone"]).startswith("can't be reached: ssh: Could not resolve hostname")
+def test_failed_machine_does_not_affect_the_others(lecture: Path, ssh_box: Box, remote_folder: str) -> None:
+    unreachable = by_ssh(ssh_box, name="gone", host="no-such-host.invalid")
+    results = outcomes(lecture, unreachable, here(folder=remote_folder))
+    assert results["here"].path is not None
+    assert why(results["gone"]).startswith("can't be reached: ssh: Could not resolve hostname")
 
 
-def test_what_ssh_refuses(lecture: Path, ssh_box: Box, tmp_path: Path) -> None:
+def test_ssh_refusals_are_explained(lecture: Path, ssh_box: Box, tmp_path: Path) -> None:
     config = ssh_box.config.read_text()
     (tmp_path / "empty").touch()
-    known = ssh_box.known_hosts.read_text().split()
-    other = (ssh_box.key.parent / "other.pub").read_text().split()
-    (tmp_path / "changed").write_text(f"{known[0]} {other[0]} {other[1]}\n")
+    known_host = ssh_box.known_hosts.read_text().split()
+    other_key = (ssh_box.key.parent / "other.pub").read_text().split()
+    (tmp_path / "changed").write_text(f"{known_host[0]} {other_key[0]} {other_key[1]}\n")
     for name in ("empty", "changed"):
         (tmp_path / f"{name}.config").write_text(config.replace(str(ssh_box.known_hosts), str(tmp_path / name)))
     (tmp_path / "key.config").write_text(config.replace(f"{ssh_box.key}\n", f"{ssh_box.key.parent}/other\n"))
@@ -111,7 +113,7 @@ def test_what_ssh_refuses(lecture: Path, ssh_box: Box, tmp_path: Path) -> None:
         assert why(outcome).startswith(cases[name])
 
 
-def test_what_is_not_there(lecture: Path, ssh_box: Box) -> None:
+def test_missing_python_folder_and_torch_are_reported(lecture: Path, ssh_box: Box) -> None:
     cases = {
         "no-python": (by_ssh(ssh_box, python="~/no/python"), "can't run `~/no/python` there"),
         "closed": (by_ssh(ssh_box, folder="/proc/no"), "mkdir: cannot create directory"),
@@ -121,16 +123,16 @@ def test_what_is_not_there(lecture: Path, ssh_box: Box) -> None:
         assert message in why(outcomes(lecture, replace(entry, name=name))[name])
 
 
-def test_a_lecture_with_torch_says_that_none_is_there(lecture: Path, ssh_box: Box) -> None:
+def test_missing_torch_is_reported_if_the_lecture_needs_it(lecture: Path, ssh_box: Box) -> None:
     if subprocess.run([SYSTEM_PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         pytest.skip(f"{SYSTEM_PYTHON} has torch")
-    came = outcomes(lecture, by_ssh(ssh_box, devices=["cuda", "cpu"]))
-    assert says(why(came["away-cuda"]), "torch is not installed", "cuda") and came["away-cpu"].path
+    results = outcomes(lecture, by_ssh(ssh_box, devices=["cuda", "cpu"]))
+    assert says(why(results["away-cuda"]), "torch is not installed", "cuda") and results["away-cpu"].path
     lecture.write_text("import torch\n" + lecture.read_text())
     assert says(why(outcomes(lecture, by_ssh(ssh_box))["away"]), "torch is not installed", "talk.py")
 
 
-def test_what_runs_there_ends_with_the_connection(lecture: Path, ssh_box: Box) -> None:
+def test_remote_processes_end_with_the_connection(lecture: Path, ssh_box: Box) -> None:
     (ssh_box.home / "at-work").unlink(missing_ok=True)
     lecture.write_text(
         f"import os, time\ndef main():\n    wait()\ndef wait():\n"
@@ -158,15 +160,17 @@ def test_what_runs_there_ends_with_the_connection(lecture: Path, ssh_box: Box) -
 
 
 @pytest.mark.slow
-def test_what_a_wrapper_started_ends_with_it(lecture: Path, tmp_path: Path, there: str) -> None:
+def test_processes_of_a_wrapper_end_with_the_fleet(lecture: Path, tmp_path: Path, remote_folder: str) -> None:
     sign, wrapper = tmp_path / "at-work", tmp_path / "in a container"
-    wrapper.write_text(f'#!/bin/sh\nsleep 50 & echo $! >{tmp_path}/beside\n"$@"\n')  # no exec: it is the parent
+    wrapper.write_text(
+        f'#!/bin/sh\nsleep 50 & echo $! >{tmp_path}/beside\n"$@"\n'
+    )  # no exec, so the wrapper stays as the parent process
     wrapper.chmod(0o755)
     lecture.write_text(
         f"import os, time\ndef main():\n    wait()\ndef wait():\n"
         f"    open({str(sign)!r}, 'w').write(str(os.getpid()))\n    time.sleep(50)\n"
     )
-    entry = here(python=f"'{wrapper}' {PYTHON}", folder=there)
+    entry = here(python=f"'{wrapper}' {PYTHON}", folder=remote_folder)
     code = "from tests.remote.test_run import *\n"
     code += f"print(*fleet(Path({str(lecture)!r}), {entry!r}).run())"
     started = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, preexec_fn=heard)
@@ -175,7 +179,7 @@ def test_what_a_wrapper_started_ends_with_it(lecture: Path, tmp_path: Path, ther
     began = time.monotonic()
     started.communicate(timeout=60)
     assert time.monotonic() - began < 15
-    assert [*Path(there).iterdir()] == [] and not [pid for pid in pids if is_running(pid)]
+    assert [*Path(remote_folder).iterdir()] == [] and not [pid for pid in pids if is_running(pid)]
 
 
 def is_running(pid: int) -> bool:
@@ -189,23 +193,23 @@ def wait_for(path: Path) -> int:
         if path.exists() and (text := path.read_text()):
             return int(text)
         time.sleep(0.1)
-    raise AssertionError(f"{path} did not come")
+    raise AssertionError(f"{path} was not written")
 
 
-def test_what_no_machine_could_do_is_refused_here(lecture: Path) -> None:
-    asked: dict[str, dict[str, object]] = {
+def test_impossible_requests_are_refused_before_connecting(lecture: Path) -> None:
+    requests: dict[str, dict[str, object]] = {
         "--only none: no such section; main calls `sums`": {"only": "none"},
         "passes: 0, limit: 100; expected at least 1 pass and a limit of at least 2": {"passes": 0},
         "--ranks 3: RANKS in talk.py allows 2 or 4": {"ranks": 3},
     }
     lecture.write_text(f"RANKS = (2, 4)\n{lecture.read_text()}")
-    for words, request in asked.items():
+    for words, request in requests.items():
         with pytest.raises(TraceToolsError) as raised:
             fleet(lecture, here(), **request)
         assert str(raised.value) == words
 
 
-# --- Slurm ----------------------------------------------------------------------------------------------------------
+# Slurm
 
 
 @pytest.fixture
@@ -214,18 +218,18 @@ def cluster(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Entry]:
     yield Entry("node", "slurm", python=SYSTEM_PYTHON, partition="main", cpus=1, time="5")
 
 
-def test_a_trace_comes_home_from_a_job(
-    lecture: Path, cluster: Entry, there: str, monkeypatch: pytest.MonkeyPatch
+def test_trace_is_fetched_from_a_slurm_job(
+    lecture: Path, cluster: Entry, remote_folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_TOKEN", "hunter2hunter2")
     source = "    import os\n    seen = sorted(os.environ)  # @inspect seen\n"
     source += "    job = os.environ['SLURM_JOB_NAME']  # @inspect job\n"
     lecture.write_text(lecture.read_text() + source)
-    came = outcomes(lecture, replace(cluster, folder=there))["node"]
-    assert came.why is None and came.path is not None
-    text = came.path.read_text()
+    outcome = outcomes(lecture, replace(cluster, folder=remote_folder))["node"]
+    assert outcome.why is None and outcome.path is not None
+    text = outcome.path.read_text()
     assert "trace-node" in text and "TOKEN" not in text
-    assert [*Path(there).iterdir()] == []
+    assert [*Path(remote_folder).iterdir()] == []
 
 
 RANKS = """\
@@ -245,48 +249,48 @@ def sums():
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["srun", "sbatch"])
-def test_ranks_on_two_nodes_of_a_cluster(lecture: Path, cluster: Entry, there: str, *, batch: bool) -> None:
-    """Slurm starts a task on each; they find one another, and one trace comes home."""
+def test_ranks_on_two_nodes_of_a_cluster(lecture: Path, cluster: Entry, remote_folder: str, *, batch: bool) -> None:
+    """Slurm starts one task per node. The tasks find each other, and one trace is fetched."""
     lecture.write_text(RANKS)
-    entry = replace(cluster, folder=there, nodes=2, python=PYTHON, devices=["cpu"], batch=batch)
-    came = outcomes(lecture, entry, ranks=2, draft=True)["node"]
-    assert came.why is None and came.trace is not None
-    assert came.trace.run.ranks == 2 and len(came.trace.run.nodes or []) == 2 and came.trace.run.complete
-    assert [*Path(there).iterdir()] == []
+    entry = replace(cluster, folder=remote_folder, nodes=2, python=PYTHON, devices=["cpu"], batch=batch)
+    outcome = outcomes(lecture, entry, ranks=2, draft=True)["node"]
+    assert outcome.why is None and outcome.trace is not None
+    assert outcome.trace.run.ranks == 2 and len(outcome.trace.run.nodes or []) == 2 and outcome.trace.run.complete
+    assert [*Path(remote_folder).iterdir()] == []
 
 
-def test_ranks_that_can_not_be_divided_among_nodes(lecture: Path, cluster: Entry) -> None:
+def test_ranks_must_be_a_multiple_of_the_nodes(lecture: Path, cluster: Entry) -> None:
     for request in ({}, {"ranks": 3}):
         with pytest.raises(TraceToolsError, match="node: expected --ranks, a multiple of its 2 nodes"):
             fleet(lecture, replace(cluster, nodes=2), **request)
 
 
-def test_a_cluster_behind_ssh(lecture: Path, cluster: Entry, ssh_box: Box) -> None:
-    came = outcomes(lecture, replace(cluster, host="box", ssh_config=str(ssh_box.config)))["node"]
-    assert came.why is None and came.path is not None
+def test_cluster_is_reached_through_ssh(lecture: Path, cluster: Entry, ssh_box: Box) -> None:
+    outcome = outcomes(lecture, replace(cluster, host="box", ssh_config=str(ssh_box.config)))["node"]
+    assert outcome.why is None and outcome.path is not None
     assert [*(ssh_box.home / ".cache/trace-tools/fleet").iterdir()] == []
 
 
-def test_a_cluster_that_refuses(lecture: Path, cluster: Entry, there: str) -> None:
+def test_slurm_refusals_are_explained(lecture: Path, cluster: Entry, remote_folder: str) -> None:
     cases = {
         "no-partition": (replace(cluster, partition="none"), "invalid partition specified: none"),
         "constraint": (replace(cluster, constraint="h100"), "Slurm refuses: Unable to allocate resources"),
         "gres": (replace(cluster, gres="gpu:1"), "Slurm refuses: Invalid generic resource"),
     }
-    entries = [replace(entry, name=name, folder=there) for name, (entry, _) in cases.items()]
+    entries = [replace(entry, name=name, folder=remote_folder) for name, (entry, _) in cases.items()]
     for name, outcome in outcomes(lecture, *entries).items():
         assert cases[name][1] in why(outcome)
 
 
-def test_a_job_ends_with_the_fleet(lecture: Path, cluster: Entry, there: str, tmp_path: Path) -> None:
+def test_slurm_job_ends_with_the_fleet(lecture: Path, cluster: Entry, remote_folder: str, tmp_path: Path) -> None:
     sign = tmp_path / "at-work"
     lecture.write_text(
         f"import os, time\ndef main():\n    wait()\ndef wait():\n"
         f"    open({str(sign)!r}, 'w').write(str(os.getpid()))\n    time.sleep(60)\n"
     )
-    running = fleet(lecture, replace(cluster, folder=there)).run()
+    running = fleet(lecture, replace(cluster, folder=remote_folder)).run()
     code = "from tests.remote.test_run import *\nimport sys\n"
-    code += f"print(*fleet(Path({str(lecture)!r}), {replace(cluster, folder=there)!r}).run())"
+    code += f"print(*fleet(Path({str(lecture)!r}), {replace(cluster, folder=remote_folder)!r}).run())"
     running.close()
     started = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, preexec_fn=heard)
     pid = wait_for(sign)
@@ -304,10 +308,10 @@ def jobs() -> str:
     return subprocess.run(["squeue", "-h"], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_batch_job_goes_on_without_us_and_is_found_again(
-    lecture: Path, cluster: Entry, there: str, tmp_path: Path
+def test_batch_job_survives_the_fleet_and_is_resumed(
+    lecture: Path, cluster: Entry, remote_folder: str, tmp_path: Path
 ) -> None:
-    entry, sign, go = replace(cluster, folder=there, batch=True), tmp_path / "at-work", tmp_path / "go"
+    entry, sign, go = replace(cluster, folder=remote_folder, batch=True), tmp_path / "at-work", tmp_path / "go"
     lecture.write_text(
         "import os, time\nfrom pathlib import Path\ndef main():\n    wait()\ndef wait():\n"
         f"    with open({str(sign)!r}, 'a') as begun:\n        begun.write(os.environ['SLURM_JOB_ID'] + chr(10))\n"
@@ -322,20 +326,20 @@ def test_a_batch_job_goes_on_without_us_and_is_found_again(
         time.sleep(0.1)
     started.send_signal(signal.SIGINT)
     started.communicate(timeout=40)
-    assert jobs() and next(Path(there).iterdir()).name.startswith("job-")
+    assert jobs() and next(Path(remote_folder).iterdir()).name.startswith("job-")
     go.touch()
-    came = outcomes(lecture, entry, passes=1)["node"]
-    assert came.why is None and came.path is not None
-    assert len({*sign.read_text().split()}) == 1, "it was begun anew"
+    outcome = outcomes(lecture, entry, passes=1)["node"]
+    assert outcome.why is None and outcome.path is not None
+    assert len({*sign.read_text().split()}) == 1, "the job was started again"
     for _ in range(100):
-        if not [*Path(there).iterdir()]:
+        if not [*Path(remote_folder).iterdir()]:
             break
         time.sleep(0.1)
-    assert [*Path(there).iterdir()] == []
+    assert [*Path(remote_folder).iterdir()] == []
 
 
-def test_a_batch_job_that_comes_to_nothing_leaves_nothing(lecture: Path, cluster: Entry, there: str) -> None:
-    entry = replace(cluster, folder=there, batch=True)
+def test_failed_batch_job_leaves_no_files(lecture: Path, cluster: Entry, remote_folder: str) -> None:
+    entry = replace(cluster, folder=remote_folder, batch=True)
     cases = {
         "no-partition": (replace(entry, partition="none"), "Slurm refuses: invalid partition specified"),
         "no-python": (replace(entry, python="/no/python"), "can't run `/no/python` there"),
@@ -345,21 +349,21 @@ def test_a_batch_job_that_comes_to_nothing_leaves_nothing(lecture: Path, cluster
     for name, outcome in outcomes(lecture, *entries).items():
         assert cases[name][1] in why(outcome)
     for _ in range(100):
-        if not [*Path(there).iterdir()]:
+        if not [*Path(remote_folder).iterdir()]:
             break
         time.sleep(0.1)
-    assert [*Path(there).iterdir()] == []
+    assert [*Path(remote_folder).iterdir()] == []
 
 
 def test_a_batch_job_on_a_full_disk(lecture: Path, cluster: Entry, tmp_path: Path) -> None:
-    with small_disk(tmp_path, "2900k") as full:  # the tools fit, and nothing more
+    with small_disk(tmp_path, "2900k") as full:  # only the tools fit
         assert why(outcomes(lecture, replace(cluster, folder=str(full), batch=True))["node"]) == "its disk is full"
         assert [*full.iterdir()] == []
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
-    lecture: Path, cluster: Entry, there: str, tmp_path: Path, killed: bool
+def test_cancelled_batch_job_gives_a_partial_trace_unless_killed(
+    lecture: Path, cluster: Entry, remote_folder: str, tmp_path: Path, killed: bool
 ) -> None:
     sign = tmp_path / "at-work"
     lecture.write_text(
@@ -370,60 +374,60 @@ def test_a_batch_job_that_slurm_ends_brings_what_it_had_unless_it_is_killed(
     def cancels() -> None:
         while not sign.exists():
             time.sleep(0.1)
-        for pattern in (f"{SLURM}/spool.*/slurm_script", f"{there}/job-[0-9a-f]*/tools"):
-            if killed:  # as a node's lack of memory does
+        for pattern in (f"{SLURM}/spool.*/slurm_script", f"{remote_folder}/job-[0-9a-f]*/tools"):
+            if killed:  # as if the node were out of memory
                 subprocess.run(["pkill", "-KILL", "-f", pattern], check=True)
         subprocess.run(["scancel", "--name=trace-node"], check=True)
 
     threading.Thread(target=cancels, daemon=True).start()
-    came = outcomes(lecture, replace(cluster, folder=there, batch=True))["node"]
+    outcome = outcomes(lecture, replace(cluster, folder=remote_folder, batch=True))["node"]
     if killed:
-        assert "Slurm ended job" in why(came)
+        assert "Slurm ended job" in why(outcome)
     else:
-        assert came.trace is not None and not came.trace.run.complete
+        assert outcome.trace is not None and not outcome.trace.run.complete
     for _ in range(100):
-        if not [*Path(there).iterdir()]:
+        if not [*Path(remote_folder).iterdir()]:
             break
         time.sleep(0.1)
-    assert [*Path(there).iterdir()] == []
+    assert [*Path(remote_folder).iterdir()] == []
 
 
-# --- resuming -------------------------------------------------------------------------------------------------------
+# Resuming
 
 
 @pytest.mark.slow
-def test_what_is_there_is_not_traced_again(lecture: Path, there: str) -> None:
-    first = outcomes(lecture, here(folder=there))["here"]
+def test_existing_trace_is_not_traced_again(lecture: Path, remote_folder: str) -> None:
+    first = outcomes(lecture, here(folder=remote_folder))["here"]
     assert first.fresh and first.path is not None
     before = first.path.read_bytes()
-    second = outcomes(lecture, here(folder=there, minutes=5), here("more", folder=there))
+    second = outcomes(lecture, here(folder=remote_folder, minutes=5), here("more", folder=remote_folder))
     assert not second["here"].fresh and second["more"].fresh
     assert first.path.read_bytes() == before
-    assert not outcomes(lecture, here(folder=there), force=True)["here"].fresh
-    assert outcomes(lecture, here(folder=there), seed=4)["here"].fresh
-    assert outcomes(lecture, here(folder=there))["here"].fresh  # another request's trace is there
+    assert not outcomes(lecture, here(folder=remote_folder), force=True)["here"].fresh
+    assert outcomes(lecture, here(folder=remote_folder), seed=4)["here"].fresh
+    assert outcomes(lecture, here(folder=remote_folder))["here"].fresh  # the existing trace is of another request
     lecture.write_text(lecture.read_text() + "\n")
-    assert outcomes(lecture, here(folder=there))["here"].fresh
+    assert outcomes(lecture, here(folder=remote_folder))["here"].fresh
     write(replace(load(first.path).trace, title="Another"), first.path)
-    assert outcomes(lecture, here(folder=there))["here"].fresh  # it was changed by somebody
+    assert outcomes(lecture, here(folder=remote_folder))["here"].fresh  # the trace was changed
     (lecture.parent / "rendered" / STAMPS).write_text("[rubbish", encoding="utf-8")
-    assert outcomes(lecture, here(folder=there))["here"].fresh
+    assert outcomes(lecture, here(folder=remote_folder))["here"].fresh
 
 
 @pytest.mark.slow
-def test_a_lecture_that_raises_is_partial_and_traced_again(lecture: Path, there: str) -> None:
+def test_partial_trace_is_traced_again(lecture: Path, remote_folder: str) -> None:
     lecture.write_text(lecture.read_text() + "    raise ValueError('no')\n")
     for _ in range(2):
-        came = outcomes(lecture, here(folder=there))["here"]
-        assert came.fresh and came.path == lecture.parent / "rendered/here/partial/trace.yaml"
+        outcome = outcomes(lecture, here(folder=remote_folder))["here"]
+        assert outcome.fresh and outcome.path == lecture.parent / "rendered/here/partial/trace.yaml"
     lecture.write_text(lecture.read_text().replace("raise", "lambda: "))
-    came = outcomes(lecture, here(folder=there))["here"]
-    assert came.path == lecture.parent / "rendered/here/trace.yaml"
-    assert not came.path.with_name("partial").exists(), "pages would say that a later run did not finish"
+    outcome = outcomes(lecture, here(folder=remote_folder))["here"]
+    assert outcome.path == lecture.parent / "rendered/here/trace.yaml"
+    assert not outcome.path.with_name("partial").exists(), "pages would report that a later run did not finish"
 
 
 @pytest.mark.slow
-def test_two_fleets_write_down_all_that_is_there(lecture: Path, tmp_path: Path) -> None:
+def test_concurrent_fleets_keep_all_stamps(lecture: Path, tmp_path: Path) -> None:
     require("sh", "tar", "gzip")
     code = f"""if True:
         import sys
@@ -432,32 +436,32 @@ def test_two_fleets_write_down_all_that_is_there(lecture: Path, tmp_path: Path) 
         for number in range(200):
             running._stamp(here(f"{{sys.argv[1]}}{{number}}"), None, Path({str(lecture)!r}))"""
     (lecture.parent / "rendered").mkdir()
-    both = [subprocess.Popen([sys.executable, "-c", code, name], cwd=ROOT) for name in ("a", "b")]
-    assert [one.wait() for one in both] == [0, 0]
+    processes = [subprocess.Popen([sys.executable, "-c", code, name], cwd=ROOT) for name in ("a", "b")]
+    assert [process.wait() for process in processes] == [0, 0]
     assert len(json.loads((lecture.parent / "rendered" / STAMPS).read_text())) == 400
 
 
 @pytest.mark.slow
-def test_another_lectures_trace_stays(lecture: Path, there: str) -> None:
-    outcomes(lecture, here(folder=there))
+def test_trace_of_another_lecture_is_not_overwritten(lecture: Path, remote_folder: str) -> None:
+    outcomes(lecture, here(folder=remote_folder))
     other = lecture.with_name("other.py")
     other.write_text(lecture.read_text())
     with pytest.raises(TraceToolsError, match=r"is a trace of talk\.py, not of other\.py"):
-        fleet(other, here(folder=there))
-    assert outcomes(other, here(folder=there), force=True)["here"].path is not None
+        fleet(other, here(folder=remote_folder))
+    assert outcomes(other, here(folder=remote_folder), force=True)["here"].path is not None
 
 
-# --- hostile machines -----------------------------------------------------------------------------------------------
+# Hostile machines
 
 
-def played(tmp_path: Path, code: str) -> str:
-    """Return a command that answers in the place of a machine's Python."""
+def fake_python(tmp_path: Path, code: str) -> str:
+    """Return a command that runs this code instead of a machine's Python."""
     path = tmp_path / "python"
-    told = "import json, os, sys, base64, zlib, hashlib\nasked = json.loads(sys.argv[2])\n"
-    told += "def tell(**what): print('@trace-tools ' + json.dumps(what), flush=True)\n"
-    told += "def send(content):\n    tell(trace=base64.b64encode(zlib.compress(content)).decode())\n"
-    told += "    tell(end=hashlib.sha256(content).hexdigest())\n"
-    path.write_text(f"{told}{textwrap.dedent(code)}")
+    prelude = "import json, os, sys, base64, zlib, hashlib\nasked = json.loads(sys.argv[2])\n"
+    prelude += "def tell(**what): print('@trace-tools ' + json.dumps(what), flush=True)\n"
+    prelude += "def send(content):\n    tell(trace=base64.b64encode(zlib.compress(content)).decode())\n"
+    prelude += "    tell(end=hashlib.sha256(content).hexdigest())\n"
+    path.write_text(f"{prelude}{textwrap.dedent(code)}")
     return f"{PYTHON} {shlex.quote(str(path))}"
 
 
@@ -482,20 +486,24 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_rubbish_is_one_line_and_nothing_is_written(case: str, lecture: Path, tmp_path: Path, there: str) -> None:
+def test_unexpected_output_is_one_line_and_writes_nothing(
+    case: str, lecture: Path, tmp_path: Path, remote_folder: str
+) -> None:
     code, message = HOSTILE[case]
-    came = outcomes(lecture, here(python=played(tmp_path, code), folder=there))["here"]
-    assert message in why(came)
+    outcome = outcomes(lecture, here(python=fake_python(tmp_path, code), folder=remote_folder))["here"]
+    assert message in why(outcome)
     assert [*lecture.parent.glob("rendered/*")] == []
 
 
-def test_bounds(lecture: Path, tmp_path: Path, there: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_received_traces_is_limited(
+    lecture: Path, tmp_path: Path, remote_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fleet_run, "TRACE_BYTES", 1000)
-    bomb = here("bomb", python=played(tmp_path, "send(b'0' * 10_000_000)"), folder=there)
+    bomb = here("bomb", python=fake_python(tmp_path, "send(b'0' * 10_000_000)"), folder=remote_folder)
     assert "no trace is that large" in why(outcomes(lecture, bomb)["bomb"])
     monkeypatch.setattr(fleet_run, "PACKED_BYTES", 1000)
     (tmp_path / "b").mkdir()
-    flood = here("flood", python=played(tmp_path / "b", "while True: tell(trace='A' * 100)"), folder=there)
+    flood = here("flood", python=fake_python(tmp_path / "b", "while True: tell(trace='A' * 100)"), folder=remote_folder)
     assert "no trace is that large" in why(outcomes(lecture, flood)["flood"])
 
 
@@ -503,31 +511,33 @@ def test_bounds(lecture: Path, tmp_path: Path, there: str, monkeypatch: pytest.M
     ("change", "message"),
     [("slug", "its name is"), ("seed", "its seed is 4, not 3"), ("text", "another version of the lecture")],
 )
-def test_a_trace_of_something_else_is_refused(
-    change: str, message: str, lecture: Path, tmp_path: Path, there: str
+def test_trace_of_another_request_is_refused(
+    change: str, message: str, lecture: Path, tmp_path: Path, remote_folder: str
 ) -> None:
-    made = outcomes(lecture, here(folder=there))["here"]
-    assert made.path is not None and made.trace is not None
-    trace = made.trace
-    other = {
+    first = outcomes(lecture, here(folder=remote_folder))["here"]
+    assert first.path is not None and first.trace is not None
+    trace = first.trace
+    changed = {
         "slug": replace(trace, machine=replace(trace.machine, slug="../else")),
         "seed": replace(trace, run=replace(trace.run, seed=4)),
         "text": replace(trace, sources=[replace(trace.sources[0], text=trace.sources[0].text + "\n")]),
     }[change]
-    kept = made.path.read_bytes()
-    write(other, tmp_path / "other.yaml")
+    before = first.path.read_bytes()
+    write(changed, tmp_path / "other.yaml")
     code = f"send(open({str(tmp_path / 'other.yaml')!r}, 'rb').read())"
-    came = outcomes(lecture, here(python=played(tmp_path, code), folder=there))["here"]
-    assert message in why(came) or (change == "slug" and "sent no trace" in why(came))
-    assert made.path.read_bytes() == kept
+    outcome = outcomes(lecture, here(python=fake_python(tmp_path, code), folder=remote_folder))["here"]
+    assert message in why(outcome) or (change == "slug" and "sent no trace" in why(outcome))
+    assert first.path.read_bytes() == before
 
 
-def test_one_that_takes_too_long(lecture: Path, tmp_path: Path, there: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_machine_is_stopped(
+    lecture: Path, tmp_path: Path, remote_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fleet_run, "MINUTE_S", 1)
-    slow = here(python=played(tmp_path, "import time; time.sleep(50)"), folder=there, minutes=1)
+    slow = here(python=fake_python(tmp_path, "import time; time.sleep(50)"), folder=remote_folder, minutes=1)
     started = time.monotonic()
     assert why(outcomes(lecture, slow)["here"]) == "took longer than 1 minute (`minutes`)"
-    assert time.monotonic() - started < 20 and [*Path(there).iterdir()] == []
+    assert time.monotonic() - started < 20 and [*Path(remote_folder).iterdir()] == []
 
 
 @contextmanager
@@ -544,15 +554,15 @@ def small_disk(tmp_path: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(full)], check=True)
 
 
-def test_a_full_disk(lecture: Path, tmp_path: Path) -> None:
+def test_full_disk_is_reported(lecture: Path, tmp_path: Path) -> None:
     with small_disk(tmp_path, "512k") as full:
         assert why(outcomes(lecture, here(folder=str(full)))["here"]) == "its disk is full"
         assert [*full.iterdir()] == []
 
 
 @pytest.mark.slow
-def test_devices_are_traced_apart(lecture: Path, there: str) -> None:
-    came = outcomes(lecture, here(folder=there, devices=["cpu"]))
-    assert [*came] == ["here"]
+def test_single_device_has_no_folder_of_its_own(lecture: Path, remote_folder: str) -> None:
+    results = outcomes(lecture, here(folder=remote_folder, devices=["cpu"]))
+    assert [*results] == ["here"]
     assert json.loads((lecture.parent / "rendered" / STAMPS).read_text()).keys() == {"here"}
     assert os.path.exists(lecture.parent / "rendered/here/trace.yaml")

@@ -1,4 +1,4 @@
-"""The process that traces on another machine: its lines, read as JSON."""
+"""The process that traces on another machine, tested by the JSON lines that it prints."""
 
 from __future__ import annotations
 
@@ -20,36 +20,40 @@ from trace_tools.remote.worker import MARK
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def lines(folder: Path, **asked: object) -> list[dict[str, str]]:
-    given = {"lecture": "talk.py", "torch": None, "options": {"name": "box", "passes": 1}}
-    given = json.dumps(given | asked)
+def worker_lines(folder: Path, **changes: object) -> list[dict[str, str]]:
+    request = {"lecture": "talk.py", "torch": None, "options": {"name": "box", "passes": 1}}
+    argument = json.dumps(request | changes)
     code = "from trace_tools.remote.worker import main; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", code, given], cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    completed = subprocess.run(
+        [sys.executable, "-c", code, argument],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
     )
-    assert ran.stderr == ""
-    return [json.loads(line.removeprefix(MARK)) for line in ran.stdout.splitlines()]
+    assert completed.stderr == ""
+    return [json.loads(line.removeprefix(MARK)) for line in completed.stdout.splitlines()]
 
 
-def test_a_trace_in_pieces(lecture: Path) -> None:
-    told = lines(lecture.parent)
-    assert told[0].keys() == {"version", "python", "torch"}
-    packed = "".join(line.get("trace", "") for line in told)
+def test_trace_is_sent_in_pieces_with_a_checksum(lecture: Path) -> None:
+    messages = worker_lines(lecture.parent)
+    assert messages[0].keys() == {"version", "python", "torch"}
+    packed = "".join(line.get("trace", "") for line in messages)
     content = zlib.decompress(base64.b64decode(packed))
-    assert told[-1] == {"end": hashlib.sha256(content).hexdigest()}
+    assert messages[-1] == {"end": hashlib.sha256(content).hexdigest()}
     assert yaml.safe_load(content)["machine"]["slug"] == "box"
     assert [path.name for path in lecture.parent.iterdir()] == ["talk.py"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("changes", "reason"),
     [({"torch": "0.1.0"}, "0.1.0"), ({"lecture": "no.py"}, "no.py: can't be read: No such file or directory")],
 )
-def test_why_there_is_none(asked: dict[str, str], why: str, lecture: Path) -> None:
-    assert why in lines(lecture.parent, **asked)[-1]["why"]
+def test_reason_for_a_missing_trace(changes: dict[str, str], reason: str, lecture: Path) -> None:
+    assert reason in worker_lines(lecture.parent, **changes)[-1]["why"]
 
 
-def test_an_old_python_is_told_so() -> None:
+def test_old_python_is_an_error() -> None:
     code = MAIN.replace("import sys\n", "import sys\nsys.version_info = (3, 8)\n")
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert says(ran.stderr, "trace-tools: ", "Python 3.8", "3.11")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert says(completed.stderr, "trace-tools: ", "Python 3.8", "3.11")
