@@ -144,6 +144,7 @@ def counted(source: str, rounds: int) -> Trace:
     return with_steps(traced(source, machine=CPU), observed)
 
 
+@pytest.mark.slow
 def test_the_edit_of_a_loop_leads_and_consequences_follow() -> None:
     difference = differ(counted(LECTURE, 20), counted(EDITED, 30))
     [lead] = leads(difference)

@@ -239,6 +239,7 @@ HEADS = (
 )
 
 
+@pytest.mark.slow
 def test_machines_are_chosen_by_keyboard_and_kept_in_the_address(browser: Any, many: Path) -> None:
     show(browser, many)
     assert len(ask(browser, HEADS)) == 10

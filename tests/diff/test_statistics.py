@@ -75,6 +75,7 @@ def test_few_steps_do_not_determine_the_machines_ratio() -> None:
     assert judged.drift == 0 and judged.called.all()
 
 
+@pytest.mark.slow
 def test_detectable_ratios_are_detected() -> None:
     rng = np.random.default_rng(1)
     base = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(1000)]

@@ -305,6 +305,7 @@ def test_a_step_with_two_modes_and_its_caller_are_not_judged() -> None:
     assert found.time_not_judged is None  # others were judged
 
 
+@pytest.mark.slow
 def test_times_with_two_modes_are_not_judged() -> None:
     def only(trace: Trace, *, factor: float) -> Trace:  # one statement is long enough
         def change(step: Step) -> Step:
@@ -319,6 +320,7 @@ def test_times_with_two_modes_are_not_judged() -> None:
     assert short.time_not_judged is None and not short.matters  # nothing is long enough to matter
 
 
+@pytest.mark.slow
 def test_a_loaded_side_is_not_called_slower() -> None:
     b = with_steps(made(1), slower(3.0))
     busy = [Process(f"pass {n}", "complete", other_cores=0.97) for n in (1, 2, 3)]

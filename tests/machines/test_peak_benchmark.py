@@ -99,6 +99,7 @@ def test_a_dtype_without_matmul_has_no_peak_and_a_reason() -> None:
     assert re.match(r"not measured: .*[Bb]ool", peak.source)
 
 
+@pytest.mark.slow
 def test_memory_without_room_for_a_copy_has_no_peak_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")

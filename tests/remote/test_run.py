@@ -507,6 +507,7 @@ def test_size_of_received_traces_is_limited(
     assert "no trace is that large" in why(outcomes(lecture, flood)["flood"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [("slug", "its name is"), ("seed", "its seed is 4, not 3"), ("text", "another version of the lecture")],
