@@ -1,4 +1,4 @@
-"""Runs a command on the emulated device.
+"""Run a command on the emulated device.
 
 python -m tests.emulated_cuda [--cards CARD,…] [--faults FAULT,…] COMMAND …
 """
@@ -14,7 +14,7 @@ USAGE = "usage: python -m tests.emulated_cuda [--cards CARD,…] [--faults FAULT
 
 
 def main(arguments: list[str]) -> int:
-    """Build the device if need be, and become the command; without one, only build."""
+    """Build the device if necessary, and replace this process by the command. Without a command, only build."""
     options = {"--cards": os.environ.get("EMULATED_CUDA", "emulated"), "--faults": ""}
     while arguments and arguments[0] in options and len(arguments) > 1:
         options[arguments[0]], arguments = arguments[1], arguments[2:]

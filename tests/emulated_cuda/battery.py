@@ -1,9 +1,9 @@
-"""What must work on the emulated device: small programs, on two of it; what the CPU makes of them is the oracle.
+"""Small programs that must work on the emulated device, run with two devices and compared with the CPU's results.
 
     python -m tests.emulated_cuda --cards emulated,emulated python -m tests.emulated_cuda.battery [CASE …]
 
-Prints a line per case, `ok CASE` or why it failed, and a last one on the operators that ran in step; exits with 1 if
-any failed. Each build runs it, so it must notice whatever torch's next release moves.
+Print one line per case: `ok CASE`, or the reason of its failure. The last case checks which operators ran in step. The
+exit code is 1 if any case failed. Each build runs the battery, so it must notice changes of torch's next release.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 CASES: dict[str, Callable[[], None]] = {}
-# Operators that run in step here, and would not on CUDA: how many there may be. A new one is either queued, or an
-# entry here with its reason.
+# Operators that run in step here although CUDA would queue them. A new operator must be queued, or be listed here
+# with its reason.
 IN_STEP = {
     "aten::histc": "its CPU kernel reads the bounds",
     "aten::_fused_sgd_": "no meta kernel",
@@ -51,7 +51,10 @@ def drawn(*shape: int, **options: Any) -> torch.Tensor:
 
 
 def same_on_both(program: Callable[[str], Any], atol: float = 1e-5) -> None:
-    """Run `program(device)` on the CPU and on the device: a tensor or a nest of them, from numbers drawn on the CPU."""
+    """Compare the tensors (possibly nested) that `program(device)` returns on the CPU and on the device.
+
+    Random numbers must be drawn on the CPU.
+    """
     torch.manual_seed(0)
     expected = program("cpu")
     torch.manual_seed(0)
@@ -92,7 +95,7 @@ def perceptron(where: str) -> nn.Module:
     return nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 8)).to(where)
 
 
-# ---------------------------------------------------------------------------------------------------- operators
+# Operators
 
 
 @case
@@ -309,7 +312,7 @@ def losses() -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------------- training
+# Training
 
 
 @case
@@ -489,7 +492,7 @@ def custom_functions_transforms_and_threads() -> None:
     assert not raised, raised
 
 
-# ---------------------------------------------------------------------------------------------------- asynchrony
+# Asynchrony
 
 
 @case
@@ -522,7 +525,7 @@ def kernels_run_one_by_one_when_a_test_says_so() -> None:
     x = torch.zeros(3, device="cuda")
     host = torch.zeros(3, pin_memory=True)
     with side().paced(delay_us=20_000):
-        x.sub_(0)  # still under way when the others are held
+        x.sub_(0)  # still running when the later kernels are held
     with side().held() as release:
         x.add_(1)
         host.copy_(x, non_blocking=True)
@@ -554,7 +557,7 @@ def streams_run_side_by_side_and_wait_for_events() -> None:
     with torch.cuda.stream(other):
         w = torch.ones(100, device="cuda", requires_grad=True)
         loss = (w * 3).sum()
-    loss.backward()  # on its forward's stream
+    loss.backward()  # on the stream of the forward pass
     assert w.grad is not None and w.grad.sum().item() == 300
 
 
@@ -630,15 +633,15 @@ def jitter_repeats_with_its_seed() -> None:
 
 @case
 def autograds_thread_frees_late() -> None:
-    """What backward held is freed after it has returned, once the thread is delayed."""
+    """With a delayed thread, blocks that backward used are freed only after it has returned."""
     w = torch.ones(256, 256, device="cuda", requires_grad=True)
     torch.autograd.grad((w @ w).sum(), w)
     torch.cuda.synchronize()
     with side().paced(autograd_us=400_000):
-        torch.autograd.grad((w @ w).sum(), w)  # from here on the thread follows the pace
+        torch.autograd.grad((w @ w).sum(), w)  # from now on the thread follows the pace
         time.sleep(1)
         before, late = torch.cuda.memory_allocated(), 0
-        for _ in range(8):  # on a busy machine this thread may wake up later than that one frees
+        for _ in range(8):  # on a busy machine this thread may wake up after the other one has freed
             torch.autograd.grad((w @ w).sum(), w)
             late += torch.cuda.memory_allocated() > before
             time.sleep(1)
@@ -648,7 +651,7 @@ def autograds_thread_frees_late() -> None:
     assert late == 3
 
 
-# ---------------------------------------------------------------------------------------------------- the rest
+# Other functions
 
 
 @case
@@ -704,21 +707,21 @@ def memory() -> None:
 
 @case
 def snapshot() -> None:
-    """Each segment's blocks fill it, and those in use are the tensors: neighbours that are free become one block."""
+    """Blocks fill each segment, blocks in use are the tensors, and free neighbours become one block."""
     torch.cuda.empty_cache()
     mib = 1 << 20
 
     def reserve(mebibytes: int) -> torch.Tensor:
         return torch.empty(mebibytes * mib, dtype=torch.uint8, device="cuda")
 
-    elsewhere = []  # takes the room that earlier cases have left in their segments
+    elsewhere = []  # fills the free space that earlier cases left in their segments
     while True:
         segment = reserve(40)
         start = segment.data_ptr()
         if any((s["address"], s["total_size"]) == (start, 40 * mib) for s in torch.cuda.memory_snapshot()):
             break
         elsewhere.append(segment)
-    del segment  # leaves a segment
+    del segment  # leaves a free segment
     pieces: list[torch.Tensor] = []
     while len(pieces) < 4:
         piece = reserve(10)
@@ -815,7 +818,7 @@ def two_devices() -> None:
     refused(lambda: torch.zeros(1, device="cuda:2"), "invalid device ordinal")
     with torch.cuda.device(1):
         assert torch.zeros(1, device="cuda").device.index == 1
-    with side().held() as release:  # a copy between devices waits for the one it reads
+    with side().held() as release:  # a copy between devices waits for the device that it reads
         y = x * 3
         moved = y.to("cuda:0")
         assert not torch.cuda.current_stream(0).query()
@@ -850,7 +853,7 @@ def captured_graphs() -> None:
 
 @case
 def few_operators_run_in_step() -> None:
-    """Asynchrony can't vanish unnoticed: what runs in step is listed above, with its reason."""
+    """Operators that run in step must be listed above with a reason, so that lost asynchrony is noticed."""
     strange = {
         name: steps
         for name, (_, _, steps) in device().counts().items()
@@ -860,7 +863,7 @@ def few_operators_run_in_step() -> None:
 
 
 def main(names: list[str]) -> int:
-    """Run cases; return 1 if any failed."""
+    """Run the named cases, or all; return 1 if any failed."""
     failed = 0
     for name in names or CASES:
         try:

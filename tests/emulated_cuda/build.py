@@ -1,10 +1,10 @@
-"""Builds the emulated device's library, and gives the environment of a process that runs on it.
+"""Build the emulated device's library, and make the environment of a process that runs on it.
 
     >>> subprocess.run([sys.executable, "lecture.py"], env=environment("t4"))
 
-One compilation takes about half a minute of one core. What it made is kept below $XDG_CACHE_HOME (~/.cache), under
-the hash of torch's version, the compiler's and the sources. It is used once its battery has passed: where torch's
-internals have moved, that fails, and names what does not work.
+One compilation takes about half a minute on one core. The library is cached below $XDG_CACHE_HOME (~/.cache), named
+by a hash of torch's version, the compiler's version and the sources. It is used only after the battery has passed. If
+torch's internals have changed, the battery fails and names the cases that do not work.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ KEPT = 3  # libraries in the cache
 
 
 class CannotBuild(Exception):
-    """Why there is no emulated device here; one line, for people."""
+    """The reason why the emulated device can't be built here, in one line for people."""
 
 
 def compiler() -> str:
-    """Return the C++ compiler's path: $CXX, c++, g++ or clang++. Raises CannotBuild where there is none."""
+    """Return the path of the C++ compiler: $CXX, c++, g++ or clang++. Raise CannotBuild if there is none."""
     for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
         if path := shutil.which(name):
             return path
@@ -44,13 +44,13 @@ def compiler() -> str:
 
 
 def library() -> Path:
-    """Return the built library, building and trying it first if need be. Raises CannotBuild with the reason."""
+    """Return the library; build and test it first if necessary. Raise CannotBuild with the reason if that fails."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trace-tools" / "emulated-cuda"
     target = cache / f"{_key(compiler())}.so"
     works = target.with_suffix(f".{_digest([HERE / name for name in TRIED])}.works")
     if not works.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with (target.parent / "lock").open("w") as lock:  # two workers of one test run
+        with (target.parent / "lock").open("w") as lock:  # two workers of one test run may build at the same time
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.is_file():
                 _build(target)
@@ -97,7 +97,7 @@ def environment(
 
 
 def _key(cxx: str) -> str:
-    """Hash what the library follows from: its sources, torch, Python, the compiler and its flags."""
+    """Hash everything on which the library depends: its sources, torch, Python, the compiler and its flags."""
     version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[:1]
     facts = [metadata.version("torch"), sys.version, *version, *FLAGS]
     return _digest([*sorted(HERE.glob("*.h")), HERE / "emulated_cuda.cpp"], *facts)
@@ -135,7 +135,7 @@ def _compile(target: Path) -> None:
 
 
 def _try(made: Path) -> None:
-    """Run the battery on a library. Raises CannotBuild with the cases that fail."""
+    """Run the battery on a library. Raise CannotBuild with the cases that fail."""
     given = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -152,7 +152,7 @@ def _try(made: Path) -> None:
 
 
 def run(command: Sequence[str], given: Mapping[str, str], seconds: float = 600) -> subprocess.CompletedProcess[str]:
-    """Run a command in an environment, and return what it printed."""
+    """Run a command in this environment; return its exit code and output."""
     return subprocess.run(
         list(command), env=dict(given), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
     )

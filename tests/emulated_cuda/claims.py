@@ -1,12 +1,12 @@
-"""Draws the lecture's claims on one card: runs the parts that use the device, and writes both sides of each `assert`.
+"""Evaluate the lecture's claims on one card: run the parts that use the device, write both sides of each `assert`.
 
     EMULATED_CUDA_COMPUTED=1048576 python -m tests.emulated_cuda --cards h100 \\
         python -m tests.emulated_cuda.claims OUT.json [SECTION …]
 
-The lecture chooses its sizes by the card's memory, as it does on a real one. With EMULATED_CUDA_COMPUTED, kernels
-on large tensors are launched and not computed, so an H100's sizes take seconds of a CPU: shapes, counts and the
-allocator's figures are the card's, and the values of large tensors and all times are nobody's. `measure` calls its
-function once, and no roof is measured.
+The lecture chooses its sizes by the card's memory, as on a real card. With EMULATED_CUDA_COMPUTED, kernels on large
+tensors are launched but not computed, so an H100's sizes take only seconds on a CPU. Shapes, counts and the
+allocator's figures are those of the card; the values of large tensors and all times mean nothing. `measure` calls its
+function once, and no peaks are measured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 LECTURE = Path(__file__).resolve().parents[2] / "lecture.py"
-# Parts that are left out, by the function that begins them: nothing that is claimed there depends on the card.
+# Parts that are left out, named by their first function. Their claims do not depend on the card.
 LEFT_OUT = {
     "tokens_on_disk": "files",
     "the_language_model_learns": "what a model learns",
@@ -33,7 +33,7 @@ LEFT_OUT = {
     "attention_in_steps_and_in_one_kernel": "fused attention, which is not emulated",
     "language_model_killed_and_resumed": "processes and files",
 }
-# Claims that are evaluated and not judged, by their source: here kernels take no time, and large ones have no result.
+# Claims that are evaluated but not judged, by their source: kernels take no time here, and large ones have no result.
 TIME, VALUES = "compares times", "compares what a large kernel computes"
 NOT_JUDGED = {
     "seconds['view'] < seconds['copy']": TIME,
@@ -66,7 +66,7 @@ JUDGES = dict(COMPARISONS.values())
 
 @dataclass
 class Drawn:
-    """One evaluation of an `assert`; of each comparison in it: operator, left side, right side."""
+    """One evaluation of an `assert`, with operator, left side and right side of each comparison in it."""
 
     line: int
     function: str
@@ -76,7 +76,7 @@ class Drawn:
 
 
 class Parts:
-    """The functions of a lecture, and which of them use the device: themselves, or in what they call."""
+    """The functions of a lecture, and those of them that use the device directly or through other functions."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.functions = {n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
@@ -89,7 +89,7 @@ class Parts:
             self.on_the_device |= more
 
     def asserts(self) -> Iterator[tuple[str, ast.Assert]]:
-        """Yield the asserts of functions on the device, and the function's name."""
+        """Yield the asserts of functions that use the device, each with the function's name."""
         for name in sorted(self.on_the_device):
             yield from ((name, node) for node in ast.walk(self.functions[name]) if isinstance(node, ast.Assert))
 
@@ -105,7 +105,7 @@ class Parts:
         return reasons
 
     def is_left_out(self, statement: ast.stmt) -> bool:
-        """Whether a statement begins a part that is not drawn."""
+        """Tell whether a statement begins a part that is not evaluated."""
         match statement:
             case ast.Expr(ast.Call(ast.Name(name), arguments, named)) if name in self.functions:
                 return name in LEFT_OUT or not (arguments or named or name in self.on_the_device)
@@ -120,7 +120,7 @@ def _asks(node: ast.AST) -> bool:
 
 
 class _Rewritten(ast.NodeTransformer):
-    """assert a < b → _drawn(n, _compared(n, "<", a, b)), and `pass` for what is left out."""
+    """assert a < b → _drawn(n, _compared(n, "<", a, b)), and `pass` for parts that are left out."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts, self.function = parts, ""
@@ -158,7 +158,7 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def draw(path: Path, sections: Collection[str]) -> tuple[list[Drawn], list[str]]:
-    """Run a lecture's sections, all if none is named; return the claims and the errors that ended a section."""
+    """Run the named sections of a lecture, or all; return the claims and the errors that ended a section."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     parts = Parts(tree)
     rewritten = _Rewritten(parts)
@@ -196,7 +196,7 @@ def _shown(side: Any) -> Any:
 
 
 def main(out: Path, sections: Collection[str]) -> None:
-    """Draw the lecture of this repository, and write the claims and the errors."""
+    """Evaluate the lecture of this repository, and write the claims and the errors."""
     from trace_tools.machines import peak_benchmark
     from trace_tools.metering.measurement import Witness, witnessed
 

@@ -1,8 +1,8 @@
-"""Which lines that are for a GPU ran on the emulated device, and which did not: `make emulate` reports them.
+"""List the lines for a GPU that did not run on the emulated device; `make emulate` reports them.
 
-The lecture runs plainly under coverage.py: on three cards, of which two have published peaks and one no fp8, and on
-the CPU. The tools do in the tests marked `cuda`, in all processes that these start, and, for drivers and devices that
-refuse or that are not CUDA's, in those with stand-ins. What did not run in any of these is listed.
+The lecture runs as plain Python under coverage.py, on the CPU and on three cards, two of which have published peaks
+and one of which lacks fp8. The tools run in the tests marked `cuda`, with all processes that these start, and in tests
+with simulated drivers and devices that refuse or are not CUDA's. Lines that ran in none of these are listed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FOR_NONE = re.compile(r"\bgpu is None|not gpu\b|'cpu'")
 
 
 def lecture(out: Path, path: Path) -> bool:
-    """Run the lecture on each card, and on the CPU; return whether that could be done."""
+    """Run the lecture on each card and on the CPU; return whether all runs were possible."""
     return all([_lecture(out, path, card) for card in (*CARDS, None)])
 
 
 def report(out: Path, path: Path) -> None:
-    """Print what ran nowhere."""
+    """Print the lines that ran nowhere."""
     missed = [*_missed_in_lecture(out, path), *_missed_in_tools(out)]
     for line in missed:
         print(f"did not run: {line}")
@@ -45,7 +45,7 @@ def report(out: Path, path: Path) -> None:
 
 
 def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
-    """Run the lecture plainly; a claim about time that fails ends it there, which says nothing here."""
+    """Run the lecture as plain Python. A failed claim about time may end it, which is no error here."""
     data = out / f"lecture-{card or 'cpu'}.coverage"
     command = [sys.executable, "-m", "coverage", "run", f"--data-file={data}", f"--include={lecture}", str(lecture)]
     given = environment(card or CARDS[0]) | {"OMP_NUM_THREADS": "1"}
@@ -59,7 +59,7 @@ def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
 
 
 def tests(out: Path, given: Mapping[str, str]) -> bool:
-    """Run the tests marked `cuda`, then those with stand-ins; what their processes run is covered, too."""
+    """Run the tests marked `cuda`, then those with simulated devices, and cover also the processes that they start."""
     settings = out / "settings.ini"
     settings.write_text(
         f"[run]\npatch = subprocess\nparallel = True\ndata_file = {out / 'tools.coverage'}\n"
@@ -73,7 +73,7 @@ def tests(out: Path, given: Mapping[str, str]) -> bool:
 
 
 def _missed(paths: list[Path], path: Path) -> set[int]:
-    """Return the lines of a file that ran in none of these."""
+    """Return the lines of a file that ran in none of these coverage files."""
     data = CoverageData(no_disk=True)
     for one in paths:
         recorded = CoverageData(str(one))
@@ -89,7 +89,7 @@ def _missed_in_lecture(out: Path, lecture: Path) -> Iterator[str]:
     lines = lecture.read_text(encoding="utf-8").splitlines()
     missed = _missed([*out.glob("lecture-*.coverage")], lecture)
     if tests := [*out.glob("tools.coverage.*")]:
-        missed &= _missed(tests, ROOT / "lecture.py")  # which has the same lines
+        missed &= _missed(tests, ROOT / "lecture.py")  # this copy has the same lines
     for number in sorted(missed):
         yield f"lecture.py:{number}: {lines[number - 1].strip()[:100]}"
 
@@ -107,7 +107,7 @@ def _missed_in_tools(out: Path) -> Iterator[str]:
 
 
 def _for_a_gpu(tree: ast.Module) -> Iterator[int]:
-    """Yield the lines under an `if` that asks for a GPU, and those of functions that take one and of what asks it."""
+    """Yield the lines of accelerators' classes, of functions that take an accelerator, and under an `if` for a GPU."""
     for node in ast.walk(tree):
         body: list[ast.stmt] = []
         if isinstance(node, ast.If) and FOR_A_GPU.search(test := ast.unparse(node.test)):

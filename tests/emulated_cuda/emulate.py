@@ -1,9 +1,9 @@
-"""`make emulate`: the whole lecture, traced and rendered on the emulated CUDA device, and the tests that need a GPU.
+"""`make emulate`: trace and render the whole lecture on the emulated CUDA device, and run the tests that need a GPU.
 
     python -m tests.emulated_cuda.emulate [--card t4] [--only trace,pages,diff,counts,contact,tests,coverage] [-o DIR]
 
-What it writes goes below `.emulated/`, never below `rendered/`: a trace made here says `emulated` in its machine card,
-and so do its pages. Exits with 1 if a step failed, with 2 where the device can't be built.
+All output is written to `.emulated/`, never to `rendered/`. Traces and pages made here are marked `emulated`. The exit
+code is 1 if a step failed, and 2 if the device can't be built.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
 
 STEPS = ("trace", "pages", "diff", "counts", "contact", "tests", "coverage")
-# The share of launches that may run in step where CUDA's would be queued. The battery names the operators.
+# The share of launches that may run in step although CUDA would queue them. The battery names the operators.
 IN_STEP_SHARE = 0.01
-SURPRISING = ("doctor", "roof", "section", "lecture")  # steps of first contact that may say so here
-# The lecture chooses its sizes by the device's memory: here the CPU's, which two cores can compute.
+SURPRISING = ("doctor", "roof", "section", "lecture")  # steps of first contact that may report a surprise here
+# The lecture chooses its sizes by the device's memory. Here it gets the CPU's sizes, which two cores can compute.
 SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\)) == "cpu":\n')
 
 
 def main() -> int:
-    """Run the steps that were asked for; return the exit code."""
+    """Run the chosen steps; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.emulated_cuda.emulate")
     parser.add_argument("--only", default=",".join(STEPS), help="steps: " + ",".join(STEPS))
     parser.add_argument("-o", "--out", type=Path, default=ROOT / ".emulated")
@@ -60,7 +60,9 @@ def main() -> int:
         shutil.rmtree(counts, ignore_errors=True)
         counts.mkdir(parents=True)
         command = ["trace", str(_lecture(out)), "-o", str(out / "rendered"), "--passes", "1", "--keep-going", "--force"]
-        failed += _step("trace", _tools(command, given) in (0, 1) and _completed(trace))  # 1: a claim about time
+        failed += _step(
+            "trace", _tools(command, given) in (0, 1) and _completed(trace)
+        )  # 1: a claim about time may fail
     if "pages" in steps:
         failed += _step("pages", _all_say_emulated(trace.parent))
     if "diff" in steps:
@@ -102,7 +104,7 @@ def _tools(command: list[str], given: Mapping[str, str]) -> int:
 
 
 def _lecture(out: Path) -> Path:
-    """Write the lecture as it runs here, alone in its folder: with a CPU's sizes on this device, too."""
+    """Write a copy of the lecture, alone in its folder, that uses a CPU's sizes also on this device."""
     text = (ROOT / "lecture.py").read_text(encoding="utf-8")
     text, count = SIZES.subn(r"\1:\n", text)
     if count != 1:
@@ -114,9 +116,9 @@ def _lecture(out: Path) -> Path:
 
 
 def _completed(path: Path) -> bool:
-    """Whether every process came to its end, and no claim failed in all timed runs.
+    """Tell whether every process completed and no claim failed in all timed runs.
 
-    What failed in some of them is a claim about time, which says nothing here.
+    A claim that failed in only some runs is about time, and times mean nothing here.
     """
     if not path.is_file():
         return False
@@ -133,7 +135,7 @@ def _completed(path: Path) -> bool:
 
 
 def _all_say_emulated(folder: Path) -> bool:
-    """Whether each page in `folder` says that no real device ran it."""
+    """Tell whether each page in `folder` is marked as emulated."""
     pages = [*folder.glob("*.html"), *folder.glob("*.md")]
     silent = [page.name for page in pages if "Emulated: " not in page.read_text(encoding="utf-8")]
     if silent:
@@ -142,9 +144,9 @@ def _all_say_emulated(folder: Path) -> bool:
 
 
 def _first_contact(out: Path, given: Mapping[str, str]) -> bool:
-    """Run `first_contact.sh`, with short sections of the lecture; whether each of its steps ran.
+    """Run `first_contact.sh` with short sections of the lecture; tell whether each of its steps ran.
 
-    What doctor and the roof find surprising is true here: the emulated card is slow, and its clocks are held back.
+    `doctor` and the measured peaks rightly report surprises: the emulated card is slow, and its clocks are held back.
     """
     folder, packed = out / "contact", out / "contact.tgz"
     shutil.rmtree(folder, ignore_errors=True)
@@ -154,7 +156,7 @@ def _first_contact(out: Path, given: Mapping[str, str]) -> bool:
     ran = subprocess.run(command, env={**given, "PYTHON": sys.executable, "VENV": "none"}, cwd=ROOT)
     summary = (folder / "summary.txt").read_text(encoding="utf-8").splitlines()
     verdicts = {name: {line.split()[1] for line in summary if line.split()[0] == name} for name in first_contact.STEPS}
-    # Claims and figures that only a run under load breaks are judged below, as those of the whole lecture.
+    # Claims and figures that fail only under load are judged below, as for the whole lecture.
     wrong = [name for name, words in verdicts.items() if not words or (name not in SURPRISING and words != {"ok:"})]
     if wrong:
         print(f"first contact: surprises, or nothing at all, in {', '.join(wrong)}")
@@ -163,7 +165,7 @@ def _first_contact(out: Path, given: Mapping[str, str]) -> bool:
 
 
 def _asynchronous(folder: Path) -> bool:
-    """Say how the lecture's operators ran; whether those that ran in step are few enough."""
+    """Print how the lecture's operators ran; tell whether few enough of them ran in step."""
     queued, in_step = 0, Counter[str]()
     for path in sorted(folder.glob("*.json")):
         for name, (launched, _, stepped) in json.loads(path.read_text(encoding="utf-8"))["operators"].items():

@@ -1,4 +1,4 @@
-"""What nvidia-smi says of the emulated cards: `--query-gpu`, `--query-compute-apps`, `-L`, as CSV without header."""
+"""Simulate nvidia-smi for the emulated cards: `--query-gpu`, `--query-compute-apps`, `-L`, as CSV without header."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # it is run as a script, isolated
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # this file runs as an isolated script
 
 from profiles import DRIVER, PROFILES, Profile  # type: ignore[import-not-found]
 
 FAILED = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
 NOT_THERE = "[N/A]"
-CONTEXT_MIB = 300  # as memory.h's
+CONTEXT_MIB = 300  # the same as in memory.h
 
 
 def uuid(index: int) -> str:
-    """Give the identity of the device with this number; torch says it without "GPU-"."""
+    """Return the identity of the device with this number, as torch reports it, without "GPU-"."""
     return f"00000000-0000-0000-0000-{index:012d}"
 
 
 def fields(index: int, card: Profile) -> dict[str, str]:
-    """Answer every field of --query-gpu that is known here; a MIG slice has no clocks, power or temperature."""
+    """Return all known fields of --query-gpu. A MIG slice has no clocks, power or temperature."""
     used = card.others_mib
     sensors = {
         "clocks.sm": "1980",
@@ -48,7 +48,7 @@ def fields(index: int, card: Profile) -> dict[str, str]:
 
 
 def answer(arguments: list[str]) -> tuple[int, str]:
-    """Return the exit code and what is printed."""
+    """Return the exit code and the output."""
     cards = [PROFILES[name] for name in os.environ["EMULATED_CUDA"].split(",")]
     chosen = list(enumerate(cards))
     options = dict(argument.partition("=")[::2] for argument in arguments)
@@ -71,7 +71,7 @@ def answer(arguments: list[str]) -> tuple[int, str]:
 
 
 def main() -> int:
-    """Answer, or do what EMULATED_CUDA_SMI says instead."""
+    """Answer, or fail or hang as EMULATED_CUDA_SMI requests."""
     how = os.environ.get("EMULATED_CUDA_SMI")
     if how == "hang":
         time.sleep(60)

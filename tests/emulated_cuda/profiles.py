@@ -3,9 +3,9 @@
     >>> PROFILES["t4"].capability
     (7, 5)
 
-Names, capabilities and numbers of multiprocessors are the vendors', but for "unlisted", which is no vendor's: a card
-that is in nobody's table. The memory is what the driver reports, in MiB.
-`nvidia_smi.py` answers from the same table. Standard library only: it is read before torch is, and without it.
+Names, capabilities and numbers of multiprocessors are those of real cards, except for "unlisted", an invented card
+that is in no table. The memory is the figure that the driver reports, in MiB. `nvidia_smi.py` uses the same table.
+This module imports only the standard library, because it is read before torch and without torch.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Profile:
     threads_each: int = 2048
     l2_mib: int = 4
     rocm: str = ""  # the architecture's name, on AMD's cards
-    others_mib: int = 0  # what other processes have of its memory
+    others_mib: int = 0  # memory that other processes use
     mig: str = ""  # the slice's name: nvidia-smi can't tell its clocks or its processes
-    workspace_kib: int = 8320  # that torch gives the library of matrix products for each thread and stream
+    workspace_kib: int = 8320  # torch's workspace for matrix products, per thread and stream
 
     @property
     def memory_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""The battery that each build passes, again on the library as it is kept: one process, one test per case."""
+"""Run the battery, which each build passes, again on the cached library: one process, one test per case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.emulated_cuda.build import environment, run
 
 @pytest.fixture(scope="session")
 def lines(emulated: None) -> dict[str, str]:
-    given = environment("emulated,emulated", faults="metering/launch:1")  # of another process than this one
+    given = environment(
+        "emulated,emulated", faults="metering/launch:1"
+    )  # a fault of another process must have no effect here
     done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], {**given, "OMP_NUM_THREADS": "1"})
     printed = [line for line in done.stdout.splitlines() if line]
     return {line.removeprefix("ok ").split(",")[0]: line for line in printed} or {"nothing": done.stderr}

@@ -1,4 +1,4 @@
-"""Building: what is missing or broken is one line, and nothing broken is kept."""
+"""Building: errors are one line, and a broken library is never used."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_a_compiler_one_line_says_so(tmp_path: Path) -> None:
+def test_missing_compiler_is_a_one_line_error(tmp_path: Path) -> None:
     given = {**os.environ, "PATH": str(tmp_path), "CXX": ""}
     done = build.run([sys.executable, "-m", "tests.emulated_cuda", "true"], given)
     assert done.returncode == 2
     assert says(done.stderr, "emulated CUDA: ", "$CXX", "c++", "g++", "clang++", "install g++")
 
 
-def test_an_unknown_card_is_one_line() -> None:
+def test_unknown_card_is_a_one_line_error() -> None:
     done = build.run([sys.executable, "-m", "tests.emulated_cuda", "--cards", "gtx", "true"], os.environ)
     assert (done.returncode, done.stdout) == (2, "")
     assert says(done.stderr, "emulated CUDA: ", "'gtx'", "emulated, h100,")
 
 
-def test_a_library_that_does_not_work_is_refused_each_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_that_fails_the_battery_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "compiler", lambda: sys.executable)
     monkeypatch.setattr(build, "_compile", lambda target: target.write_bytes(b"no library"))
     failed = subprocess.CompletedProcess([], 1, "ok this\nthat, line 3: AssertionError: 1 != 2\n", "")
@@ -45,14 +45,14 @@ def test_a_library_that_does_not_work_is_refused_each_time(cache: Path, monkeypa
             build.library()
 
 
-def test_sources_that_torch_refuses_are_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_compilation_is_a_one_line_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (false,) = require("false")
     monkeypatch.setattr(build, "compiler", lambda: false)
     with pytest.raises(build.CannotBuild, match=r"has other internals than the emulated device: status 1$"):
         build.library()
 
 
-def test_a_built_library_is_used_again_and_old_ones_go(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_library_is_reused_and_old_ones_deleted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "compiler", lambda: sys.executable)
     made: list[Path] = []
     monkeypatch.setattr(build, "_compile", lambda target: (target.write_bytes(b""), made.append(target)))

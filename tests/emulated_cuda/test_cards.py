@@ -1,4 +1,4 @@
-"""The cards, as torch and nvidia-smi describe them; the table of published machines is the oracle."""
+"""The cards as torch and nvidia-smi describe them, compared with the profiles and the table of known machines."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ except torch.OutOfMemoryError as error:
 """
 
 
-def test_every_card_is_as_its_profile_says_and_a_shared_one_is_full(emulated: None) -> None:
+def test_torch_describes_each_card_by_its_profile(emulated: None) -> None:
     shared = list(PROFILES).index("shared")
     done = run([sys.executable, "-c", DESCRIBE + FULL % (shared, shared)], environment(",".join(PROFILES)))
     first, refused = done.stdout.splitlines()
     for index, (card, described) in enumerate(zip(PROFILES.values(), json.loads(first), strict=True)):
-        free = card.memory_bytes - ((card.others_mib + 300) << 20)  # 300 MiB are the context's
+        free = card.memory_bytes - ((card.others_mib + 300) << 20)  # the context takes 300 MiB
         assert described == [card.name, card.memory_bytes, list(card.capability), free, f"cuda:{index}"]
     assert "total capacity of 79.18 GiB of which" in refused
 
 
-def test_published_cards_are_in_the_table_and_a_slice_is_a_part_of_its_card() -> None:
+def test_profiles_agree_with_the_table_of_known_machines() -> None:
     published = {name: known_machine(card.name, card.multiprocessors) for name, card in PROFILES.items()}
     assert {name for name, machine in published.items() if machine is None} == {"emulated", "unlisted"}
     mig, h100 = published["mig"], published["h100"]
@@ -50,7 +50,7 @@ def test_published_cards_are_in_the_table_and_a_slice_is_a_part_of_its_card() ->
 
 
 @each("name", PROFILES)
-def test_nvidia_smi_answers_for_each_card(name: str) -> None:
+def test_nvidia_smi_describes_each_card(name: str) -> None:
     card = PROFILES[name]
     question = ["--query-gpu=name,memory.total,compute_cap,clocks.sm", "--format=csv,noheader,nounits"]
     done = run([*SMI, *question], {**os.environ, "EMULATED_CUDA": name})
@@ -59,7 +59,7 @@ def test_nvidia_smi_answers_for_each_card(name: str) -> None:
     assert done.stdout.strip() == f"{card_name}, {card.memory_mib}, {card.capability[0]}.{card.capability[1]}, {clock}"
 
 
-def test_nvidia_smi_refuses_as_the_driver_does() -> None:
+def test_errors_of_nvidia_smi() -> None:
     given = {**os.environ, "EMULATED_CUDA": "t4,t4"}
     assert run([*SMI, "--query-gpu=colour"], given).stdout == 'Field "colour" is not a valid field to query.\n'
     assert run([*SMI, "--query-gpu=index", "--id=1"], given).stdout == "1\n"
@@ -68,7 +68,7 @@ def test_nvidia_smi_refuses_as_the_driver_does() -> None:
     assert (broken.returncode, broken.stdout) == (9, "")
 
 
-def test_the_environment_puts_nvidia_smi_on_the_path_but_for_amd(emulated: None) -> None:
+def test_nvidia_smi_is_on_the_path_except_for_amd(emulated: None) -> None:
     assert environment("h100")["PATH"].startswith(str(HERE / "bin"))
     assert str(HERE / "bin") not in environment("mi300x")["PATH"]
     assert (

@@ -1,6 +1,6 @@
-"""Both sides of the lecture's claims on each card, with a workspace that stays and with one that is freed at once.
+"""Both sides of the lecture's claims on each card, with workspaces that stay allocated and that are freed at once.
 
-Slow: `make emulate` runs these; with `-s` they print the sides. See `claims.py` for what is computed here and what not.
+Slow, so only `make emulate` runs these tests. With `-s` they print the sides. `claims.py` explains what is computed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ pytestmark = [
     pytest.mark.skipif("EMULATED_CUDA" not in os.environ, reason="not on the emulated device"),
 ]
 CARDS = ("t4", "v100", "a100", "h100", "mig", "4090", "mi300x")
-COMPUTED = MIB  # kernels on more bytes are launched only
-# What the allocator says is claimed in these; a workspace that is freed changes nothing else.
+COMPUTED = MIB  # kernels on more bytes are launched but not computed
+# Sections with claims about the allocator's figures. A freed workspace cannot change other claims.
 OF_MEMORY = ("memory_accounting", "models", "optimizers", "memory_of_a_training_step", "using_less_memory")
-OTHER_MIB = {"mi300x": 80}  # of hipBLASLt, whose products have a workspace of their own
+OTHER_MIB = {"mi300x": 80}  # products of hipBLASLt have a workspace of their own
 MARGIN = 0.004  # of the larger side, for a strict comparison whose sides depend on the card
 Comparison = tuple[str, float, float]
 Runs = dict[str, list[Drawn]]
@@ -35,7 +35,7 @@ Runs = dict[str, list[Drawn]]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Draw the claims on every card, two processes at a time."""
+    """Evaluate the claims on every card, two processes at a time."""
     folder = tmp_path_factory.mktemp("claims")
     wanted = {card: (card, {}) for card in CARDS}
     wanted |= {f"{card}, freed": (card, {"transient_workspace": 1}) for card in CARDS}
@@ -72,7 +72,7 @@ def margin(comparison: Comparison) -> float:
 
 
 def narrowest(claims: Iterable[Drawn]) -> Comparison | None:
-    """Return the comparison of numbers whose sides are closest, among those that order them."""
+    """Return the comparison of numbers by < or > (or <=, >=) whose sides are closest."""
     ordered = (
         (name, left, right)
         for claim in claims
@@ -83,7 +83,7 @@ def narrowest(claims: Iterable[Drawn]) -> Comparison | None:
 
 
 def that_depend_on_the_card(runs: Runs) -> Iterator[tuple[tuple[int, str, str], dict[str, Comparison]]]:
-    """Yield the judged claims whose sides are not the same in all runs, each with its narrowest comparisons."""
+    """Yield the judged claims whose sides differ between runs, each with its narrowest comparison in each run."""
     comparisons: dict[tuple[int, str, str], dict[str, Comparison]] = {}
     for name, claims in runs.items():
         for key, evaluations in by_source(claims).items():
@@ -115,7 +115,7 @@ def not_drawn(runs: Runs) -> list[tuple[int, str, str]]:
     return sorted(claim for claim in claimed if (claim[0], claim[2]) not in drawn)
 
 
-def test_every_claim_holds_on_every_card(runs: Runs) -> None:
+def test_all_claims_hold_on_all_cards(runs: Runs) -> None:
     failed = [
         (name, claim.line, claim.source, claim.comparisons)
         for name, claims in runs.items()
@@ -126,7 +126,7 @@ def test_every_claim_holds_on_every_card(runs: Runs) -> None:
 
 
 def test_claims_that_depend_on_the_card_have_a_margin(runs: Runs) -> None:
-    """Equal sides are a claim of their own, `<=`: there the margin is none."""
+    """Only `<` and `>` need a margin, since `<=` and `>=` allow equal sides."""
     varying = list(that_depend_on_the_card(runs))
     narrow = [
         (key, name, comparison)
@@ -140,7 +140,7 @@ def test_claims_that_depend_on_the_card_have_a_margin(runs: Runs) -> None:
 
 
 @each("card", CARDS)
-def test_a_workspace_that_is_freed_changes_no_figure_of_the_allocator(card: str, runs: Runs) -> None:
+def test_freed_workspaces_do_not_change_memory_figures(card: str, runs: Runs) -> None:
     stays = {key: [claim.comparisons for claim in claims] for key, claims in by_source(runs[card]).items()}
     other = [name for name in runs if name.startswith(f"{card}, ")]
     assert other and PROFILES[card].workspace_kib > 0
@@ -150,7 +150,7 @@ def test_a_workspace_that_is_freed_changes_no_figure_of_the_allocator(card: str,
                 assert [claim.comparisons for claim in claims] == stays[key], name
 
 
-def test_only_parts_that_are_left_out_are_not_drawn(runs: Runs) -> None:
+def test_only_listed_parts_are_not_evaluated(runs: Runs) -> None:
     parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
     left_out = parts.left_out()
     assert not [claim for claim in not_drawn(runs) if claim[1] not in left_out]

@@ -1,4 +1,4 @@
-"""Which lines are for a GPU, and which of them did not run: by small sources whose lines are known."""
+"""Lines for a GPU, and those of them that did not run, tested with small sources."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.emulated_cuda import covered
         ("class Accelerator:\n    def f(self):\n        a()\nclass Other:\n    x = 1\n", {2, 3}),
     ],
 )
-def test_lines_that_are_for_a_gpu(source: str, lines: set[int]) -> None:
+def test_lines_for_a_gpu(source: str, lines: set[int]) -> None:
     assert set(covered._for_a_gpu(ast.parse(source))) == lines
 
 
-def test_what_ran_in_one_of_several_runs_is_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_that_ran_once_are_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lecture = tmp_path / "lecture.py"
     lecture.write_text(
         "import sys\nif sys.argv[1] == 'a':\n    print(1)\nelif sys.argv[1] == 'b':\n    print(2)\nelse:\n    x = 3\n"

@@ -1,4 +1,4 @@
-"""What `make emulate` judges: how operators ran, which claims failed, and that the lecture gets a CPU's sizes."""
+"""What `make emulate` checks: how operators ran, which claims failed, and that the lecture uses a CPU's sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trace_tools.trace.trace_file import write
 
 
 @each(("in_step", "well"), [(0, True), (9, True), (20, False)])
-def test_few_launches_may_run_in_step_and_they_are_listed(
+def test_launches_in_step_are_listed_and_limited(
     in_step: int, well: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, counts in enumerate(([990, 5, 0], [0, 0, in_step])):
@@ -29,12 +29,12 @@ def test_few_launches_may_run_in_step_and_they_are_listed(
     assert capsys.readouterr().out == f"990 launches were queued, {in_step} ran in step: {listed}\n"
 
 
-def test_without_any_launch_nothing_was_emulated(tmp_path: Path) -> None:
+def test_run_without_launches_fails(tmp_path: Path) -> None:
     assert not emulate._asynchronous(tmp_path)
 
 
 @each(("runs", "well"), [(["pass 1, cold"], True), (["pass 1, cold", "pass 1, warm"], False)])
-def test_a_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp_path: Path) -> None:
+def test_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp_path: Path) -> None:
     trace = made(0)
     first = next(step for step in trace.steps if isinstance(step, Step))
     failed = replace(first, claim=Claim("x < 1", False, failed_runs=runs))
@@ -47,7 +47,7 @@ def test_a_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp
     assert not emulate._completed(tmp_path / "trace.yaml")
 
 
-def test_the_lecture_gets_a_cpus_sizes_and_is_else_the_same(tmp_path: Path) -> None:
+def test_lecture_is_changed_only_to_use_a_cpus_sizes(tmp_path: Path) -> None:
     ours, theirs = (
         emulate._lecture(tmp_path).read_text().splitlines(),
         (emulate.ROOT / "lecture.py").read_text().splitlines(),
@@ -56,7 +56,7 @@ def test_the_lecture_gets_a_cpus_sizes_and_is_else_the_same(tmp_path: Path) -> N
     assert differing == [("    if device():", '    if device() == "cpu":')]
 
 
-def test_the_lists_of_exceptions_name_parts_and_claims_of_the_lecture() -> None:
+def test_listed_exceptions_exist_in_the_lecture() -> None:
     nodes = list(ast.walk(ast.parse((emulate.ROOT / "lecture.py").read_text(encoding="utf-8"))))
     assert LEFT_OUT.keys() <= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     assert NOT_JUDGED.keys() <= {ast.unparse(node.test) for node in nodes if isinstance(node, ast.Assert)}

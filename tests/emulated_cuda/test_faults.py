@@ -1,4 +1,4 @@
-"""Faults: an error comes late and stays, and only in the process that it was planted in."""
+"""Faults: an error is reported late, stays, and affects only the process for which it is planted."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def outcomes(faults: str, **settings: object) -> list[str]:
     ("kind", "message"),
     [("launch", "CUDA error: unspecified launch failure"), ("assert", "CUDA error: device-side assert triggered")],
 )
-def test_a_launch_fails_late_and_for_ever(emulated: None, kind: str, message: str) -> None:
+def test_failed_launch_is_reported_late_and_forever(emulated: None, kind: str, message: str) -> None:
     results = outcomes(f"{kind}:3", delay_us=100_000)  # the first launch fills `x`
     assert results == ["fine", "fine", "fine", message, message]
 
 
-def test_each_launch_fails_where_there_is_no_kernel_for_the_card(emulated: None) -> None:
+def test_every_launch_fails_without_kernels_for_the_card(emulated: None) -> None:
     done = run([sys.executable, "-c", PROGRAM], environment(faults="no-kernel-image"))
     assert "CUDA error: no kernel image is available for execution on the device" in done.stderr
 
 
-def test_a_device_can_be_unavailable_beside_its_driver(emulated: None) -> None:
+def test_device_can_be_unavailable_while_its_driver_answers(emulated: None) -> None:
     given = environment(faults="unavailable")
     assert run([sys.executable, "-c", PROGRAM], given).stdout == "no device\n"
     assert run(["nvidia-smi", "--query-gpu=driver_version"], given).stdout.count(".") == 2
@@ -60,9 +60,7 @@ def test_a_device_can_be_unavailable_beside_its_driver(emulated: None) -> None:
         (["python", "-m", "pytest"], "other"),
     ],
 )
-def test_faults_are_those_of_a_process_of_the_tracer(
-    arguments: list[str], role: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_apply_to_the_named_process(arguments: list[str], role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "orig_argv", arguments)
     monkeypatch.setenv("EMULATED_CUDA_FAULTS", "survey/oom:2, pass-2/launch:7,metering/assert:1, no-kernel-image")
     own = {"survey": [("oom", 2)], "pass-2": [("launch", 7)], "metering": [("assert", 1)]}.get(role, [])
@@ -70,7 +68,7 @@ def test_faults_are_those_of_a_process_of_the_tracer(
     assert torch_side.faults() == [*own, ("no-kernel-image", 0)]
 
 
-def test_a_fault_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_fault_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMULATED_CUDA_FAULTS", "fire:1")
     with pytest.raises(RuntimeError, match="EMULATED_CUDA_FAULTS: 'fire:1'; expected"):
         torch_side.faults()

@@ -1,4 +1,4 @@
-"""First contact with a card that fails in the midst of a trace. Slow: `make emulate` runs it, as it does the whole."""
+"""First contact with a card that fails during a trace. Slow, so only `make emulate` runs this test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_device_error_is_said_kept_and_looked_for(tmp_path: Path) -> None:
+def test_device_error_is_reported_and_its_trace_kept(tmp_path: Path) -> None:
     lecture, out, stored = tmp_path / "talk.py", tmp_path / "sent", tmp_path / "machine.json"
     lecture.write_text(LECTURE)
     peaks = [Peak(name, 1e12, "measured", measured=True) for name in ("float32", "bfloat16", "memory")]
@@ -50,5 +50,5 @@ def test_a_device_error_is_said_kept_and_looked_for(tmp_path: Path) -> None:
     code = first_contact._steps(contact, {name: STEPS[name] for name in ("section", "blocking")})
     summary = (out / "summary.txt").read_text()
     assert code == 1 and "device-side assert triggered" in summary, summary
-    assert "blocking  ok: it ended well" in summary, "the fault is in the traced process only"
-    assert list(out.rglob("trace.yaml")), "what was recorded before it"
+    assert "blocking  ok: it ended well" in summary, "the fault is only in the traced process"
+    assert list(out.rglob("trace.yaml")), "steps before the error were recorded"

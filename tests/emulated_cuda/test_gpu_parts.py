@@ -1,6 +1,6 @@
-"""The lecture's parts that only a GPU can run, on cards that differ in what their drivers answer.
+"""The lecture's parts that only a GPU can run, on cards whose drivers answer differently.
 
-Bytes, clocks and losses are claimed; times are not the device's, so what follows from them is not looked at.
+The claims are about bytes, clocks and losses. Results that depend on time are not checked: emulated times mean nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.emulated_cuda.profiles import PROFILES
 PARTS = ("time_on_a_gpu", "bytes_on_a_gpu", "loop_as_a_graph", "memory_in_pieces")
 SMALL = {"streamed_bytes": 2**25, "matmul_side": 256}
 PIECE_MIB = SMALL["streamed_bytes"] // 16 // 2**20
-PEAK, TENSOR_CORES = 989.5e12, 4096  # of an H100: FLOP/s, and a multiprocessor's FLOPs in a cycle
+PEAK, TENSOR_CORES = 989.5e12, 4096  # H100: FLOP/s, and FLOPs of a multiprocessor per cycle
 SCRIPT = f"""
 import json, sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -43,31 +43,33 @@ print(json.dumps([said, fractions]))
 
 
 @pytest.mark.parametrize("card", ["h100", "mig", "mi300x"])
-def test_every_claim_holds_whatever_the_driver_answers(card: str, emulated: None) -> None:
+def test_claims_hold_for_different_answers_of_drivers(card: str, emulated: None) -> None:
     given = environment(card) | {"OMP_NUM_THREADS": "1"}
     done = run([sys.executable, "-c", SCRIPT], given)
     assert done.returncode == 0, done.stderr
     by_part, fractions = json.loads(done.stdout.splitlines()[-1])
     words = {part: "\n".join(text for _, text, _ in narratives) for part, narratives in by_part.items()}
     assert all("nan" not in text and "None" not in text for text in words.values())
-    assert fractions == [1.0]  # the limit on this process's memory has been put back
+    assert fractions == [1.0]  # the limit on this process's memory was restored
 
     [calls] = tables(by_part["time_on_a_gpu"])
     assert [len(row) for row in calls] == [3] * 3 and all(first > 0 for _, first, _ in calls)
     processors = PROFILES[card].multiprocessors
     allowed = f"{processors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s"
-    assert (allowed in words["time_on_a_gpu"]) is (card == "h100")  # a slice's clock can't be read, nor AMD's
+    assert (allowed in words["time_on_a_gpu"]) is (
+        card == "h100"
+    )  # the clocks of slices and of AMD's cards can't be read
 
     asked, unallocated = re.findall(r"(?:Tried to allocate|and) ([\d.]+) MiB", words["memory_in_pieces"])[:2]
-    assert 2 * PIECE_MIB <= float(asked) < float(unallocated)  # refused, with more than that in holes
+    assert 2 * PIECE_MIB <= float(asked) < float(unallocated)  # refused, although the holes together are larger
 
 
 def tables(narratives: list[list[Any]]) -> list[list[list[Any]]]:
     return [rows for kind, _, rows in narratives if kind == "table"]
 
 
-def test_a_second_process_that_fails_is_no_failed_claim(emulated: None) -> None:
-    """As on a card that only one process may use."""
+def test_failure_of_the_second_process_fails_no_claim(emulated: None) -> None:
+    """This happens on a card that only one process may use."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); import lecture; lecture.FIRST_CALLS = "
         "\"raise SystemExit('CUDA-capable device(s) is/are busy or unavailable')\"; "
@@ -77,10 +79,14 @@ def test_a_second_process_that_fails_is_no_failed_claim(emulated: None) -> None:
     assert done.returncode == 0 and done.stdout.splitlines()[0].endswith("busy or unavailable"), done.stderr
 
 
-MISTAKES = (  # what is run, what is there, what is put in its place
-    ("memory_in_real_pieces", "    del pieces[::2]\n", "    del pieces[:5]\n"),  # one large hole is no fragmentation
-    ("eager_and_replayed", "            w.copy_(value)  #", "            pass  #"),  # the warm-up's steps stay
-    ("eager_and_replayed", "        x.copy_(new_x)\n", "        x = new_x\n"),  # a graph reads the old address
+MISTAKES = (  # function, original source, mistaken source
+    ("memory_in_real_pieces", "    del pieces[::2]\n", "    del pieces[:5]\n"),  # one large hole instead of many
+    (
+        "eager_and_replayed",
+        "            w.copy_(value)  #",
+        "            pass  #",
+    ),  # the steps of the warm-up are not undone
+    ("eager_and_replayed", "        x.copy_(new_x)\n", "        x = new_x\n"),  # the graph reads the old address
     ("additions_in_the_cache", "        for _ in range(calls):\n            f()\n", "        pass\n"),
 )
 MISTAKEN = f"""
@@ -99,7 +105,7 @@ for function, right, wrong in {MISTAKES!r}:
 """
 
 
-def test_their_claims_can_fail(emulated: None) -> None:
+def test_claims_fail_for_planted_mistakes(emulated: None) -> None:
     done = run([sys.executable, "-c", MISTAKEN], environment("h100") | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines().count("failed") == len(MISTAKES), done.stdout

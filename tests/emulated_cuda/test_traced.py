@@ -1,4 +1,4 @@
-"""A lecture traced on the emulated device: the trace and all its pages say so. Slow: `make emulate` runs these."""
+"""Lectures traced on the emulated device. Slow, so only `make emulate` runs these tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def traced(
     return load(path).trace, done
 
 
-def test_a_trace_and_every_page_say_emulated(tmp_path: Path) -> None:
+def test_trace_and_pages_are_marked_as_emulated(tmp_path: Path) -> None:
     trace, done = traced(tmp_path)
     assert done.returncode == 0, done.stderr
     assert (trace.machine.emulated, trace.machine.device) == (True, "cuda")
@@ -66,7 +66,7 @@ def test_a_trace_and_every_page_say_emulated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("role", "process"), [("pass-1", "pass 1"), ("metering", "metering"), ("shaken", "shaken")])
-def test_a_fault_hits_the_process_that_it_is_for(role: str, process: str, tmp_path: Path) -> None:
+def test_fault_affects_the_named_process(role: str, process: str, tmp_path: Path) -> None:
     trace, _ = traced(tmp_path, EMULATED_CUDA_FAULTS=f"{role}/assert:2")
     ended = {p.name: p.ended for p in trace.run.processes}
     assert ended[process] != "complete"
@@ -129,8 +129,8 @@ def peak():
 '''
 
 
-def test_what_reading_the_tracer_found(tmp_path: Path) -> None:
-    """Side streams are timed, `measure` hides autograd's callbacks, what describing adds to the peak is said."""
+def test_side_streams_callbacks_and_peak_memory(tmp_path: Path) -> None:
+    """Side streams are timed, `measure` hides autograd's callbacks, and a note tells that reading raised the peak."""
     trace, done = traced(tmp_path, FOUND)
     assert done.returncode == 0, done.stderr
     steps = {name: step for step in trace.steps if isinstance(step, Step) for name, _ in step.values or ()}
@@ -143,8 +143,8 @@ def test_what_reading_the_tracer_found(tmp_path: Path) -> None:
     assert (values["no_more"].value, values["again"].note) == (0, None), "there was room below the peak"
 
 
-def test_cold_means_before_the_device_was_in_use(tmp_path: Path) -> None:
-    """What a pass reads of the card before its first run does not begin to use it."""
+def test_cold_run_begins_before_cuda_is_initialized(tmp_path: Path) -> None:
+    """A pass reads figures of the card before its first run without initializing CUDA."""
     states = tmp_path / "told"
     text = f"""
 import torch
@@ -158,7 +158,7 @@ def main():
 """
     trace, done = traced(tmp_path, text)
     assert done.returncode == 0, done.stderr
-    assert states.read_text().split()[:2] == ["False", "True"], "cold, and warm"
+    assert states.read_text().split()[:2] == ["False", "True"], "the cold run, then the warm run"
     assert any("SM clock" in note for note in trace.run.processes[0].notes or ())
 
 
@@ -207,9 +207,12 @@ def again():
 )
 
 
-def test_a_device_that_has_failed_is_blamed_where_the_lecture_uses_it_and_nowhere_else(tmp_path: Path) -> None:
-    """Every later wait raises the same error: the tracer's own must raise it in no statement of the lecture."""
-    faults = {"EMULATED_CUDA_FAULTS": "pass-1/assert:20", "EMULATED_CUDA_DELAY_US": "1000"}  # it fails while it waits
+def test_device_errors_are_raised_only_where_the_device_is_used(tmp_path: Path) -> None:
+    """Every later wait raises the same error, but waits of the tracer must not raise it in the lecture."""
+    faults = {
+        "EMULATED_CUDA_FAULTS": "pass-1/assert:20",
+        "EMULATED_CUDA_DELAY_US": "1000",
+    }  # the device fails during a wait
     trace, done = traced(tmp_path, AFTER_A_FAILURE, options=["--keep-going"], **faults)
     steps = [step for step in trace.steps if isinstance(step, Step)]
     source = trace.sources[0].text.splitlines()
@@ -219,7 +222,9 @@ def test_a_device_that_has_failed_is_blamed_where_the_lecture_uses_it_and_nowher
     assert (values["z"].value, values["c"].value, values["b"].tensor.elements) == (3, 7, [6.0])
     assert [step.claim.held for step in steps if step.claim] == [True, True]
     (noticed,) = [step for step in steps if step.warnings]
-    assert "device-side assert" in noticed.warnings[0] and noticed.line == 18, "once, and where it was noticed"
+    assert "device-side assert" in noticed.warnings[0] and noticed.line == 18, (
+        "one warning, at the step where the error was noticed"
+    )
     assert not any(step.device_ns for step in steps if step.line >= 18)
     assert all(step.cold_ns and step.cold_ns[0] > 0 for step in steps if step.values)
     assert (trace.run.complete, done.returncode) == (False, 1)
@@ -228,8 +233,8 @@ def test_a_device_that_has_failed_is_blamed_where_the_lecture_uses_it_and_nowher
 
 
 @pytest.mark.parametrize(("launch", "line"), [(20, 12), (50, 15)])
-def test_an_error_that_comes_late_says_since_when_it_can_have_come(launch: int, line: int, tmp_path: Path) -> None:
-    """The tracer waits at the annotated lines: it is something launched after the last of them."""
+def test_late_errors_name_the_last_synchronisation(launch: int, line: int, tmp_path: Path) -> None:
+    """The tracer waits at annotated lines, so the failed kernel was launched after the last of them."""
     trace, _ = traced(tmp_path, LATE, EMULATED_CUDA_FAULTS=f"pass-1/assert:{launch}")
     raised = [step.raised for step in trace.steps if isinstance(step, Step) and step.raised]
     assert {(it.type, it.waited_line) for it in raised} == {("AcceleratorError", line)}
@@ -237,8 +242,8 @@ def test_an_error_that_comes_late_says_since_when_it_can_have_come(launch: int, 
     assert f"launched after the synchronisation at line {line}" in pages
 
 
-def test_a_device_that_fails_while_it_is_measured_is_no_machine(tmp_path: Path) -> None:
-    """Its peaks would all be “not measured”, and each run of the lecture would fail."""
+def test_device_failure_during_the_survey_is_an_error(tmp_path: Path) -> None:
+    """Otherwise all peaks would be “not measured”, and each run of the lecture would fail."""
     (tmp_path / "lecture.py").write_text(LECTURE)
     command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "-o", "out", "--passes", "1"]
     path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT)])
@@ -262,8 +267,8 @@ def main():
 """
 
 
-def test_the_bytes_of_several_cards_are_summed(tmp_path: Path) -> None:
-    """What tensors hold was that of all cards, and what was allocated that of one."""
+def test_allocated_bytes_of_several_cards_are_summed(tmp_path: Path) -> None:
+    """Once, bytes of tensors were those of all cards, but allocated bytes those of one card."""
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=TWO_CARDS)
     assert done.returncode == 0 and "can't be right" not in done.stdout + done.stderr, done.stderr
     (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
@@ -303,10 +308,10 @@ def steps_inside(x):
 """
 
 
-def test_the_clock_of_each_step_on_a_host_that_batches_commands_and_waits_long(tmp_path: Path) -> None:
-    """What the device did is by its clock, launch time beside it; of the rest the host's, without the 150 µs.
+def test_clocks_of_steps_with_a_batching_driver_and_slow_waits(tmp_path: Path) -> None:
+    """Steps on the device have its time and a launch time; other steps have the host's time without the 150 µs.
 
-    Other programs on this machine can lengthen any step, so a busy moment is tried again.
+    Other programs on this machine can lengthen any step, so the test is repeated up to four times.
     """
     for attempt in range(4):
         folder = tmp_path / str(attempt)
@@ -321,14 +326,16 @@ def test_the_clock_of_each_step_on_a_host_that_batches_commands_and_waits_long(t
         for name in ("y.shape", "replayed", "slept", "several.shape"):
             (step,) = steps[name]
             assert step.device_ns and step.launch_ns, name
-        assert min(steps["slept"][0].device_ns or [0]) >= 20_000_000, "the host's own work between two kernels"
+        assert min(steps["slept"][0].device_ns or [0]) >= 20_000_000, "work of the host between two kernels"
         by_host = [statistics.median(step.host_ns or [0]) for step in steps["c"] if not step.device_ns]
         if len(by_host) >= 10 and not violations(trace):
             break
     assert len(by_host) >= 10 and sorted(by_host)[5] < 100_000
-    assert violations(trace) == [], "the host waited for each step on the device, also for one around others"
+    assert violations(trace) == [], "the host waited for each step on the device, also for steps that contain others"
     (replayed,), (product,) = steps["replayed"], steps["y.shape"]
-    assert (replayed.device_ns or [0]) > (product.device_ns or [0]), "no operator of torch"
+    assert (replayed.device_ns or [0]) > (product.device_ns or [0]), (
+        "a replay is no operator of torch, but its work is timed"
+    )
     pages = "".join(page.read_text() for page in folder.glob("out/**/*.md"))
     assert "an empty step takes" in pages
 
@@ -351,8 +358,8 @@ def main():
 """
 
 
-def test_what_a_run_chose_of_the_devices_is_not_what_the_next_begins_with(tmp_path: Path) -> None:
-    """The oracle is the cold run, which begins as a new process does."""
+def test_device_settings_are_restored_before_the_warm_run(tmp_path: Path) -> None:
+    """Compare with the cold run, which begins like a new process."""
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=LEAVES)
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
@@ -360,7 +367,7 @@ def test_what_a_run_chose_of_the_devices_is_not_what_the_next_begins_with(tmp_pa
     assert [process.ended for process in trace.run.processes] == ["complete"] * 3 and trace.run.processes[0].warm_ns
     values = {name: value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
     assert [item.value for item in values["there"].items or ()] == [0, 0]
-    assert values["held"].value == 2 << 20, "one block: nothing was cached"
+    assert values["held"].value == 2 << 20, "one block, as nothing was cached"
     assert not any(value.varies or value.clock for value in values.values())
     named = {"current device", "current streams", "debugging of waits", "part of the memory"}
     assert {f"cuda: {name}" for name in named} <= {*(trace.run.processes[0].restored or ())}
@@ -376,8 +383,8 @@ def main():
 """
 
 
-def test_memory_that_a_run_does_not_give_back_is_noted(tmp_path: Path) -> None:
-    """A tensor that a function of a library keeps is there after both runs: 4,000 bytes are 8 blocks of 512."""
+def test_leaked_device_memory_is_noted(tmp_path: Path) -> None:
+    """A function of a library keeps one tensor per run. Its 4,000 bytes take 8 blocks of 512."""
     trace, _ = traced(tmp_path, KEEPS)
     kept = "4,096 bytes more were allocated on the GPU after the warm run than before it"
     assert kept in (trace.run.processes[0].notes or ())
@@ -409,7 +416,7 @@ def after_it():
 '''
 
 
-def test_a_section_that_runs_out_of_memory_leaves_it_to_the_next(tmp_path: Path) -> None:
+def test_memory_is_freed_after_a_section_runs_out(tmp_path: Path) -> None:
     trace, done = traced(tmp_path, TOO_MUCH, options=["--keep-going"])
     assert done.returncode == 1 and "OutOfMemoryError" in done.stderr
     values = {name: value.value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
@@ -420,7 +427,7 @@ def test_a_section_that_runs_out_of_memory_leaves_it_to_the_next(tmp_path: Path)
 def tools(
     tmp_path: Path, *command: str, cards: str, text: str = LECTURE, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of the tools on other cards than this process has."""
+    """Run a command of the tools on the given cards instead of this process's card."""
     (tmp_path / "lecture.py").write_text(text)
     given = environment(cards) | {"PYTHONPATH": os.pathsep.join([str(HERE / "start"), str(ROOT)])} | more
     words = [sys.executable, "-m", "trace_tools", *command]
@@ -428,13 +435,13 @@ def tools(
 
 
 @pytest.mark.parametrize("card", PROFILES)
-def test_each_card_is_looked_at_and_traced(card: str, tmp_path: Path) -> None:
+def test_each_card_is_checked_and_traced(card: str, tmp_path: Path) -> None:
     looked = tools(tmp_path, "doctor", "--json", cards=card)
     assert looked.returncode == 0, looked.stdout
     verdicts = {check["name"]: check["verdict"] for check in json.loads(looked.stdout)["checks"]}
     assert "wrong" not in verdicts.values()
     assert verdicts["GPU memory"] == ("look" if card == "shared" else "ok")
-    if card not in ("mi300x", "mig", "shared"):  # the others differ in numbers only
+    if card not in ("mi300x", "mig", "shared"):  # other cards differ only in numbers
         return
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards=card)
     assert done.returncode == 0, done.stderr
@@ -471,7 +478,7 @@ def roof():
         ("t4", "float16", (65e12, 320e9)),
     ],
 )
-def test_a_roof_is_the_tables_or_a_part_of_it_or_else_measured(
+def test_peaks_come_from_the_table_or_are_measured(
     card: str, form: str, promised: tuple[float, float] | None, tmp_path: Path
 ) -> None:
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards=card, text=ROOF)
@@ -481,14 +488,14 @@ def test_a_roof_is_the_tables_or_a_part_of_it_or_else_measured(
     values = {name: value.value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
     assert (values["form"], values["promised"]) == (form, promised is not None)
     measured = {peak.name: peak.per_second for peak in trace.machine.peaks if peak.measured}
-    if promised is None:  # the process that checks what depends on clocks has others
+    if promised is None:  # the shaken process has other peaks
         assert (values["peak"], values["bandwidth"]) == (measured[form], measured["memory"])
         assert "measured: best of" in (path.parent / "index.html").read_text()
     else:
         assert (values["peak"], values["bandwidth"]) == promised
 
 
-def test_an_nvidia_smi_that_hangs_is_waited_for_once_in_a_trace(tmp_path: Path) -> None:
+def test_hanging_nvidia_smi_is_started_once_per_trace(tmp_path: Path) -> None:
     program = tmp_path / "bin/nvidia-smi"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/log\nexec sleep 60\n")
@@ -509,7 +516,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_card_that_is_of_no_use_is_one_line(case: str, tmp_path: Path) -> None:
+def test_unusable_card_is_a_one_line_error(case: str, tmp_path: Path) -> None:
     cards, arguments, given, message = BAD[case]
     old = tmp_path / "out/cpu/trace.yaml"
     old.parent.mkdir(parents=True)
@@ -554,8 +561,8 @@ def section():
 """
 
 
-def test_a_capture_in_another_thread_is_not_broken_by_annotated_statements(tmp_path: Path) -> None:
-    """A wait for the device while any thread captures fails, and on a real device it ends the capture as well."""
+def test_annotated_statements_do_not_break_another_threads_capture(tmp_path: Path) -> None:
+    """While any thread captures, a wait for the device fails. On a real device it also ends the capture."""
     trace, done = traced(tmp_path, CAPTURING)
     steps = [step for step in trace.steps if isinstance(step, Step)]
     assert (done.returncode, trace.run.complete) == (0, True), done.stderr
@@ -596,11 +603,11 @@ SETS = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
     [
         (SETS, "t4,t4", 2, None, 0),
         ("pass", "t4,t4", 2, ["--ranks 2", "ranks 0, 1", "cuda:0", "set_device"], 0),
-        ("pass", "t4,t4,t4", 3, ["--ranks 3", "ranks 0 to 2", "cuda:0", "set_device"], 1),  # and it fails there
+        ("pass", "t4,t4,t4", 3, ["--ranks 3", "ranks 0 to 2", "cuda:0", "set_device"], 1),  # the lecture then fails
         (SETS, "t4", 2, ["--ranks 2", "own GPU", "torch finds 1"], 2),
     ],
 )
-def test_ranks_that_share_a_gpu_are_told_what_to_do(
+def test_ranks_that_share_a_gpu_get_advice(
     choice: str, cards: str, ranks: int, facts: list[str] | None, code: int, tmp_path: Path
 ) -> None:
     text = RANKS.replace("CHOICE", choice)

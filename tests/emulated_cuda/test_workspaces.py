@@ -1,4 +1,4 @@
-"""Workspaces of products, and kernels that are launched and not computed: what torch's allocator says is the oracle."""
+"""Workspaces of products, and kernels that are launched but not computed, compared with figures of the allocator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps([x.sum().item() == 1 << 20, (y + 1).tolist(), torch.cuda.memory
 
 
 @each(("card", "size"), [("t4", 8320 << 10), ("mig", 32 * MIB), ("mi300x", 128 * MIB)])
-def test_a_workspace_stays_or_is_freed_after_each_product(card: str, size: int, emulated: None) -> None:
+def test_workspaces_stay_or_are_freed_after_each_product(card: str, size: int, emulated: None) -> None:
     result = 32 * 32 * 4
     for settings, expected in (
         ({}, [size + result, size + result, result, result]),
@@ -42,6 +42,6 @@ def test_a_workspace_stays_or_is_freed_after_each_product(card: str, size: int, 
         assert json.loads(done.stdout) == expected, done.stderr
 
 
-def test_large_kernels_are_launched_and_not_computed(emulated: None) -> None:
+def test_large_kernels_are_launched_but_not_computed(emulated: None) -> None:
     done = run([sys.executable, "-c", LARGE], environment(computed=MIB))
     assert json.loads(done.stdout) == [False, [2, 2, 2, 2], True], done.stderr

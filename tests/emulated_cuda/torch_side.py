@@ -1,7 +1,7 @@
-"""`torch.cuda` on the emulated device: what a CPU build of torch has not compiled, in Python, on top of the library.
+"""`torch.cuda` on the emulated device: the functions that a CPU build of torch lacks, in Python, using the library.
 
-`preload` loads the library before torch, so that its hooks are there when torch asks; `install` runs after it.
-Functions take devices as torch's do: None, a number, "cuda:1", a `torch.device`.
+`preload` loads the library before torch, so that torch finds its hooks; `install` runs after torch is imported.
+Functions accept the same devices as torch's: None, a number, "cuda:1", a `torch.device`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IN_A_FORK = (
 
 
 def role() -> str:
-    """Name this process as the tracer does: "survey", "pass-1", "metering", "shaken"; "other" if it is none of them."""
+    """Return the tracer's name of this process: "survey", "pass-1", "metering" or "shaken", otherwise "other"."""
     arguments = sys.orig_argv
     if "trace_tools.tracing.survey" in arguments:
         return "survey"
@@ -39,7 +39,7 @@ def role() -> str:
 
 
 def faults() -> list[tuple[str, int]]:
-    """List the faults of this process: kind, and its number (0 where it has none)."""
+    """List the faults of this process, each with its kind and its number (0 if it has none)."""
     planted = []
     for text in filter(None, os.environ.get(FAULTS, "").replace(" ", "").split(",")):
         whose, _, fault = text.rpartition("/")
@@ -52,12 +52,12 @@ def faults() -> list[tuple[str, int]]:
 
 
 def wanted() -> bool:
-    """Tell whether this process has the device at all."""
+    """Tell whether this process has the device."""
     return os.environ.get("CUDA_VISIBLE_DEVICES") != "" and ("unavailable", 0) not in faults()
 
 
 def preload(torch_folder: str) -> None:
-    """Load torch's libraries and ours, with their symbols for all, before anyone asks torch for its devices."""
+    """Load torch's libraries and the device's, with global symbols, before torch looks for its devices."""
     for name in TORCH_LIBRARIES:
         ctypes.CDLL(str(Path(torch_folder, "lib", name)), mode=ctypes.RTLD_GLOBAL)
     ctypes.CDLL(os.environ[LIBRARY], mode=ctypes.RTLD_GLOBAL)
@@ -73,7 +73,7 @@ def _module(name: str, path: str) -> ModuleType:
 
 
 def install() -> None:
-    """Patch `torch.cuda`; called once, when torch has been imported."""
+    """Patch `torch.cuda`; called once, after torch was imported."""
     import torch
 
     lib: Any = _module(MODULE, os.environ[LIBRARY])
@@ -90,7 +90,7 @@ def install() -> None:
             lib.fail_allocation(number, 0)
         else:
             lib.plant(kind, number)
-    # The version strings stay the CPU build's unless asked for: other libraries believe them.
+    # The version strings stay those of the CPU build by default, because other libraries rely on them.
     if cards[0].rocm:
         torch.version.hip = "6.4.43482"  # type: ignore[misc]
     elif version := os.environ.get("EMULATED_CUDA_VERSION"):
@@ -107,29 +107,29 @@ def install() -> None:
 
 
 class _Started:
-    """Whether this process has initialised CUDA, and whether it was forked after that."""
+    """Remember whether this process has initialised CUDA, and whether it was forked afterwards."""
 
     def __init__(self, lib: Any) -> None:
         self.lib, self.pid, self.initialized, self.forked = lib, os.getpid(), False, False
         os.register_at_fork(after_in_child=self._fork)
 
     def _fork(self) -> None:
-        self.forked = self.initialized  # a process that is forked before may initialise its own
+        self.forked = self.initialized  # a process that was forked earlier may initialise CUDA itself
 
     @property
     def bad_fork(self) -> bool:
         return self.forked
 
     def now(self) -> None:
-        """Initialise, as the first call that needs the device does. Raises RuntimeError in a forked process."""
+        """Initialise CUDA, as the first call that needs the device does. Raise RuntimeError in a forked process."""
         if self.bad_fork:
             raise RuntimeError(IN_A_FORK)
         import torch
 
-        self.initialized = torch.cuda._initialized = True  # torch.utils.checkpoint asks for the latter
+        self.initialized = torch.cuda._initialized = True  # torch.utils.checkpoint reads torch.cuda's attribute
 
     def end(self) -> None:
-        """Let the queues run empty, and write how operators ran."""
+        """Run all queued kernels, and write how operators ran."""
         if os.getpid() != self.pid:
             return
         self.lib.let_go()
@@ -327,7 +327,7 @@ def _randomness(torch: Any, lib: Any, count: int, started: _Started) -> None:
 
 
 def _streams(torch: Any, lib: Any, started: _Started) -> None:
-    """Streams and events: torch's own classes for any accelerator, in the clothes of `torch.cuda`'s."""
+    """Streams and events: torch's classes for any accelerator, with the interface of `torch.cuda`'s classes."""
     cuda, number = torch.cuda, torch.cuda._emulated_number
 
     class Stream(torch.Stream):  # type: ignore[misc]
@@ -350,11 +350,11 @@ def _streams(torch: Any, lib: Any, started: _Started) -> None:
             started.now()
             return super().__new__(cls, "cuda", enable_timing=enable_timing, blocking=blocking)
 
-        def elapsed_time(self, other: Any) -> float:  # torch.Event's own takes no subclass
+        def elapsed_time(self, other: Any) -> float:  # torch.Event's method accepts no subclass
             return float(lib.elapsed(self.event_id, other.event_id))
 
     class stream:
-        """Makes a stream, and its device, the current ones inside `with`."""
+        """Make a stream and its device current inside `with`."""
 
         def __init__(self, stream: Any) -> None:
             self.stream = stream
@@ -387,7 +387,7 @@ def _streams(torch: Any, lib: Any, started: _Started) -> None:
 
 
 def _graphs(torch: Any, lib: Any) -> None:
-    """Capture and replay on one stream; a wait, a read or anything that runs in step is refused while it captures."""
+    """Capture and replay on one stream. While it captures, waits, reads and operators that run in step are refused."""
     pools = iter(range(1, 1 << 31))
 
     class CUDAGraph:
@@ -424,7 +424,7 @@ def _graphs(torch: Any, lib: Any) -> None:
 
 
 def _storages(torch: Any, lib: Any) -> None:
-    """torch's own are compiled without CUDA's allocator."""
+    """Replace two methods of storages, because torch's are compiled without CUDA's allocator."""
     storage = torch.UntypedStorage
     new, resize = storage.__new__, storage.resize_
 
@@ -444,7 +444,7 @@ def _storages(torch: Any, lib: Any) -> None:
 
 
 def _settings(torch: Any, lib: Any) -> None:
-    """Kernels read these when they run: before one changes, what is queued is waited for."""
+    """Wait for queued kernels before one of these settings changes, because kernels read them when they run."""
     names = (
         "_set_float32_matmul_precision",
         "_set_deterministic_algorithms",
@@ -458,7 +458,7 @@ def _settings(torch: Any, lib: Any) -> None:
     def drained(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
-            with contextlib.suppress(RuntimeError):  # of a device that has failed nothing is queued
+            with contextlib.suppress(RuntimeError):  # a device that has failed has nothing queued
                 if not lib.is_capturing():
                     lib.drain()
             return function(*arguments, **options)
@@ -473,7 +473,7 @@ def _settings(torch: Any, lib: Any) -> None:
 
 @contextlib.contextmanager
 def paced(*, delay_us: int = 0, jitter_us: int = 0, seed: int = 0, autograd_us: int = 0) -> Iterator[None]:
-    """Launch kernels at this pace inside `with`; each takes its delay at its launch, and keeps it."""
+    """Launch kernels at this pace inside `with`. A kernel's delay is fixed at its launch."""
     lib = sys.modules[MODULE]
     lib.set_pace(delay_us, jitter_us, seed, autograd_us)
     try:
@@ -484,10 +484,10 @@ def paced(*, delay_us: int = 0, jitter_us: int = 0, seed: int = 0, autograd_us: 
 
 @contextlib.contextmanager
 def held() -> Iterator[Callable[..., int]]:
-    """Hold every kernel inside `with`; what it gives runs `count` of a stream's, in order, and says how many it ran.
+    """Hold every kernel inside `with`; the yielded function runs `count` kernels of a stream in order and counts them.
 
-    What was launched before runs first. A wait for a held kernel raises RuntimeError, unless another thread releases
-    it within half a second.
+    Kernels that were launched earlier run first. A wait for a held kernel raises RuntimeError, unless another thread
+    releases the kernel within half a second.
     """
     lib = sys.modules[MODULE]
     lib.hold()

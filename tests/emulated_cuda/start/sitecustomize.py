@@ -1,6 +1,5 @@
-"""Runs when Python starts with this folder on PYTHONPATH: with EMULATED_CUDA set, `import torch` brings the device.
-
-Python processes that load no torch pay nothing.
+"""Python runs this file at its start if this folder is on PYTHONPATH. If EMULATED_CUDA is set, `import torch` installs
+the emulated device. Processes that do not import torch are not slowed.
 """
 
 import importlib.util
@@ -12,7 +11,7 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 class BeforeTorch:
-    """A finder that is asked once, for torch: loads the library before it, and patches `torch.cuda` after."""
+    """A finder for torch, used once. It loads the library before torch, and patches `torch.cuda` afterwards."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch":
