@@ -77,7 +77,7 @@ def test_options_choose_what_counts(files: tuple[Path, Path], options: list[str]
     assert diff(*files, *options).exit_code == code
 
 
-def test_report_is_written_to_a_file_but_never_over_a_trace(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_report_file_never_replaces_a_trace(files: tuple[Path, Path], tmp_path: Path) -> None:
     report = tmp_path / "report.txt"
     assert diff(*files, "-o", report).exit_code == 1 and "Differences that matter" in report.read_text("utf-8")
     before = files[0].read_bytes()

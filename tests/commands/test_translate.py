@@ -82,8 +82,8 @@ def test_pages_are_translated_with_a_catalogue(folder: Path) -> None:
     assert '<html lang="de">' in html and 'href="../../cpu/00-growth.html" hreflang="en"' in html
     english = (folder / "rendered/cpu/00-growth.html").read_text(encoding="utf-8")
     assert 'href="../de/cpu/00-growth.html" hreflang="de"' in english and "hreflang" not in untranslated
-    asked = re.compile(r'data-asked="(\w+)"')
-    assert asked.findall(html) == asked.findall(english) != []  # an answer is remembered in both languages
+    question_id = re.compile(r'data-asked="(\w+)"')
+    assert question_id.findall(html) == question_id.findall(english) != []  # an answer is remembered in both languages
     assert run("render", "--check", str(folder / "rendered/cpu/trace.yaml")).exit_code == 0
     (folder / "rendered/de/cpu/00-growth.md").write_text("other")
     stale = run("render", "--check", str(folder / "rendered/cpu/trace.yaml"))

@@ -237,7 +237,7 @@ def test_a_hidden_gpu_is_not_chosen(value: str, smi: Callable[[str], None], monk
 
 def test_choice_among_existing_cards(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     current = with_gpus(monkeypatch, count=2)
-    assert [devices.chosen(asked) for asked in (None, "cuda", "cuda:1")] == ["cuda"] * 3
+    assert [devices.chosen(device) for device in (None, "cuda", "cuda:1")] == ["cuda"] * 3
     assert current == [0, 0, 1]
     for count, names in ((2, "cuda:0 to cuda:1"), (1, "cuda:0")):
         with_gpus(monkeypatch, count=count)

@@ -93,14 +93,14 @@ def test_slow_loading_of_kernels_does_not_change_the_peak(load_s: float, monkeyp
     assert side == 8192 and rate == pytest.approx(700e12, rel=0.02)
 
 
-def test_a_dtype_without_matmul_has_no_peak_and_a_reason() -> None:
+def test_dtype_without_matmul_has_a_reason_but_no_peak() -> None:
     peak = peak_benchmark._matmul_peak("cpu", None, "bool")  # torch has no bool matmul
     assert peak.per_second is None
     assert re.match(r"not measured: .*[Bb]ool", peak.source)
 
 
 @pytest.mark.slow
-def test_memory_without_room_for_a_copy_has_no_peak_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_copy_gives_a_reason_instead_of_a_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 

@@ -35,10 +35,10 @@ def test_ssh_asks_no_questions_and_checks_host_keys() -> None:
 @pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "ksh", "csh", "tcsh", "fish"])
 def test_commands_work_in_any_login_shell(shell: str) -> None:
     require(shell)
-    said = 'it\'s "one" of \\n \\0101 %s `two` $(three) {four} ! !! é \\\n# ~ * ['
-    line = in_any_shell(f'said={shlex.quote(said)}\nfalse || ! : &\nprintf %s "$said$1"; cat\n')
+    text = 'it\'s "one" of \\n \\0101 %s `two` $(three) {four} ! !! é \\\n# ~ * ['
+    line = in_any_shell(f'said={shlex.quote(text)}\nfalse || ! : &\nprintf %s "$said$1"; cat\n')
     completed = subprocess.run([shell, "-c", line], input="; the rest", capture_output=True, text=True, check=True)
-    assert (completed.stdout, completed.stderr) == (f"{said}; the rest", "")
+    assert (completed.stdout, completed.stderr) == (f"{text}; the rest", "")
 
 
 def test_python_may_be_a_container_command() -> None:
