@@ -1,5 +1,5 @@
-// An emulated CUDA device for a CPU-only build of torch: device type "cuda", memory in RAM, kernels the CPU's, run by
-// one worker thread per stream. The module that Python sees; `torch_side.py` makes `torch.cuda` of it.
+// An emulated CUDA device for a CPU-only build of torch: device type "cuda", memory in RAM, kernels of the CPU run by
+// one worker thread per stream. This is the Python module from which `torch_side.py` makes `torch.cuda`.
 #include "kernels.h"
 
 #include <torch/extension.h>
@@ -87,7 +87,7 @@ static std::map<std::string, int64_t> stats(int device) {
           {"active", c.active}, {"requested", c.requested}, {"segments", c.segments}, {"allocations", c.allocations},
           {"frees", c.frees}, {"ooms", c.ooms}, {"retries", c.retries}, {"total", c.total}, {"left", c.left()}};
 }
-// Each segment: where it begins, its bytes; of each block its bytes, those that were asked for, and its state.
+// Address and bytes of each segment; bytes, requested bytes and state of each of its blocks.
 using BlockState = std::tuple<int64_t, int64_t, std::string>;
 static std::vector<std::tuple<int64_t, int64_t, std::vector<BlockState>>> segments(int device) {
   auto& c = cache(device);
@@ -160,7 +160,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     faults().check_sticky();
     return current_queue().capturing != nullptr;
   });
-  // What a test asks for.
+  // Functions for tests.
   m.def("set_pace", [](int64_t delay_us, int64_t jitter_us, int64_t seed, int64_t autograd_us) {
     pace().delay_us = delay_us;
     pace().jitter_us = jitter_us;
@@ -169,7 +169,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     pace().autograd_us = autograd_us;
   });
   m.def("hold", [] {
-    drain_all();  // what was queued before would be counted among what is held
+    drain_all();  // earlier kernels would otherwise count as held
     pace().held = true;
   });
   m.def("let_go", [] {

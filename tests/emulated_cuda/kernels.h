@@ -1,4 +1,4 @@
-// The operators that are the device's own: memory, copies, and what CUDA does with kernels that a CPU has not.
+// Operators with kernels for the device itself: memory, copies, and operators for which the CPU has no kernel.
 #pragma once
 #include "operators.h"
 
@@ -11,7 +11,7 @@ using c10::IntArrayRef;
 // ------------------------------------------------------------------------------------------------ memory
 const int64_t rubbish = setting("EMULATED_CUDA_RUBBISH", 1);  // 0: none; 1: 64 KiB at each end; 2: everywhere
 
-inline void spoil(const Tensor& t) {  // fresh memory holds what was there before
+inline void spoil(const Tensor& t) {  // fresh memory contains arbitrary values
   const auto bytes = (int64_t)t.storage().nbytes();
   if (!bytes || current_queue().capturing) return;
   const auto& context = at::globalContext();
@@ -115,7 +115,7 @@ inline Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   if (!self.numel()) return self;
   c10::DeviceGuard guard(ours(self) ? self.device() : source.device());
   if (ours(self) && ours(source)) {
-    if (self.device() != source.device()) {  // on the target's stream, once the source's has come so far, and back
+    if (self.device() != source.device()) {  // on the target's stream; the two streams wait for each other
       auto& there = queue(source.device().index(), current_streams.at(source.device().index()));
       wait_on(current_queue(), mark(there));
       copy_later(on_cpu(self), on_cpu(source));
@@ -126,8 +126,8 @@ inline Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   } else if (ours(self)) {
     auto held = pinned_block(source.storage().data());
     if (non_blocking && held && source.is_contiguous() && source.dtype() == self.dtype()) {
-      copy_later(on_cpu(self), on_cpu(source), held);  // the source is read when the copy's turn comes
-    } else if (non_blocking) {  // pageable memory is staged at once
+      copy_later(on_cpu(self), on_cpu(source), held);  // the source is read only when the copy runs
+    } else if (non_blocking) {  // pageable memory is copied at once
       Tensor staged;
       {
         Below below;
@@ -171,7 +171,7 @@ inline void assert_async(const Tensor& t) {
 inline void assert_async_message(const Tensor& t, std::string_view) { assert_async(t); }
 
 // ------------------------------------------------------------------------------------------------ convolutions
-// Of any kind, in one launch, with the CPU's choice of algorithm: CUDA's are cuDNN's, or stubs that a CPU build has not.
+// All kinds, in one launch, with the CPU's algorithms: CUDA's are in cuDNN, or are stubs that a CPU build lacks.
 inline std::vector<int64_t> expanded(const c10::IValue& value, size_t dimensions) {
   auto given = value.toIntVector();
   if (given.size() == 1) given.resize(dimensions, given[0]);

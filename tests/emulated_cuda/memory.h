@@ -1,7 +1,7 @@
-// Device memory: PyTorch's caching allocator in small (c10/cuda/CUDACachingAllocator.cpp). Pinned memory.
+// Device memory: a small version of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp). Pinned memory.
 //
-// A pool per stream (and one more per captured graph) needs no counting of references: a block that is freed while
-// queued kernels still use it is only handed to later work of the same stream.
+// Each stream and each captured graph has its own pool, so references need not be counted: a block that is freed while
+// queued kernels still use it is given only to later work of the same stream.
 #pragma once
 #include "streams.h"
 
@@ -20,7 +20,7 @@ constexpr int64_t MiB = 1 << 20, BLOCK = 512, SMALL = MiB, SMALL_SEGMENT = 2 * M
 struct Pool {
   int64_t stream;
   bool small;
-  int64_t graph;  // 0: no graph's
+  int64_t graph;  // 0: not of a graph
   bool operator<(const Pool& o) const { return std::tie(stream, small, graph) < std::tie(o.stream, o.small, o.graph); }
 };
 struct Block {
@@ -30,7 +30,7 @@ struct Block {
   Pool pool;
   bool used = false;
   Block *before = nullptr, *behind = nullptr;
-  std::set<int64_t> others{};  // streams of record_stream
+  std::set<int64_t> others{};  // streams that record_stream named
 };
 struct BySize {
   bool operator()(const Block* a, const Block* b) const {
@@ -42,15 +42,15 @@ struct Cache {  // of one device
   int device = 0;
   std::mutex mutex;
   std::map<Pool, std::set<Block*, BySize>> free_blocks;
-  std::deque<std::pair<std::vector<std::shared_ptr<EventState>>, Block*>> waiting;  // freed; other streams must pass
+  std::deque<std::pair<std::vector<std::shared_ptr<EventState>>, Block*>> waiting;  // freed, but other streams must reach these events
   std::map<const char*, const char*> ranges;  // of the segments: begin, end
-  std::map<const char*, Block*> blocks_at;    // all of them, by where they begin
-  std::set<int64_t> graphs;  // whose pools may not be given back
+  std::map<const char*, Block*> blocks_at;    // all blocks by address
+  std::set<int64_t> graphs;  // pools of these graphs must not be freed
   int64_t allocated = 0, peak = 0, reserved = 0, reserved_peak = 0, active = 0, requested = 0, segments = 0,
           allocations = 0, frees = 0, ooms = 0, retries = 0;
-  int64_t total = 0, limit = 0, others = 0;  // the card's bytes, what this process may take, what others have
+  int64_t total = 0, limit = 0, others = 0;  // bytes of the card, limit of this process, use by other processes
   int64_t context = 300 * MiB, fail_at = 0;
-  int64_t workspace = 0;  // bytes of cuBLAS's, see `operators.h`
+  int64_t workspace = 0;  // bytes of cuBLAS's workspace, see `operators.h`
 
   int64_t left() const { return std::max<int64_t>(0, total - others - context - reserved); }
 
@@ -64,7 +64,7 @@ struct Cache {  // of one device
     if (++allocations != fail_at) {
       block = find(size, pool);
       if (!block) block = segment(size, pool);
-      if (!block && !capturing) {  // as CUDA's: wait for everything, give back what is cached, once more
+      if (!block && !capturing) {  // as CUDA does: wait for everything, free the cache, try again
         ++retries;
         lock.unlock();
         drain_device(device);
@@ -152,7 +152,7 @@ struct Cache {  // of one device
     block->size = size;
     free_blocks[block->pool].insert(rest);
   }
-  void put(Block* block) {  // among the free ones, one with those beside it
+  void put(Block* block) {  // add it to the free blocks, merged with free neighbours
     auto& blocks = free_blocks[block->pool];
     block->used = false;
     block->others.clear();
@@ -190,7 +190,7 @@ struct Cache {  // of one device
       item = waiting.erase(item);
     }
   }
-  void give_back() {  // whole segments that nothing uses
+  void give_back() {  // free unused segments
     for (auto& [pool, blocks] : free_blocks) {
       if (graphs.count(pool.graph)) continue;
       for (auto item = blocks.begin(); item != blocks.end();) {
@@ -257,7 +257,7 @@ struct DeviceAllocator final : c10::Allocator {
 inline DeviceAllocator device_allocator;
 
 // ------------------------------------------------------------------------------------------------ pinned memory
-struct HostBlock {  // a task that reads or writes it keeps it
+struct HostBlock {  // tasks that read or write a block keep it alive
   void* data;
   size_t bytes;
   ~HostBlock() { free(data); }
@@ -294,9 +294,9 @@ struct PinnedAllocator final : c10::Allocator {
 inline PinnedAllocator pinned_allocator;
 
 // ------------------------------------------------------------------------------------------------ a worker's temporaries
-// They come from a list of its own: fresh pages for each output cost more than most kernels. What is handed out begins
-// 64 bytes after a head, since torch wants the pointer itself as the context (oneDNN calls `raw_allocate`). Who frees
-// one may be another thread than who allocated it: the head tells which allocator it came from.
+// Each worker reuses memory from its own list, because fresh pages for each output cost more than most kernels. The
+// memory begins 64 bytes after a head, since torch needs the pointer itself as the context (oneDNN calls
+// `raw_allocate`). Another thread may free it, so the head tells which allocator it came from.
 struct Head {
   size_t bytes;
   uint64_t ours;
@@ -317,7 +317,7 @@ inline void reuse(void* data) {
 inline c10::DeleterFnPtr host_free = nullptr;
 inline void free_either(void* data) {
   if (!data) return;
-  // In front of a block of the host's allocator, which is aligned to 64 bytes, too, are the C library's own words.
+  // Blocks of the host's allocator are also aligned to 64 bytes; words of the C library precede them.
   (reinterpret_cast<Head*>(static_cast<char*>(data) - 64)->ours == OURS ? &reuse : host_free)(data);
 }
 struct WorkerAllocator final : c10::Allocator {

@@ -1,7 +1,7 @@
 // Operators: a launch infers its outputs on the meta backend, allocates them, queues the CPU's kernel and returns.
 //
-// An operator runs in one of four ways: as a view (at once, waits for nothing), queued, as a read (it gives the host
-// what the device computed, so that CUDA waits, too), or in step: it waits here and would not on CUDA. Each is counted.
+// An operator runs in one of four ways: as a view (at once, without a wait), queued, as a read (it gives the host
+// a result of the device, so CUDA also waits), or in step: it waits here but would not on CUDA. Each is counted.
 #pragma once
 #include "device.h"
 
@@ -27,7 +27,7 @@ inline std::atomic<int64_t> launches{0};
 // ------------------------------------------------------------------------------------------------ tensors
 inline bool ours(const Tensor& t) { return t.defined() && t.device().type() == at::kCUDA; }
 
-struct Below {  // no autograd, no autocast: where a kernel runs
+struct Below {  // kernels run without autograd and autocast
   at::AutoDispatchBelowADInplaceOrView below;
   c10::impl::ExcludeDispatchKeyGuard cast{c10::autocast_dispatch_keyset};
 };
@@ -43,7 +43,7 @@ inline Tensor made(c10::Storage storage, DispatchKey key, const Tensor& like) {
   return t;
 }
 inline void* data_of(const Tensor& t) { return const_cast<void*>(t.storage().data()); }
-// The same memory as a CPU's tensor, which owns nothing: the allocator keeps a block until its stream has passed.
+// The same memory as a CPU tensor that does not own it: the allocator keeps a block until its stream has passed.
 inline Tensor on_cpu(const Tensor& t) {
   c10::Storage storage(c10::make_intrusive<StorageImpl>(StorageImpl::use_byte_size_t(), t.storage().nbytes(),
                                                         c10::DataPtr(data_of(t), at::Device(at::kCPU)),
@@ -89,19 +89,19 @@ inline void launch(std::function<void()> kernel) {
   queue.drain();
   faults().check();
 }
-inline void tell_wait(const std::string& why) {  // in debug mode, before anything is queued that the caller's memory is for
+inline void tell_wait(const std::string& why) {  // for torch's sync debug mode; called before anything is queued
   current_queue().refuse_in_capture();
   if (!sync_debug) return;
   TORCH_CHECK(sync_debug != 2, "called a synchronizing CUDA operation");
   TORCH_WARN("called a synchronizing CUDA operation (", why, ")");
 }
-inline void wait_here(const std::string& why) {  // everything queued on this stream first
+inline void wait_here(const std::string& why) {  // wait for everything queued on this stream
   tell_wait(why);
   current_queue().drain();
   faults().check();
 }
-// Allocate cuBLAS's workspace for a product whose outputs are there. torch 2.13 keeps it: one per thread and stream,
-// from the first product on. Later releases free it once the product is queued: the caller holds what is returned.
+// Allocate cuBLAS's workspace for a product whose outputs are allocated. torch 2.13 keeps one per thread and stream
+// after the first product. Later releases free it once the product is queued, so the caller holds the returned pointer.
 [[nodiscard]] inline c10::DataPtr workspace() {
   static auto* kept = new std::map<std::tuple<std::thread::id, int, int64_t>, c10::DataPtr>;
   static std::mutex mutex;
@@ -113,10 +113,10 @@ inline void wait_here(const std::string& why) {  // everything queued on this st
   if (!slot.get()) slot = device_allocator.allocate(bytes);
   return {};
 }
-// Whether a kernel with so many bytes of tensors is computed. One that is not leaves in memory what was there: sizes,
-// counts and the allocator's figures are those of a large card, in a fraction of a CPU's time.
+// Tell whether a kernel with so many bytes of tensors is computed. Otherwise memory stays unchanged, and sizes, counts
+// and the allocator's figures of a large card need little CPU time.
 inline bool computed(int64_t bytes) { return bytes <= computed_bytes; }
-// `kept` and `pinned` are what the copy reads or writes on the host, if it may outlive its tensor.
+// `kept` and `pinned` keep host memory of the copy alive if the copy may outlive its tensor.
 inline void copy_later(const Tensor& to, const Tensor& from, std::shared_ptr<HostBlock> pinned = nullptr,
                        c10::Storage kept = {}) {
   const bool runs = computed((int64_t)(to.nbytes() + from.nbytes()));
@@ -127,14 +127,14 @@ inline void copy_later(const Tensor& to, const Tensor& from, std::shared_ptr<Hos
   });
 }
 
-// ------------------------------------------------------------------------------------------------ what is known of one
+// ------------------------------------------------------------------------------------------------ properties of an operator
 struct Operator {
   c10::OperatorName id{"", ""};
   std::string name;
   bool view = false, queued = false, product = false, hushed = false, runs = true, seeded = false, reads = false;
   bool mixes = false;  // it may have arguments on the CPU
   const c10::SafeKernelFunction* meta = nullptr;
-  int generator = -1;          // which argument
+  int generator = -1;          // index of the generator argument
   std::vector<int> from;       // for each return: the argument it is, or -1
   std::vector<bool> writes;    // for each argument
   std::atomic<int64_t> times_queued{0}, times_read{0}, times_in_step{0};
@@ -146,7 +146,7 @@ inline bool holds_tensors(const c10::TypePtr& type) {
   return type->kind() == c10::TypeKind::TensorType;
 }
 inline bool has_meta(const c10::OperatorHandle& op) {
-  // Not `hasComputedKernelForDispatchKey`: the meta key has a fallback, whose only act is to raise.
+  // Not `hasComputedKernelForDispatchKey`: the meta key has a fallback that only raises.
   for (auto key : {DispatchKey::Meta, DispatchKey::CompositeExplicitAutograd,
                    DispatchKey::CompositeExplicitAutogradNonFunctional, DispatchKey::CompositeImplicitAutograd})
     if (op.hasKernelForDispatchKey(key)) return true;
@@ -176,10 +176,10 @@ inline const std::set<std::string> NEVER_QUEUED = {"aten::_assert_async", "aten:
 inline const std::set<std::string> PRODUCTS = {
     "aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::mv",
     "aten::addmv", "aten::addmv_", "aten::dot", "aten::_scaled_mm", "aten::addbmm", "aten::_addmm_activation"};
-inline const std::set<std::string> MIXING = {  // indices and lengths may lie on the CPU
+inline const std::set<std::string> MIXING = {  // indices and lengths may be on the CPU
     "aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index",
     "aten::_pin_memory", "aten::set_", "aten::_to_copy", "aten::resize_as_", "aten::_amp_update_scale_"};
-// A loss's out= kernel resizes its output twice, with a warning; CUDA's functional one is not seen to.
+// The out= kernels of these losses resize their output twice, with a warning; CUDA's functional kernels do not warn.
 inline const std::set<std::string> HUSHED = {"aten::mse_loss", "aten::smooth_l1_loss", "aten::huber_loss"};
 
 inline Operator* described(const c10::OperatorHandle& op) {
@@ -228,7 +228,7 @@ inline std::unordered_map<const void*, Operator*>& operators() {
 inline Operator& operator_of(const c10::OperatorHandle& op) {
   std::lock_guard<std::mutex> guard(operators_mutex);
   auto& slot = operators()[&op.schema()];
-  if (!slot || slot->id != op.operator_name()) slot = described(op);  // a library that went left its address to another
+  if (!slot || slot->id != op.operator_name()) slot = described(op);  // an unloaded library's address may be reused
   return *slot;
 }
 
@@ -251,7 +251,7 @@ void each(c10::IValue& value, F f) {  // replaces the tensors of an argument
     value = list;
   }
 }
-// The device that the arguments lie on, or the current one. All must lie there, but for numbers of the CPU.
+// The device of the arguments, or the current one. All must be there, except for scalars on the CPU.
 inline int device_of(const Operator& known, const Stack& stack, size_t begin, size_t count) {
   int device = -1;
   Tensor strange;
@@ -274,7 +274,7 @@ inline int device_of(const Operator& known, const Stack& stack, size_t begin, si
               "device, but found at least two devices, cuda:", device, " and cpu! (", known.name, ")");
   return device < 0 ? current_device : device;
 }
-// Whether it is indexed by a mask, whose true elements CUDA, too, must count on the host.
+// Tell whether an index is a mask: CUDA also counts the true elements of a mask on the host.
 inline bool masked(const Operator& known, const Stack& stack, size_t begin) {
   bool found = false;
   for (size_t a = begin; known.mixes && a < stack.size(); ++a) {
@@ -293,7 +293,7 @@ inline at::Generator drawn(const c10::IValue& value) {
   TORCH_CHECK(g.device().is_cuda(), "Expected a 'cuda' device type for generator but found '", g.device().type(), "'");
   return generator_of(g).next();
 }
-struct OwnRandomness {  // without a generator argument, the default CPU generator plays the device's meanwhile
+struct OwnRandomness {  // without a generator argument, the default CPU generator stands in for the device's
   bool on;
   Tensor saved;
   at::Generator cpu;
@@ -325,7 +325,7 @@ struct Hush {
     if (on) c10::WarningUtils::set_warning_handler(before);
   }
 };
-inline void grow(const Tensor& t, int64_t bytes) {  // what the storage held is copied, in the stream's order
+inline void grow(const Tensor& t, int64_t bytes) {  // copies the old content in the order of the stream
   auto* storage = t.storage().unsafeGetStorageImpl();
   if ((int64_t)storage->nbytes() >= bytes) return;
   auto data = device_allocator.allocate(bytes);
@@ -334,8 +334,8 @@ inline void grow(const Tensor& t, int64_t bytes) {  // what the storage held is 
   storage->set_nbytes(bytes);
 }
 
-// A product of 16-bit numbers is computed in fp32 and rounded once, as tensor cores do it: a CPU without instructions
-// for such numbers takes a hundred times as long over its own kernel. `widened` are the arguments it writes to.
+// A product of 16-bit numbers is computed in fp32 and rounded once, like on tensor cores: the CPU's own kernel is a
+// hundred times slower without instructions for such numbers. `widened` are the arguments that the kernel writes.
 inline bool is_16_bit(const Tensor& t) { return t.scalar_type() == at::kBFloat16 || t.scalar_type() == at::kHalf; }
 inline std::vector<std::pair<Tensor, Tensor>> widen(const Operator& known, Stack& stack) {
   std::vector<std::pair<Tensor, Tensor>> widened;
@@ -352,7 +352,7 @@ inline std::vector<std::pair<Tensor, Tensor>> widen(const Operator& known, Stack
 }
 
 // ------------------------------------------------------------------------------------------------ queued
-// Queue the CPU's kernel of `op` on its arguments from `begin`, writing to `targets` what it returns beside them.
+// Queue the CPU's kernel of `op` on its arguments from `begin`; write results that are no arguments to `targets`.
 inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, const Stack& stack, size_t begin,
                          std::vector<Tensor> targets) {
   auto arguments = std::make_shared<Stack>();
@@ -400,7 +400,7 @@ inline void queue_kernel(const c10::OperatorHandle& op, const Operator& known, c
   });
 }
 
-// Queue an operator whose outputs the meta backend tells. False, and nothing has happened, where it can't.
+// Queue an operator whose outputs the meta backend can infer; otherwise return false and do nothing.
 inline bool on_the_queue(const c10::OperatorHandle& op, Operator& known, Stack* stack, size_t begin, size_t count) {
   struct Pair {
     Tensor device, meta;
@@ -548,7 +548,7 @@ inline void at_once(const c10::OperatorHandle& op, Operator& known, Stack* stack
       take_bits(view, t);
       return view;
     }
-    if (known.view) wait_here(known.name);  // `reshape` and its like made a copy
+    if (known.view) wait_here(known.name);  // operators like `reshape` made a copy
     return to_device(t);
   };
   for (size_t k = stack->size() - known.from.size(); k < stack->size(); ++k) {
@@ -581,7 +581,7 @@ inline void fallback(const c10::OperatorHandle& op, Stack* stack) {
     launch([] {});
     if (reads) {
       wait_here(known.name);
-    } else {  // CUDA would not wait: nothing is said of it
+    } else {  // CUDA would not wait, so sync debug mode reports nothing
       current_queue().drain();
       faults().check();
     }

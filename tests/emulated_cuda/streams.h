@@ -25,7 +25,7 @@
 namespace emulated {
 
 constexpr int MAX_DEVICES = 16;
-constexpr int STREAMS = 33;  // of a device: the default one, and as many as torch's pool has
+constexpr int STREAMS = 33;  // per device: the default stream and those of torch's pool
 using Clock = std::chrono::steady_clock;
 
 inline int64_t setting(const char* name, int64_t otherwise) {
@@ -33,7 +33,7 @@ inline int64_t setting(const char* name, int64_t otherwise) {
   return text && *text ? atoll(text) : otherwise;
 }
 
-// A wait must not hold the interpreter's lock: a worker may need it to drop the last reference to what Python knows.
+// A wait must not hold the interpreter's lock: a worker may need it to drop the last reference to a Python object.
 struct WithoutGil {
   PyThreadState* state = nullptr;
   WithoutGil() {
@@ -57,9 +57,9 @@ struct Faults {
   std::mutex mutex;
   std::map<int64_t, std::string> planted;  // by number of the launch: "launch", "assert"
   bool no_kernel_image = false;
-  int code = 0;        // of the error that the context is lost to
-  std::string sticky;  // said by every call from then on
-  std::string once;    // what a CPU kernel refused that the device's might have done
+  int code = 0;        // of the error that broke the context
+  std::string sticky;  // message of every later call
+  std::string once;    // error of a CPU kernel, reported once
   std::atomic<bool> any{false};
 
   void poison(int with, std::string what) {
@@ -78,7 +78,7 @@ struct Faults {
     std::lock_guard<std::mutex> guard(mutex);
     return code != 0;
   }
-  // What every call of the driver says once the context is lost, also one that asks for nothing of the device.
+  // The error of every call of the driver after the context is broken, including calls that do not use the device.
   void check_sticky() {
     if (!any) return;
     std::lock_guard<std::mutex> guard(mutex);
@@ -102,18 +102,18 @@ inline Faults& faults() {
 }
 
 // ------------------------------------------------------------------------------------------------ interleaving
-// How kernels are interleaved with the thread that launches them. Each launch draws its jitter from the seed, its
-// stream and its number there, so the draws of a run are those of the next.
+// How kernels are interleaved with the thread that launches them. The jitter of a launch depends only on the seed, the
+// stream and the number of the launch there, so runs can be repeated.
 struct Pace {
   std::atomic<int64_t> delay_us{setting("EMULATED_CUDA_DELAY_US", 0)};
   std::atomic<int64_t> jitter_us{setting("EMULATED_CUDA_JITTER_US", 0)};
   std::atomic<int64_t> seed{setting("EMULATED_CUDA_SEED", 0)};
   std::atomic<int64_t> autograd_us{setting("EMULATED_CUDA_AUTOGRAD_US", 0)};  // see `memory.h`
   std::atomic<bool> held{false};
-  // As Windows' driver model has it: what is queued reaches the device when someone waits for it or queries an event.
+  // As in Windows' driver model: queued work reaches the device only at a wait or a query of an event.
   const bool batched = setting("EMULATED_CUDA_BATCH", 0) > 0;
-  const int64_t device_wait_us = setting("EMULATED_CUDA_WAIT_US", 0);  // how long a wait for an idle device takes
-  const int64_t capacity = setting("EMULATED_CUDA_QUEUE", 1024);  // launches that may wait before one waits for them
+  const int64_t device_wait_us = setting("EMULATED_CUDA_WAIT_US", 0);  // duration of a wait for an idle device
+  const int64_t capacity = setting("EMULATED_CUDA_QUEUE", 1024);  // launches in the queue before a launch waits
 
   int64_t drawn_us(uint64_t stream, uint64_t launch) const {
     if (jitter_us <= 0) return 0;
@@ -127,9 +127,9 @@ inline Pace& pace() {
   static auto* one = new Pace;
   return *one;
 }
-// Autograd's device thread tells the caller that backward is done, and only then drops what it holds; usually it wins.
-// To make it lose every time, it shares one core with the caller and runs when that core is idle. What it frees (see
-// `memory.h`) is freed so much later.
+// Autograd's device thread reports that backward is done, and then drops its references, usually before the caller
+// continues. To reverse this order, the thread shares one core with the caller and runs only when that core is idle.
+// Its blocks (see `memory.h`) are freed after the delay.
 inline const cpu_set_t& all_cores() {
   static const cpu_set_t cores = [] {
     cpu_set_t set;
@@ -138,7 +138,7 @@ inline const cpu_set_t& all_cores() {
   }();
   return cores;
 }
-inline void share_one_core(bool on) {  // for the calling thread, and those that it starts
+inline void share_one_core(bool on) {  // for the calling thread and threads that it starts
   cpu_set_t one;
   CPU_ZERO(&one);
   for (int core = 0; core < CPU_SETSIZE; ++core)
@@ -185,7 +185,7 @@ struct Queue {
   std::deque<Task> tasks;
   uint64_t pushed = 0, submitted = 0, done = 0, launched = 0, kernels_done = 0, permits = 0;
   bool started = false;
-  std::shared_ptr<Graph> capturing;  // launches go there, not to the worker
+  std::shared_ptr<Graph> capturing;  // launches are recorded there instead of going to the worker
 
   void refuse_in_capture() {
     if (capturing) raise(900, "CUDA error: operation not permitted when stream is capturing");
@@ -283,7 +283,7 @@ struct Queue {
         lock.unlock();
         if (task.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(task.pause_us));
         run(task);
-        task.run = nullptr;  // whatever it kept alive goes before anyone is told
+        task.run = nullptr;  // drop its references before the kernel counts as done
         lock.lock();
       }
       ++done;
@@ -330,7 +330,7 @@ inline void drain_device(int device) {
   for (int s = 0; s < STREAMS; ++s) queue(device, s).refuse_in_capture();
   for (int s = 0; s < STREAMS; ++s) queue(device, s).drain();
 }
-// What a program calls to wait for a device: it takes its time even where there is nothing to wait for.
+// Wait for a device, as a program requests; this takes time even if the device is idle.
 inline void wait_for_device(int device) {
   drain_device(device);
   if (pace().device_wait_us > 0) {
