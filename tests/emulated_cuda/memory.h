@@ -42,7 +42,7 @@ struct Cache {  // of one device
   int device = 0;
   std::mutex mutex;
   std::map<Pool, std::set<Block*, BySize>> free_blocks;
-  std::deque<std::pair<std::vector<std::shared_ptr<EventState>>, Block*>> waiting;  // freed, but other streams must reach these events
+  std::deque<std::pair<std::vector<std::shared_ptr<EventState>>, Block*>> waiting;  // freed after these events
   std::map<const char*, const char*> ranges;  // of the segments: begin, end
   std::map<const char*, Block*> blocks_at;    // all blocks by address
   std::set<int64_t> graphs;  // pools of these graphs must not be freed
