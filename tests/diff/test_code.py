@@ -84,5 +84,5 @@ def test_the_common_subsequence_is_the_longest(a: str, b: str) -> None:
     assert all(x[0] < y[0] and x[1] < y[1] for x, y in itertools.pairwise(found))
 
 
-def test_many_equal_keys_are_matched_fast() -> None:
+def test_nearly_all_of_many_equal_keys_are_matched() -> None:
     assert len(common("x" * 5_000 + "a", "b" + "x" * 5_000)) >= 4_900

@@ -45,7 +45,7 @@ def test_csv_has_exact_numbers() -> None:
 
 
 def test_rates_above_the_roof_are_marked_in_all_formats() -> None:
-    """200,000 FLOP in 10 µs are 20 GFLOP/s, of a peak of 10; on the other machine they take ten times as long."""
+    """2,000,000 FLOPs in 100 µs are 20 GFLOP/s, twice the peak; the other machine takes much longer."""
     found = side_by_side(machine_trace("a", [100_000] * 3, meters=FAST), machine_trace("b", [2_000_000] * 3))
     printed = io.StringIO()
     Console(file=printed, width=120).print(terminal(report_of(found, "terminal", everything=True)))
