@@ -255,7 +255,7 @@ def test_torch_without_distributed(environment: dict[str, str], tmp_path: Path) 
 def test_ctrl_c_stops_ranks_and_leaves_a_partial_trace(environment: dict[str, str], tmp_path: Path) -> None:
     tracer = tracer_of_two(environment, tmp_path)
     tracer.send_signal(signal.SIGINT)
-    _, output = tracer.communicate(timeout=120)  # torchrun may wait 30 s for its ranks
+    _, output = tracer.communicate(timeout=60)
     assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, output
     assert not processes_of(tmp_path / "out")
 
