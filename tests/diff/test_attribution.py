@@ -109,7 +109,7 @@ def test_a_higher_peak_is_attributed_to_the_new_statement() -> None:
 # --- origins --------------------------------------------------------------------------------------
 
 
-def test_a_doubled_count_leads_without_judged_times() -> None:
+def test_a_grown_count_leads_without_judged_times() -> None:
     a, b = measuring(3e-6, flops=1_000_000), measuring(3e-6, flops=1_500_000)
     difference = differ(a, b)
     [entry] = entries(difference, "flops")

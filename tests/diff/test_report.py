@@ -112,7 +112,7 @@ def test_figures_are_in_the_page_and_next_to_the_markdown() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_the_terminal_shows_each_quantity_once(width: int) -> None:
+def test_the_terminal_shows_each_quantity(width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
     found = side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3))
     console.print(terminal(report_of(found, "terminal", width=width)))
@@ -167,7 +167,7 @@ def test_the_terminal_report_fits_a_screen_and_begins_with_claims() -> None:
     assert len(terminal_of(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
 
 
-def test_settings_and_versions_come_first() -> None:
+def test_settings_and_versions_are_reported() -> None:
     b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
     text = terminal_of(differ(made(0), b))
     assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text.replace("\n", " ")
