@@ -32,7 +32,7 @@ from trace_tools.util import formats
 def doctor(lecture: Path | None, out: Path | None, device: str | None, *, as_json: bool) -> None:
     """Check whether this machine is ready for a trace.
 
-    Each line begins with a verdict (ok, look or wrong), then says what was found and what to do. With LECTURE, the free
+    Each line has a verdict (ok, look or wrong), a finding, and advice where something is wrong. With LECTURE, the free
     memory is compared with the memory that earlier traces of it in OUT needed.
 
     \b
