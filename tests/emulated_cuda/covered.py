@@ -12,10 +12,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from coverage import Coverage, CoverageData
+from coverage import Coverage
 
 from tests.emulated_cuda.build import ROOT, environment
 
@@ -38,7 +38,8 @@ def lecture(out: Path, path: Path) -> bool:
 
 def report(out: Path, path: Path) -> None:
     """Print the lines that ran nowhere."""
-    missed = [*_missed_in_lecture(out, path), *_missed_in_tools(out)]
+    runs, tests = _combined(out.glob("lecture-*.coverage")), _combined(out.glob("tools.coverage.*"))
+    missed = [*_missed_in_lecture(runs, tests, path), *_missed_in_tools(tests)]
     for line in missed:
         print(f"did not run: {line}")
     print(f"{len(missed)} lines did not run: of the lecture anywhere, of the tools those that are for a GPU")
@@ -72,37 +73,38 @@ def tests(out: Path, given: Mapping[str, str]) -> bool:
     return all([subprocess.run(command, env=dict(env), cwd=ROOT).returncode == 0 for command, env in runs])
 
 
-def _missed(paths: list[Path], path: Path) -> set[int]:
-    """Return the lines of a file that ran in none of these coverage files."""
-    data = CoverageData(no_disk=True)
-    for one in paths:
-        recorded = CoverageData(str(one))
-        recorded.read()
-        data.update(recorded)
+def _combined(paths: Iterable[Path]) -> Coverage:
+    """Return what ran in any of these coverage files.
+
+    Tests kill processes, some while they write their file. coverage.py warns of a broken file and goes on.
+    """
     coverage = Coverage(data_file=None)
-    coverage.get_data().update(data)
+    coverage.combine([str(path) for path in paths], keep=True)
+    return coverage
+
+
+def _missed(coverage: Coverage, path: Path) -> set[int]:
+    """Return the lines of a file that did not run."""
     _, _, missing, _ = coverage.analysis(str(path))
     return set(missing)
 
 
-def _missed_in_lecture(out: Path, lecture: Path) -> Iterator[str]:
+def _missed_in_lecture(runs: Coverage, tests: Coverage, lecture: Path) -> Iterator[str]:
+    """Yield the lines that ran neither in this copy of the lecture nor in the tests, which run the original."""
     lines = lecture.read_text(encoding="utf-8").splitlines()
-    missed = _missed([*out.glob("lecture-*.coverage")], lecture)
-    if tests := [*out.glob("tools.coverage.*")]:
-        missed &= _missed(tests, ROOT / "lecture.py")  # this copy has the same lines
+    missed = _missed(runs, lecture) & _missed(tests, ROOT / "lecture.py")
     for number in sorted(missed):
         yield f"lecture.py:{number}: {lines[number - 1].strip()[:100]}"
 
 
-def _missed_in_tools(out: Path) -> Iterator[str]:
-    paths = [*out.glob("tools.coverage.*")]
+def _missed_in_tools(tests: Coverage) -> Iterator[str]:
     for path in sorted((ROOT / "trace_tools").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         wanted = set(_for_a_gpu(ast.parse(text)))
         if not wanted:
             continue
         lines = text.splitlines()
-        for number in sorted(wanted & _missed(paths, path)):
+        for number in sorted(wanted & _missed(tests, path)):
             yield f"{path.relative_to(ROOT)}:{number}: {lines[number - 1].strip()[:100]}"
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from coverage.exceptions import CoverageWarning
 
 from tests.cases_in_one import each
 from tests.emulated_cuda import covered
@@ -27,12 +30,21 @@ def test_lines_for_a_gpu(source: str, lines: set[int]) -> None:
     assert set(covered._for_a_gpu(ast.parse(source))) == lines
 
 
-def test_lines_that_ran_once_are_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lecture = tmp_path / "lecture.py"
-    lecture.write_text(
+def test_lines_that_ran_once_are_not_missed(tmp_path: Path) -> None:
+    """The files of processes that were killed while they wrote are broken, which costs the others nothing."""
+    program = tmp_path / "program.py"
+    program.write_text(
         "import sys\nif sys.argv[1] == 'a':\n    print(1)\nelif sys.argv[1] == 'b':\n    print(2)\nelse:\n    x = 3\n"
     )
-    for name in "ab":
-        options = [f"--data-file={tmp_path / f'lecture-{name}.coverage'}", f"--include={lecture}"]
-        subprocess.run([sys.executable, "-m", "coverage", "run", *options, str(lecture), name], check=True)
-    assert [*covered._missed_in_lecture(tmp_path, lecture)] == ["lecture.py:7: x = 3"]
+    paths = [tmp_path / f"coverage.{name}" for name in ("a", "b", "cut", "empty", "no_tables")]
+    for path in paths[:2]:
+        options = [f"--data-file={path}", f"--include={program}"]
+        subprocess.run([sys.executable, "-m", "coverage", "run", *options, str(program), path.suffix[1:]], check=True)
+    paths[2].write_bytes(paths[0].read_bytes()[:2000])
+    paths[3].touch()
+    with contextlib.closing(sqlite3.connect(paths[4])) as database:
+        database.execute("CREATE TABLE coverage_schema (version integer)")
+        database.commit()
+    with pytest.warns(CoverageWarning) as warned:
+        assert covered._missed(covered._combined(paths), program) == {7}
+    assert {path.name for path in paths if any(path.name in str(one.message) for one in warned)} >= {"coverage.no_tables"}
