@@ -108,7 +108,7 @@ def noisy(trace: Trace, seed: int) -> Trace:
 
 
 def measuring(*seconds: float, flops: int | None = None, whole: float = 1.0, machine: Machine = CPU) -> Trace:
-    """Return a trace whose line 6 measured functions that take so many seconds, and line 3 calls it."""
+    """Return a trace whose line 6 measured functions that take so many seconds, and line 2 calls it."""
     calls = [Measured([s, 1.01 * s, s / 1.01], flops, 4_000, 4_000, "float32") for s in seconds]
     took = [round(whole * ns) for ns in WHOLE]
     changes = {"annotated": True, "values": None, "meters": None, "harness": True, "host_ns": took}

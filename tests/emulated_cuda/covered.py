@@ -67,7 +67,7 @@ def tests(out: Path, given: Mapping[str, str]) -> bool:
         f"include = {ROOT / 'lecture.py'},{ROOT / 'trace_tools'}/*\n",
         encoding="utf-8",
     )
-    cover = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
+    cover = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-n2", "--dist=worksteal", "--durations=25"]
     plain = {name: value for name, value in given.items() if not name.startswith("EMULATED_CUDA")} | {"PYTHONPATH": ""}
     runs = [([*cover, "-m", "cuda"], given), ([*cover, "-m", "not cuda", *WITH_STAND_INS], plain)]
     return all([subprocess.run(command, env=dict(env), cwd=ROOT).returncode == 0 for command, env in runs])
