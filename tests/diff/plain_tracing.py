@@ -1,6 +1,6 @@
-"""A program → a Trace of it, by `sys.settrace` and nothing of the project's tracer: for tests of alignment.
+"""Trace programs with `sys.settrace`, independently of the project's tracer, for tests of alignment.
 
-One statement a line; every line event of the program is a step, every call of one of its functions a frame.
+A program has one statement on each line. Each line event becomes a step, each call of a function a frame.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATH = "lecture.py"
 
 
 def traced(source: str, **changes: Any) -> Trace:
-    """Run a program and return its trace; each step's time is made up."""
+    """Run a program and return its trace with invented times."""
     recorder = _Recorder(source)
     program = compile(source, PATH, "exec")
     before = sys.gettrace()
@@ -40,7 +40,7 @@ class _Recorder:
         self.statements = {s.line: s.number for s in parse_source(source, PATH).statements}
         self.events: list[Event] = []
         self.frames: dict[FrameType, int] = {}
-        self.last: dict[FrameType, int] = {}  # step under way in each frame
+        self.last: dict[FrameType, int] = {}  # the current step of each frame
         self.executions: Counter[tuple[int, int]] = Counter()
 
     def called(self, frame: FrameType, event: str, _: Any) -> Any:
@@ -50,8 +50,8 @@ class _Recorder:
         if (name.endswith(">") and name != "<module>") or frame.f_code.co_name[0].isupper():
             return None  # a comprehension, or the body of a class
         number = self.frames[frame] = len(self.frames)
-        of = self.last.get(frame.f_back) if frame.f_back is not None else None
-        self.events.append(Frame(number, name, of=of))
+        caller_step = self.last.get(frame.f_back) if frame.f_back is not None else None
+        self.events.append(Frame(number, name, of=caller_step))
         return self.line
 
     def line(self, frame: FrameType, event: str, _: Any) -> Any:
@@ -66,18 +66,18 @@ class _Recorder:
 
 
 def align(a: Trace, b: Trace) -> Aligned:
-    """Match two traces, each by its own call tree."""
+    """Align the call trees of two traces."""
     return align_trees(Tree(a), Tree(b))
 
 
 def lines(aligned: Aligned) -> set[tuple[int | None, int | None]]:
-    """Return every pair of lines that was matched at least once, and the lines that never were."""
-    rows = aligned.rows
-    both: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in rows if p.a and p.b}
-    matched_a, matched_b = {a for a, _ in both}, {b for _, b in both}
-    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in rows if p.a and not p.b}
-    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in rows if p.b and not p.a}
-    lonely = {pair for pair in only_a if pair[0] not in matched_a} | {
+    """Return the pairs of lines that were matched at least once, and the lines without any match."""
+    row_pairs = aligned.rows
+    matched: set[tuple[int | None, int | None]] = {(p.a.line, p.b.line) for p in row_pairs if p.a and p.b}
+    matched_a, matched_b = {a for a, _ in matched}, {b for _, b in matched}
+    only_a: set[tuple[int | None, int | None]] = {(p.a.line, None) for p in row_pairs if p.a and not p.b}
+    only_b: set[tuple[int | None, int | None]] = {(None, p.b.line) for p in row_pairs if p.b and not p.a}
+    unmatched = {pair for pair in only_a if pair[0] not in matched_a} | {
         pair for pair in only_b if pair[1] not in matched_b
     }
-    return both | lonely
+    return matched | unmatched

@@ -1,4 +1,4 @@
-"""Pairs of traces that differ in one planted thing, made from one trace of a small lecture with known noise."""
+"""Traces of a small lecture with known noise, and changes that can be planted in them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ CPU = Machine("A processor", "cpu", "cpu", cpu="A processor", cores=2, threads=2
 SLOW_LINE = 15  # b = a * 2
 INSERTED = LECTURE.replace("    a = i + 1\n", "    a = i + 1\n    sum(range(9))\n")
 MANY = "".join(f"x{n} = {n}\n" for n in range(60))
-WHOLE = [400_000_000, 401_000_000, 399_000_000]  # as long as `measure` takes, whatever it was given
+HARNESS_NS = [400_000_000, 401_000_000, 399_000_000]  # duration of `measure`, independent of the measured function
 
 
 def made(seed: int, noise: float = 0.02, passes: int = 3, **changes: Any) -> Trace:
-    """Return a trace of the lecture in which every step took about 10 µs, and y is a tensor."""
+    """Return a trace of the lecture in which every step takes about 10 µs and y is a tensor."""
     random_ns = random.Random(seed)
     base = replace(_base(), **changes)
     steps = [
@@ -67,24 +67,24 @@ def _observed(step: Step) -> Step:
 
 
 def tensor(**changes: Any) -> Value:
-    """Return the tensor that y is."""
+    """Return the value of y."""
     elements: list[Any] = [1.0, 2.0, 3.0, 4.0]
-    plain = Tensor("float32", [2, 2], "cpu", 16, [2, 1], 0, True, storage="s1", storage_bytes=16, elements=elements)
-    return Value("tensor", tensor=replace(plain, **changes))
+    unchanged = Tensor("float32", [2, 2], "cpu", 16, [2, 1], 0, True, storage="s1", storage_bytes=16, elements=elements)
+    return Value("tensor", tensor=replace(unchanged, **changes))
 
 
 def with_steps(trace: Trace, change: Callable[[Step], Step]) -> Trace:
-    """Return the trace with each step changed."""
+    """Return the trace with `change` applied to each step."""
     return replace(trace, steps=[change(e) if isinstance(e, Step) else e for e in trace.steps])
 
 
 def at(line: int, **changes: Any) -> Callable[[Step], Step]:
-    """Return the change that replaces fields of the steps of one line."""
+    """Return a change that replaces fields of the steps of one line."""
     return lambda step: replace(step, **changes) if step.line == line else step
 
 
 def slower(factor: float, line: int = SLOW_LINE) -> Callable[[Step], Step]:
-    """Return the change that makes the steps of one line longer."""
+    """Return a change that multiplies the durations of the steps of one line by `factor`."""
 
     def change(step: Step) -> Step:
         if step.line != line or step.host_ns is None:
@@ -100,17 +100,17 @@ def differ(a: Trace, b: Trace, choices: Choices = DEFAULT) -> Difference:
 
 
 def noisy(trace: Trace, seed: int) -> Trace:
-    """Return the trace with durations of about 10 µs that scatter by 0.2%."""
+    """Return the trace with durations of about 10 µs and 0.2% noise."""
     random_ns = random.Random(seed)
     return with_steps(
         trace, lambda s: replace(s, host_ns=[round(10_000 * random_ns.lognormvariate(0, 0.002)) for _ in range(5)])
     )
 
 
-def measuring(*seconds: float, flops: int | None = None, whole: float = 1.0, machine: Machine = CPU) -> Trace:
-    """Return a trace whose line 6 measured functions that take so many seconds, and line 2 calls it."""
+def measuring(*seconds: float, flops: int | None = None, harness_factor: float = 1.0, machine: Machine = CPU) -> Trace:
+    """Return a trace in which line 6 measures functions that take `seconds`; the call of its section is in line 2."""
     calls = [Measured([s, 1.01 * s, s / 1.01], flops, 4_000, 4_000, "float32") for s in seconds]
-    took = [round(whole * ns) for ns in WHOLE]
-    changes = {"annotated": True, "values": None, "meters": None, "harness": True, "host_ns": took}
+    harness_ns = [round(harness_factor * ns) for ns in HARNESS_NS]
+    changes = {"annotated": True, "values": None, "meters": None, "harness": True, "host_ns": harness_ns}
     trace = with_steps(made(0, machine=machine), at(6, measured=calls, **changes))
-    return with_steps(trace, at(2, harness=True, host_ns=took))
+    return with_steps(trace, at(2, harness=True, host_ns=harness_ns))

@@ -1,4 +1,4 @@
-"""Differences for tests of the reports: one planted of each kind, a hostile one, a deep one."""
+"""Differences for tests of the reports: with planted changes, with hostile text, with deep recursion."""
 
 from __future__ import annotations
 
@@ -45,27 +45,32 @@ def second():
 PEAKS = [Peak("float32", 1e11, "a datasheet"), Peak("memory", 1e10, "a datasheet")]
 
 
-def recorded(**planted: Any) -> Trace:
-    """Return a trace of the lecture; `planted` changes what its name says: strides, held, total, peak, z, text."""
-    made = Recording(planted.get("text", LECTURE))
-    main = made.frame("main", made.step(made.frame("<module>"), "def main"))
-    first = made.frame("first", made.step(main, "first()", host_ns=[10**7] * 3))
-    meters = Meters(flops=600, bytes_read=48, bytes_written=24, live_bytes=4_096, peak_bytes=planted.get("peak", 8_192))
-    times = [planted.get("ns", 10**6) + n for n in (0, 900, 500)]
-    call = made.step(first, "x = ", annotated=True, host_ns=times, values=[("x", matrix(3, 2))], meters=meters)
-    made.step(
-        made.frame("make", call), "return", host_ns=[2_000, 2_010, 2_020], meters=Meters(live_bytes=24, peak_bytes=24)
+def recorded(**changes: Any) -> Trace:
+    """Return a trace of the lecture; `changes` are strides, held, total, peak, z, ns, text or machine."""
+    recording = Recording(changes.get("text", LECTURE))
+    main = recording.frame("main", recording.step(recording.frame("<module>"), "def main"))
+    first = recording.frame("first", recording.step(main, "first()", host_ns=[10**7] * 3))
+    meters = Meters(flops=600, bytes_read=48, bytes_written=24, live_bytes=4_096, peak_bytes=changes.get("peak", 8_192))
+    times = [changes.get("ns", 10**6) + n for n in (0, 900, 500)]
+    call = recording.step(first, "x = ", annotated=True, host_ns=times, values=[("x", matrix(3, 2))], meters=meters)
+    recording.step(
+        recording.frame("make", call),
+        "return",
+        host_ns=[2_000, 2_010, 2_020],
+        meters=Meters(live_bytes=24, peak_bytes=24),
     )
-    strides = Value("str", planted.get("strides", "(1, 2)"))
-    made.step(first, "y = ", annotated=True, host_ns=[3_000, 3_010, 3_020], values=[("y.stride()", strides)])
+    strides = Value("str", changes.get("strides", "(1, 2)"))
+    recording.step(first, "y = ", annotated=True, host_ns=[3_000, 3_010, 3_020], values=[("y.stride()", strides)])
     sides = [("y.shape", Value("str", "[2, 3]")), ("(2, 3)", Value("str", "[2, 3]"))]
-    made.step(first, "assert", claim=Claim("y.shape == (2, 3)", planted.get("held", True), sides))
-    made.step(first, "total", annotated=True, values=[("total", Value("int", planted.get("total", 7), unit="FLOP"))])
-    second = made.frame("second", made.step(main, "second()", host_ns=[10**6] * 3))
+    recording.step(first, "assert", claim=Claim("y.shape == (2, 3)", changes.get("held", True), sides))
+    recording.step(
+        first, "total", annotated=True, values=[("total", Value("int", changes.get("total", 7), unit="FLOP"))]
+    )
+    second = recording.frame("second", recording.step(main, "second()", host_ns=[10**6] * 3))
     for i in range(40):
-        made.step(second, "z = ", annotated=True, values=[("z", Value("int", planted.get("z", {}).get(i, 2 * i)))])
-    machine = planted.get("machine", Machine("A processor", "cpu", "cpu", peaks=PEAKS))
-    return made.trace(machine=machine, title="A lecture")
+        recording.step(second, "z = ", annotated=True, values=[("z", Value("int", changes.get("z", {}).get(i, 2 * i)))])
+    machine = changes.get("machine", Machine("A processor", "cpu", "cpu", peaks=PEAKS))
+    return recording.trace(machine=machine, title="A lecture")
 
 
 def between(a: Trace, b: Trace) -> Difference:
@@ -73,12 +78,12 @@ def between(a: Trace, b: Trace) -> Difference:
 
 
 def planted() -> Difference:
-    """Return a difference with a flipped claim, two changed values, and more memory."""
+    """Return a difference with a flipped claim, two changed values, and a higher peak memory."""
     return between(recorded(), recorded(strides="(3, 1)", held=False, peak=3 * 8_192, z={20: -1}))
 
 
 def hostile() -> Difference:
-    """Return the difference of two traces whose every text tries to get out, and that differ in every one."""
+    """Return the difference of two traces in which every text attempts an injection and every value differs."""
     trace = hostile_trace()
     other = replace(
         trace,
@@ -98,17 +103,17 @@ def _altered(event: Any) -> Any:
 
 
 def deep(calls: int = 3_000) -> Difference:
-    """Return the difference of two traces that recurse further than Python itself would, changed at the bottom."""
+    """Return the difference of two traces deeper than Python's recursion limit, changed in the deepest call."""
     return between(_recursion(calls, 1), _recursion(calls, 2))
 
 
-def _recursion(calls: int, last: int) -> Trace:
-    made = Recording("def main():\n    down(0)\n\n\ndef down(n):\n    down(n + 1)\n    x = n  # @inspect x\n")
-    frame = made.frame("down", made.step(made.frame("main"), "down(0)"))
+def _recursion(calls: int, last_value: int) -> Trace:
+    recording = Recording("def main():\n    down(0)\n\n\ndef down(n):\n    down(n + 1)\n    x = n  # @inspect x\n")
+    frame = recording.frame("down", recording.step(recording.frame("main"), "down(0)"))
     for _ in range(calls):
-        frame = made.frame("down", made.step(frame, "down(n"))
-    made.step(frame, "x = ", values=[("x", Value("int", last))])
-    return made.trace()
+        frame = recording.frame("down", recording.step(frame, "down(n"))
+    recording.step(frame, "x = ", values=[("x", Value("int", last_value))])
+    return recording.trace()
 
 
 def markdown_of(difference: Difference) -> str:

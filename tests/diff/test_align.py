@@ -1,4 +1,4 @@
-"""Calls and steps of two traces and of many, matched as the cases say."""
+"""Alignment of calls and steps of two or more traces, checked with the examples in `cases/`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ main()
 """
 
 
-def test_calls_only_in_a_belong_to_the_renamed_section() -> None:
+def test_call_missing_in_b_belongs_to_the_renamed_section() -> None:
     renamed = LECTURE.replace("second", "other")
     a = traced(LECTURE.replace("    return 1\n", "    helper()\n    return 1\n"))
     difference = differ(a, traced(renamed))
@@ -42,8 +42,8 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 MARK = re.compile(r"  #= (\d+|-|\?)$", re.MULTILINE)
 
 
-def expected(before: str, edited: str) -> tuple[set[tuple[int | None, int | None]], set[int]]:
-    """Read the marks: pairs and lonely lines, and the lines of the edited lecture that are left open."""
+def expected_pairs(before: str, edited: str) -> tuple[set[tuple[int | None, int | None]], set[int]]:
+    """Read the marks: pairs of lines, unmatched lines, and edited lines for which both answers are accepted."""
     marks = {number: m[1] for number, line in enumerate(edited.splitlines(), 1) if (m := MARK.search(line))}
     open_lines = {number for number, mark in marks.items() if mark == "?"}
     pairs: set[tuple[int | None, int | None]] = set()
@@ -54,19 +54,19 @@ def expected(before: str, edited: str) -> tuple[set[tuple[int | None, int | None
 
 
 @each("case", CASES, ids=lambda path: path.stem)
-def test_edited_lectures_align_as_in_the_cases(case: Path) -> None:
+def test_edited_lectures_align_as_expected(case: Path) -> None:
     before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
     edited = MARK.sub("", marked)
-    pairs, left_open = expected(before, marked)
+    pairs, open_lines = expected_pairs(before, marked)
     executed = {s.line for s in traced(edited).steps if isinstance(s, Step)}
-    found = lines(align(traced(before), traced(edited)))
-    assert {pair for pair in found if pair[1] is not None and pair[1] not in left_open} == {
+    matched = lines(align(traced(before), traced(edited)))
+    assert {pair for pair in matched if pair[1] is not None and pair[1] not in open_lines} == {
         pair for pair in pairs if pair[1] in executed
     }
 
 
 @each("case", CASES, ids=lambda path: path.stem)
-def test_each_step_is_in_exactly_one_row(case: Path) -> None:
+def test_every_step_occurs_once_in_the_alignment(case: Path) -> None:
     before, _, marked = case.read_text(encoding="utf-8").partition("=== edited\n")
     a, b = traced(before), traced(marked)
     aligned = align(a, b)
@@ -75,7 +75,7 @@ def test_each_step_is_in_exactly_one_row(case: Path) -> None:
     assert len([f for f in aligned.frames if f.a]) == sum(isinstance(e, Frame) for e in a.steps)
 
 
-def test_loops_of_different_lengths_align_from_the_front() -> None:
+def test_loops_of_different_lengths_align_from_the_start() -> None:
     source = "total = 0\nfor i in range({}):\n    total += i\n"
     aligned = align(traced(source.format(3)), traced(source.format(5)))
     body = [p for p in aligned.rows if (p.b or p.a).line == 3]
@@ -88,15 +88,15 @@ def test_loops_of_different_lengths_align_from_the_front() -> None:
     ]
 
 
-def test_omitted_executions_are_not_missing() -> None:
+def test_omitted_steps_are_marked_as_beyond_the_limit() -> None:
     a = example_trace()
-    without = [e for e in a.steps if not (isinstance(e, Step) and e.statement == 25 and e.execution == 1000)]
-    counted = [replace(e, omitted=999) if isinstance(e, Omitted) else e for e in without]
+    remaining = [e for e in a.steps if not (isinstance(e, Step) and e.statement == 25 and e.execution == 1000)]
+    counted = [replace(e, omitted=999) if isinstance(e, Omitted) else e for e in remaining]
     aligned = align(a, replace(a, steps=counted))
     assert [(p.a.id, p.beyond_limit) for p in aligned.rows if p.a and p.b is None] == [(20, True)]
 
 
-def test_deep_recursion_and_many_steps_are_aligned() -> None:
+def test_deep_recursion_does_not_overflow_the_stack() -> None:
     deep: list[Frame | Step] = []
     for level in range(3000):
         deep += [Frame(level, "f", of=level - 1 if level else None), Step(level, level, 0, 1)]
@@ -114,24 +114,24 @@ def _ids(steps: Iterable[Step | None]) -> list[int | None]:
     return [step.id if step else None for step in steps]
 
 
-def test_steps_only_in_a_keep_their_position() -> None:
+def test_deleted_statement_keeps_its_position() -> None:
     a, b = traced("x = 1\ngone = [x]\ny = 2\n"), traced("x = 1\ny = 2\n")
     rows = align(a, b).rows
     assert _ids(p.a for p in rows) == [0, 1, 2] and _ids(p.b for p in rows) == [0, None, 1]
 
 
-def test_many_traces_are_aligned_by_execution() -> None:
+def test_executions_in_many_traces_share_one_row() -> None:
     without = "x = 1\ny = 2\n"
     texts = [without, "x = 1\nextra = 3\ny = 2\n", "x = 1\nextra = 3\ny = 2\nz = 4\n"]
-    found, with_base = align_all([Tree(traced(text)) for text in texts], base=0)
-    assert {tuple(step and step.line for step in line) for line in found} == {
+    rows, with_base = align_all([Tree(traced(text)) for text in texts], base=0)
+    assert {tuple(step and step.line for step in row) for row in rows} == {
         (1, 1, 1),
         (2, 3, 3),
-        (None, 2, 2),  # steps missing in the base are matched with the other traces
+        (None, 2, 2),  # rows that the base lacks are matched between the other traces
         (None, None, 4),
     }
-    assert with_base[0] is None and [len(one.rows) for one in with_base[1:] if one is not None] == [3, 4]
-    assert [line[1] and line[1].line for line in align_all([Tree(traced(text)) for text in texts], base=1)[0]] == [
+    assert with_base[0] is None and [len(aligned.rows) for aligned in with_base[1:] if aligned is not None] == [3, 4]
+    assert [row[1] and row[1].line for row in align_all([Tree(traced(text)) for text in texts], base=1)[0]] == [
         1,
         2,
         3,

@@ -1,6 +1,6 @@
-"""Of a chain of findings one is the cause: where it began, and innermost.
+"""Attribution of findings: the cause in a chain is the first and innermost finding.
 
-What follows from a setting stands under it; what may follow from an edit or a count comes after it.
+Values that repeat a setting are listed with it; findings that may follow from an edit or a count are listed after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trace_tools.diff.report.entries import entries, leads
 from trace_tools.trace.model import Claim, Meters, Process, Step, Trace, Value
 
 
-def test_a_slower_call_names_its_slower_statement_as_cause() -> None:
+def test_slow_statement_is_the_cause_of_its_slow_caller() -> None:
     def outer(step: Step) -> Step:
         return replace(step, host_ns=[ns + 400_000 for ns in step.host_ns or []]) if step.line == 3 else step
 
@@ -32,11 +32,11 @@ def test_a_slower_call_names_its_slower_statement_as_cause() -> None:
     assert rows[3].time.cause == rows[12].number and [e.line for e in entries(difference, "time")] == [12]
 
 
-def test_a_leak_is_reported_once() -> None:
+def test_memory_leak_is_reported_once() -> None:
     def leaking(step: Step) -> Step:
-        ends_before = step.line in (1, 4, 5, 8, 13)  # definitions, and what runs before y is made
-        held = 0 if ends_before else 4096
-        return replace(step, meters=Meters(0, 0, 0, 1024 + held, 2048 + held))
+        ends_before = step.line in (1, 4, 5, 8, 13)  # definitions, and statements that run before y exists
+        leaked = 0 if ends_before else 4096
+        return replace(step, meters=Meters(0, 0, 0, 1024 + leaked, 2048 + leaked))
 
     difference = differ(
         with_steps(made(0), lambda s: replace(s, meters=Meters(0, 0, 0, 1024, 2048))), with_steps(made(0), leaking)
@@ -47,27 +47,27 @@ def test_a_leak_is_reported_once() -> None:
     }
 
 
-def test_a_longer_loop_is_reported_once() -> None:
+def test_longer_loop_is_reported_once() -> None:
     a, b = traced(LECTURE), traced(LECTURE.replace("range(20)", "range(25)"))
-    found = entries(differ(a, b), "steps")
-    assert [(e.name, e.a, e.b, e.line) for e in found] == [("executions", "21", "26", 10)]
-    assert found[0].follows >= 5
+    listed = entries(differ(a, b), "steps")
+    assert [(e.name, e.a, e.b, e.line) for e in listed] == [("executions", "21", "26", 10)]
+    assert listed[0].follows >= 5
 
 
-def test_a_slower_call_follows_from_several_statements() -> None:
+def test_slow_call_follows_from_several_slow_statements() -> None:
     def outer(step: Step) -> Step:
         return replace(step, host_ns=[ns + 200_000 for ns in step.host_ns or []]) if step.line == 2 else step
 
-    def both(trace: Trace, factor: float) -> Trace:
+    def slowed(trace: Trace, factor: float) -> Trace:
         long = with_steps(trace, lambda s: slower(10 * factor, s.line)(s) if s.line in (5, 6) else s)
         return with_steps(long, lambda s: slower(factor, 2)(outer(s)))
 
-    found = entries(differ(both(made(0), 1.0), both(made(1), 1.5)), "time")
-    assert [e.line for e in found] == [5, 6] or [e.line for e in found] == [6, 5]
-    assert sum(e.follows for e in found) == 1
+    listed = entries(differ(slowed(made(0), 1.0), slowed(made(1), 1.5)), "time")
+    assert [e.line for e in listed] == [5, 6] or [e.line for e in listed] == [6, 5]
+    assert sum(e.follows for e in listed) == 1
 
 
-def test_a_slower_call_names_its_new_statement() -> None:
+def test_new_statement_is_the_cause_of_a_slower_call() -> None:
     def timed(step: Step) -> Step:
         text = INSERTED.splitlines()[step.line - 1].strip()
         return slower({"sum(range(9))": 6.0, "total += work(i)": 7.0}.get(text, 1.0), step.line)(step)
@@ -82,26 +82,26 @@ def test_a_slower_call_names_its_new_statement() -> None:
     assert step.line == entry.line and step.b and step.b.endswith("µs")
 
 
-def test_more_bytes_are_attributed_to_the_new_statement() -> None:
+def test_memory_growth_is_attributed_to_the_new_statement() -> None:
     def holding(step: Step) -> Step:
-        held = 4096 * (step.line == 14 or step.line > 14)
-        return replace(step, meters=Meters(0, 0, 0, 1024 + held, 1024 + held))
+        held_bytes = 4096 * (step.line == 14 or step.line > 14)
+        return replace(step, meters=Meters(0, 0, 0, 1024 + held_bytes, 1024 + held_bytes))
 
     a = with_steps(traced("x = 1\n" * 12 + "y = 2\nz = 3\n"), lambda s: replace(s, meters=Meters(0, 0, 0, 1024, 1024)))
     b = with_steps(traced("x = 1\n" * 12 + "y = 2\nnew = 5\nz = 3\n"), holding)
-    found = entries(differ(a, b), "memory")
-    assert [(e.name, e.line) for e in found] == [("live tensor bytes", 14)] and found[0].follows == 2
+    listed = entries(differ(a, b), "memory")
+    assert [(e.name, e.line) for e in listed] == [("live tensor bytes", 14)] and listed[0].follows == 2
 
 
-def test_a_higher_peak_is_attributed_to_the_new_statement() -> None:
+def test_peak_memory_is_attributed_to_the_new_statement() -> None:
     def peaking(step: Step) -> Step:
         line = INSERTED.splitlines()[step.line - 1].strip()
         peak = 9_000 if line in ("sum(range(9))", "second()", "total += work(i)") else 2_000
         return replace(step, meters=Meters(0, 0, 0, 1_000, peak))
 
     a = with_steps(traced(LECTURE), lambda s: replace(s, meters=Meters(0, 0, 0, 1_000, 2_000)))
-    found = entries(differ(a, with_steps(traced(INSERTED), peaking)), "memory")
-    assert {(e.name, INSERTED.splitlines()[e.line - 1].strip()) for e in found} == {
+    listed = entries(differ(a, with_steps(traced(INSERTED), peaking)), "memory")
+    assert {(e.name, INSERTED.splitlines()[e.line - 1].strip()) for e in listed} == {
         ("peak tensor bytes", "sum(range(9))")
     }
 
@@ -109,7 +109,7 @@ def test_a_higher_peak_is_attributed_to_the_new_statement() -> None:
 # --- origins --------------------------------------------------------------------------------------
 
 
-def test_a_grown_count_leads_without_judged_times() -> None:
+def test_changed_flops_are_reported_even_if_times_are_noisy() -> None:
     a, b = measuring(3e-6, flops=1_000_000), measuring(3e-6, flops=1_500_000)
     difference = differ(a, b)
     [entry] = entries(difference, "flops")
@@ -120,7 +120,7 @@ def test_a_grown_count_leads_without_judged_times() -> None:
     assert "times too noisy" in (entries(unjudged, "flops")[0].detail or "")
 
 
-def test_a_time_that_grew_with_its_count_follows_it() -> None:
+def test_time_that_grew_with_flops_is_listed_after_them() -> None:
     difference = differ(measuring(3e-6, flops=10**6), measuring(6e-6, flops=2 * 10**6))
     [lead] = leads(difference)
     assert (lead.subject, lead.follows) == (Subject("measured", 0, "flops"), 1)
@@ -133,7 +133,7 @@ EDITED = LECTURE.replace("range(20)", "range(30)")
 
 
 def counted(source: str, rounds: int) -> Trace:
-    """Return a trace of the lecture with what a longer loop changes: values, FLOPs and bytes after it."""
+    """Return a trace whose values, FLOPs and bytes after the loop depend on its number of rounds."""
 
     def observed(step: Step) -> Step:
         if step.line == 12:  # done = [total]
@@ -145,7 +145,7 @@ def counted(source: str, rounds: int) -> Trace:
 
 
 @pytest.mark.slow
-def test_the_edit_of_a_loop_leads_and_consequences_follow() -> None:
+def test_edited_loop_is_listed_before_its_consequences() -> None:
     difference = differ(counted(LECTURE, 20), counted(EDITED, 30))
     [lead] = leads(difference)
     assert (lead.verdict, lead.line) == ("edited", 10)
@@ -156,14 +156,14 @@ def test_the_edit_of_a_loop_leads_and_consequences_follow() -> None:
     assert text.index("for i in range(30):") < text.index("total changed")
     assert headline(difference).startswith("Differences that matter: 1 edited statement")
     assert "may follow from line 10" in " ".join(text.split())
-    every = [e for aspect in ("values", "memory", "flops") for e in entries(difference, aspect)]  # type: ignore[arg-type]
-    assert {e.after_line for e in every} == {10}  # and none of them is hidden
-    assert {e.name for e in every} >= {"total", "done", "live tensor bytes", "FLOPs"}
+    consequences = [e for aspect in ("values", "memory", "flops") for e in entries(difference, aspect)]  # type: ignore[arg-type]
+    assert {e.after_line for e in consequences} == {10}  # and all of them are listed
+    assert {e.name for e in consequences} >= {"total", "done", "live tensor bytes", "FLOPs"}
     for report in (markdown_of(difference), html_of(difference)):
         assert report.index("Possible causes of other differences") < report.index("may follow from line 10")
 
 
-def test_a_loop_that_ran_longer_without_an_edit_leads() -> None:
+def test_longer_loop_without_an_edit_is_listed_first() -> None:
     text = "def main():\n    work()\ndef work():\n    for i in numbers:\n        a = i + 1\n    b = a * 2\nmain()\n"
     a, b = (
         with_steps(traced(f"numbers = range({n})\n{text}"), at(7, values=[("b", Value("int", 2 * n))])) for n in (3, 5)
@@ -175,11 +175,11 @@ def test_a_loop_that_ran_longer_without_an_edit_leads() -> None:
     assert (value.name, value.after_line) == ("b", 5)
 
 
-def test_an_edit_explains_only_later_steps_of_its_section() -> None:
+def test_edit_explains_no_earlier_or_unrelated_differences() -> None:
     def valued(source: str, n: int) -> Trace:
         def change(step: Step) -> Step:
-            of = {6: "y", 10: "total"}.get(step.line)
-            return replace(step, values=[(of, Value("int", n))]) if of else step
+            name = {6: "y", 10: "total"}.get(step.line)
+            return replace(step, values=[(name, Value("int", n))]) if name else step
 
         return with_steps(traced(source), change)
 
@@ -189,7 +189,7 @@ def test_an_edit_explains_only_later_steps_of_its_section() -> None:
     assert leads(difference) == [] and difference.matters
 
 
-def test_changed_arguments_explain_a_section_and_new_calls_do_not() -> None:
+def test_only_edited_constants_and_arguments_explain_other_sections() -> None:
     def valued(source: str, n: int) -> Trace:
         def change(step: Step) -> Step:
             is_done = source.splitlines()[step.line - 1].strip() == "done = [total]"
@@ -197,17 +197,17 @@ def test_changed_arguments_explain_a_section_and_new_calls_do_not() -> None:
 
         return with_steps(traced(source), change)
 
-    more = LECTURE.replace("    first()\n    second()", "    first()\n    first()\n    second()")
-    assert [e.after_line for e in entries(differ(valued(LECTURE, 1), valued(more, 2)), "values")] == [None]
-    size = "SIZE = 1\n" + LECTURE
-    edited = differ(valued(size, 1), valued(size.replace("SIZE = 1", "SIZE = 2"), 2))
-    assert [e.after_line for e in entries(edited, "values")] == [1]
-    taking = LECTURE.replace("def second():", "def second(n=1):")
-    handed = differ(valued(taking, 1), valued(taking.replace("    second()\n", "    second(2)\n"), 2))
-    assert [e.after_line for e in entries(handed, "values")] == [3]
+    with_second_call = LECTURE.replace("    first()\n    second()", "    first()\n    first()\n    second()")
+    assert [e.after_line for e in entries(differ(valued(LECTURE, 1), valued(with_second_call, 2)), "values")] == [None]
+    with_constant = "SIZE = 1\n" + LECTURE
+    difference = differ(valued(with_constant, 1), valued(with_constant.replace("SIZE = 1", "SIZE = 2"), 2))
+    assert [e.after_line for e in entries(difference, "values")] == [1]
+    optional = LECTURE.replace("def second():", "def second(n=1):")
+    passed = differ(valued(optional, 1), valued(optional.replace("    second()\n", "    second(2)\n"), 2))
+    assert [e.after_line for e in entries(passed, "values")] == [3]
 
 
-def test_claims_come_before_counts() -> None:
+def test_claims_are_listed_before_possible_causes() -> None:
     def changed(n: int, held: bool) -> Trace:
         trace = with_steps(made(0), at(6, values=[("x", Value("int", n))]))
         trace = with_steps(trace, at(12, values=[("p", Value("int", n))]))
@@ -224,7 +224,7 @@ def test_an_edit_without_consequences_does_not_matter() -> None:
     assert not difference.matters and leads(difference) == []
 
 
-def test_a_doubled_count_leads_and_its_doubled_values_follow() -> None:
+def test_values_that_doubled_with_flops_are_listed_after_them() -> None:
     def doubled(factor: int) -> Trace:
         def change(step: Step) -> Step:
             if step.line != 12:
@@ -241,17 +241,17 @@ def test_a_doubled_count_leads_and_its_doubled_values_follow() -> None:
     assert [(e.name, e.after_line) for e in entries(difference, "values")] == [("flops", 12)]
 
 
-def read_back(line: int, *values: tuple[str, Value]) -> Callable[[Trace], Trace]:
+def with_values(line: int, *values: tuple[str, Value]) -> Callable[[Trace], Trace]:
     return lambda trace: with_steps(trace, at(line, values=list(values)))
 
 
-def test_a_value_that_repeats_a_setting_is_no_difference() -> None:
-    def on(threads: int, ram: int) -> Trace:
+def test_values_that_repeat_a_setting_are_not_differences() -> None:
+    def on_machine(threads: int, ram: int) -> Trace:
         machine = replace(CPU, threads=threads, ram_bytes=ram)
         values = [("torch.get_num_threads()", Value("int", threads)), ("ram", Value("int", ram, unit="B"))]
-        return read_back(6, *values)(made(0, machine=machine))
+        return with_values(6, *values)(made(0, machine=machine))
 
-    difference = differ(on(2, 25_276_661_760), on(1, 25_276_665_856))
+    difference = differ(on_machine(2, 25_276_661_760), on_machine(1, 25_276_665_856))
     assert not difference.matters
     assert [[place.split(" in ")[0] for place in places] for places in repeated(difference)] == [
         ["torch.get_num_threads()"],
@@ -260,27 +260,27 @@ def test_a_value_that_repeats_a_setting_is_no_difference() -> None:
     assert entries(difference, "values") == []
     text = " ".join(terminal_of(difference).split())
     assert "threads 2 → 1 (therefore: torch.get_num_threads() in line 6)" in text
-    said = re.search(r"ram (23\.\d+) GiB → (23\.\d+) GiB", text)
-    assert said is not None and said[1] != said[2] and float(said[1]) == pytest.approx(25_276_661_760 / 2**30)
+    rams = re.search(r"ram (23\.\d+) GiB → (23\.\d+) GiB", text)
+    assert rams is not None and rams[1] != rams[2] and float(rams[1]) == pytest.approx(25_276_661_760 / 2**30)
 
 
 @pytest.mark.parametrize(
     ("name", "a", "b"),
     [
-        ("layers", Value("int", 2), Value("int", 1)),  # as many as threads, and nothing says that it is they
-        ("threads", Value("int", 1), Value("int", 2)),  # the other way round
+        ("layers", Value("int", 2), Value("int", 1)),  # equals the number of threads, but has another name
+        ("threads", Value("int", 1), Value("int", 2)),  # changed in the opposite direction
         ("threads", Value("int", 2), Value("int", 3)),
         ("threads", Value("float", 2.0), Value("float", 1.0)),
         ("threads", Value("bool", True), Value("bool", False)),
     ],
 )
-def test_a_value_that_resembles_a_setting_matters(name: str, a: Value, b: Value) -> None:
-    one, two = (made(0, machine=replace(CPU, threads=n)) for n in (2, 1))
-    difference = differ(read_back(6, (name, a))(one), read_back(6, (name, b))(two))
+def test_values_that_only_resemble_a_setting_matter(name: str, a: Value, b: Value) -> None:
+    two_threads, one_thread = (made(0, machine=replace(CPU, threads=n)) for n in (2, 1))
+    difference = differ(with_values(6, (name, a))(two_threads), with_values(6, (name, b))(one_thread))
     assert difference.matters and [e.name for e in entries(difference, "values")] == [name]
 
 
-def test_values_that_repeat_a_version_follow_from_it() -> None:
+def test_versions_and_later_copies_of_settings_are_not_differences() -> None:
     def with_torch(version: str, threads: int) -> Trace:
         trace = replace(made(0, machine=replace(CPU, threads=threads)), versions=[("torch", version)])
         trace = with_steps(trace, at(6, values=[("v", Value("str", version)), ("threads", Value("int", threads))]))
@@ -291,7 +291,7 @@ def test_values_that_repeat_a_version_follow_from_it() -> None:
     assert repeated(difference)[1] and sum(map(len, repeated(difference))) == 3
 
 
-def test_the_terminal_shows_the_differing_part_of_long_values() -> None:
+def test_terminal_never_truncates_the_differing_part() -> None:
     long = "a" * 200
     values = [[(f"model.{long}.x", Value("str", long + end))] for end in ("one", "two")]
     a, b = (with_steps(made(0), at(6, values=v)) for v in values)

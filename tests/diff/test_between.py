@@ -1,4 +1,4 @@
-"""Two traces to their difference: planted changes are found and led with, choices hold, bad input is refused."""
+"""Differences between two traces: planted changes are listed, options apply, invalid input is refused."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from trace_tools.errors import UsageError
 from trace_tools.trace.model import Claim, Meters, Raised, Step
 
 
-def leading(difference: Difference) -> tuple[Aspect, str, int]:
-    """Return the aspect, name and line of what the report leads with."""
-    first = next(found[0] for aspect in ORDER if (found := entries(difference, aspect)))
+def first_entry(difference: Difference) -> tuple[Aspect, str, int]:
+    """Return the aspect, name and line of the first entry of the report."""
+    first = next(listed[0] for aspect in ORDER if (listed := entries(difference, aspect)))
     return first.aspect, first.name, first.line
 
 
-def test_a_trace_does_not_differ_from_itself() -> None:
+def test_trace_does_not_differ_from_itself() -> None:
     for trace in (made(0), example_trace()):
         difference = differ(trace, trace)
         assert not difference.matters and headline(difference) == "No differences"
@@ -53,27 +53,27 @@ PLANTED: list[tuple[str, Callable[[Step], Step], tuple[Aspect, str, int]]] = [
 
 
 @pytest.mark.parametrize(("name", "change", "expected"), PLANTED, ids=[name for name, _, _ in PLANTED])
-def test_a_planted_change_is_found_and_leads(
+def test_planted_change_is_the_only_one_listed(
     name: str, change: Callable[[Step], Step], expected: tuple[Aspect, str, int]
 ) -> None:
     a = made(0)
     difference = differ(a, with_steps(made(0) if name != "slowdown" else made(1), change))
     assert difference.matters
-    aspect, what, line = leading(difference)
+    aspect, entry_name, line = first_entry(difference)
     assert (aspect, line) == (expected[0], expected[2])
     if aspect != "time":
-        assert what == expected[1]
+        assert entry_name == expected[1]
     assert all(not entries(difference, other) for other in ORDER if other != aspect)
 
 
-def test_traces_of_one_section_are_compared() -> None:
+def test_traces_limited_to_one_section_are_compared() -> None:
     a, b = traced("x = 1\ny = 2\nz = 3\n"), traced("x = 1\nz = 3\n")
-    only = [replace(t, run=replace(t.run, only="first", complete=False)) for t in (a, b)]
-    assert differ(*only).matters
-    assert not differ(a, only[1]).matters
+    sections_only = [replace(t, run=replace(t.run, only="first", complete=False)) for t in (a, b)]
+    assert differ(*sections_only).matters
+    assert not differ(a, sections_only[1]).matters
 
 
-def test_only_and_ignore_restrict_the_comparison() -> None:
+def test_only_and_ignore_options_exclude_findings() -> None:
     b = with_steps(made(0), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
     assert differ(made(0), b).matters
     assert not differ(made(0), b, Choices(aspects=frozenset({"time"}))).matters
@@ -94,7 +94,7 @@ def test_a_trace_without_steps_is_refused() -> None:
         differ(made(0), replace(made(0), steps=[]))
 
 
-def test_a_partial_trace_is_compared_up_to_its_end() -> None:
+def test_partial_trace_is_compared_up_to_its_end() -> None:
     a = made(0)
     cut = replace(a, steps=a.steps[:12], run=replace(a.run, complete=False, ended="killed by SIGKILL"))
     difference = differ(a, cut)

@@ -1,4 +1,4 @@
-"""The code of statements; which function and variable of one lecture is which of another; common subsequences."""
+"""Code of statements, functions and variables matched between two versions, and common subsequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_tools.trace.model import Frame, SourceFile, Step, Trace
 from trace_tools.trace.tree import Tree
 
 
-def test_unparsable_sources_are_matched_by_lines() -> None:
+def test_unparsable_source_is_matched_line_by_line() -> None:
     def unreadable(*body: str) -> Trace:
         text = "\n".join(["future syntax ~~", *body])
         steps = [Frame(0, "<module>"), *(Step(n, 0, n + 1, n + 2) for n in range(len(body)))]
@@ -25,7 +25,7 @@ def test_unparsable_sources_are_matched_by_lines() -> None:
     assert lines(align(a, b)) == {(2, 2), (3, 4), (None, 3)}
 
 
-def test_code_is_matched_exactly_then_without_names_then_constants() -> None:
+def test_code_can_be_compared_without_names_or_constants() -> None:
     [source] = codes_of(Tree(traced("y = 2 * 3  # a comment\nz = 2 * 3\nz = 2 * 4\n")))
     first, second, third = source.functions["<module>"]
     assert first.exact != second.exact and first.unnamed == second.unnamed
@@ -33,7 +33,7 @@ def test_code_is_matched_exactly_then_without_names_then_constants() -> None:
     assert (first.names, second.role == third.role) == (("y",), True)
 
 
-def test_compound_statements_are_matched_by_their_headers() -> None:
+def test_compound_statement_is_compared_by_its_header() -> None:
     texts = (f"for i in range(2):\n    {body}\n" for body in ("x = 1", "y = 2"))
     a, b = (codes_of(Tree(traced(text)))[0].functions["<module>"] for text in texts)
     assert a[0].exact == b[0].exact and a[1].exact != b[1].exact
@@ -42,13 +42,13 @@ def test_compound_statements_are_matched_by_their_headers() -> None:
 # --- functions and statements ---------------------------------------------------------------------
 
 
-def test_renamed_variables_are_found() -> None:
+def test_renamed_variable_is_detected() -> None:
     a, b = traced("x = [1]\ny = len(x)\nz = x + [y]\n"), traced("h = [1]\ny = len(h)\nz = h + [y]\n")
     matching = align(a, b).matching
     assert matching.renamed(0, "<module>") == {"x": "h"}
 
 
-def test_renamed_and_moved_functions_keep_their_statements() -> None:
+def test_renamed_and_moved_function_keeps_its_statements() -> None:
     a = traced("def product(x):\n    y = x * 3\n    return y + 1\nz = product(2)\n")
     b = traced("z = 0\ndef multiply(x):\n    y = x * 3\n    return y + 1\nz = multiply(2)\n")
     matching = align(a, b).matching
@@ -61,7 +61,7 @@ def test_renamed_and_moved_functions_keep_their_statements() -> None:
     }
 
 
-def test_a_source_matches_itself() -> None:
+def test_identical_sources_map_to_themselves() -> None:
     assert SAME.statement_in_b(0, 7) == SAME.statement_in_a(0, 7) == (0, 7)
     assert SAME.function_in_b(1, "f") == (1, "f") and not SAME.renamed(1, "f")
 
@@ -75,14 +75,14 @@ def test_expressions_are_translated_name_by_name() -> None:
 
 @settings(max_examples=200)
 @given(st.text("abcd", max_size=25), st.text("abcd", max_size=25))
-def test_the_common_subsequence_is_the_longest(a: str, b: str) -> None:
-    best = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+def test_common_subsequence_has_maximal_length(a: str, b: str) -> None:
+    lengths = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i, j in itertools.product(range(len(a)), range(len(b))):
-        best[i + 1][j + 1] = best[i][j] + 1 if a[i] == b[j] else max(best[i][j + 1], best[i + 1][j])
-    found = common(a, b)
-    assert len(found) == best[-1][-1] and all(a[i] == b[j] for i, j in found)
-    assert all(x[0] < y[0] and x[1] < y[1] for x, y in itertools.pairwise(found))
+        lengths[i + 1][j + 1] = lengths[i][j] + 1 if a[i] == b[j] else max(lengths[i][j + 1], lengths[i + 1][j])
+    pairs = common(a, b)
+    assert len(pairs) == lengths[-1][-1] and all(a[i] == b[j] for i, j in pairs)
+    assert all(x[0] < y[0] and x[1] < y[1] for x, y in itertools.pairwise(pairs))
 
 
-def test_nearly_all_of_many_equal_keys_are_matched() -> None:
+def test_common_subsequence_of_many_equal_keys_is_long() -> None:
     assert len(common("x" * 5_000 + "a", "b" + "x" * 5_000)) >= 4_900

@@ -1,4 +1,4 @@
-"""Machines side by side: against figures worked out by hand, and stock readers of CSV and HTML."""
+"""Comparison of machines: quantities, floors and estimates, checked against figures computed by hand."""
 
 from __future__ import annotations
 
@@ -25,41 +25,43 @@ from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace
 from trace_tools.trace.trace_file import dump, load, write
 
 
-def compared(*measured: Measured, harness: bool = True) -> Trace:
-    made = Recording(LECTURE)
-    whole = [10**9] * 3
-    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=whole, harness=harness))
+def trace_of_measured(*measured: Measured, harness: bool = True) -> Trace:
+    recording = Recording(LECTURE)
+    step_ns = [10**9] * 3
+    first = recording.frame(
+        "first", recording.step(recording.frame("main"), "first()", host_ns=step_ns, harness=harness)
+    )
     meters = Meters(flops=10**9, bytes_read=10**9, bytes_written=0, peak_bytes=4_096)
     calls = list(measured) or None
-    made.step(first, "y = ", annotated=True, host_ns=whole, meters=meters, measured=calls, harness=harness)
-    return made.trace(machine=Machine("a", "a", "cpu", peaks=PEAKS))
+    recording.step(first, "y = ", annotated=True, host_ns=step_ns, meters=meters, measured=calls, harness=harness)
+    return recording.trace(machine=Machine("a", "a", "cpu", peaks=PEAKS))
 
 
 CALL = Measured([2e-4, 2.2e-4, 1.9e-4], 200_000, 10_000, 10_000, "float32")
 
 
-def test_machines_are_compared_by_one_measured_call() -> None:
-    one = compared(CALL)
-    found = side_by_side(one, replace(one, machine=replace(one.machine, slug="b")))
-    [time], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
-    assert time.cells[0].value == pytest.approx(2e-4)  # not the second that measuring took
+def test_measured_functions_are_compared_by_time_per_call() -> None:
+    trace = trace_of_measured(CALL)
+    comparison = side_by_side(trace, replace(trace, machine=replace(trace.machine, slug="b")))
+    [time], [rate], [mfu] = (lines(comparison, key) for key in ("time_s", "flops_per_second", "mfu"))
+    assert time.cells[0].value == pytest.approx(2e-4)  # not the one second of the whole measurement
     assert rate.cells[0].value == pytest.approx(200_000 / 2e-4)
     assert mfu.cells[0].value == pytest.approx(0.1)
     assert rate.cells[0].low == pytest.approx(200_000 / 2.2e-4)
     assert rate.cells[0].intensity == 10
-    [section] = [line for line in found.tables[0].lines if line.where == "section"]
-    assert section.cells[0].value == 1.0  # of a section it is all that it took
+    [section] = [line for line in comparison.tables[0].lines if line.where == "section"]
+    assert section.cells[0].value == 1.0  # the time of a section includes the whole measurement
 
 
-@pytest.mark.parametrize(("calls", "why"), [([CALL, CALL], SEVERAL), ([], HARNESS)])
-def test_several_measurements_or_counts_have_no_rate(calls: list[Measured], why: str) -> None:
-    one = compared(*calls)
-    whole = compared(harness=False)
-    found = side_by_side(one, replace(whole, machine=replace(one.machine, slug="b")))
+@pytest.mark.parametrize(("calls", "reason"), [([CALL, CALL], SEVERAL), ([], HARNESS)])
+def test_step_without_exactly_one_measurement_has_no_rate(calls: list[Measured], reason: str) -> None:
+    measured = trace_of_measured(*calls)
+    timed = trace_of_measured(harness=False)
+    comparison = side_by_side(measured, replace(timed, machine=replace(measured.machine, slug="b")))
     for key in ("time_s", "flops_per_second", "bytes_per_second"):
-        [line] = lines(found, key)
+        [line] = lines(comparison, key)
         reading = line.cells[0]
-        assert reading.value is None and reading.why == why
+        assert reading.value is None and reading.why == reason
 
 
 LECTURE = """\
@@ -79,19 +81,19 @@ def first():
 PEAKS = [Peak("float32", 1e10, "a datasheet"), Peak("memory", 1e9, "a datasheet")]
 METERS = Meters(flops=200_000, bytes_read=10_000, bytes_written=10_000, peak_bytes=4_096)
 FAST = replace(METERS, flops=2_000_000)
-LONG = [200_000] * 3  # ns, in each of three runs: a rate takes as much
+LONG = [200_000] * 3  # ns, in each of three runs: long enough for a rate
 
 
-def machine_trace(name: str, ns: list[int], text: str = LECTURE, **more: Any) -> Trace:
-    made = Recording(text)
-    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
-    meters = more.pop("meters", METERS)
-    made.step(first, "y = ", annotated=True, host_ns=ns, values=[("y", matrix(2, 2))], meters=meters)
+def machine_trace(name: str, ns: list[int], text: str = LECTURE, **options: Any) -> Trace:
+    recording = Recording(text)
+    first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
+    meters = options.pop("meters", METERS)
+    recording.step(first, "y = ", annotated=True, host_ns=ns, values=[("y", matrix(2, 2))], meters=meters)
     for _ in range(2):
-        made.step(first, "z = ", annotated=True, host_ns=ns)
-    made.step(first, "seconds", values=[("seconds", Value("float", ns[0] / 1e9, unit="s"))])
-    machine = more.pop("machine", Machine(name, name, "cpu", peaks=PEAKS))
-    return made.trace(machine=machine, **more)
+        recording.step(first, "z = ", annotated=True, host_ns=ns)
+    recording.step(first, "seconds", values=[("seconds", Value("float", ns[0] / 1e9, unit="s"))])
+    machine = options.pop("machine", Machine(name, name, "cpu", peaks=PEAKS))
+    return recording.trace(machine=machine, **options)
 
 
 def side_by_side(*traces: Trace, base: str | None = None) -> Comparison:
@@ -103,27 +105,27 @@ def lines(comparison: Comparison, key: str) -> list[Line]:
     return [line for line in (*table.lines, *table.folded) if line.where == "step"]
 
 
-def test_quantities_equal_those_computed_by_hand() -> None:
-    found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [100_000] * 3))
-    [time, *_], [rate], [mfu] = (lines(found, key) for key in ("time_s", "flops_per_second", "mfu"))
+def test_quantities_match_hand_computed_values() -> None:
+    comparison = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [100_000] * 3))
+    [time, *_], [rate], [mfu] = (lines(comparison, key) for key in ("time_s", "flops_per_second", "mfu"))
     assert [cell.value for cell in time.cells] == [2e-4, 1e-4]  # medians
     assert (time.cells[0].low, time.cells[0].high) == (1.9e-4, 2.3e-4)
     assert [cell.value for cell in rate.cells] == pytest.approx([1e9, 2e9])  # 200,000 FLOP in 200 µs, 100 µs
     assert [cell.value for cell in mfu.cells] == pytest.approx([0.1, 0.2])  # of 10 GFLOP/s
-    assert rate.cells[0].low == pytest.approx(200_000 / 2.3e-4)  # at the slowest pass
-    [bandwidth], [share] = lines(found, "bytes_per_second"), lines(found, "bandwidth_share")
+    assert rate.cells[0].low == pytest.approx(200_000 / 2.3e-4)  # in the slowest pass
+    [bandwidth], [share] = lines(comparison, "bytes_per_second"), lines(comparison, "bandwidth_share")
     assert [cell.value for cell in bandwidth.cells] == pytest.approx([1e8, 2e8])
     assert share.cells[1].value == pytest.approx(0.2)
     assert rate.cells[0].intensity == 10
-    [memory] = lines(found, "peak_bytes")
+    [memory] = lines(comparison, "peak_bytes")
     assert memory.cells[0].value == 4_096
 
 
-def test_ratios_are_to_the_base_and_the_best_is_separated_by_passes() -> None:
+def test_ratios_use_the_base_and_overlapping_passes_have_no_best() -> None:
     slow, fast = machine_trace("slow", [900, 1_000, 1_100]), machine_trace("fast", [450, 500, 550])
     near = machine_trace("near", [440, 490, 900])
-    found = side_by_side(slow, fast, base="fast")
-    cells = lines(found, "time_s")[0].cells
+    comparison = side_by_side(slow, fast, base="fast")
+    cells = lines(comparison, "time_s")[0].cells
     assert [cell.ratio for cell in cells] == pytest.approx([2, 1])
     assert [cell.best for cell in cells] == [False, True]
     assert not any(cell.best for cell in lines(side_by_side(fast, near), "time_s")[0].cells)  # they overlap
@@ -131,16 +133,16 @@ def test_ratios_are_to_the_base_and_the_best_is_separated_by_passes() -> None:
     assert not any(cell.best for cell in equal)
 
 
-def test_steps_are_matched_by_code_not_by_line() -> None:
+def test_steps_match_although_their_lines_moved() -> None:
     moved = LECTURE.replace("def first():\n", "def first():\n    # a comment\n    pass\n")
-    found = side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000], text=moved))
-    assert found.matched == 3
-    assert found.unmatched == (0, 0)
-    assert [(line.line, line.which) for line in lines(found, "time_s")] == [(6, ""), (8, ""), (8, "execution 2")]
-    assert any("lecture's source differs" in note for note in found.notes)
+    comparison = side_by_side(machine_trace("a", [20_000]), machine_trace("b", [10_000], text=moved))
+    assert comparison.matched == 3
+    assert comparison.unmatched == (0, 0)
+    assert [(line.line, line.which) for line in lines(comparison, "time_s")] == [(6, ""), (8, ""), (8, "execution 2")]
+    assert any("lecture's source differs" in note for note in comparison.notes)
 
 
-RAN = """\
+EDITABLE = """\
 def main():
     product()
 def product():
@@ -156,25 +158,25 @@ main()
 @pytest.mark.parametrize(
     ("edit", "matched", "unmatched"),
     [
-        (("product", "multiply"), 13, (0, 0)),  # a function that was renamed; 3 + 1 + 9 steps
-        (("    x = 1\n", "    x = 1\n    new = 5\n"), 13, (0, 1)),  # a statement that was inserted
-        (("x + i", "x + 2 * i"), 13, (0, 0)),  # one that was edited
-        (("range(3)", "range(5)"), 13, (0, 4)),  # a loop that runs longer
+        (("product", "multiply"), 13, (0, 0)),  # a renamed function; 3 + 1 + 9 steps
+        (("    x = 1\n", "    x = 1\n    new = 5\n"), 13, (0, 1)),  # an inserted statement
+        (("x + i", "x + 2 * i"), 13, (0, 0)),  # an edited statement
+        (("range(3)", "range(5)"), 13, (0, 4)),  # a longer loop
     ],
 )
-def test_an_edited_lecture_is_matched_as_the_diff_matches_it(
+def test_compare_matches_edited_lectures_as_diff_does(
     edit: tuple[str, str], matched: int, unmatched: tuple[int, int]
 ) -> None:
-    a, b = (with_steps(traced(text, machine=CPU), _annotated) for text in (RAN, RAN.replace(*edit)))
-    found = side_by_side(a, b)
-    assert (found.matched, found.unmatched) == (matched, unmatched)
-    both = [row for row in differ(a, b).rows if row.a is not None and row.b is not None]
-    assert len(both) == matched
+    a, b = (with_steps(traced(text, machine=CPU), _annotated) for text in (EDITABLE, EDITABLE.replace(*edit)))
+    comparison = side_by_side(a, b)
+    assert (comparison.matched, comparison.unmatched) == (matched, unmatched)
+    matched_rows = [row for row in differ(a, b).rows if row.a is not None and row.b is not None]
+    assert len(matched_rows) == matched
 
 
-def test_a_number_with_a_renamed_variable_is_one_row() -> None:
+def test_value_of_a_renamed_variable_has_one_row() -> None:
     def inspecting(name: str, seconds: float) -> Trace:
-        trace = traced(RAN.replace("seconds = 2", f"{name} = 2\n    z = [{name}]"), machine=CPU)
+        trace = traced(EDITABLE.replace("seconds = 2", f"{name} = 2\n    z = [{name}]"), machine=CPU)
         return with_steps(trace, at(7, values=[(name, Value("float", seconds, unit="s"))]))
 
     [line] = side_by_side(inspecting("seconds", 0.5), inspecting("took_s", 0.25)).values
@@ -185,40 +187,40 @@ def _annotated(step: Step) -> Step:
     return replace(step, annotated=True)
 
 
-def test_missing_numbers_have_reasons() -> None:
-    made = Recording(LECTURE)
-    first = made.call(made.frame("main"), "first()", "first")
-    meta = Meters(flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
-    made.step(first, "y = ", annotated=True, host_ns=[9_000], values=[("y", matrix(2, 2))], meters=meta)
-    unknown = Machine("u", "u", "cpu", peaks=[Peak("float32", None, "not in the table")])
-    found = side_by_side(machine_trace("a", LONG), made.trace(machine=unknown))
-    assert lines(found, "flops_per_second")[0].cells[1].why == NOWHERE
-    assert [cell.why for cell in lines(found, "time_s")[-1].cells] == [None, "did not run"]
-    other = side_by_side(machine_trace("a", LONG), machine_trace("u", LONG, machine=unknown))
-    reading = lines(other, "mfu")[0].cells[1]
+def test_missing_quantities_have_a_reason() -> None:
+    recording = Recording(LECTURE)
+    first = recording.call(recording.frame("main"), "first()", "first")
+    meters = Meters(flops=10**15, bytes_read=0, bytes_written=0, peak_bytes=0)
+    recording.step(first, "y = ", annotated=True, host_ns=[9_000], values=[("y", matrix(2, 2))], meters=meters)
+    unknown_machine = Machine("u", "u", "cpu", peaks=[Peak("float32", None, "not in the table")])
+    comparison = side_by_side(machine_trace("a", LONG), recording.trace(machine=unknown_machine))
+    assert lines(comparison, "flops_per_second")[0].cells[1].why == NOWHERE
+    assert [cell.why for cell in lines(comparison, "time_s")[-1].cells] == [None, "did not run"]
+    without_peak = side_by_side(machine_trace("a", LONG), machine_trace("u", LONG, machine=unknown_machine))
+    reading = lines(without_peak, "mfu")[0].cells[1]
     assert (reading.value, reading.why) == (None, "no float32 peak: not in the table")
-    assert any("no peak is known for float32" in note for note in other.notes)
+    assert any("no peak is known for float32" in note for note in without_peak.notes)
 
 
 def test_launch_times_are_not_compared() -> None:
     gpu = Machine("g", "g", "cuda", peaks=PEAKS)
     trace = machine_trace("g", [9_000], machine=gpu)
     steps = [replace(e, annotated=False) if getattr(e, "statement", 0) == 3 else e for e in trace.steps]
-    found = side_by_side(machine_trace("a", [9_000]), replace(trace, steps=steps))
-    assert lines(found, "time_s")[0].cells[1].value is None
-    [section] = [line for line in found.tables[0].lines if line.where == "section"]
-    assert [cell.value for cell in section.cells] == [1e-3, None]  # nobody waited for the device
+    comparison = side_by_side(machine_trace("a", [9_000]), replace(trace, steps=steps))
+    assert lines(comparison, "time_s")[0].cells[1].value is None
+    [section] = [line for line in comparison.tables[0].lines if line.where == "section"]
+    assert [cell.value for cell in section.cells] == [1e-3, None]  # nothing waited for the device
     assert not any(cell.best for cell in section.cells)
 
 
-def test_measured_numbers_are_compared_and_constants_are_not() -> None:
+def test_measured_numbers_are_compared_but_equal_ones_are_not() -> None:
     a, b = machine_trace("a", [2_000]), machine_trace("b", [1_000])
     [line] = side_by_side(a, b).values
     assert (line.code, line.unit, [c.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
     assert side_by_side(a, replace(a, machine=b.machine)).values == ()
 
 
-def test_incomparable_traces_are_refused() -> None:
+def test_invalid_comparisons_are_refused() -> None:
     a = machine_trace("a", [1_000])
     with pytest.raises(UsageError, match=r"found 1 trace; expected two or more to compare"):
         side_by_side(a)
@@ -228,7 +230,7 @@ def test_incomparable_traces_are_refused() -> None:
         side_by_side(a, Recording("def other():\n    pass\n").trace())
 
 
-def test_machines_with_equal_names_get_different_labels() -> None:
+def test_machines_with_equal_names_get_distinct_labels() -> None:
     a = machine_trace("a", [1_000])
     assert [side.label for side in side_by_side(a, a, machine_trace("b", [1])).sides] == [
         "a-1",
@@ -237,7 +239,7 @@ def test_machines_with_equal_names_get_different_labels() -> None:
     ]
 
 
-def test_partial_traces_are_marked() -> None:
+def test_partial_traces_are_noted() -> None:
     a = machine_trace("a", [1_000])
     partial = replace(a, run=replace(a.run, complete=False, ended="ValueError at line 6", passes=1))
     notes = side_by_side(machine_trace("b", [1_000]), partial).notes
@@ -245,21 +247,21 @@ def test_partial_traces_are_marked() -> None:
     assert any(says(note, "a ran one pass", "variation unknown", "--passes") for note in notes)
 
 
-def test_a_simulated_gpu_is_marked_as_simulated(tmp_path: Path) -> None:
-    made = pretend_gpu(example_trace())
-    assert "made up" in made.machine.name
-    assert {peak.source for peak in made.machine.peaks} == {MADE_UP}
-    assert dump(made) == dump(pretend_gpu(example_trace()))
-    write(made, tmp_path / "trace.yaml")
-    assert dump(load(tmp_path / "trace.yaml").trace) == dump(made)  # as text: nan is not equal to itself
+def test_pretend_gpu_is_labelled_and_gives_a_valid_trace(tmp_path: Path) -> None:
+    pretended = pretend_gpu(example_trace())
+    assert "made up" in pretended.machine.name
+    assert {peak.source for peak in pretended.machine.peaks} == {MADE_UP}
+    assert dump(pretended) == dump(pretend_gpu(example_trace()))
+    write(pretended, tmp_path / "trace.yaml")
+    assert dump(load(tmp_path / "trace.yaml").trace) == dump(pretended)  # as text, because nan != nan
 
 
 def with_floors(name: str, *work: Work, peak_bytes: int = 4_096) -> Trace:
-    made = Recording(LECTURE)
-    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
+    recording = Recording(LECTURE)
+    first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
     meters = Meters(10**6, 6 * 10**5, 3 * 10**5, peak_bytes=peak_bytes, operators=[("aten.mm", 1)], work=list(work))
-    made.step(first, "y = ", annotated=True, host_ns=LONG, values=[("y", matrix(2, 2))], meters=meters)
-    return made.trace(machine=Machine(name, name, "cpu", peaks=PEAKS))
+    recording.step(first, "y = ", annotated=True, host_ns=LONG, values=[("y", matrix(2, 2))], meters=meters)
+    return recording.trace(machine=Machine(name, name, "cpu", peaks=PEAKS))
 
 
 H100 = ceiling_named("NVIDIA H100 80GB HBM3")  # 67 TFLOP/s in float32, 3.35 TB/s
@@ -267,41 +269,41 @@ WORK: Work = ("aten.mm", "float32", 67 * 10**6, 6_700)  # 1 µs, and 2 ns
 
 
 def test_uncounted_operators_have_no_rate_share_or_floor() -> None:
-    unknown = machine_trace("a", LONG, meters=replace(METERS, uncounted=["aten.sort"]))
-    found = compare([Side(t.machine.slug, t) for t in (unknown, machine_trace("b", LONG))], ceilings=[H100])
+    uncounted = machine_trace("a", LONG, meters=replace(METERS, uncounted=["aten.sort"]))
+    comparison = compare([Side(t.machine.slug, t) for t in (uncounted, machine_trace("b", LONG))], ceilings=[H100])
     for key in ("flops_per_second", "mfu", "bytes_per_second", "bandwidth_share"):
-        [line] = lines(found, key)
+        [line] = lines(comparison, key)
         assert line.cells[0].value is None and line.cells[0].why == "not counted: aten.sort"
         assert line.cells[1].value is not None
-    assert {floor.seconds for line in lines(found, "time_s") for floor in line.floors} == {None}
+    assert {floor.seconds for line in lines(comparison, "time_s") for floor in line.floors} == {None}
 
 
-def test_floors_are_separate_columns_and_not_compared() -> None:
+def test_floors_do_not_change_measured_cells() -> None:
     traces = with_floors("a", WORK), with_floors("b", (*WORK[:2], 2 * WORK[2], WORK[3]))
-    without, found = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], "b", [H100])
-    [time] = lines(found, "time_s")
-    assert time.floors[0].seconds == pytest.approx(2e-6), "of the base's work"
+    without_floors, comparison = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], "b", [H100])
+    [time] = lines(comparison, "time_s")
+    assert time.floors[0].seconds == pytest.approx(2e-6), "the floor of the base's work"
     assert time.floors[0].binds == "float32"
     assert [cell.value for cell in time.cells] == [2e-4, 2e-4] and not any(cell.best for cell in time.cells)
-    for table, plain in zip(found.tables, without.tables, strict=True):
-        assert [line.cells for line in table.lines] == [line.cells for line in plain.lines]
+    for table, table_without_floors in zip(comparison.tables, without_floors.tables, strict=True):
+        assert [line.cells for line in table.lines] == [line.cells for line in table_without_floors.lines]
         assert all(not line.floors for line in table.lines) or table.quantity.key == "time_s"
-    assert without.tables[0].lines[0].floors == ()
+    assert without_floors.tables[0].lines[0].floors == ()
 
 
-def test_one_machine_can_be_compared_with_floors() -> None:
-    found = compare([Side("a.yaml", with_floors("a", WORK, peak_bytes=10**12))], ceilings=[H100])
-    assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6)
-    assert found.live_bytes == 10**12, "which is more than it has"
+def test_one_machine_suffices_with_a_floor() -> None:
+    comparison = compare([Side("a.yaml", with_floors("a", WORK, peak_bytes=10**12))], ceilings=[H100])
+    assert lines(comparison, "time_s")[0].floors[0].seconds == pytest.approx(1e-6)
+    assert comparison.live_bytes == 10**12, "more than the device has"
 
 
-def test_an_older_trace_without_floors_has_a_message() -> None:
+def test_trace_without_counted_work_has_no_floor() -> None:
     older, newer = machine_trace("older", LONG), with_floors("newer", WORK)
-    found = compare([Side("older.yaml", older), Side("newer.yaml", newer)], ceilings=[H100])
-    assert lines(found, "time_s")[0].floors[0].seconds == pytest.approx(1e-6), "of the first machine that has work"
-    assert any(says(note, "older", "no counted work", "no torch operator was counted") for note in found.notes)
-    found = compare([Side("older.yaml", older)], ceilings=[H100])
-    assert lines(found, "time_s")[0].floors[0].why == NO_WORK
+    comparison = compare([Side("older.yaml", older), Side("newer.yaml", newer)], ceilings=[H100])
+    assert lines(comparison, "time_s")[0].floors[0].seconds == pytest.approx(1e-6), "the base has no work"
+    assert any(says(note, "older", "no counted work", "no torch operator was counted") for note in comparison.notes)
+    comparison = compare([Side("older.yaml", older)], ceilings=[H100])
+    assert lines(comparison, "time_s")[0].floors[0].why == NO_WORK
 
 
 @pytest.mark.parametrize(
@@ -315,53 +317,53 @@ def test_an_older_trace_without_floors_has_a_message() -> None:
         ([None, None], "lower", (), ()),
     ],
 )
-def test_extremes_are_named_only_if_passes_separate_them(
+def test_extremes_of_separated_and_overlapping_passes(
     spans: list[tuple[float, float] | None], better: str | None, best: tuple[int, ...], worst: tuple[int, ...]
 ) -> None:
     cells = [Cell(None) if span is None else Cell(sum(span) / 2, *span) for span in spans]
     assert extremes(cells, better) == (best, worst)
     marked = with_ratios(cells, 0, better)
-    known = sum(span is not None for span in spans)
-    assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and known > 1)
-    assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and known > 2)
+    measured = sum(span is not None for span in spans)
+    assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and measured > 1)
+    assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and measured > 2)
 
 
-def far_from_its_floors(name: str, far: int) -> Trace:
-    """Return a trace of steps that each take `far` times their floor."""
-    made = Recording(LECTURE)
-    first = made.frame("first", made.step(made.frame("main"), "first()", host_ns=[10**6]))
+def far_from_its_floors(name: str, factor: int) -> Trace:
+    """Return a trace of steps that each take `factor` times their floor."""
+    recording = Recording(LECTURE)
+    first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
     for n in range(1, 11):
         meters = Meters(1, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", n * 10**6, 0)])
-        ns = [far * n * 100_000] * 3  # at 1e10 FLOP/s the floor is 100 µs
-        made.step(first, "z = ", annotated=True, host_ns=ns, meters=meters)
+        ns = [factor * n * 100_000] * 3  # at 1e10 FLOP/s the floor is 100 µs
+        recording.step(first, "z = ", annotated=True, host_ns=ns, meters=meters)
     measured_peaks = [replace(peak, measured=True) for peak in PEAKS]
-    return made.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
+    return recording.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
 
 
-def test_estimates_need_two_machines_and_have_errors() -> None:
-    """Each step takes 4 times its floor on machine a, and 2 times on machine b."""
-    sides = [Side(f"{name}.yaml", far_from_its_floors(name, far)) for name, far in (("a", 4), ("b", 2))]
-    slow = replace(H100, flops_per_second={"float32": 1e9})  # so that a floor is 1 ms
-    found = compare(sides, ceilings=[slow])
-    assert found.estimator is not None and found.estimator.tried == 20
-    assert found.estimator.most == pytest.approx(2), "b from a, and a from b, is off by × 2"
-    line = lines(found, "time_s")[0]
+def test_estimates_state_their_error_and_need_two_machines() -> None:
+    """Each step takes 4 times its floor on a, and twice its floor on b."""
+    sides = [Side(f"{name}.yaml", far_from_its_floors(name, factor)) for name, factor in (("a", 4), ("b", 2))]
+    slow = replace(H100, flops_per_second={"float32": 1e9})  # makes the floor 1 ms
+    comparison = compare(sides, ceilings=[slow])
+    assert comparison.estimator is not None and comparison.estimator.tried == 20
+    assert comparison.estimator.most == pytest.approx(2), "the estimate of b from a, or a from b, is wrong by × 2"
+    line = lines(comparison, "time_s")[0]
     assert line.floors[0].seconds == pytest.approx(1e-3)
-    assert found.estimator.seconds(line.floors[0]) == pytest.approx(8**0.5 * 1e-3)
-    text = markdown(report_of(found, "md"))
+    assert comparison.estimator.seconds(line.floors[0]) == pytest.approx(8**0.5 * 1e-3)
+    text = markdown(report_of(comparison, "md"))
     assert "≥ 1 ms, float32 (≈ 2.8 ms, 9 in 10 within × 2)" in text
     assert "All of these are CPUs" in text
     alone = markdown(report_of(compare(sides[:1], ceilings=[slow]), "md"))
     assert "≈" not in alone and "Estimates need traces of two or more machines" in alone
 
 
-def test_two_traces_of_one_machine_make_no_estimate() -> None:
-    """Each would be estimated from times of the same machine, and the error would seem to be zero."""
+def test_traces_of_one_machine_give_no_estimate() -> None:
+    """If one trace is left out, the other one is from the same machine, so the error would seem to be zero."""
     sides = [Side(f"{name}.yaml", far_from_its_floors("one", 4)) for name in ("monday", "tuesday")]
     emulated = far_from_its_floors("two", 4)
     emulated = replace(emulated, machine=replace(emulated.machine, emulated=True))
     assert compare([*sides, Side("emulated.yaml", emulated)], ceilings=[H100]).estimator is None
-    said = markdown(report_of(compare(sides, ceilings=[H100]), "md"))
-    assert "All of these traces are from one machine, one." in said
-    other = compare([*sides, Side("other.yaml", far_from_its_floors("two", 2))], ceilings=[H100])
-    assert other.estimator is not None and (other.estimator.tried, other.estimator.most) == (30, pytest.approx(2))
+    report = markdown(report_of(compare(sides, ceilings=[H100]), "md"))
+    assert "All of these traces are from one machine, one." in report
+    estimator = compare([*sides, Side("other.yaml", far_from_its_floors("two", 2))], ceilings=[H100]).estimator
+    assert estimator is not None and (estimator.tried, estimator.most) == (30, pytest.approx(2))

@@ -1,4 +1,4 @@
-"""What the report of many machines says, and its CSV: against stock readers."""
+"""Reports of many machines; their CSV is checked with the standard reader."""
 
 from __future__ import annotations
 
@@ -18,80 +18,80 @@ from trace_tools.pages.content.compose import make_document
 from trace_tools.trace.model import Claim, Machine
 
 
-def test_claims_are_counted_once_as_on_the_pages() -> None:
-    made = Recording(LECTURE)
-    first = made.frame("first", made.step(made.frame("main"), "first()"))
-    made.step(first, "y = ", annotated=True, host_ns=[10], values=[("y", matrix(2, 2))])
+def test_repeatedly_judged_claim_is_counted_once() -> None:
+    recording = Recording(LECTURE)
+    first = recording.frame("first", recording.step(recording.frame("main"), "first()"))
+    recording.step(first, "y = ", annotated=True, host_ns=[10], values=[("y", matrix(2, 2))])
     for held in (True, False, True):
-        made.step(first, "assert", claim=Claim("seconds < 1", held, []))
-    traces = [made.trace(machine=Machine(name, name, "cpu")) for name in "ab"]
+        recording.step(first, "assert", claim=Claim("seconds < 1", held, []))
+    traces = [recording.trace(machine=Machine(name, name, "cpu")) for name in "ab"]
     text = markdown(report_of(side_by_side(*traces), "md"))
     assert text.count("| 1 of 1 failed |") == 2
     assert make_document(traces[0]).failed == 1
 
 
 @pytest.mark.parametrize(("ratio", "text"), [(0.5, "× 0.5"), (1 / 1470, "× 1/1,470"), (61_100, "× 61,100"), (3, "× 3")])
-def test_ratios_have_no_exponents(ratio: float, text: str) -> None:
+def test_ratios_are_written_without_exponents(ratio: float, text: str) -> None:
     assert factor(ratio) == text
 
 
-def test_csv_has_exact_numbers() -> None:
-    found = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [140_000] * 3))
-    rows = list(csv.DictReader(io.StringIO(csv_text(found))))
+def test_csv_contains_exact_numbers() -> None:
+    comparison = side_by_side(machine_trace("a", [190_000, 200_000, 230_000]), machine_trace("b", [140_000] * 3))
+    rows = list(csv.DictReader(io.StringIO(csv_text(comparison))))
     times = [row for row in rows if row["quantity"] == "time_s" and row["where"] == "step"]
     assert [(float(row["a"]), float(row["b"])) for row in times] == [(2e-4, 1.4e-4)] * 3
     assert float(times[0]["b ÷ a"]) == pytest.approx(0.7)
     assert {row["quantity"] for row in rows} >= {"mfu", "peak_bytes", "value", "peak", "highest_mfu"}
 
 
-def test_rates_above_the_roof_are_marked_in_all_formats() -> None:
-    """2,000,000 FLOPs in 100 µs are 20 GFLOP/s, twice the peak; the other machine takes much longer."""
-    found = side_by_side(machine_trace("a", [100_000] * 3, meters=FAST), machine_trace("b", [2_000_000] * 3))
+def test_rate_above_its_roof_is_marked_in_every_format() -> None:
+    """On a, 2,000,000 FLOPs in 100 µs are 20 GFLOP/s, twice the peak; b takes 20 times as long."""
+    comparison = side_by_side(machine_trace("a", [100_000] * 3, meters=FAST), machine_trace("b", [2_000_000] * 3))
     printed = io.StringIO()
-    Console(file=printed, width=120).print(terminal(report_of(found, "terminal", everything=True)))
-    told = {
+    Console(file=printed, width=120).print(terminal(report_of(comparison, "terminal", everything=True)))
+    texts = {
         "terminal": printed.getvalue(),
-        "md": markdown(report_of(found, "md")),
-        "html": html(report_of(found, "html")),
+        "md": markdown(report_of(comparison, "md")),
+        "html": html(report_of(comparison, "html")),
     }
-    for form, text in told.items():
-        words = " ".join(text.split())
-        assert "200% ▲" in words and "20 GFLOP/s ▲" in words, form
-        assert "▲: above this machine's" in words.replace("&#x27;", "'").replace("&#39;", "'"), form
-    rows = [row for row in csv.DictReader(io.StringIO(csv_text(found))) if row["quantity"] == "mfu"]
+    for name, text in texts.items():
+        normalized = " ".join(text.split())
+        assert "200% ▲" in normalized and "20 GFLOP/s ▲" in normalized, name
+        assert "▲: above this machine's" in normalized.replace("&#x27;", "'").replace("&#39;", "'"), name
+    rows = [row for row in csv.DictReader(io.StringIO(csv_text(comparison))) if row["quantity"] == "mfu"]
     assert [row["above its roof"] for row in rows] == ["a"]
 
 
-def test_csv_cells_are_no_formulas() -> None:
+def test_csv_header_contains_no_formula() -> None:
     name = "=HYPERLINK(1)"
-    bad = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
-    header = next(csv.reader(io.StringIO(csv_text(side_by_side(bad, machine_trace("b", [1_000]))))))
+    hostile = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
+    header = next(csv.reader(io.StringIO(csv_text(side_by_side(hostile, machine_trace("b", [1_000]))))))
     assert not any(cell.startswith("=") for cell in header)
 
 
-def test_floors_are_separate_named_columns() -> None:
+def test_floors_have_named_columns_in_every_format() -> None:
     """67,000,000 FLOPs ÷ 67 TFLOP/s are 1 µs; a terabyte of tensors does not fit into 80 GB."""
     trace = with_floors("a", WORK, peak_bytes=10**12)
-    found = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
+    comparison = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
     name = "floor from the datasheet: NVIDIA H100 80GB HBM3"
-    rows = csv.DictReader(io.StringIO(csv_text(found)))
+    rows = csv.DictReader(io.StringIO(csv_text(comparison)))
     [row] = [row for row in rows if row["quantity"] == "time_s" and "x @ w" in row["code"]]
     assert float(row[name]) == pytest.approx(1e-6) and float(row["b ÷ a"]) == 1
-    text = markdown(report_of(found, "md"))
+    text = markdown(report_of(comparison, "md"))
     assert f"| {name} |" in text and "| ≥ 1 µs, float32 |" in text
     assert "Would the lecture fit? No: 1 TB of tensors were alive at once, more than 80 GB." in text
-    page = html(report_of(found, "html"))
+    page = html(report_of(comparison, "html"))
     assert f'<th scope="col" class="right floor">{name}</th>' in page
     assert '<td class="right floor">≥ 1 µs, float32' in page
-    shown = Console(width=200, file=io.StringIO(), record=True)
-    shown.print(terminal(report_of(found, "terminal", width=200)))
-    assert "≥ 1 µs, float32" in shown.export_text()
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(terminal(report_of(comparison, "terminal", width=200)))
+    assert "≥ 1 µs, float32" in console.export_text()
 
 
-def test_rows_of_three_machines_name_the_best_and_the_worst() -> None:
+def test_rows_of_three_machines_name_best_and_worst() -> None:
     times = {"a": [200_000] * 3, "b": [100_000, 110_000, 105_000], "c": [900_000, 800_000, 850_000]}
     text = markdown(report_of(side_by_side(*(machine_trace(name, ns) for name, ns in times.items())), "md"))
-    assert "best b, worst c, 8.1× apart" in text  # of 105 and 850 µs
+    assert "best b, worst c, 8.1× apart" in text  # the medians are 105 and 850 µs
     assert "○ 850 µs" in text
-    two = markdown(report_of(side_by_side(*(machine_trace(name, times[name]) for name in "ab")), "md"))
-    assert "best " not in two.replace("marks the best", "") and "○" not in two
+    two_machines = markdown(report_of(side_by_side(*(machine_trace(name, times[name]) for name in "ab")), "md"))
+    assert "best " not in two_machines.replace("marks the best", "") and "○" not in two_machines

@@ -1,4 +1,4 @@
-"""A difference as JSON: the fields that its module documents, and numbers that JSON can hold."""
+"""Differences as JSON: every field is documented, and every number is valid JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_tools.diff.report import difference_json
 from trace_tools.trace.model import Trace, Value
 
 
-def test_json_matches_its_schema() -> None:
+def test_json_contains_the_documented_fields() -> None:
     b = with_steps(with_steps(made(1), slower(1.5)), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
     text = difference_json.difference_json(differ(made(0), b), bench={"rounds": 6})
     report: dict[str, Any] = json.loads(text)
@@ -26,7 +26,7 @@ def test_json_matches_its_schema() -> None:
         assert f'"{key}"' in documented, key
 
 
-def test_numbers_that_are_not_finite_are_null() -> None:
+def test_non_finite_number_is_null() -> None:
     def valued(value: float) -> Trace:
         return with_steps(made(0), at(6, values=[("v", Value("float", value))]))
 

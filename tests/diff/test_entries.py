@@ -1,4 +1,4 @@
-"""What reports list: one entry for a statement's executions, in words, by the most important first."""
+"""Entries of reports: one for all executions of a statement, the most important first."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def counted(flops: int) -> Trace:
     return with_steps(made(0), observed)
 
 
-def test_counts_are_ranked_by_size_and_values_by_position() -> None:
-    found = entries(differ(counted(10), counted(20)), "flops")
-    beside = [e.size for e in found if e.after_line is None]
-    assert beside == sorted(beside, reverse=True) and all(e.level == 2 for e in found)
+def test_counts_are_sorted_by_size_and_values_by_line() -> None:
+    flops = entries(differ(counted(10), counted(20)), "flops")
+    sizes = [e.size for e in flops if e.after_line is None]
+    assert sizes == sorted(sizes, reverse=True) and all(e.level == 2 for e in flops)
     lines = [e.line for e in entries(differ(counted(10), counted(20)), "values")]
     assert lines == sorted(lines)
 
 
-def test_no_entry_is_listed_twice() -> None:
+def test_each_finding_is_listed_once() -> None:
     difference = differ(counted(10), counted(20))
-    listed = [(e.row.number, e.subject) for _, _, found in blocks(difference) for e in found]
+    listed = [(e.row.number, e.subject) for _, _, block_entries in blocks(difference) for e in block_entries]
     assert len(listed) == len(set(listed)) > 0
-    assert {aspect for aspect, lead, _ in blocks(difference) if not lead} == set(ORDER)
+    assert {aspect for aspect, is_lead, _ in blocks(difference) if not is_lead} == set(ORDER)
 
 
-def test_entries_have_both_sides_and_a_level() -> None:
+def test_entry_has_both_sides_verdict_and_level() -> None:
     a, b = (with_steps(made(0), at(6, values=[("y", Value("int", n))])) for n in (1, 2))
     [(row, finding)] = list(differ(a, b).findings("values"))
     entry = entry_of(differ(a, b), row, finding)

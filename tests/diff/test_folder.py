@@ -1,4 +1,4 @@
-"""A folder of reports: what links to what, and that the same traces give the same bytes."""
+"""Folders of reports: their files, their links, and equal bytes from equal traces."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tests.diff.test_compare import LONG, machine_trace, side_by_side
 from trace_tools.diff.report.folder import PAIR, report_files
 
 
-def test_all_machines_have_linked_reports_against_the_base() -> None:
-    found = side_by_side(machine_trace("a b", LONG), machine_trace("c", LONG), machine_trace("d", LONG), base="c")
-    files = report_files(found, "../index.html")
+def test_every_machine_has_a_linked_report_against_the_base() -> None:
+    comparison = side_by_side(machine_trace("a b", LONG), machine_trace("c", LONG), machine_trace("d", LONG), base="c")
+    files = report_files(comparison, "../index.html")
     pairs = {f"c-to-{name}.{form}" for name in ("a-b", "d") for form in ("html", "md")}
     assert {name for name in files if PAIR.fullmatch(name)} == pairs
     assert set(files) - pairs >= {"index.html", "index.md", "compare.csv", "figures/roofs.svg"}
@@ -19,4 +19,4 @@ def test_all_machines_have_linked_reports_against_the_base() -> None:
         assert {pair for pair in pairs if pair.endswith(form)} | {"compare.csv"} <= linked
         assert {link for link in linked if not link.startswith(("../", "data:"))} <= set(files)
     assert b'href="index.html"' in files["c-to-d.html"] and b'href="../index.html"' in files["c-to-d.html"]
-    assert report_files(found, "../index.html") == files
+    assert report_files(comparison, "../index.html") == files

@@ -1,4 +1,4 @@
-"""Steps that a clock chose are no difference; steps that nothing excuses are."""
+"""Nondeterministic steps, chosen by a clock or run only sometimes, are not differences; others are."""
 
 from __future__ import annotations
 
@@ -37,27 +37,29 @@ def faster():
 """
 
 
-def ran(branch: str, *, rounds: int = 2, mark: Any = None, held: bool = True, flops: int = 8) -> Trace:
-    """Return a trace that took a branch; `mark` is what its steps say of how they came to run."""
+def taking(branch: str, *, rounds: int = 2, mark: Any = None, held: bool = True, flops: int = 8) -> Trace:
+    """Return a trace that took `branch`; the fields in `mark` state that the branch is nondeterministic."""
     mark = mark or {}
-    made = Recording(LECTURE)
-    call = made.step(made.frame("main"), "section()", meters=Meters(flops + 8 * (branch == "faster()"), 0, 0, 1, 1))
-    section = made.frame("section", call)
-    made.step(section, "measured")
-    made.step(section, "if")
+    recording = Recording(LECTURE)
+    call = recording.step(
+        recording.frame("main"), "section()", meters=Meters(flops + 8 * (branch == "faster()"), 0, 0, 1, 1)
+    )
+    section = recording.frame("section", call)
+    recording.step(section, "measured")
+    recording.step(section, "if")
     if branch == "faster()":
-        faster = made.frame("faster", made.step(section, "faster()", meters=Meters(8, 0, 0, 1, 1), **mark))
-        made.step(faster, "e =", **mark)
-        made.step(faster, "assert", claim=Claim("e == 6", held), **mark)
+        faster = recording.frame("faster", recording.step(section, "faster()", meters=Meters(8, 0, 0, 1, 1), **mark))
+        recording.step(faster, "e =", **mark)
+        recording.step(faster, "assert", claim=Claim("e == 6", held), **mark)
     else:
-        made.step(section, "elif", **mark)
-        made.step(section, branch, **mark)
+        recording.step(section, "elif", **mark)
+        recording.step(section, branch, **mark)
     for _ in range(rounds):
-        made.step(section, "for")
-        made.step(section, "d =")
-    made.step(section, "for")
-    made.step(section, "done")
-    trace = made.trace()
+        recording.step(section, "for")
+        recording.step(section, "d =")
+    recording.step(section, "for")
+    recording.step(section, "done")
+    trace = recording.trace()
     return replace(trace, run=replace(trace.run, timed_runs=6))
 
 
@@ -67,49 +69,49 @@ def steps_of(difference: Difference) -> set[tuple[str, bool]]:
 
 @pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 4}])
 @pytest.mark.parametrize("marked", ["A", "B", "both"])
-def test_branches_chosen_by_a_clock_are_no_difference(mark: dict[str, Any], marked: str) -> None:
-    a = ran("faster()", mark=mark if marked in ("A", "both") else None)
-    b = ran("c = 3", mark=mark if marked in ("B", "both") else None)
+def test_nondeterministic_branches_are_not_differences(mark: dict[str, Any], marked: str) -> None:
+    a = taking("faster()", mark=mark if marked in ("A", "both") else None)
+    b = taking("c = 3", mark=mark if marked in ("B", "both") else None)
     for difference in (differ(a, b), differ(b, a)):
         assert steps_of(difference) == {("varies", False)}
         assert all(f.detail for _, f in difference.findings("steps"))
         assert not difference.matters and exit_code(difference, ["steps"]) == 0
 
 
-def test_other_branches_are_differences() -> None:
-    difference = differ(ran("faster()"), ran("c = 3"))
+def test_deterministic_branches_are_differences() -> None:
+    difference = differ(taking("faster()"), taking("c = 3"))
     assert difference.matters and ("only in B", True) in steps_of(difference)
 
 
-def test_a_clock_excuses_only_its_own_condition() -> None:
-    longer = differ(ran("faster()", mark={"clock": True}), ran("c = 3", rounds=3))
-    assert longer.matters
-    assert {row.step.line for row, f in longer.findings("steps") if f.matters} == {13, 14}
+def test_mark_excuses_only_its_own_branch() -> None:
+    difference = differ(taking("faster()", mark={"clock": True}), taking("c = 3", rounds=3))
+    assert difference.matters
+    assert {row.step.line for row, f in difference.findings("steps") if f.matters} == {13, 14}
 
 
-def test_work_of_a_chosen_branch_does_not_count_for_its_caller() -> None:
+def test_flops_of_nondeterministic_branches_do_not_count_in_callers() -> None:
     mark = {"clock": True}
-    difference = differ(ran("faster()", mark=mark), ran("c = 3", mark=mark))
+    difference = differ(taking("faster()", mark=mark), taking("c = 3", mark=mark))
     assert {f.verdict for _, f in difference.findings("flops")} == {"varies"}
-    doubled = differ(ran("c = 3", mark=mark), ran("c = 3", mark=mark, flops=16))
+    doubled = differ(taking("c = 3", mark=mark), taking("c = 3", mark=mark, flops=16))
     assert doubled.matters and [row.step.line for row, f in doubled.findings("flops") if f.matters] == [2]
 
 
-def test_a_failed_claim_in_a_chosen_branch_is_reported() -> None:
+def test_failed_claim_in_a_nondeterministic_branch_matters() -> None:
     mark = {"clock": True}
-    assert differ(ran("c = 3", mark=mark), ran("faster()", mark=mark, held=False)).matters
+    assert differ(taking("c = 3", mark=mark), taking("faster()", mark=mark, held=False)).matters
 
 
 @pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 3}])
-def test_iterations_that_vary_between_runs_are_no_difference(mark: dict[str, Any]) -> None:
-    def looped(rounds: int, certain: int) -> Trace:
-        made = Recording(LECTURE)
-        section = made.call(made.frame("main"), "section()", "section")
-        for n in range(rounds + 1):  # the header once more, which ends it
-            made.step(section, "for", **(mark if n > certain else {}))
+def test_nondeterministic_loop_rounds_are_not_differences(mark: dict[str, Any]) -> None:
+    def looped(rounds: int, deterministic_rounds: int) -> Trace:
+        recording = Recording(LECTURE)
+        section = recording.call(recording.frame("main"), "section()", "section")
+        for n in range(rounds + 1):  # the header runs once more to end the loop
+            recording.step(section, "for", **(mark if n > deterministic_rounds else {}))
             if n < rounds:
-                made.step(section, "d =", **(mark if n >= certain else {}))
-        return made.trace()
+                recording.step(section, "d =", **(mark if n >= deterministic_rounds else {}))
+        return recording.trace()
 
     for a, b in ((looped(5, 3), looped(8, 8)), (looped(5, 5), looped(8, 5))):
         difference = differ(a, b)

@@ -1,4 +1,4 @@
-"""Reports: each writer shows the whole tree, and nothing in a trace becomes markup or a command of a terminal."""
+"""Reports: each format shows the whole tree, and no text of a trace becomes markup or a terminal command."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ TREE = [
     Part("Time", [Phrase("what it means"), FIGURES], "time"),
     Part("Judged", [LIST], "judged", folded=True),
 ]
-SAID = [
+TEXTS = [
     "a.yaml", "sideA", "b.yaml", "sideB", "the headline", "a note", "seed", "(so: s)", "0", "7", "Matters", "l.py:6",
     "first", "y = x", "name", "left", "right", "changed", "Time", "what it means", "z = y", "line 9", "2 s",
     "1 s", "× 0.5", "u = z", "said in a list",
@@ -88,34 +88,34 @@ def written(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["terminal", "html", "md"])
-def test_all_formats_have_all_blocks_in_order(form: str) -> None:
+def test_every_format_shows_the_whole_tree_in_order(form: str) -> None:
     text = written(form)
-    assert [said for said in SAID if said not in text] == []
-    order = [text.rindex(said) for said in ("sideB", "the headline", "a note", "(so: s)", "y = x", "z = y")]
+    assert [expected for expected in TEXTS if expected not in text] == []
+    order = [text.rindex(expected) for expected in ("sideB", "the headline", "a note", "(so: s)", "y = x", "z = y")]
     assert order == sorted(order)
     assert text.rindex("z = y") < text.rindex("said in a list")
 
 
-def test_the_title_has_the_lecture_and_the_kind_of_report() -> None:
+def test_title_is_rendered_from_markdown() -> None:
     assert written("md").startswith("# A *lecture*: its report\n")
     assert "<h1>A <em>lecture</em>: its report</h1>" in html(Report("A *lecture*", ": its report", TREE))
 
 
-def test_figures_are_in_the_page_and_next_to_the_markdown() -> None:
+def test_figures_are_embedded_in_html_and_linked_in_markdown() -> None:
     drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0"/></svg>'
     report = Report("l", "", [Part("Figures", [Chart("roofs", "Rooflines", drawn)], "figures")])
     assert embedded(drawn) in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
     assert list(figure_files(report.parts)) == ["figures/roofs.svg"]
 
 
-# --- on a terminal: as wide as it is, and as much as a screen holds -------------------------------
+# --- terminal: width and length -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_the_terminal_shows_each_quantity(width: int) -> None:
+def test_terminal_shows_every_quantity_within_its_width(width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    found = side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3))
-    console.print(terminal(report_of(found, "terminal", width=width)))
+    comparison = side_by_side(machine_trace("a", LONG), machine_trace("b", [100_000] * 3))
+    console.print(terminal(report_of(comparison, "terminal", width=width)))
     shown = console.export_text()
     assert all(len(line) <= width for line in shown.splitlines())
     for title in ("Time", "Achieved FLOP/s", "MFU", "Bandwidth", "Peak memory", "Measured by the lecture", "Peaks"):
@@ -123,17 +123,17 @@ def test_the_terminal_shows_each_quantity(width: int) -> None:
     assert "● 100 µs  × 0.5" in shown
 
 
-def test_differing_output_is_reported_with_its_line() -> None:
+def test_changed_output_and_signs_of_zero_are_reported() -> None:
     def planted(zero: float, printed: str) -> Trace:
         return with_steps(made(0), lambda s: at(9, stdout=printed)(at(5, values=[("z", Value("float", zero))])(s)))
 
-    found = differ(planted(0.0, "loss 0.51\n"), planted(-0.0, "loss 0.49\n"))
-    text = terminal_of(found)
-    assert not found.matters and "No differences that matter" in text
+    difference = differ(planted(0.0, "loss 0.51\n"), planted(-0.0, "loss 0.49\n"))
+    text = terminal_of(difference)
+    assert not difference.matters and "No differences that matter" in text
     assert re.search(r"lecture\.py:9\b.*\n.*printed.*loss 0\.51.*loss 0\.49", text)
     assert re.search(r"Note .*1 value is 0\.0 .*-0\.0", text)
-    same = terminal_of(differ(planted(0.0, "a"), planted(0.0, "a")))
-    assert "printed" not in same.lower() and "-0.0" not in same
+    unchanged_text = terminal_of(differ(planted(0.0, "a"), planted(0.0, "a")))
+    assert "printed" not in unchanged_text.lower() and "-0.0" not in unchanged_text
 
 
 def test_times_of_narrative_calls_are_not_judged() -> None:
@@ -143,16 +143,16 @@ def test_times_of_narrative_calls_are_not_judged() -> None:
         rng = random.Random(seed)
 
         def change(step: Step) -> Step:
-            own = factor if step.line == 7 else 1.0  # the text
-            return replace(step, host_ns=[round(own * 10_000 * rng.lognormvariate(0, 0.02)) for _ in range(3)])
+            step_factor = factor if step.line == 7 else 1.0  # the call of `text`
+            return replace(step, host_ns=[round(step_factor * 10_000 * rng.lognormvariate(0, 0.02)) for _ in range(3)])
 
         return with_steps(traced(lecture, machine=CPU), change)
 
-    found = differ(recorded(0, 1.0), recorded(1, 50.0))
-    assert not found.matters and (NARRATES, 1) in found.times.not_judged
+    difference = differ(recorded(0, 1.0), recorded(1, 50.0))
+    assert not difference.matters and (NARRATES, 1) in difference.times.not_judged
 
 
-def test_the_terminal_report_fits_a_screen_and_begins_with_claims() -> None:
+def test_terminal_report_is_short_and_starts_with_claims() -> None:
     def wrecked(step: Step) -> Step:
         worse = slower(3.0, step.line)(step)
         values = [(f"v{n}", Value("int", n)) for n in range(9)]
@@ -167,60 +167,62 @@ def test_the_terminal_report_fits_a_screen_and_begins_with_claims() -> None:
     assert len(terminal_of(differ(base, with_steps(made(1), wrecked)), everything=True)) > 3 * len(text)
 
 
-def test_settings_and_versions_are_reported() -> None:
+def test_changed_settings_and_versions_are_listed() -> None:
     b = replace(made(0), versions=[("torch", "9.9")], run=replace(made(0).run, seed=7))
     text = terminal_of(differ(made(0), b))
     assert "setting: seed 0 → 7; version: python 3.11.7 → –; version: torch 2.13.0 → 9.9" in text.replace("\n", " ")
 
 
-def test_hostile_text_is_escaped() -> None:
+def test_terminal_escapes_hostile_text() -> None:
     nasty = "[bold red]x[/]\x1b[2J\u202e"
     b = with_steps(made(0), at(6, values=[(nasty, Value("str", nasty))]))
     text = terminal_of(differ(made(0), replace(b, versions=[(nasty, nasty)])), everything=True)
     assert "[bold red]x[/]" in text and "\x1b" not in text and "\u202e" not in text
 
 
-# --- as Markdown: as long as a comment may be -----------------------------------------------------
+# --- Markdown: length of a comment ----------------------------------------------------------------
 
 
-def test_markdown_is_short_enough_for_a_comment() -> None:
-    many = {f"x{n}": "y" * 110 for n in range(400)}
-    lecture = "def main():\n" + "".join(f"    {name} = 1  # @inspect {name}\n" for name in many)
+def test_markdown_fits_into_a_comment() -> None:
+    texts = {f"x{n}": "y" * 110 for n in range(400)}
+    lecture = "def main():\n" + "".join(f"    {name} = 1  # @inspect {name}\n" for name in texts)
     sides = []
     for end in ("1", "2"):
-        made = Recording(lecture)
-        main = made.frame("main")
-        for name, text in many.items():
-            made.step(main, f"{name} =", values=[(name, Value("str", text + end))])
-        sides.append(made.trace())
+        recording = Recording(lecture)
+        main = recording.frame("main")
+        for name, text in texts.items():
+            recording.step(main, f"{name} =", values=[(name, Value("str", text + end))])
+        sides.append(recording.trace())
     text = markdown_of(between(*sides))
     assert len(text) <= LONGEST + 200
     assert "385 more, 25 of them here" in text
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_hostile_markdown_is_escaped() -> None:
+def test_markdown_escapes_hostile_text() -> None:
     text = markdown_of(hostile())
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"(?<!\\)<(?!br>|/?details>|/?summary>)", outside)
 
 
 def test_markdown_tables_have_as_many_cells_as_columns() -> None:
-    found = side_by_side(machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000]))
-    report = report_of(found, "md", csv="compare.csv")
+    comparison = side_by_side(
+        machine_trace("a|`x`", [20_000]), machine_trace("b", [10_000]), machine_trace("c", [30_000])
+    )
+    report = report_of(comparison, "md", csv="compare.csv")
     text, files = markdown(report), figure_files(report.parts)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
-    assert set(widths) == {5, 8}  # three machines and what they are; the machines' own table
+    assert set(widths) == {5, 8}  # quantities of three machines; the table of machines
     assert "● **10 µs** (× 0.5)" in text
     assert set(re.findall(r"\]\((figures/[^)]+)\)", text)) == set(files)
-    assert "figures/" not in markdown(report_of(found, "md"))  # on stdout no files lie beside it
+    assert "figures/" not in markdown(report_of(comparison, "md"))  # a report on stdout has no files
 
 
-# --- as a page: it allows its own style and script, and every link leads somewhere ----------------
+# --- pages: their own style and script, and targets of links --------------------------------------
 
 
-def beside_gpu() -> Difference:
+def cpu_and_gpu() -> Difference:
     cpu = recorded()
     return between(cpu, pretend_gpu(cpu))
 
@@ -230,16 +232,16 @@ def page_of(make: Callable[[], Difference]) -> str:
     return html_of(make())
 
 
-def tags(page: str) -> list[tuple[str, str | None]]:
+def attributes_of(page: str) -> list[tuple[str, str | None]]:
     """Return every attribute of a page, as the standard library's parser reads it."""
-    found: list[tuple[str, str | None]] = []
+    all_attributes: list[tuple[str, str | None]] = []
     parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: found.extend(attributes)  # type: ignore[method-assign]
+    parser.handle_starttag = lambda tag, attributes: all_attributes.extend(attributes)  # type: ignore[method-assign]
     parser.feed(page)
-    return found
+    return all_attributes
 
 
-def test_edited_lines_are_side_by_side() -> None:
+def test_edited_lines_are_shown_in_both_versions() -> None:
     page = html_of(between(recorded(), recorded(text=LECTURE.replace("total = 7", "total = 8"), total=8)))
     lines = re.findall(r'class="l (minus|plus)">.*?<code>(.*?)</code>', page)
     assert [(mark, re.sub("<[^>]+>", "", code)) for mark, code in lines] == [
@@ -249,7 +251,7 @@ def test_edited_lines_are_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("make", [planted, hostile])
-def test_a_page_allows_only_its_own_style_and_script(make: Callable[[], Difference]) -> None:
+def test_page_allows_only_its_own_style_and_script(make: Callable[[], Difference]) -> None:
     page = page_of(make)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
@@ -258,31 +260,31 @@ def test_a_page_allows_only_its_own_style_and_script(make: Callable[[], Differen
         digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
         allowed = re.search(rf"{rule} ([^;]+)", policy[1].replace("&#39;", "'"))
         assert allowed is not None and allowed[1] == f"'sha256-{digest}'"
-    attributes = tags(page)
+    attributes = attributes_of(page)
     assert not [name for name, _ in attributes if name.startswith("on") or name == "style"]
     links = [value or "" for name, value in attributes if name in ("href", "src", "action")]
     assert all(link.startswith("#") or link.startswith("data:image/svg+xml,") for link in links)
 
 
-@pytest.mark.parametrize("make", [planted, beside_gpu])
-def test_all_links_of_a_page_have_targets(make: Callable[[], Difference]) -> None:
+@pytest.mark.parametrize("make", [planted, cpu_and_gpu])
+def test_every_link_of_a_page_has_a_target(make: Callable[[], Difference]) -> None:
     page = page_of(make)
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
 
 
-def test_pages_of_hostile_traces_run_no_code() -> None:
+def test_hostile_traces_inject_nothing_into_comparison_reports() -> None:
     hostile = hostile_trace()
     other = replace(hostile, machine=replace(hostile.machine, slug='" onload="window.pwned=1'))
-    found = side_by_side(hostile, other)
-    page = html(report_of(found, "html"))
+    comparison = side_by_side(hostile, other)
+    page = html(report_of(comparison, "html"))
     assert re.findall(r"<script\b", page) == ["<script"]
-    names: list[str] = []
+    attribute_names: list[str] = []
     parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: names.extend(n for n, _ in attributes)  # type: ignore[method-assign]
+    parser.handle_starttag = lambda tag, attributes: attribute_names.extend(n for n, _ in attributes)  # type: ignore[method-assign]
     parser.feed(page)
-    assert not [name for name in names if name.startswith("on") or name == "style"]
-    text = markdown(report_of(found, "md"))
+    assert not [name for name in attribute_names if name.startswith("on") or name == "style"]
+    text = markdown(report_of(comparison, "md"))
     assert not re.search(r"(?<!\\)<(?!br>|/?details>|/?summary>)", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
-    Console(file=io.StringIO(), width=100).print(terminal(report_of(found, "terminal", everything=True)))
+    Console(file=io.StringIO(), width=100).print(terminal(report_of(comparison, "terminal", everything=True)))

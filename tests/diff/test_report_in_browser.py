@@ -1,4 +1,4 @@
-"""The reports as a browser shows them: filters, jumping, links, nothing loaded, nothing too wide."""
+"""Reports in a browser: filters, keyboard navigation, links, no network access, page width."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def show(browser: Any, page: Path, width: int = 1280, scheme: str = "light") -> None:
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    still = {"name": "prefers-reduced-motion", "value": "reduce"}  # no smooth scrolling under a click
+    still = {"name": "prefers-reduced-motion", "value": "reduce"}  # smooth scrolling would move the targets of clicks
     features = [{"name": "prefers-color-scheme", "value": scheme}, still]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
     browser.get("about:blank")
@@ -54,7 +54,7 @@ def show(browser: Any, page: Path, width: int = 1280, scheme: str = "light") -> 
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_runs_only_its_script_without_messages(browser: Any, pages: Path, page: str) -> None:
+def test_page_loads_nothing_and_logs_no_errors(browser: Any, pages: Path, page: str) -> None:
     show(browser, pages / f"{page}.html")
     assert browser.get_log("browser") == []
     assert ask(browser, "window.pwned") is None
@@ -66,20 +66,20 @@ def test_a_page_runs_only_its_script_without_messages(browser: Any, pages: Path,
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, width: int) -> None:
+def test_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, width: int) -> None:
     show(browser, pages / f"{page}.html", width)
     assert ask(browser, "document.documentElement.scrollWidth") <= width
 
 
-def test_n_and_p_move_between_differences(browser: Any, pages: Path) -> None:
+def test_keys_n_and_p_move_between_differences(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
     mattering = ask(browser, "[...document.querySelectorAll('.execution:has(.obs.l2)')].map(e => e.id)")
     assert len(mattering) == 4
-    seen = []
+    visited = []
     for _ in range(5):
         press(browser, "n")
-        seen.append(ask(browser, "document.querySelector('.execution.current').id"))
-    assert seen == [*mattering, mattering[0]]
+        visited.append(ask(browser, "document.querySelector('.execution.current').id"))
+    assert visited == [*mattering, mattering[0]]
     press(browser, "p")
     assert ask(browser, "document.querySelector('.execution.current').id") == mattering[-1]
     box = ask(browser, "document.querySelector('.execution.current').getBoundingClientRect().toJSON()")
@@ -88,87 +88,87 @@ def test_n_and_p_move_between_differences(browser: Any, pages: Path) -> None:
     assert browser.find_element("css selector", ".filters output").text == "4 of 4"
 
 
-def test_filters_select_rows(browser: Any, pages: Path) -> None:
+def test_filters_by_level_and_aspect(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
-    shown = (
+    shown_entries = (
         "[...document.querySelectorAll('.obs')].filter(o => o.checkVisibility())"
         ".map(o => o.dataset.aspect + o.dataset.level)"
     )
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-    everything = ask(browser, shown)
-    assert any(it.endswith("0") for it in everything)
+    all_entries = ask(browser, shown_entries)
+    assert any(entry.endswith("0") for entry in all_entries)
     browser.find_element("css selector", "[name=least][value='2']").click()
-    assert sorted(set(ask(browser, shown))) == ["claims2", "memory2", "values2"]
+    assert sorted(set(ask(browser, shown_entries))) == ["claims2", "memory2", "values2"]
     browser.find_element("css selector", "[name=aspect][value=values]").click()
-    assert sorted(set(ask(browser, shown))) == ["claims2", "memory2"]
+    assert sorted(set(ask(browser, shown_entries))) == ["claims2", "memory2"]
     press(browser, "n")
     assert ask(browser, "document.querySelector('.execution.current .obs:not([data-off]) .badge').checkVisibility()")
     browser.find_element("css selector", "[name=aspect][value=values]").click()
     browser.find_element("css selector", "[name=least][value='0']").click()
-    assert ask(browser, shown) == everything
+    assert ask(browser, shown_entries) == all_entries
 
 
-def test_links_show_their_row_despite_filters(browser: Any, pages: Path) -> None:
+def test_links_from_main_differences_show_filtered_rows(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html")
     browser.execute_script("document.querySelector('#along').open = true")
     browser.find_element("css selector", "[name=aspect][value=claims]").click()
     link = browser.find_element("css selector", ".leads a")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)  # not under the bar
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)  # not hidden by the bar
     link.click()
     row = ask(browser, "document.querySelector(location.hash)")
     assert row.is_displayed() and "claim flipped" in row.text
 
 
-def test_links_of_the_summary_open_folds(browser: Any, pages: Path) -> None:
+def test_summary_links_open_their_folded_targets(browser: Any, pages: Path) -> None:
     show(browser, pages / "compare.html")
     assert ask(browser, "[...document.querySelectorAll('details.whole')].every(d => !d.open)")
-    said = ask(browser, "[...document.querySelectorAll('#words + ul li')].map(li => li.querySelector('a').hash)")
-    assert "#machines" in said
-    for at in range(len(said)):
-        browser.execute_script(f"document.querySelectorAll('#words + ul a')[{at}].click()")
+    targets = ask(browser, "[...document.querySelectorAll('#words + ul li')].map(li => li.querySelector('a').hash)")
+    assert "#machines" in targets
+    for index in range(len(targets)):
+        browser.execute_script(f"document.querySelectorAll('#words + ul a')[{index}].click()")
         assert ask(browser, "document.getElementById(location.hash.slice(1)).checkVisibility()")
-        inside = "document.getElementById(location.hash.slice(1)).closest('details')"
-        assert ask(browser, f"!{inside} || {inside}.open")
+        fold = "document.getElementById(location.hash.slice(1)).closest('details')"
+        assert ask(browser, f"!{fold} || {fold}.open")
 
 
-def test_rows_are_found_in_all_tables_and_the_query_is_in_the_address(browser: Any, pages: Path) -> None:
+def test_row_search_covers_all_tables_and_updates_the_address(browser: Any, pages: Path) -> None:
     show(browser, pages / "compare.html")
     rows = "[...document.querySelectorAll('main table:is(.index, .side) tbody tr')]"
-    every = ask(browser, f"{rows}.map(row => row.textContent)")
-    word = sorted(every[-1].split(), key=len)[-1].lower()
+    all_rows = ask(browser, f"{rows}.map(row => row.textContent)")
+    word = sorted(all_rows[-1].split(), key=len)[-1].lower()
     box = browser.find_element("css selector", ".finder input")
     box.send_keys(word)
 
-    def found() -> list[str]:
+    def visible_rows() -> list[str]:
         return ask(browser, f"{rows}.filter(row => row.checkVisibility()).map(row => row.textContent)")  # type: ignore[no-any-return]
 
-    shown = found()
-    assert shown == [text for text in every if word in text.lower()] and len(shown) > 0
-    assert browser.find_element("css selector", ".finder output").text == f"{len(shown)} of {len(every)}"
+    matches = visible_rows()
+    assert matches == [text for text in all_rows if word in text.lower()] and len(matches) > 0
+    assert browser.find_element("css selector", ".finder output").text == f"{len(matches)} of {len(all_rows)}"
     browser.refresh()
-    assert "rows=" in browser.current_url and found() == shown
+    assert "rows=" in browser.current_url and visible_rows() == matches
     box = browser.find_element("css selector", ".finder input")
     box.clear()
-    box.send_keys("x\b")  # as a reader empties it
+    box.send_keys("x\b")  # as if a reader emptied it
     assert ask(browser, f"{rows}.every(row => !row.hidden)") and "rows=" not in browser.current_url
 
 
-def test_a_small_page_has_the_lines_of_a_large_one(browser: Any, tmp_path: Path) -> None:
+def test_small_and_large_pages_have_equal_lines(browser: Any, tmp_path: Path) -> None:
     report = difference_report.report_of(planted(), "html")
     texts = {"large": html(report), "small": html(report, small=True)}
-    says = "[...document.querySelectorAll('.execution')].map(it => it.textContent.trim())"
+    line_texts = "[...document.querySelectorAll('.execution')].map(it => it.textContent.trim())"
     for name, text in texts.items():
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
     show(browser, tmp_path / "large.html")
-    lines = ask(browser, says)
+    lines = ask(browser, line_texts)
     show(browser, tmp_path / "small.html")
-    until(lambda: bool(ask(browser, f"{says}.length")))
-    assert ask(browser, says) == lines
+    until(lambda: bool(ask(browser, f"{line_texts}.length")))
+    assert ask(browser, line_texts) == lines
     press(browser, "n")
     assert ask(browser, "document.querySelector('.execution.current .obs.l2') !== null")
 
 
-def test_both_sides_are_side_by_side_or_below_the_code(browser: Any, pages: Path) -> None:
+def test_sides_move_below_the_code_in_narrow_windows(browser: Any, pages: Path) -> None:
     box = "document.querySelector('{}').getBoundingClientRect().toJSON()"
     line, side = ".place.l2 .code", ".place.l2 .sides"
     show(browser, pages / "planted.html")
@@ -192,7 +192,7 @@ def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     assert ask(browser, "document.querySelectorAll('figure svg').length") == 3
 
 
-def test_printed_reports_have_no_filters(browser: Any, pages: Path) -> None:
+def test_printed_page_has_no_filters(browser: Any, pages: Path) -> None:
     show(browser, pages / "planted.html", 720)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not browser.find_element("css selector", ".filters").is_displayed()
@@ -200,7 +200,7 @@ def test_printed_reports_have_no_filters(browser: Any, pages: Path) -> None:
 
 
 @pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "total = 7"), ("index", "timing total")])
-def test_a_report_in_a_site_searches_rows_and_pages(browser: Any, tmp_path: Path, report: str, words: str) -> None:
+def test_report_in_a_site_searches_rows_and_pages(browser: Any, tmp_path: Path, report: str, words: str) -> None:
     cpu = recorded()
     other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
     render_site([SiteTrace(cpu, "cpu")], tmp_path)
@@ -214,18 +214,18 @@ def test_a_report_in_a_site_searches_rows_and_pages(browser: Any, tmp_path: Path
     browser.find_element("css selector", "#search-found a .kind")
     browser.implicitly_wait(0)
     links = ask(browser, "[...document.querySelectorAll('#search-found a')].map(link => link.getAttribute('href'))")
-    pages = [link for link in links if link.startswith("../cpu/")]
-    rows = [link for link in links if link.startswith("#")]
-    assert rows and pages and len(rows) + len(pages) == len(links)
-    assert all((tmp_path / "diff" / link.partition("#")[0]).is_file() for link in pages)
-    browser.find_element("css selector", f"#search-found a[href='{rows[0]}']").click()
-    assert ask(browser, "document.activeElement.id") == rows[0][1:]
+    page_links = [link for link in links if link.startswith("../cpu/")]
+    row_links = [link for link in links if link.startswith("#")]
+    assert row_links and page_links and len(row_links) + len(page_links) == len(links)
+    assert all((tmp_path / "diff" / link.partition("#")[0]).is_file() for link in page_links)
+    browser.find_element("css selector", f"#search-found a[href='{row_links[0]}']").click()
+    assert ask(browser, "document.activeElement.id") == row_links[0][1:]
     assert ask(browser, "document.activeElement.checkVisibility()")
     assert browser.get_log("browser") == []
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ten_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("many") / "diff"
     cpu = recorded()
     sides = [Side(f"m{n}", replace(cpu, machine=Machine(f"A processor {n}", f"m{n}", "cpu"))) for n in range(10)]
@@ -233,51 +233,53 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "index.html"
 
 
-HEADS = (
+MACHINE_HEADINGS = (
     "[...document.querySelector('table.side').querySelectorAll('thead th')].slice(1)"
     ".filter(e => e.checkVisibility()).map(e => e.textContent.split(' ')[0])"
 )
 
 
 @pytest.mark.slow
-def test_machines_are_chosen_by_keyboard_and_kept_in_the_address(browser: Any, many: Path) -> None:
-    show(browser, many)
-    assert len(ask(browser, HEADS)) == 10
+def test_machines_chosen_by_keyboard_are_kept_in_the_address(browser: Any, ten_machines: Path) -> None:
+    show(browser, ten_machines)
+    assert len(ask(browser, MACHINE_HEADINGS)) == 10
     for n in range(2, 10):
         browser.execute_script("document.querySelectorAll('.chooser input')[arguments[0]].focus()", n)
         browser.switch_to.active_element.send_keys(" ")
-    assert ask(browser, HEADS) == ["m0", "m1"]
+    assert ask(browser, MACHINE_HEADINGS) == ["m0", "m1"]
     rows = ask(browser, "[...document.querySelectorAll('[data-of=machines] tbody tr')].map(e => e.checkVisibility())")
     assert rows == [True, True] + [False] * 8
     address = browser.current_url
-    assert address.startswith(many.as_uri()) and address.endswith("?machines=m0,m1")
+    assert address.startswith(ten_machines.as_uri()) and address.endswith("?machines=m0,m1")
     browser.get("about:blank")
     browser.get(f"{address}#sections")
-    assert ask(browser, HEADS) == ["m0", "m1"]
+    assert ask(browser, MACHINE_HEADINGS) == ["m0", "m1"]
     assert ask(browser, "document.querySelector('.chooser output').textContent").startswith("2 of 10")
     browser.find_element("css selector", ".chooser button").send_keys(" ")
-    assert len(ask(browser, HEADS)) == 10 and "machines=" not in browser.current_url
+    assert len(ask(browser, MACHINE_HEADINGS)) == 10 and "machines=" not in browser.current_url
     assert browser.get_log("browser") == []
 
 
-def test_one_machine_always_stays_and_unknown_ones_are_skipped(browser: Any, many: Path) -> None:
-    browser.get(f"{many.as_uri()}?machines=m3,nobody")
-    assert ask(browser, HEADS) == ["m3"]
+def test_last_machine_stays_and_unknown_machines_are_ignored(browser: Any, ten_machines: Path) -> None:
+    browser.get(f"{ten_machines.as_uri()}?machines=m3,nobody")
+    assert ask(browser, MACHINE_HEADINGS) == ["m3"]
     browser.find_element("css selector", ".chooser input[value=m3]").click()
-    assert ask(browser, HEADS) == ["m3"]
+    assert ask(browser, MACHINE_HEADINGS) == ["m3"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_ten_machines_fit_a_window_and_two_need_no_chooser(browser: Any, many: Path, pages: Path, width: int) -> None:
-    show(browser, many, width)
+def test_ten_machines_fit_a_window_and_two_need_no_chooser(
+    browser: Any, ten_machines: Path, pages: Path, width: int
+) -> None:
+    show(browser, ten_machines, width)
     assert ask(browser, "document.documentElement.scrollWidth") <= width
     show(browser, pages / "compare.html", width)
     assert ask(browser, "document.querySelector('.chooser')") is None
 
 
-def test_printed_wide_tables_are_whole_below_their_heading(browser: Any, many: Path) -> None:
+def test_wide_table_prints_completely_with_its_heading(browser: Any, ten_machines: Path) -> None:
     pypdf = pytest.importorskip("pypdf", reason="it reads PDFs")
-    show(browser, many)
+    show(browser, ten_machines)
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
     sheets = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed))).pages
     [wide] = [sheet for sheet in sheets if sheet.mediabox.width > sheet.mediabox.height]

@@ -1,4 +1,4 @@
-"""Which steps took longer: power, false alarms and intervals, in simulation."""
+"""Statistical tests of durations: power, false positives and intervals in simulations."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from trace_tools.diff.judge.statistics import (
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine draws slowly
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # generating examples is slow on a busy machine
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_benjamini_hochberg_agrees_with_its_definition(p: list[float]) -> None:
+def test_benjamini_hochberg_follows_its_definition(p: list[float]) -> None:
     ordered = sorted(p)
     largest = max((k for k in range(1, len(p) + 1) if ordered[k - 1] <= 0.05 * k / len(p)), default=0)
     rejected = benjamini_hochberg(np.array(p)) <= 0.05
@@ -33,7 +33,7 @@ def test_benjamini_hochberg_agrees_with_its_definition(p: list[float]) -> None:
         assert rejected.sum() == (sum(v <= ordered[largest - 1] for v in p) if largest else 0)
 
 
-def test_the_prior_is_recovered() -> None:
+def test_fitted_prior_recovers_the_true_one() -> None:
     rng = np.random.default_rng(0)
     true = 0.01 * 8 / rng.chisquare(8, 20_000)
     prior = fit_prior(true * rng.chisquare(4, 20_000) / 4, np.full(20_000, 4.0))
@@ -43,7 +43,7 @@ def test_the_prior_is_recovered() -> None:
 def simulated(
     noise: float, processes: int, slow: float, seed: int, *, drift: float = 1.0, most: float = 1.0
 ) -> tuple[float, float]:
-    """Return the share called of 20 slowed steps, and of 980 others; all of B took `drift` times as long."""
+    """Return the shares of 20 slowed steps and of 980 others that are called; all steps of B drift by `drift`."""
     rng = np.random.default_rng(seed)
     effects = [math.log(drift * (slow if step < 20 else 1.0)) for step in range(1000)]
     samples = [(list(rng.normal(9, noise, processes)), list(rng.normal(9 + e, noise, processes))) for e in effects]
@@ -51,24 +51,27 @@ def simulated(
     return float(called[:20].mean()), float(called[20:].mean())
 
 
-def test_20_percent_in_3_percent_noise_is_found_with_three_processes() -> None:
+def test_three_processes_detect_20_percent_in_3_percent_noise() -> None:
     runs = [simulated(0.03, 3, 1.2, seed) for seed in range(5)]
-    assert np.mean([found for found, _ in runs]) > 0.9 and max(false for _, false in runs) < 0.005
+    assert (
+        np.mean([detected for detected, _ in runs]) > 0.9
+        and max(false_positives for _, false_positives in runs) < 0.005
+    )
 
 
-def test_noise_is_rarely_called() -> None:
+def test_noise_alone_rarely_causes_false_positives() -> None:
     assert all(simulated(noise, 3, 1.0, 7)[1] < 0.005 for noise in (0.01, 0.05, 0.16))
 
 
-def test_a_ratio_common_to_most_steps_belongs_to_the_machine() -> None:
+def test_limited_common_drift_is_attributed_to_the_machine() -> None:
     for drift, most in ((1.08, 1.1), (1.4, math.inf), (0.7, math.inf)):
-        found, false = simulated(0.01, 5, 1.3, 3, drift=drift, most=most)
-        assert found == (1.0 if drift >= 1 else 0.0) and false == 0.0  # 0.7 × 1.3 is below 1: nothing got slower
-    assert simulated(0.01, 5, 1.0, 3, drift=1.4, most=1.1)[1] > 0.99  # more than a machine does by itself
-    assert simulated(0.01, 5, 1.0, 3, drift=1.15)[1] > 0.9  # where the runs were set up differently
+        detected, false_positives = simulated(0.01, 5, 1.3, 3, drift=drift, most=most)
+        assert detected == (1.0 if drift >= 1 else 0.0) and false_positives == 0.0  # 0.7 × 1.3 < 1: no step got slower
+    assert simulated(0.01, 5, 1.0, 3, drift=1.4, most=1.1)[1] > 0.99  # more drift than is attributed to a machine
+    assert simulated(0.01, 5, 1.0, 3, drift=1.15)[1] > 0.9  # no drift is allowed if settings differ
 
 
-def test_few_steps_do_not_determine_the_machines_ratio() -> None:
+def test_few_steps_give_no_machine_drift() -> None:
     rng = np.random.default_rng(4)
     steps = [(list(rng.normal(9, 0.01, 5)), list(rng.normal(9.3, 0.01, 5))) for _ in range(10)]
     judged = moderated(steps, math.inf)
@@ -76,17 +79,17 @@ def test_few_steps_do_not_determine_the_machines_ratio() -> None:
 
 
 @pytest.mark.slow
-def test_detectable_ratios_are_detected() -> None:
+def test_detectable_ratio_is_detected_with_80_percent_power() -> None:
     rng = np.random.default_rng(1)
     base = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(1000)]
     ratio = float(np.median(moderated(base).detectable()))
-    found = [simulated(0.1, 3, ratio, seed)[0] for seed in range(5)]
-    assert 0.65 < np.mean(found) < 0.95  # 80% is meant
+    powers = [simulated(0.1, 3, ratio, seed)[0] for seed in range(5)]
+    assert 0.65 < np.mean(powers) < 0.95  # the nominal power is 80%
     needed = processes_needed(1.2, moderated(base).typical, 0.05 / 1000)
     assert needed and np.mean([simulated(0.1, needed, 1.2, seed)[0] for seed in range(5)]) > 0.7
 
 
-def test_detectable_ratios_agree_with_the_number_of_passes() -> None:
+def test_detectable_ratio_agrees_with_the_needed_passes() -> None:
     rng = np.random.default_rng(5)
     for noise in (0.02, 0.06, 0.2):
         spread = noise * np.sqrt(3 / rng.chisquare(3, 300))
@@ -95,14 +98,14 @@ def test_detectable_ratios_agree_with_the_number_of_passes() -> None:
         assert (needed is not None and needed <= 4) == (float(np.median(judged.detectable())) <= 1.2)
 
 
-def test_a_step_without_spread_is_not_certain() -> None:
+def test_step_without_variance_is_not_significant_by_itself() -> None:
     rng = np.random.default_rng(2)
     noisy = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(200)]
     judged = moderated([*noisy, ([9.0] * 3, [9.12] * 3)])
-    assert not judged.called[-1]  # a clock that ticks coarsely gives equal samples
+    assert not judged.called[-1]  # a coarse clock gives equal samples
 
 
-def test_intervals_across_machines_contain_the_ratio() -> None:
+def test_interval_across_machines_covers_the_ratio() -> None:
     rng = np.random.default_rng(3)
     steps = [(list(rng.normal(9, 0.02, 3)), list(rng.normal(9.5, 0.2, 3))) for _ in range(2000)]
     factor = side_by_side(steps)
@@ -111,18 +114,20 @@ def test_intervals_across_machines_contain_the_ratio() -> None:
     assert 0.92 < covered < 0.99
 
 
-def test_suspected_changes_are_found_more_often() -> None:
-    """Half of the false discoveries are allowed among suspected steps; the others are called as rarely as before."""
+def test_suspected_steps_are_detected_without_more_false_positives() -> None:
+    """Suspected steps get half of the allowed false discoveries; without suspects, p-values are unchanged."""
     rng = np.random.default_rng(0)
     steps = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(500)]
     steps[7] = ([9.0, 9.1, 8.9], [9.28, 9.38, 9.18])
-    suspected = [place == 7 for place in range(500)]
+    suspected = [index == 7 for index in range(500)]
     assert not moderated(steps).called[7]
     assert list(np.flatnonzero(moderated(steps, suspected=suspected).called)) == [7]
     assert np.array_equal(moderated(steps, suspected=[False] * 500).p, moderated(steps).p)
-    nothing = moderated([step for place, step in enumerate(steps) if place != 7], suspected=[True] * 10 + [False] * 489)
-    assert np.isclose((nothing.p / nothing.weighted_p).mean(), 1)
-    assert not nothing.called.any()
+    only_noise = moderated(
+        [step for index, step in enumerate(steps) if index != 7], suspected=[True] * 10 + [False] * 489
+    )
+    assert np.isclose((only_noise.p / only_noise.weighted_p).mean(), 1)
+    assert not only_noise.called.any()
 
 
 # --- Student's t, against tables and integrals ---------------------------------------------------
@@ -132,11 +137,11 @@ def test_suspected_changes_are_found_more_often() -> None:
     ("probability", "degrees", "table"),  # NIST/SEMATECH e-Handbook, 1.3.6.7.2
     [(0.975, 2, 4.303), (0.975, 4, 2.776), (0.95, 10, 1.812), (0.999, 5, 5.893), (0.975, math.inf, 1.960)],
 )
-def test_quantiles_agree_with_tables(probability: float, degrees: float, table: float) -> None:
+def test_t_quantiles_match_published_tables(probability: float, degrees: float, table: float) -> None:
     assert t_quantile(probability, degrees) == pytest.approx(table, abs=6e-4)
 
 
-def test_tails_integrate_the_density() -> None:
+def test_t_tails_match_the_integrated_density() -> None:
     for degrees in (1.0, 2.5, 4.0, 40.0):
         x = np.linspace(-6, 6, 400_001)
         constant = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
@@ -145,6 +150,6 @@ def test_tails_integrate_the_density() -> None:
         assert t_two_sided(np.array([6.0]), np.array([degrees]))[0] == pytest.approx(1 - inside, abs=1e-7)
 
 
-def test_trigamma_agrees_with_known_values() -> None:
+def test_trigamma() -> None:
     assert trigamma(np.array([1.0, 0.5])) == pytest.approx([math.pi**2 / 6, math.pi**2 / 2], abs=1e-9)
     assert trigamma_inverse(math.pi**2 / 6) == pytest.approx(1.0)

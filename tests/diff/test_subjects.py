@@ -1,8 +1,9 @@
-"""What a finding is about is told by its place, never by a text that was cut."""
+"""Subjects of findings are identified by their index, never by truncated text."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 from tests.diff.planted import at, differ, made, with_steps
@@ -17,7 +18,7 @@ from trace_tools.pages.machine_columns import Listed, beside
 from trace_tools.trace.model import Frame, Trace, Value
 
 LONG = "model.blocks[0].attention.projection.weight.detach().reshape(-1)[:128].double().abs()"
-FIRST, SECOND = f"{LONG}.min()", f"{LONG}.max()"  # alike in their first 80 characters
+FIRST, SECOND = f"{LONG}.min()", f"{LONG}.max()"  # equal in their first 80 characters
 
 
 def observed(first: int, second: int) -> Trace:
@@ -30,34 +31,34 @@ def changed() -> Difference:
     return differ(observed(100, 200), observed(100, 300))
 
 
-def test_expressions_with_a_common_beginning_are_distinguished() -> None:
+def test_change_is_reported_for_the_right_similar_expression() -> None:
     difference = changed()
     [(row, finding)] = list(difference.findings("values"))
     assert finding.subject == Subject("value", 1, SECOND)
     assert (finding.a, finding.b) == (Value("int", 200), Value("int", 300))
-    seen = [o for o in observations(difference, row) if o.aspect == "values"]
-    assert [(o.a, o.b, o.verdict) for o in seen] == [("100", None, "same"), ("200", "300", "changed")]
-    assert seen[0].name != seen[1].name and len(seen[1].name) <= 80
+    listed = [o for o in observations(difference, row) if o.aspect == "values"]
+    assert [(o.a, o.b, o.verdict) for o in listed] == [("100", None, "same"), ("200", "300", "changed")]
+    assert listed[0].name != listed[1].name and len(listed[1].name) <= 80
     [entry] = entries(difference, "values")
-    assert entry.name == seen[1].name and entry.name.endswith("#2")
+    assert entry.name == listed[1].name and entry.name.endswith("#2")
     for report in (markdown_of(difference), html_of(difference)):
         assert report.count("#2") >= 1
     assert listing_of(difference).rows >= {row.number}
 
 
-def test_json_has_the_full_expression() -> None:
+def test_json_contains_the_full_expression() -> None:
     report = json.loads(difference_json(changed()))
     [finding] = [f for f in report["findings"] if f["aspect"] == "values"]
     assert finding["subject"] == {"kind": "value", "index": 1, "expression": SECOND, "function": ""}
     assert (finding["a"], finding["b"]) == ("200", "300")
 
 
-def test_columns_of_pages_name_the_right_expression() -> None:
-    here, there = observed(100, 200), observed(100, 300)
-    for one, other in ((here, there), (there, here)):
-        listed = [*map(Listed.of, make_document(one).sections)]
-        in_other, _ = beside(Side("here", one), Side("there", other), listed, [])
-        cells = [found.cells.get("L6") for found in in_other.columns.values()]
+def test_page_columns_mark_only_the_changed_expression() -> None:
+    a, b = observed(100, 200), observed(100, 300)
+    for trace, other in ((a, b), (b, a)):
+        listed = [*map(Listed.of, make_document(trace).sections)]
+        in_other, _ = beside(Side("here", trace), Side("there", other), listed, [])
+        cells = [column.cells.get("L6") for column in in_other.columns.values()]
         [cell] = [cell for cell in cells if cell is not None]
         assert [(e.text is None, e.differs) for e in cell.entries if e.kind == "value"] == [
             (True, False),
@@ -65,7 +66,7 @@ def test_columns_of_pages_name_the_right_expression() -> None:
         ]
 
 
-def test_an_expression_that_is_inspected_twice_has_two_subjects() -> None:
+def test_repeated_expression_on_a_line_has_two_subjects() -> None:
     def twice(first: int, second: int) -> Trace:
         return with_steps(made(0), at(6, values=[("x", Value("int", first)), ("x", Value("int", second))]))
 
@@ -73,23 +74,31 @@ def test_an_expression_that_is_inspected_twice_has_two_subjects() -> None:
     assert finding.subject == Subject("value", 1, "x")
 
 
-def test_arguments_name_their_call_and_the_def_line() -> None:
+def test_changed_argument_names_its_function() -> None:
     def called(n: int) -> Trace:
         trace = made(0)
-        known = [("i", Value("int", 7)), ("k", Value("int", n))]
+        arguments = [("i", Value("int", 7)), ("k", Value("int", n))]
         return replace(
             trace,
             steps=[
-                replace(e, arguments=known) if isinstance(e, Frame) and e.function == "work" else e for e in trace.steps
+                replace(e, arguments=arguments) if isinstance(e, Frame) and e.function == "work" else e
+                for e in trace.steps
             ],
         )
 
     difference = differ(called(1), called(2))
-    found = [f for _, f in difference.findings("values")]
-    assert {f.subject for f in found} == {Subject("argument", 1, "k", "work")}
-    assert subject_text(found[0].subject) == "work(k)"
+    findings = [f for _, f in difference.findings("values")]
+    assert {f.subject for f in findings} == {Subject("argument", 1, "k", "work")}
+    assert subject_text(findings[0].subject) == "work(k)"
 
 
-def test_shortened_names_keep_their_index() -> None:
+def test_truncated_names_stay_distinct() -> None:
     names = {subject_text(Subject("value", n, LONG * 3), 60) for n in range(3)}
     assert len(names) == 3 and all(len(name) <= 60 for name in names)
+
+
+def test_findings_are_not_parsed_from_text() -> None:
+    from pathlib import Path
+
+    sources = "\n".join(p.read_text("utf-8") for p in Path("trace_tools/comparing").glob("*.py"))
+    assert not re.search(r"int\(f\.[ab]\b|partition\(\" peak\"\)|split\(\" peak\"\)", sources)

@@ -1,4 +1,4 @@
-"""A trace as text for `git diff`: all that it holds but durations; what is no trace goes through as it is."""
+"""Traces as text for `git diff`: without durations; files that are not traces are shown unchanged."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tests.traces import example_trace
 from trace_tools.diff.report.textconv import convert, text_of
 
 
-def test_text_of_a_trace_with_everything_in_it() -> None:
-    shown = text_of(example_trace())
-    assert "flops = 48 FLOP" in shown and "claim FAILED" in shown and "ns" not in shown.split()
+def test_text_of_a_trace_omits_durations() -> None:
+    text = text_of(example_trace())
+    assert "flops = 48 FLOP" in text and "claim FAILED" in text and "ns" not in text.split()
     slow = replace(example_trace(), steps=with_steps(example_trace(), slower(2.0, 19)).steps)
-    assert text_of(slow) == shown
+    assert text_of(slow) == text
 
 
 def test_other_files_are_shown_unchanged_with_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "trace.yaml"
     path.write_text("broken: [", encoding="utf-8")
-    said, _, contents = convert(path).partition("\n")
-    assert said.startswith("not a trace: trace") and contents == "broken: ["
+    reason, _, contents = convert(path).partition("\n")
+    assert reason.startswith("not a trace: trace") and contents == "broken: ["
     assert convert(tmp_path / "nowhere").startswith("not a trace: ")

@@ -1,4 +1,4 @@
-"""Two values: the same, rounding, random, varying or changed; torch.testing is the oracle, also of tolerances."""
+"""Verdicts on two values (same, rounding, random, varying, changed) and tolerances, checked with torch.testing."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from trace_tools.trace.model import Statistics, Trace, Value
 
 
 @pytest.mark.parametrize("mark", ["varies", "device_random"])
-def test_varying_and_random_values_are_not_called_changed(mark: str) -> None:
+def test_varying_and_random_values_are_never_called_changed(mark: str) -> None:
     marked = replace(tensor(elements=[9.0, 8.0, 7.0, 6.0]), **{mark: True})
     difference = differ(made(0), with_steps(made(0), at(6, values=[("y", marked)])))
     assert not difference.matters
     assert [f.verdict for _, f in difference.findings("values")] == ["varies" if mark == "varies" else "random"]
 
 
-def test_the_layout_of_a_random_tensor_is_not_random() -> None:
+def test_layout_change_of_a_random_tensor_is_reported() -> None:
     a = with_steps(made(0), at(6, values=[("y", replace(tensor(), device_random=True))]))
     b = with_steps(a, at(6, values=[("y", replace(tensor(strides=[1, 2], elements=[5.0] * 4), device_random=True))]))
     assert [f.verdict for _, f in differ(a, b).findings("values")] == ["changed"]
 
 
-def test_values_that_depend_on_a_clock_are_not_called_changed() -> None:
+def test_clock_values_vary_but_stable_values_can_change() -> None:
     def valued(side: int, share: float, **marks: bool) -> Trace:
         values = [("side", Value("int", side, **marks)), ("share", Value("float", share))]
         return with_steps(made(0), at(6, values=values))
 
-    quiet = differ(valued(209, 0.99, clock=True), valued(199, 0.99))
-    assert not quiet.matters
-    assert [(f.verdict, f.detail) for _, f in quiet.findings("values")] == [("varies", CLOCK)]
+    clock_only = differ(valued(209, 0.99, clock=True), valued(199, 0.99))
+    assert not clock_only.matters
+    assert [(f.verdict, f.detail) for _, f in clock_only.findings("values")] == [("varies", CLOCK)]
     changed = differ(valued(209, 0.99, clock=True), valued(199, 0.25, clock=True))
     assert [(e.name, e.a, e.b) for e in entries(changed, "values")] == [("share", "0.99", "0.25")]
     assert changed.matters
@@ -52,14 +52,14 @@ def verdict(a: Value, b: Value, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])
-def test_elements_are_judged_as_by_torch_testing(dtype: str) -> None:
+def test_tensor_elements_are_judged_like_torch_testing(dtype: str) -> None:
     rng = random.Random(dtype)
     for _ in range(150):
         size = 10.0 ** rng.uniform(-6, 3)
-        apart = 10.0 ** rng.uniform(-9, -1)
+        relative_difference = 10.0 ** rng.uniform(-9, -1)
         x = torch.tensor([rng.choice([size, -size, 0.0, math.inf, math.nan]) for _ in range(3)], dtype=torch.float64)
         x = torch.nan_to_num(x).clamp(-1000, 1000) if dtype == "int64" else x
-        y = (x * (1 + apart)).to(getattr(torch, dtype))
+        y = (x * (1 + relative_difference)).to(getattr(torch, dtype))
         x = x.to(getattr(torch, dtype))
         try:
             torch.testing.assert_close(y, x, equal_nan=True)
@@ -81,16 +81,16 @@ def test_elements_are_judged_as_by_torch_testing(dtype: str) -> None:
         (math.inf, -math.inf, "changed"),
         (1e308, math.inf, "changed"),
         (0.0, -0.0, "sign of zero"),
-        (0.3333333432674408, 0.3333333134651184, "rounding"),  # neighbours in float32, as .item() gives them
+        (0.3333333432674408, 0.3333333134651184, "rounding"),  # neighbours in float32, as returned by .item()
         (0.3333333432674408, 0.33333333333, "rounding"),
-        (0.3333, 0.3333005, "changed"),  # no float32: float64's tolerance
+        (0.3333, 0.3333005, "changed"),  # not float32 values, so the tolerance of float64 applies
     ],
 )
 def test_floats(a: float, b: float, expected: str) -> None:
     assert verdict(Value("float", a), Value("float", b)) == expected
 
 
-def test_zeros_of_different_signs_are_distinguished() -> None:
+def test_sign_of_zero_has_its_own_verdict() -> None:
     zero, minus = Value("float", 0.0), Value("float", -0.0)
     assert verdict(Value("list", items=[zero], length=1), Value("list", items=[minus], length=1)) == "sign of zero"
     assert verdict(Value("list", items=[minus], length=1), Value("list", items=[minus], length=1)) == "same"
@@ -116,7 +116,7 @@ def test_other_values_are_compared_exactly() -> None:
     assert verdict(Value("float", 10**400), Value("float", 1.0)) == "changed"
 
 
-def test_containers_have_the_worst_verdict_of_their_parts() -> None:
+def test_containers_have_the_verdict_of_their_worst_part() -> None:
     def pair(x: float, y: int) -> Value:
         entries = [(Value("str", "loss"), Value("float", x)), (Value("str", "step"), Value("int", y))]
         return Value("dict", length=2, entries=entries)
@@ -153,11 +153,11 @@ def test_a_large_tensor_is_judged_by_its_corner_and_statistics() -> None:
         ({"elements": [1.0, 2.0, 3.0, 5.0]}, "1 of 4 elements differs, by the most at [1, 1]: 4. → 5. (25%)"),
     ],
 )
-def test_the_differing_part_is_described(change: dict[str, Any], detail: str) -> None:
+def test_detail_states_what_differs(change: dict[str, Any], detail: str) -> None:
     assert judge(tensor(), tensor(**change), Context()).detail == detail
 
 
-def test_a_different_device_on_another_machine_is_no_change() -> None:
+def test_device_may_differ_between_kinds_of_machines() -> None:
     assert verdict(tensor(), tensor(device="cuda:0"), devices=("cpu", "cuda")) == "same"
 
 
@@ -167,10 +167,10 @@ def test_complex_elements() -> None:
     assert verdict(a, tensor(dtype="complex64", shape=[1], strides=[1], elements=[[1.0, -2.0]])) == "changed"
 
 
-def test_row_labels_of_series_are_compared() -> None:
-    def series(*labels: str, **more: Any) -> Value:
+def test_series_are_compared_with_their_row_labels() -> None:
+    def series(*labels: str, **fields: Any) -> Value:
         return Value(
-            "Series", length=2, items=[Value("int", 1)] * 2, labels=[*(Value("str", x) for x in labels)], **more
+            "Series", length=2, items=[Value("int", 1)] * 2, labels=[*(Value("str", x) for x in labels)], **fields
         )
 
     assert verdict(series("a", "b"), series("a", "b")) == "same"
@@ -183,7 +183,7 @@ def test_row_labels_of_series_are_compared() -> None:
 # --- tolerances -----------------------------------------------------------------------------------
 
 
-def test_a_wider_tolerance_turns_a_change_into_rounding() -> None:
+def test_a_wider_tolerance_makes_a_change_rounding() -> None:
     b = with_steps(made(0), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 4.01]))]))
     assert differ(made(0), b).matters
     wide = differ(made(0), b, Choices(tolerances=Tolerances.parse(["float32=0.01"])))
@@ -191,7 +191,7 @@ def test_a_wider_tolerance_turns_a_change_into_rounding() -> None:
     assert ("float32", 0.01) in [(t.dtype, t.relative) for t in wide.tolerances]
 
 
-def test_least_tolerances_equal_those_of_torch_testing() -> None:
+def test_minimum_tolerances_are_those_of_torch_testing() -> None:
     from torch.testing._comparison import _DTYPE_PRECISIONS
 
     table = {str(dtype).removeprefix("torch."): precision for dtype, precision in _DTYPE_PRECISIONS.items()}

@@ -1,4 +1,4 @@
-"""Two sides that differ never read the same."""
+"""Texts of two different sides are never equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trace_tools.trace.model import Value
         (10**9, 10**9 + 1, "FLOP", ("1 GFLOP", "1.000000001 GFLOP")),
     ],
 )
-def test_numbers_are_shown_with_the_digits_that_differ(x: float, y: float, unit: str | None, texts: object) -> None:
+def test_numbers_show_the_digits_that_differ(x: float, y: float, unit: str | None, texts: object) -> None:
     assert numbers_apart(x, y, unit) == texts
 
 
@@ -35,13 +35,13 @@ def test_different_numbers_have_different_texts(x: float, y: float) -> None:
 
 
 @given(st.text(), st.text(), st.text())
-def test_different_texts_are_shortened_differently(start: str, x: str, y: str) -> None:
+def test_shortened_texts_stay_different_and_fit(start: str, x: str, y: str) -> None:
     assume(x != y)
     first, second = texts_apart(start * 9 + x, start * 9 + y, 60)
     assert max(len(first), len(second)) <= 60 and first != second
 
 
-def test_values_with_equal_summaries_have_different_texts() -> None:
+def test_values_with_equal_beginnings_have_different_texts() -> None:
     a, b = (Value("str", "x" * 300 + end) for end in "ab")
     first, second = values_apart(a, b)
     assert first.endswith("a'") and second.endswith("b'") and len(first) < 80
