@@ -59,18 +59,22 @@ def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
     return done.returncode == 0 or "AssertionError" in done.stderr
 
 
-def tests(out: Path, given: Mapping[str, str]) -> bool:
-    """Run the tests marked `cuda`, then those with simulated devices, and cover also the processes that they start."""
+def tests(out: Path, given: Mapping[str, str], *, cover: bool) -> bool:
+    """Run the tests marked `cuda`, then those with simulated devices; return whether all passed.
+
+    With `cover`, record which lines run in these tests and in all processes that they start.
+    """
     settings = out / "settings.ini"
     settings.write_text(
         f"[run]\npatch = subprocess\nparallel = True\ndata_file = {out / 'tools.coverage'}\n"
         f"include = {ROOT / 'lecture.py'},{ROOT / 'trace_tools'}/*\n",
         encoding="utf-8",
     )
-    cover = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-n2", "--dist=worksteal", "--durations=25"]
+    coverage = ["-m", "coverage", "run", f"--rcfile={settings}"] if cover else []
+    command = [sys.executable, *coverage, "-m", "pytest", "-n2", "--dist=loadfile"]
     plain = {name: value for name, value in given.items() if not name.startswith("EMULATED_CUDA")} | {"PYTHONPATH": ""}
-    runs = [([*cover, "-m", "cuda"], given), ([*cover, "-m", "not cuda", *WITH_STAND_INS], plain)]
-    return all([subprocess.run(command, env=dict(env), cwd=ROOT).returncode == 0 for command, env in runs])
+    runs = [(["-m", "cuda"], given), (["-m", "not cuda", *WITH_STAND_INS], plain)]
+    return all([subprocess.run([*command, *chosen], env=dict(env), cwd=ROOT).returncode == 0 for chosen, env in runs])
 
 
 def _combined(paths: Iterable[Path]) -> Coverage:

@@ -86,7 +86,7 @@ def main() -> int:
         shutil.rmtree(ran, ignore_errors=True)
         ran.mkdir(parents=True)
     if "tests" in steps:
-        failed += _step("tests", covered.tests(ran, given))
+        failed += _step("tests", covered.tests(ran, given, cover="coverage" in steps))
     if "coverage" in steps:
         failed += _step("coverage", covered.lecture(ran, _lecture(out)))
         covered.report(ran, _lecture(out))

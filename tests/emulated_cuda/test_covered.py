@@ -47,4 +47,4 @@ def test_lines_that_ran_once_are_not_missed(tmp_path: Path) -> None:
         database.commit()
     with pytest.warns(CoverageWarning) as warned:
         assert covered._missed(covered._combined(paths), program) == {7}
-    assert {path.name for path in paths if any(path.name in str(one.message) for one in warned)} >= {"coverage.no_tables"}
+    assert any("coverage.no_tables" in str(warning.message) for warning in warned)

@@ -7,7 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tests.emulated_cuda.build import HERE, ROOT, environment
 from tests.emulated_cuda.profiles import PROFILES
 from tests.messages import says
 from trace_tools.analysis.outcome import violations
+from trace_tools.machines.machine import STORED
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.util.formats import quantity
@@ -39,6 +40,17 @@ def product():
     y = x @ x  # @inspect y.shape
     assert y.sum().item() == 64**3
 '''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stored_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Describe the device once, without measured peaks: measuring them takes half of the time of a small trace."""
+    code = "from trace_tools.machines.machine import *; print(to_json(this_machine('cuda', measure=False)))"
+    path = tmp_path_factory.mktemp("machine") / "machine.json"
+    path.write_text(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STORED, str(path))
+        yield
 
 
 def traced(
@@ -244,11 +256,8 @@ def test_late_errors_name_the_last_synchronisation(launch: int, line: int, tmp_p
 
 def test_device_failure_during_the_survey_is_an_error(tmp_path: Path) -> None:
     """Otherwise all peaks would be “not measured”, and each run of the lecture would fail."""
-    (tmp_path / "lecture.py").write_text(LECTURE)
-    command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "-o", "out", "--passes", "1"]
-    path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT)])
-    given = {**os.environ, "PYTHONPATH": path, "EMULATED_CUDA_FAULTS": "survey/assert:40"}
-    done = subprocess.run(command, env=given, capture_output=True, text=True, cwd=tmp_path)
+    faults = {"EMULATED_CUDA_FAULTS": "survey/assert:40"}
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated", **faults)
     assert done.returncode == 2
     *_, line = done.stderr.splitlines()
     assert says(line, "error: ", "GPU", "peaks", "CUDA error: device-side assert")
@@ -427,11 +436,12 @@ def test_memory_is_freed_after_a_section_runs_out(tmp_path: Path) -> None:
 def tools(
     tmp_path: Path, *command: str, cards: str, text: str = LECTURE, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of the tools on the given cards instead of this process's card."""
+    """Run a command of the tools on the given cards instead of this process's card; they are described anew."""
     (tmp_path / "lecture.py").write_text(text)
-    given = environment(cards) | {"PYTHONPATH": os.pathsep.join([str(HERE / "start"), str(ROOT)])} | more
+    variables = environment(cards) | {"PYTHONPATH": os.pathsep.join([str(HERE / "start"), str(ROOT)])} | more
+    del variables[STORED]
     words = [sys.executable, "-m", "trace_tools", *command]
-    return subprocess.run(words, env=given, capture_output=True, text=True, cwd=tmp_path)
+    return subprocess.run(words, env=variables, capture_output=True, text=True, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("card", PROFILES)
