@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.store.kept import ran, written
+from tests.store.dated_traces import trace_of_day, write_trace
 from trace_tools.cli import main
 
 
@@ -18,7 +18,7 @@ def store(*words: str | Path) -> Result:
 
 @pytest.fixture
 def store_folder(tmp_path: Path) -> Path:
-    paths = [written(ran(day, 200 + 100 * (day > 6)), tmp_path, f"{day}.yaml") for day in range(1, 13)]
+    paths = [write_trace(trace_of_day(day, 200 + 100 * (day > 6)), tmp_path, f"{day}.yaml") for day in range(1, 13)]
     result = store("add", tmp_path / "store", *paths)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.count("trace.yaml.gz\n") == 12
@@ -39,11 +39,11 @@ def test_list_has_one_line_and_a_usable_path_per_run(store_folder: Path) -> None
 
 
 def test_control_characters_in_names_are_escaped_in_the_list(store_folder: Path, tmp_path: Path) -> None:
-    trace = ran(13)
+    trace = trace_of_day(13)
     renamed = replace(
         trace, machine=replace(trace.machine, name="A\tB\n\x1b[31mC"), run=replace(trace.run, ended="lost\nit")
     )
-    store("add", store_folder, written(renamed, tmp_path))
+    store("add", store_folder, write_trace(renamed, tmp_path))
     *_, last = store("list", store_folder).stdout.splitlines()
     assert last.split("\t")[3:5] == [r"A\tB\n\u001b[31mC", r"lost\nit"]
 

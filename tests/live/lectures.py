@@ -1,4 +1,4 @@
-"""A lecture of two sections with a trace of it made by hand, so that serving it begins without running anything."""
+"""A lecture of two sections and a trace written by hand, so that it can be served without being traced first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main():
 
 
 def first():
-    """What is first"""
+    """The first section"""
 '''
     + "".join(f'    text("Paragraph {n} says something.")\n' for n in range(PARAGRAPHS))
     + '''\
@@ -31,7 +31,7 @@ def first():
 
 
 def second():
-    """What is second"""
+    """The second section"""
     z = helper(3)  # @inspect z
 
 
@@ -41,25 +41,25 @@ def helper(n):
 )
 
 
-def traced() -> Trace:
-    """Return the trace of the lecture as it stands there."""
-    made = Recording(LECTURE)
-    main = made.frame("main")
-    first = made.call(main, "first()", "first")
+def trace_of_lecture() -> Trace:
+    """Return a trace of the unchanged lecture."""
+    recording = Recording(LECTURE)
+    main = recording.frame("main")
+    first = recording.call(main, "first()", "first")
     for n in range(PARAGRAPHS):
-        made.step(first, f'text("Paragraph {n} ', narrative=[Text(text=f"Paragraph {n} says something.")])
-    made.step(first, "x = 1", values=[("x", Value("int", 1))], annotated=True, host_ns=[1000])
-    made.step(first, "y = x", values=[("y", Value("int", 2))], annotated=True, host_ns=[1000])
-    second = made.call(main, "second()", "second")
-    z = made.step(second, "z = helper", values=[("z", Value("int", 4))], annotated=True, host_ns=[1000])
-    made.step(made.frame("helper", z), "return n", host_ns=[1000])
-    return made.trace()
+        recording.step(first, f'text("Paragraph {n} ', narrative=[Text(text=f"Paragraph {n} says something.")])
+    recording.step(first, "x = 1", values=[("x", Value("int", 1))], annotated=True, host_ns=[1000])
+    recording.step(first, "y = x", values=[("y", Value("int", 2))], annotated=True, host_ns=[1000])
+    second = recording.call(main, "second()", "second")
+    z = recording.step(second, "z = helper", values=[("z", Value("int", 4))], annotated=True, host_ns=[1000])
+    recording.step(recording.frame("helper", z), "return n", host_ns=[1000])
+    return recording.trace()
 
 
 def write_lecture(folder: Path) -> Path:
-    """Write the lecture, and its trace where a served one lies; return the lecture's path."""
+    """Write the lecture, and its trace to the folder in which `serve` looks for it; return the lecture's path."""
     (folder / ".serve" / "cpu").mkdir(parents=True)
-    trace_file.write(traced(), folder / ".serve" / "cpu" / "trace.yaml")
+    trace_file.write(trace_of_lecture(), folder / ".serve" / "cpu" / "trace.yaml")
     lecture = folder / "lecture.py"
     lecture.write_text(LECTURE)
     return lecture

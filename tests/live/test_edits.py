@@ -1,3 +1,5 @@
+"""What a save affects: changed functions, the section to trace, and the files on which a lecture depends."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -35,7 +37,7 @@ def test_changed_functions_are_found(old: str, new: str, changed: set[str] | Non
 
 
 @each(
-    ("old", "new", "alone"),
+    ("old", "new", "section"),
     [
         ("x = 1", "x = 2", "first"),
         ("return n + 1", "return n + 2", "second"),
@@ -48,12 +50,13 @@ def test_changed_functions_are_found(old: str, new: str, changed: set[str] | Non
         ("def second():\n", "@print\ndef second():\n", "second"),
     ],
 )
-def test_a_change_in_one_section_retraces_that_section(old: str, new: str, alone: str | None) -> None:
-    assert section_to_trace(TRACED, parse_source(LECTURE.replace(old, new, 1), "lecture.py")) == alone
+def test_a_section_is_traced_alone_if_only_it_is_affected(old: str, new: str, section: str | None) -> None:
+    """None: no code changed, or the whole lecture must be traced."""
+    assert section_to_trace(TRACED, parse_source(LECTURE.replace(old, new, 1), "lecture.py")) == section
 
 
 @pytest.mark.parametrize(
-    "shared",
+    "text",
     [
         LECTURE.replace("    y = x + 1", "    y = helper(x)"),
         LECTURE.replace("    second()\n", "    second()\n    helper(2)\n"),
@@ -63,9 +66,10 @@ def test_a_change_in_one_section_retraces_that_section(old: str, new: str, alone
         LECTURE.replace("def first():", "def first(n=helper(1)):"),
     ],
 )
-def test_a_change_in_shared_code_retraces_everything(shared: str) -> None:
-    now = parse_source(shared.replace("return n + 1", "return n + 2"), "lecture.py")
-    assert section_to_trace(SourceFile("lecture.py", shared), now) is None
+def test_a_change_in_shared_code_retraces_the_whole_lecture(text: str) -> None:
+    """Each text also calls `helper` outside the second section."""
+    edited = parse_source(text.replace("return n + 1", "return n + 2"), "lecture.py")
+    assert section_to_trace(SourceFile("lecture.py", text), edited) is None
 
 
 def test_invalid_python_in_the_trace_is_an_error() -> None:
@@ -81,6 +85,6 @@ def test_imported_modules_and_images_are_dependencies(tmp_path: Path) -> None:
     (tmp_path / "package" / "part.py").write_text("")
     text = "import torch, broken\nfrom shapes import x\nimport package.part\nfrom trace_tools import image\n"
     text += "def main():\n    image('img/a.png', 'a')\n    image(x)\n    import lecture\n"
-    used = dependencies_of(parse_source(text, "lecture.py"), tmp_path)
+    dependencies = dependencies_of(parse_source(text, "lecture.py"), tmp_path)
     names = ("broken.py", "deeper.py", "loop.py", "package/__init__.py", "package/part.py", "shapes.py")
-    assert used == Dependencies(tuple(tmp_path / name for name in names), (tmp_path / "img/a.png",))
+    assert dependencies == Dependencies(tuple(tmp_path / name for name in names), (tmp_path / "img/a.png",))

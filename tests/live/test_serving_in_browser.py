@@ -1,4 +1,4 @@
-"""Writing a lecture with its page open: a real server, a real browser, real saves."""
+"""`serve` in a browser: a lecture is edited and saved while its page is open."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.pages.browsing import ask
 
 pytestmark = pytest.mark.slow
 
-LONG_S = 60.0  # a trace on a busy machine
+TIMEOUT_S = 60.0  # longer than a trace takes on a busy machine
 
 
-class Writing:
-    """A lecture that is being written, served, and read in a browser."""
+class Serving:
+    """A `serve` process for a lecture, and a browser that shows its pages."""
 
     def __init__(self, lecture: Path, browser: Any, environment: dict[str, str]) -> None:
         self.lecture = lecture
@@ -52,134 +52,138 @@ class Writing:
         self.address = self.process.stdout.readline().split()[0]
 
     def save(self, old: str, new: str) -> None:
-        """Save the lecture with one change, by renaming, as editors do."""
+        """Replace the file by the original lecture with one change, as editors do: write a new file and rename it."""
         assert old in LECTURE
-        fresh = self.lecture.with_suffix(".new")
-        fresh.write_text(LECTURE.replace(old, new, 1))
-        os.replace(fresh, self.lecture)
+        new_file = self.lecture.with_suffix(".new")
+        new_file.write_text(LECTURE.replace(old, new, 1))
+        os.replace(new_file, self.lecture)
 
     def open(self, page: str) -> None:
+        """Open a page and wait until it can show notices."""
         self.browser.get(self.address + page)
-        self.until(lambda: ask(self.browser, "document.getElementById('live') !== null"))
+        self.wait_until(lambda: ask(self.browser, "document.getElementById('live') !== null"))
 
-    def text(self, of: str = "main") -> str:
-        return str(ask(self.browser, "document.querySelector(arguments[0])?.innerText ?? ''", of))
+    def text(self, selector: str = "main") -> str:
+        return str(ask(self.browser, "document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
     def notice(self) -> str:
-        shown = "document.getElementById('live').checkVisibility()"
-        return self.text("#live") if ask(self.browser, shown) else ""
+        """Return the visible notice, or ""."""
+        is_visible = "document.getElementById('live').checkVisibility()"
+        return self.text("#live") if ask(self.browser, is_visible) else ""
 
-    def until(self, holds: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds; fail after TIMEOUT_S."""
         from selenium.common.exceptions import WebDriverException
 
-        end = time.monotonic() + LONG_S
+        end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
             try:
-                if holds():
+                if condition():
                     return
-            except WebDriverException:  # between two pages
+            except WebDriverException:  # while the page reloads
                 pass
             time.sleep(0.02)
-        raise AssertionError(f"never so; the page: {self.text()[:500]!r}, the notice: {self.notice()!r}")
+        raise AssertionError(f"timeout; the page: {self.text()[:500]!r}, the notice: {self.notice()!r}")
 
 
 @pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory, browser: Any, environment: dict[str, str]) -> Iterator[Writing]:
+def serving(tmp_path_factory: pytest.TempPathFactory, browser: Any, environment: dict[str, str]) -> Iterator[Serving]:
     metrics = {"width": 1200, "height": 700, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get("about:blank")
-    errors(browser)  # are those of the tests before
-    folder = tmp_path_factory.mktemp("written")
+    errors(browser)  # discard errors of earlier tests
+    folder = tmp_path_factory.mktemp("served")
     (folder / "tmp").mkdir()
-    written = Writing(write_lecture(folder), browser, environment)
-    yield written
-    written.process.kill()
+    serving = Serving(write_lecture(folder), browser, environment)
+    yield serving
+    serving.process.kill()
     browser.get("about:blank")
 
 
 def errors(browser: Any) -> list[str]:
+    """Return the messages in the browser's log since the last call."""
     return [entry["message"] for entry in browser.get_log("browser")]
 
 
-def test_changed_prose_is_shown_and_the_page_keeps_its_position(writing: Writing) -> None:
-    writing.open("cpu/00-first.html#step-1")
-    browser = writing.browser
-    writing.until(lambda: ask(browser, "document.body.classList.contains('stepping')"))
+def test_changed_prose_is_shown_and_the_page_keeps_its_position(serving: Serving) -> None:
+    serving.open("cpu/00-first.html#step-1")
+    browser = serving.browser
+    serving.wait_until(lambda: ask(browser, "document.body.classList.contains('stepping')"))
     ask(browser, "scrollTo({top: 900, behavior: 'instant'})")
-    where = """(() => {
-        const all = [...document.querySelectorAll("main .prose p")];
-        const at = all.find((one) => one.getBoundingClientRect().top > 100);
-        return [at.textContent, at.getBoundingClientRect().top];
+    position = """(() => {
+        const paragraphs = [...document.querySelectorAll("main .prose p")];
+        const first = paragraphs.find((paragraph) => paragraph.getBoundingClientRect().top > 100);
+        return [first.textContent, first.getBoundingClientRect().top];
     })()"""
-    paragraph, top = ask(browser, where)
+    paragraph, top = ask(browser, position)
     assert ask(browser, "scrollY") == 900
-    writing.save("Paragraph 2 says something.", "Paragraph 2 is now of many words. " * 30)
-    writing.until(lambda: "of many words" in writing.text())
-    writing.until(lambda: ask(browser, "document.body.classList.contains('stepping')"))
-    writing.until(lambda: ask(browser, where)[0] == paragraph and abs(ask(browser, where)[1] - top) < 2)
+    serving.save("Paragraph 2 says something.", "Paragraph 2 is now of many words. " * 30)
+    serving.wait_until(lambda: "of many words" in serving.text())
+    serving.wait_until(lambda: ask(browser, "document.body.classList.contains('stepping')"))
+    serving.wait_until(lambda: ask(browser, position)[0] == paragraph and abs(ask(browser, position)[1] - top) < 2)
     assert ask(browser, "scrollY") > 900
     assert ask(browser, "document.getElementById('step-now').textContent").startswith("step 1 ")
     assert ask(browser, "location.hash") == "#step-1"
-    writing.save("Paragraph 2", "Paragraph 2")
-    writing.until(lambda: "of many words" not in writing.text())
+    serving.save("Paragraph 2", "Paragraph 2")
+    serving.wait_until(lambda: "of many words" not in serving.text())
     assert errors(browser) == []
 
 
 def line(code: str) -> int:
-    """Return the line of the lecture that begins so."""
+    """Return the number of the first line of the lecture that begins with `code`."""
     lines = LECTURE.splitlines()
-    return next(number for number, one in enumerate(lines, 1) if one.strip().startswith(code))
+    return next(number for number, text in enumerate(lines, 1) if text.strip().startswith(code))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("y = x + 1", "y = x +", f"lecture.py:{line('y = x')}: not valid Python"),
         ("# @inspect y", "# @inspct y", f"lecture.py:{line('y = x')}: unknown directive `@inspct`"),
     ],
 )
-def test_mistakes_are_shown_until_they_are_fixed(writing: Writing, old: str, new: str, said: str) -> None:
-    writing.open("cpu/00-first.html")
-    writing.save(old, new)
-    writing.until(lambda: said in writing.notice())
-    assert "Paragraph 7 says something." in writing.text()
-    writing.save(old, old)
-    writing.until(lambda: writing.notice() == "")
+def test_mistakes_are_shown_until_they_are_fixed(serving: Serving, old: str, new: str, message: str) -> None:
+    serving.open("cpu/00-first.html")
+    serving.save(old, new)
+    serving.wait_until(lambda: message in serving.notice())
+    assert "Paragraph 7 says something." in serving.text()
+    serving.save(old, old)
+    serving.wait_until(lambda: serving.notice() == "")
 
 
 @pytest.mark.slow
-def test_changed_code_is_traced_and_failures_are_shown(writing: Writing) -> None:
-    writing.open("cpu/00-first.html")
-    writing.save("assert y == 2", "assert y == 3")
-    writing.until(lambda: "Tracing section first" in writing.notice())
-    assert "Paragraph 7 says something." in writing.text() and "y == 3" not in writing.text()
-    writing.until(lambda: f"lecture.py:{line('assert')}: claim failed: y == 3" in writing.notice())
-    assert "y == 3" not in writing.text()  # the last good page stays
-    writing.save("y = x + 1", "y = x + [1]")
-    writing.until(lambda: f"lecture.py:{line('y = x')}: TypeError: unsupported operand" in writing.notice())
-    assert "x + [1]" not in writing.text()
-    writing.until(lambda: "What the lecture did up to that point" in writing.notice())
-    writing.browser.find_element("css selector", "#live a").click()
-    writing.until(lambda: "x + [1]" in writing.text() and "TypeError" in writing.text())
-    writing.save("Paragraph 2", "Paragraph 2")
-    writing.until(lambda: writing.notice() == "" and "x + 1" in writing.text() and "y == 2" in writing.text())
+def test_changed_code_is_traced_and_failures_are_shown(serving: Serving) -> None:
+    serving.open("cpu/00-first.html")
+    serving.save("assert y == 2", "assert y == 3")
+    serving.wait_until(lambda: "Tracing section first" in serving.notice())
+    assert "Paragraph 7 says something." in serving.text() and "y == 3" not in serving.text()
+    serving.wait_until(lambda: f"lecture.py:{line('assert')}: claim failed: y == 3" in serving.notice())
+    assert "y == 3" not in serving.text()  # the page of the last complete trace remains
+    serving.save("y = x + 1", "y = x + [1]")
+    serving.wait_until(lambda: f"lecture.py:{line('y = x')}: TypeError: unsupported operand" in serving.notice())
+    assert "x + [1]" not in serving.text()
+    serving.wait_until(lambda: "What the lecture did up to that point" in serving.notice())
+    serving.browser.find_element("css selector", "#live a").click()
+    serving.wait_until(lambda: "x + [1]" in serving.text() and "TypeError" in serving.text())
+    serving.save("Paragraph 2", "Paragraph 2")
+    serving.wait_until(lambda: serving.notice() == "" and "x + 1" in serving.text() and "y == 2" in serving.text())
 
 
-def test_ctrl_c_ends_all_processes_and_removes_their_files(writing: Writing) -> None:
-    writing.open("cpu/00-first.html")
-    writing.save("x = 1", "x = 7")
-    writing.until(lambda: "Tracing" in writing.notice() and bool(children(writing.process.pid)))
-    started = children(writing.process.pid)
-    writing.process.send_signal(signal.SIGINT)
-    assert writing.process.wait(10) == 0
-    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
-    folder = writing.lecture.parent
+def test_ctrl_c_ends_all_processes_and_removes_their_files(serving: Serving) -> None:
+    serving.open("cpu/00-first.html")
+    serving.save("x = 1", "x = 7")
+    serving.wait_until(lambda: "Tracing" in serving.notice() and bool(children(serving.process.pid)))
+    pids = children(serving.process.pid)
+    serving.process.send_signal(signal.SIGINT)
+    assert serving.process.wait(10) == 0
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    folder = serving.lecture.parent
     assert not list((folder / ".serve").glob(".run-*"))
     assert [path.name for path in (folder / "tmp").iterdir() if not path.name.startswith("torchinductor_")] == []
-    writing.until(lambda: "The server has ended" in writing.notice())
+    serving.wait_until(lambda: "The server has ended" in serving.notice())
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process started, as the kernel lists them."""
+    """Return the ids of the child processes of a process, as Linux lists them."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]

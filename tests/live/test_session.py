@@ -1,3 +1,5 @@
+"""Reactions to saves, with simulated tracers; and the thread that runs one tracer at a time."""
+
 from __future__ import annotations
 
 import os
@@ -22,6 +24,8 @@ from trace_tools.live.session import Session
 
 
 class Serving:
+    """A session for a lecture with an earlier trace."""
+
     def __init__(self, folder: Path) -> None:
         self.lecture = write_lecture(folder)
         self.statuses = StatusBoard()
@@ -30,6 +34,7 @@ class Serving:
         )
 
     def save(self, old: str, new: str) -> None:
+        """Save the original lecture with one change, and call `saved` of the session."""
         self.lecture.write_text(LECTURE.replace(old, new))
         self.session.saved([self.lecture])
 
@@ -38,11 +43,11 @@ class Serving:
 
 
 @pytest.fixture
-def traced_alone(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """Requested traces, which do not run: the name of a section, or None for the whole lecture."""
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Replace the tracer; return the list of requested traces: a section's name, or None for the whole lecture."""
     requests: list[str | None] = []
 
-    class FakeTracer:
+    class StoppedTracer:
         def __init__(self, lecture: Path, out: Path, options: TraceOptions, *_: object) -> None:
             self.options = options
             self.source: Any = parse_source(lecture.read_text(), lecture.name)
@@ -53,7 +58,7 @@ def traced_alone(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
         def stop(self) -> None: ...
 
-    monkeypatch.setattr(session_module, "Tracer", FakeTracer)
+    monkeypatch.setattr(session_module, "Tracer", StoppedTracer)
     return requests
 
 
@@ -66,58 +71,60 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     serving.session.stop()
 
 
-def test_an_earlier_trace_of_the_same_code_is_served(serving: Serving, traced_alone: list[str | None]) -> None:
-    assert "Paragraph 3 says something." in serving.page("00-first") and traced_alone == []
+def test_an_earlier_trace_of_the_same_code_is_served(serving: Serving, requests: list[str | None]) -> None:
+    assert "Paragraph 3 says something." in serving.page("00-first") and requests == []
     assert serving.session.files == {serving.lecture.resolve()}
 
 
-def test_changed_prose_is_rendered_without_a_new_trace(serving: Serving, traced_alone: list[str | None]) -> None:
+def test_changed_prose_is_rendered_without_a_new_trace(serving: Serving, requests: list[str | None]) -> None:
     edition = serving.statuses.latest.edition
     serving.save("Paragraph 3 says something.", "Paragraph 3 says more.")
-    assert "Paragraph 3 says more." in serving.page("00-first") and traced_alone == []
+    assert "Paragraph 3 says more." in serving.page("00-first") and requests == []
     assert serving.statuses.latest.edition > edition
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "alone"), [("y = x + 1", "y = x + 2", "first"), ("main():\n", "main():\n    print(1)\n", None)]
+    ("old", "new", "section"), [("y = x + 1", "y = x + 2", "first"), ("main():\n", "main():\n    print(1)\n", None)]
 )
 def test_changed_code_is_traced_again(
-    serving: Serving, traced_alone: list[str | None], old: str, new: str, alone: str | None
+    serving: Serving, requests: list[str | None], old: str, new: str, section: str | None
 ) -> None:
     serving.save(old, new)
-    assert traced_alone == [alone]
-    assert "Paragraph 3 says something." in serving.page("00-first")  # the last pages stay
+    assert requests == [section]
+    assert "Paragraph 3 says something." in serving.page("00-first")  # the last pages remain
 
 
-def test_invalid_python_is_reported_and_the_last_pages_stay(serving: Serving, traced_alone: list[str | None]) -> None:
+def test_invalid_python_is_reported_and_the_last_pages_remain(serving: Serving, requests: list[str | None]) -> None:
     serving.save("y = x + 1", "y = x +")
     [problem] = serving.statuses.latest.problems
     assert problem.startswith("lecture.py:") and "not valid Python" in problem
-    assert "Paragraph 3 says something." in serving.page("00-first") and traced_alone == []
+    assert "Paragraph 3 says something." in serving.page("00-first") and requests == []
     serving.save("", "")
     assert serving.statuses.latest.problems == ()
 
 
-def test_saves_are_noticed(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Path] = []
+def test_the_folder_is_watched_and_the_session_receives_saved_files(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[Path] = []
 
-    def watched(*folders: Path, **options: object) -> Iterator[set[tuple[int, str]]]:
+    def watch(*folders: Path, **options: object) -> Iterator[set[tuple[int, str]]]:
         assert serving.lecture.resolve().parent in folders
         yield {(1, str(serving.lecture))}
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session_module.watchfiles, "watch", watched)
-    monkeypatch.setattr(serving.session, "saved", seen.extend)
+    monkeypatch.setattr(session_module.watchfiles, "watch", watch)
+    monkeypatch.setattr(serving.session, "saved", saved.extend)
     with pytest.raises(KeyboardInterrupt):
         serving.session.watch()
-    assert seen == [serving.lecture]
+    assert saved == [serving.lecture]
 
 
 # --- running traces -------------------------------------------------------------------------------
 
 
 class FakeTracer:
-    """A tracer that works until it is stopped, or raises at once."""
+    """A tracer that runs until it is stopped, or raises an error immediately."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self._error = error
@@ -133,16 +140,22 @@ class FakeTracer:
 
 
 def test_a_new_tracer_stops_the_previous_one(tmp_path: Path) -> None:
+    """Temporary files of the stopped tracer are removed."""
     outcomes: list[tuple[object, object]] = []
     reported = threading.Event()
     error = UsageError("no such device")
-    retracer = Retracer(lambda tracer, outcome: (outcomes.append((tracer, outcome)), reported.set())[0], tmp_path)
+
+    def ended(tracer: object, outcome: object) -> None:
+        outcomes.append((tracer, outcome))
+        reported.set()
+
+    retracer = Retracer(ended, tmp_path)
     first: Any = FakeTracer()
     second: Any = FakeTracer(error)
     retracer.start(first)
     assert retracer.tracer is first
-    (tmp_path / "left").mkdir()
-    (tmp_path / "left.txt").write_text("by a process that was killed")
+    (tmp_path / "remaining").mkdir()
+    (tmp_path / "remaining.txt").write_text("of a killed process")
     retracer.start(second)
     assert reported.wait(10)
     assert outcomes == [(second, error)] and retracer.tracer is None
@@ -158,9 +171,9 @@ def test_a_stopped_tracer_reports_nothing(tmp_path: Path) -> None:
     assert outcomes == [] and retracer.tracer is None
 
 
-def test_temporary_files_are_removed_with_their_folder() -> None:
+def test_temporary_folder_is_removed_and_the_environment_restored() -> None:
     before = dict(os.environ)
     with temporary_files() as folder:
         assert os.environ["TMPDIR"] == str(folder) and folder.is_dir()
-        (folder / "something").write_text("")
+        (folder / "file").write_text("")
     assert not folder.exists() and dict(os.environ) == before

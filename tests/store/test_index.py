@@ -1,4 +1,4 @@
-"""The index of a store: times, and statements followed through versions of a lecture."""
+"""The index of a store: times of statements, and their lineages through versions of a lecture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.diff.planted import INSERTED, made
 from tests.diff.report_cases import LECTURE
 from tests.diff.test_compare import LECTURE as ORIGINAL
 from tests.pages.recording import Recording
-from tests.store.kept import EDITED, LONGER, RENAMED, REWRITTEN, WITHOUT, ran, written
+from tests.store.dated_traces import EDITED, LONGER, RENAMED, REWRITTEN, WITHOUT_Y, trace_of_day, write_trace
 from trace_tools.store.history import find, histories, history_of
 from trace_tools.store.index import times_of
 from trace_tools.store.store import Store
@@ -22,7 +22,7 @@ from trace_tools.trace.model import Machine, Trace
 
 
 def lines_of(store: Store, line: int) -> list[tuple[str, int]]:
-    """Return the line that a statement of the newest version has in each run."""
+    """Return the day of each run and the line in it of the statement at `line` in the newest version."""
     rows = store.index.execute(
         "SELECT runs.started, old.line FROM runs JOIN statements old ON old.code = runs.code WHERE old.lineage ="
         " (SELECT lineage FROM statements WHERE line = ? AND code ="
@@ -34,13 +34,16 @@ def lines_of(store: Store, line: int) -> list[tuple[str, int]]:
 
 
 def test_times_are_means_over_the_executions_of_a_pass() -> None:
-    times = {position: tuple(ns) for position, ns in times_of(ran(1, us=100)).items()}
-    y, z = (position for position, ns in sorted(times.items()) if ns[0] == 100_000)
-    assert times[y] == times[z] == (100_000, 99_000, 101_000, True)
+    trace = trace_of_day(1, us=100)
+    *others, second_z, last = trace.steps
+    second_z = replace(second_z, host_ns=[2 * ns for ns in second_z.host_ns])
+    times = sorted(times_of(replace(trace, steps=[*others, second_z, last])).items())
+    y, z = (tuple(ns) for _, ns in times if ns.annotated)
+    assert (y, z) == ((100_000, 99_000, 101_000, True), (150_000, 148_500, 151_500, True))
 
 
 def test_only_the_section_itself_has_a_time_if_it_measures() -> None:
-    """As in `compare`, the time of such a section covers all its statements."""
+    """As in `compare`, the time of a section includes its measurements; its statements have no time of their own."""
     recording = Recording(LECTURE)
     main = recording.frame("main", recording.step(recording.frame("<module>"), "def main"))
     first = recording.frame(
@@ -51,12 +54,12 @@ def test_only_the_section_itself_has_a_time_if_it_measures() -> None:
     assert [tuple(ns) for ns in times.values()] == [(6_000_000, 5_000_000, 7_000_000, False)]
 
 
-def test_moved_and_edited_statements_keep_their_identity(tmp_path: Path) -> None:
+def test_moved_and_edited_statements_keep_their_lineage(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
         for day, text in ((1, None), (2, LONGER), (3, EDITED)):
-            store.add(written(ran(day, commit=f"c{day}", **({"text": text} if text else {})), tmp_path))
+            store.add(write_trace(trace_of_day(day, commit=f"c{day}", **({"text": text} if text else {})), tmp_path))
         assert lines_of(store, 7) == [("01", 6), ("02", 7), ("03", 7)]
-        assert lines_of(store, 6) == [("02", 6), ("03", 6)]  # the inserted line
+        assert lines_of(store, 6) == [("02", 6), ("03", 6)]  # the line that LONGER inserts
 
 
 def test_the_order_of_adding_runs_does_not_matter(tmp_path: Path) -> None:
@@ -64,7 +67,7 @@ def test_the_order_of_adding_runs_does_not_matter(tmp_path: Path) -> None:
     random.Random(3).shuffle(runs)
     with Store.create(tmp_path / "store") as store:
         for day, text in runs:
-            store.add(written(ran(day, **({"text": text} if text else {})), tmp_path))
+            store.add(write_trace(trace_of_day(day, **({"text": text} if text else {})), tmp_path))
         expected = [("01", 6), ("02", 7), ("03", 7), ("04", 6)]
         assert lines_of(store, 6) == expected
         store.rebuild()
@@ -73,25 +76,25 @@ def test_the_order_of_adding_runs_does_not_matter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_a_removed_statement_continues_when_it_returns(tmp_path: Path, order: tuple[int, ...]) -> None:
-    runs = [ran(1), recorded(2, WITHOUT, "z = "), ran(3, text=LONGER)]
+    runs = [trace_of_day(1), trace_with_one_time(2, WITHOUT_Y, "z = "), trace_of_day(3, text=LONGER)]
     with Store.create(tmp_path / "store") as store:
         for number in order:
-            store.add(written(runs[number], tmp_path))
+            store.add(write_trace(runs[number], tmp_path))
         assert lines_of(store, 7) == [("01", 6), ("03", 7)]
         assert lines_of(store, 8) == [("01", 7), ("02", 6), ("03", 8)]
         assert len(history_of(store, find(store, "7")).series["a"].points) == 2
 
 
 def lineages(store: Store) -> list[tuple[object, ...]]:
-    """Return the lineage of each statement in each run."""
+    """Return a row for each statement of each run: path, source, number, lineage and line."""
     return store.index.execute(
         "SELECT runs.path, statements.source, statements.statement, statements.lineage, statements.line"
         " FROM runs JOIN statements ON statements.code = runs.code ORDER BY 1, 2, 3"
     ).fetchall()
 
 
-def recorded(day: int, text: str, timed: str = "y = ") -> Trace:
-    """Return a run of another text, with one timed statement."""
+def trace_with_one_time(day: int, text: str, timed: str = "y = ") -> Trace:
+    """Return a trace of a source in which only the statement that begins with `timed` and its section ran."""
     recording = Recording(text)
     first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
     recording.step(first, timed, annotated=True, host_ns=[1_000] * 3)
@@ -101,16 +104,22 @@ def recorded(day: int, text: str, timed: str = "y = ") -> Trace:
 
 @pytest.mark.slow
 @each("order", list(permutations(range(4))))
-def test_late_versions_have_the_lineage_of_a_rebuild(tmp_path: Path, order: tuple[int, ...]) -> None:
-    runs = [recorded(1, ORIGINAL), recorded(2, REWRITTEN), recorded(3, RENAMED, "out = "), recorded(4, REWRITTEN)]
+def test_lineages_do_not_depend_on_the_order_of_versions(tmp_path: Path, order: tuple[int, ...]) -> None:
+    """The first run of a version may also be removed later."""
+    runs = [
+        trace_with_one_time(1, ORIGINAL),
+        trace_with_one_time(2, REWRITTEN),
+        trace_with_one_time(3, RENAMED, "out = "),
+        trace_with_one_time(4, REWRITTEN),
+    ]
     with Store.create(tmp_path / "store") as store:
         for number in order:
-            store.add(written(runs[number], tmp_path))
+            store.add(write_trace(runs[number], tmp_path))
         before = lineages(store)
         assert lines_of(store, 6) == [("01", 6), ("02", 6), ("03", 6), ("04", 6)]
         store.rebuild()
         assert lineages(store) == before
-        (store.folder / store.runs()[1].path).unlink()  # the first run of a version, whose file is removed
+        (store.folder / store.runs()[1].path).unlink()  # the first of two runs of REWRITTEN
     with Store(tmp_path / "store") as store:
         before = lineages(store)
         store.rebuild()
@@ -119,32 +128,32 @@ def test_late_versions_have_the_lineage_of_a_rebuild(tmp_path: Path, order: tupl
 
 def test_a_damaged_file_does_not_prevent_adding_others(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
-        store.add(written(ran(1), tmp_path))
-        path, _ = store.add(written(ran(2, text=LONGER), tmp_path))
+        store.add(write_trace(trace_of_day(1), tmp_path))
+        path, _ = store.add(write_trace(trace_of_day(2, text=LONGER), tmp_path))
         (tmp_path / "store" / path).write_bytes(b"rotten")
-        store.add(written(ran(3, text=EDITED), tmp_path))
+        store.add(write_trace(trace_of_day(3, text=EDITED), tmp_path))
         assert lines_of(store, 7) == [("01", 6), ("03", 7)]
         assert len(store.troubles) == 1 and path in store.troubles[0]
 
 
 def test_annotations_do_not_depend_on_the_order_of_runs(tmp_path: Path) -> None:
-    whole = ran(2)
-    partial = replace(ran(1), steps=whole.steps[:3])
-    for name, runs in (("a", (partial, whole)), ("b", (whole, partial))):
+    complete = trace_of_day(2)
+    partial = replace(trace_of_day(1), steps=complete.steps[:3])  # ends before the annotated statements
+    for name, runs in (("a", (partial, complete)), ("b", (complete, partial))):
         with Store.create(tmp_path / name) as store:
             for trace in runs:
-                store.add(written(trace, tmp_path))
+                store.add(write_trace(trace, tmp_path))
             assert [history.statement.text for history in histories(store)] == ["y = x @ w", "z = y + 1"]
 
 
-def test_statements_of_a_real_run_are_followed_through_an_inserted_line(tmp_path: Path) -> None:
+def test_a_statement_of_an_executed_program_is_followed_through_an_inserted_line(tmp_path: Path) -> None:
     from tests.diff.plain_tracing import traced
 
     with Store.create(tmp_path / "store") as store:
-        store.add(written(made(0), tmp_path))
-        store.add(written(traced(INSERTED), tmp_path, "inserted.yaml"))
+        store.add(write_trace(made(0), tmp_path))
+        store.add(write_trace(traced(INSERTED), tmp_path, "inserted.yaml"))
         rows = store.index.execute(
             "SELECT code, line FROM statements WHERE text = 'b = a * 2' ORDER BY code"
         ).fetchall()
-        ages = store.index.execute("SELECT DISTINCT lineage FROM statements WHERE text = 'b = a * 2'").fetchall()
-    assert rows == [(1, 15), (2, 16)] and len(ages) == 1
+        distinct = store.index.execute("SELECT DISTINCT lineage FROM statements WHERE text = 'b = a * 2'").fetchall()
+    assert rows == [(1, 15), (2, 16)] and len(distinct) == 1
