@@ -64,6 +64,7 @@ FEWEST_ROUNDS = 6  # one of 2⁵ swaps is the original: 3%; with fewer rounds no
 SWAPS = 1000  # number of random swaps if there are more
 AT_ONCE = 50_000  # numbers per side that are processed at once
 SHARES = (1.0, 0.5, 0.33, 0.25)  # shares of the rounds that may count as the quickest
+LEAST_ERROR = 1e-9  # of a logarithm: durations are whole nanoseconds, and most are shorter than a second
 FEWEST_QUICK = 3  # fewest quickest rounds: the error of two rounds has no meaning
 
 
@@ -142,8 +143,7 @@ def _steadied(error: Floats) -> Floats:
 
 
 def _statistic(effect: Floats, error: Floats) -> Floats:
-    steadied = _steadied(error)
-    statistic: Floats = np.divide(np.abs(effect), steadied, out=np.zeros_like(effect), where=steadied > 0)
+    statistic: Floats = np.abs(effect) / np.maximum(_steadied(error), LEAST_ERROR)
     return statistic
 
 
