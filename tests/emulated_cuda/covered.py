@@ -71,7 +71,7 @@ def tests(out: Path, given: Mapping[str, str], *, cover: bool) -> bool:
         encoding="utf-8",
     )
     coverage = ["-m", "coverage", "run", f"--rcfile={settings}"] if cover else []
-    command = [sys.executable, *coverage, "-m", "pytest", "-n2", "--dist=loadfile"]
+    command = [sys.executable, *coverage, "-m", "pytest", "-n2", "--dist=loadgroup"]
     plain = {name: value for name, value in given.items() if not name.startswith("EMULATED_CUDA")} | {"PYTHONPATH": ""}
     runs = [(["-m", "cuda"], given), (["-m", "not cuda", *WITH_STAND_INS], plain)]
     return all([subprocess.run([*command, *chosen], env=dict(env), cwd=ROOT).returncode == 0 for chosen, env in runs])

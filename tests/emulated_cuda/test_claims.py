@@ -21,6 +21,7 @@ from tests.emulated_cuda.profiles import MIB, PROFILES
 
 pytestmark = [
     pytest.mark.cuda,
+    pytest.mark.xdist_group("claims"),  # one worker evaluates the claims
     pytest.mark.skipif("EMULATED_CUDA" not in os.environ, reason="not on the emulated device"),
 ]
 CARDS = ("t4", "v100", "a100", "h100", "mig", "4090", "mi300x")

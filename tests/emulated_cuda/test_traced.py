@@ -320,7 +320,7 @@ def steps_inside(x):
 def test_clocks_of_steps_with_a_batching_driver_and_slow_waits(tmp_path: Path) -> None:
     """Steps on the device have its time and a launch time; other steps have the host's time without the 150 µs.
 
-    Other programs on this machine can lengthen any step, so the test is repeated up to four times.
+    Other programs on this machine can lengthen any step, and delay its first event, so there are up to four attempts.
     """
     for attempt in range(4):
         folder = tmp_path / str(attempt)
@@ -335,10 +335,11 @@ def test_clocks_of_steps_with_a_batching_driver_and_slow_waits(tmp_path: Path) -
         for name in ("y.shape", "replayed", "slept", "several.shape"):
             (step,) = steps[name]
             assert step.device_ns and step.launch_ns, name
-        assert min(steps["slept"][0].device_ns or [0]) >= 20_000_000, "work of the host between two kernels"
+        slept = min(steps["slept"][0].device_ns or [0])
         by_host = [statistics.median(step.host_ns or [0]) for step in steps["c"] if not step.device_ns]
-        if len(by_host) >= 10 and not violations(trace):
+        if slept >= 20_000_000 and len(by_host) >= 10 and not violations(trace):
             break
+    assert slept >= 20_000_000, "the device's time includes work of the host between two kernels"
     assert len(by_host) >= 10 and sorted(by_host)[5] < 100_000
     assert violations(trace) == [], "the host waited for each step on the device, also for steps that contain others"
     (replayed,), (product,) = steps["replayed"], steps["y.shape"]
