@@ -34,8 +34,11 @@ T4 = ceiling_named("Tesla T4")
 
 
 def step(*work: Work, **changes: object) -> Step:
+    """Return a step that ran these operators once each; `changes` replace its fields."""
     meters = Meters(
-        flops=sum(done[2] for done in work), operators=[(done[0], 1) for done in work], work=list(work) or None
+        flops=sum(flops for _, _, flops, _ in work),
+        operators=[(operator, 1) for operator, *_ in work],
+        work=list(work) or None,
     )
     return replace(Step(0, 0, 0, 1, meters=meters), **changes)  # type: ignore[arg-type]
 
@@ -55,7 +58,7 @@ def test_an_addition_is_bound_by_memory() -> None:
 
 
 def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
-    """Each operator has its own floor: 138.8973 + 3.75609 µs; all FLOPs and bytes together would take 138.8973."""
+    """The sum is 138.8973 + 3.75609 µs. The floor of all FLOPs and bytes together would be 138.8973 µs only."""
     matmul, add = ("aten.mm", "bfloat16", 2 * 4096**3, 3 * 4096**2 * 2), ("aten.add", "float32", 2**20, 12 * 2**20)
     floor = floor_of(step(matmul, add), H100)
     assert floor.seconds == pytest.approx(142.65339e-6, rel=1e-5)
@@ -67,12 +70,12 @@ def test_the_floor_of_a_step_is_the_sum_over_its_operators() -> None:
     ("operator", "dtype", "tera"),
     [
         ("aten.mm", "float32", 67),
-        ("aten.mm", "tf32", 494.7),  # if the lecture enabled it
-        ("aten.convolution", "tf32", 494.7),  # cuDNN does by default
-        ("aten._cudnn_rnn", "float32", 494.7),  # likewise
-        ("aten._scaled_dot_product_efficient_attention", "float32", 494.7),  # on its own units
+        ("aten.mm", "tf32", 494.7),  # the lecture enabled tf32
+        ("aten.convolution", "tf32", 494.7),  # cuDNN uses tf32 by default
+        ("aten._cudnn_rnn", "float32", 494.7),  # cuDNN uses tf32 by default
+        ("aten._scaled_dot_product_efficient_attention", "float32", 494.7),  # fused attention uses the units of tf32
         ("aten.mul", "float32", 67),
-        ("aten.mm", "float64", 67),  # on tensor cores; 33.5 on ordinary ones
+        ("aten.mm", "float64", 67),  # on tensor cores; other cores reach 33.5
         ("aten._scaled_mm", "float8_e4m3fn", 1979),
         ("aten._int_mm", "int8", 1979),
         ("aten._scaled_dot_product_flash_attention", "float16", 989.5),
@@ -85,19 +88,19 @@ def test_floors_use_the_peak_of_the_dtype_and_its_units(operator: str, dtype: st
 
 @pytest.mark.parametrize("operator", ["aten.mm", "aten.add", "aten._scaled_dot_product_flash_attention_for_cpu"])
 def test_a_slow_narrow_dtype_uses_the_peak_of_a_wider_one(operator: str) -> None:
-    """On a CPU with slow float16 matmuls, attention computes in float32."""
+    """A CPU that is slow at float16 may compute in float32 instead; float64 keeps its own peak."""
     ceiling = Ceiling("CPU", {"float32": 200e9, "float16": 40e9, "float64": 100e9}, 80e9, "measured")
     assert floor_of(step((operator, "float16", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 200)
     assert floor_of(step((operator, "float64", 10**9, 0)), ceiling).seconds == pytest.approx(1 / 100)
 
 
-def test_tf32_or_bfloat16_uses_the_faster_supported_format() -> None:
-    """At the precision "medium", a CPU uses bfloat16 if that is faster; a GPU rounds to tf32."""
+def test_precision_medium_uses_tf32_on_gpus_and_the_faster_format_on_cpus() -> None:
+    """`tf32_or_bfloat16` is the dtype of matmuls at torch's precision "medium". A GPU without tf32 uses float32."""
     matmul = step(("aten.mm", "tf32_or_bfloat16", 10**12, 0))
     assert floor_of(matmul, H100).seconds == pytest.approx(1 / 494.7)
     assert floor_of(matmul, T4).seconds == pytest.approx(1 / 8.1)
-    for bfloat16, tera in ((0.9, 0.9), (0.05, 0.2)):
-        cpu = Ceiling("CPU", {"float32": 0.2e12, "bfloat16": bfloat16 * 1e12}, 80e9, "measured")
+    for bfloat16_tera, tera in ((0.9, 0.9), (0.05, 0.2)):
+        cpu = Ceiling("CPU", {"float32": 0.2e12, "bfloat16": bfloat16_tera * 1e12}, 80e9, "measured")
         assert floor_of(matmul, cpu).seconds == pytest.approx(1 / tera)
 
 
@@ -107,7 +110,7 @@ def test_a_dtype_without_a_peak_has_no_floor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measured_step", "why"),
+    ("step_without_floor", "reason"),
     [
         (step(meters=None), "nothing was counted"),
         (step(meters=Meters(flops=10**12)), "its operators ran on the meta device, which computes nothing"),
@@ -117,32 +120,33 @@ def test_a_dtype_without_a_peak_has_no_floor() -> None:
         (step(measured=[Measured([1.0], why="no torch operator ran in it")]), "no torch operator ran in it"),
     ],
 )
-def test_a_missing_floor_has_a_reason(measured_step: Step, why: str) -> None:
-    floor = floor_of(measured_step, H100)
-    assert floor.seconds is None and floor.why is not None and floor.why.startswith(why)
+def test_a_missing_floor_has_a_reason(step_without_floor: Step, reason: str) -> None:
+    floor = floor_of(step_without_floor, H100)
+    assert floor.seconds is None and floor.why is not None and floor.why.startswith(reason)
 
 
 def test_a_measured_call_has_the_floor_of_one_call() -> None:
-    many = Meters(flops=10**15, work=[("aten.mm", "float32", 10**15, 0)])
+    all_calls = Meters(flops=10**15, work=[("aten.mm", "float32", 10**15, 0)])
     call = Measured([0.5], flops=67 * 10**9, work=[("aten.mm", "float32", 67 * 10**9, 0)])
-    assert floor_of(step(meters=many, measured=[call], harness=True), H100).seconds == pytest.approx(1e-3)
+    assert floor_of(step(meters=all_calls, measured=[call], harness=True), H100).seconds == pytest.approx(1e-3)
 
 
 def test_the_floor_without_cached_bytes_is_separate() -> None:
-    """Two calls move 300 bytes each; a cache may serve 100 and keep 100 of each: 600 s and 200 s at 1 byte/s.
+    """Two calls move 300 bytes each. A cache may serve 100 and keep 100 of each, so 200 of 600 bytes remain.
 
-    An operator that ran in two dtypes is counted once.
+    The limit of the cache is for all calls of an operator, even if they ran in two dtypes.
     """
     ceiling = Ceiling("CPU", {"float32": 1.0}, 1.0, "measured", cache_bytes=100)
     meters = Meters(operators=[("aten.clone", 2)], work=[("aten.clone", None, 0, 600)])
     floor = floor_of(step(meters=meters), ceiling)
     assert (floor.seconds, floor.beyond_caches) == (600, 200)
-    both = [("aten.add", "float32", 0, 400), ("aten.add", "float64", 0, 200)]
-    assert floor_of(step(meters=Meters(operators=[("aten.add", 2)], work=both)), ceiling).beyond_caches == 200
+    two_dtypes = [("aten.add", "float32", 0, 400), ("aten.add", "float64", 0, 200)]
+    assert floor_of(step(meters=Meters(operators=[("aten.add", 2)], work=two_dtypes)), ceiling).beyond_caches == 200
     assert floor_of(step(("aten.clone", None, 0, 80)), ceiling).beyond_caches == 0
 
 
 def test_a_measured_roof_uses_measured_peaks_only() -> None:
+    """The cache of a GPU is its L2 cache."""
     peaks = [Peak("bfloat16", 989e12, "a datasheet"), Peak("bfloat16", 790e12, "measured: …", measured=True)]
     machine = Machine("NVIDIA H100", "h100", "cuda", l2_bytes=50, cache_bytes=7, peaks=peaks)
     assert measured_ceiling(machine) is None, "its memory was not measured"
@@ -165,18 +169,18 @@ def test_an_unknown_machine_is_an_error_with_suggestions(name: str, nearest: str
 
 
 @pytest.mark.parametrize(
-    ("live", "answer"),
+    ("live_gb", "answer"),
     [
         (None, "Unknown, because its memory was not metered"),
         (20, "Its tensors would: at most 20 GB of 40 GB were alive at once; workspaces are not counted"),
         (42, "Hardly: 42 GB of tensors were alive at once; a card sold as 40 GB may have slightly more or less"),
-        (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 · 2³⁰ are 42.9 · 10⁹
+        (43, "No: 43 GB of tensors were alive at once, more than 40 GB"),  # 40 GiB are 42.9 GB
     ],
 )
-def test_a_40_gb_card_may_have_slightly_more_memory(live: int | None, answer: str) -> None:
-    """Torch finds 39.59 GiB on an A100 of 40 GB, which are 42.5 · 10⁹ bytes."""
+def test_a_40_gb_card_may_have_slightly_more_memory(live_gb: int | None, answer: str) -> None:
+    """Torch reports 39.59 GiB of memory on an A100 of 40 GB, or 42.5 · 10⁹ bytes."""
     a100 = ceiling_named("NVIDIA A100-SXM4-40GB")
-    assert fit_in_words(None if live is None else live * 10**9, a100) == answer
+    assert fit_in_words(None if live_gb is None else live_gb * 10**9, a100) == answer
 
 
 def test_all_known_machines_have_ceilings() -> None:
@@ -185,10 +189,13 @@ def test_all_known_machines_have_ceilings() -> None:
 
 
 def test_kinds_of_operators_agree_with_the_meters() -> None:
-    """The tables of FLOP formulas give the same kinds, except that normalisations are reductions here."""
-    normalised = {name for name in ELEMENTWISE if any(word in name for word in ("softmax", "norm", "pool"))}
-    assert {kind_of(f"aten.{name}", 1) for name in ELEMENTWISE.keys() - normalised} == {"elementwise"}
-    assert {kind_of(f"aten.{name}", 1) for name in normalised} == {"reduction"}
+    """The tables of FLOP formulas give the same kinds, with exceptions.
+
+    Normalisations and pooling, which are elementwise there, are reductions. The gradient of an embedding is excluded.
+    """
+    normalisations = {name for name in ELEMENTWISE if any(word in name for word in ("softmax", "norm", "pool"))}
+    assert {kind_of(f"aten.{name}", 1) for name in ELEMENTWISE.keys() - normalisations} == {"elementwise"}
+    assert {kind_of(f"aten.{name}", 1) for name in normalisations} == {"reduction"}
     assert {kind_of(f"aten.{name}", 1) for name in REDUCTIONS.keys() - {"embedding_dense_backward"}} == {"reduction"}
     assert {kind_of(f"aten.{name}", 0) for name in FREE} <= {"copy", "fill", "indexing", "elementwise", "other"}
     assert kind_of("c10d.allreduce_", 0) == kind_of("_c10d_functional.all_reduce", 0) == "collective"
@@ -200,11 +207,11 @@ def test_kinds_of_operators_agree_with_the_meters() -> None:
 
 
 def test_operators_with_flop_formulas_in_torch_are_matmuls() -> None:
-    named = [getattr(packet, "_qualified_op_name", "") for packet in flop_registry]
-    assert {kind_of(name.replace("::", "."), 1) for name in named if name} == {"matmul"} and len(named) > 10
+    names = [getattr(packet, "_qualified_op_name", "") for packet in flop_registry]
+    assert {kind_of(name.replace("::", "."), 1) for name in names if name} == {"matmul"} and len(names) > 10
 
 
-def test_a_trace_has_work_and_peak_live_bytes() -> None:
+def test_only_older_traces_lack_work_and_peak_live_bytes() -> None:
     trace = example_trace()
     assert has_work(trace) and why_no_floors(trace) is None
     assert most_live_bytes(trace) == 136

@@ -1,4 +1,4 @@
-"""Rates of steps, from their measurements or from their own times, and the times of a section's statements."""
+"""Rates of steps, from their measurements or their own times, and the times of the statements of a section."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ MATMUL = Meters(2_000_000, 8_000, 4_000, dtype="float32")
 SECOND = 10**9
 
 
-def executed(machine: Machine = CPU, **step: Any) -> Execution:
+def execution_of(machine: Machine = CPU, **changes: Any) -> Execution:
+    """Return an execution of an annotated matmul that took 1 ms in three runs; `changes` replace its step's fields."""
     defaults: dict[str, Any] = {"annotated": True, "host_ns": [10**6] * 3, "meters": MATMUL}
-    return execution(Step(0, 0, 0, 1, **(defaults | step)), machine)
+    return execution(Step(0, 0, 0, 1, **(defaults | changes)), machine)
 
 
 def facts_of(execution: Execution) -> dict[str, str]:
@@ -34,19 +35,23 @@ def facts_of(execution: Execution) -> dict[str, str]:
 
 def test_a_measuring_step_has_the_rate_of_one_call() -> None:
     call = Measured([1.1e-05, 1e-05, 0.9e-05], 1_000_000, 4_000, 1_000, "float32")
-    one = executed(host_ns=[SECOND] * 3, measured=[call], harness=True)
-    assert [(r.name, r.peak) for r in one.rates] == [("FLOP/s", "float32"), ("B/s", "memory")]
-    assert [x for r in one.rates for x in (r.per_second, r.share)] == pytest.approx([1e11, 0.5, 5e8, 0.0125])
-    assert one.timing is not None and one.timing.clock == "call" and one.timing.samples_ns == (11_000, 10_000, 9_000)
-    [note] = margin_notes(CodeRow((), "L1", executions=(one,)))
+    executed = execution_of(host_ns=[SECOND] * 3, measured=[call], harness=True)
+    assert [(r.name, r.peak) for r in executed.rates] == [("FLOP/s", "float32"), ("B/s", "memory")]
+    assert [x for r in executed.rates for x in (r.per_second, r.share)] == pytest.approx([1e11, 0.5, 5e8, 0.0125])
+    assert (
+        executed.timing is not None
+        and executed.timing.clock == "call"
+        and executed.timing.samples_ns == (11_000, 10_000, 9_000)
+    )
+    [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
     assert note.text == "10 µs ± 10% a call · 1 MFLOP"
-    facts = facts_of(one)
+    facts = facts_of(executed)
     assert facts["FLOPs"] == "1 MFLOP (1,000,000)" and facts["intensity"] == "200.0 FLOP/byte"
     assert facts["time a call"].startswith("10 µs ± 10%") and facts["all its calls"].startswith("1 s")
-    [point] = roof_points(one, "x @ w", None)
+    [point] = roof_points(executed, "x @ w", None)
     assert (point.intensity, point.flops_per_second, point.dtype, point.name) == (
         200.0,
-        one.rates[0].per_second,
+        executed.rates[0].per_second,
         "float32",
         "x @ w",
     )
@@ -54,32 +59,32 @@ def test_a_measuring_step_has_the_rate_of_one_call() -> None:
 
 def test_several_measurements_have_separate_rates() -> None:
     fast, slow = (Measured([seconds] * 3, 1_000, 500, 500, "float32") for seconds in (1e-06, 2e-06))
-    one = executed(measured=[fast, slow], harness=True)
-    assert [(r.call, r.per_second) for r in one.rates if r.name == "FLOP/s"] == [(1, 1e9), (2, 5e8)]
-    assert one.timing is not None and one.timing.clock == "host"
-    assert [point.name for point in roof_points(one, "both", None)] == ["both (1)", "both (2)"]
-    facts = facts_of(one)
+    executed = execution_of(measured=[fast, slow], harness=True)
+    assert [(r.call, r.per_second) for r in executed.rates if r.name == "FLOP/s"] == [(1, 1e9), (2, 5e8)]
+    assert executed.timing is not None and executed.timing.clock == "host"
+    assert [point.name for point in roof_points(executed, "both", None)] == ["both (1)", "both (2)"]
+    facts = facts_of(executed)
     assert facts["1: time a call"].startswith("1 µs") and facts["2: time a call"].startswith("2 µs")
-    [note] = margin_notes(CodeRow((), "L1", executions=(one,)))
+    [note] = margin_notes(CodeRow((), "L1", executions=(executed,)))
     assert note.text == "1 ms ± 0% · with measuring"
 
 
 @pytest.mark.parametrize("measurements", [None, []])
 def test_a_counting_step_has_no_rate_and_a_reason(measurements: list[Measured] | None) -> None:
-    one = executed(host_ns=[SECOND] * 3, measured=measurements, harness=True)
-    assert one.rates == () and list(roof_points(one, "x", None)) == []
-    assert says(facts_of(one)["rate"], "none: ", "`measure`", "`count`")
-    assert "intensity" not in facts_of(one) and "achieved" not in facts_of(one)
+    executed = execution_of(host_ns=[SECOND] * 3, measured=measurements, harness=True)
+    assert executed.rates == () and list(roof_points(executed, "x", None)) == []
+    assert says(facts_of(executed)["rate"], "none: ", "`measure`", "`count`")
+    assert "intensity" not in facts_of(executed) and "achieved" not in facts_of(executed)
 
 
 def test_an_uncounted_measurement_has_no_rate_and_a_reason() -> None:
-    one = executed(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
-    assert one.rates == () and facts_of(one)["rate"] == "none: no torch operator ran in it"
-    assert facts_of(one)["time a call"].startswith("1 µs")
+    executed = execution_of(measured=[Measured([1e-06] * 3, why="no torch operator ran in it")], harness=True)
+    assert executed.rates == () and facts_of(executed)["rate"] == "none: no torch operator ran in it"
+    assert facts_of(executed)["time a call"].startswith("1 µs")
 
 
 @pytest.mark.parametrize(
-    ("step", "why"),
+    ("changes", "reason"),
     [
         ({"host_ns": [99_000] * 3}, "shorter than 100 µs: mostly dispatch"),
         ({"host_ns": [10**6] * 2}, "2 timed runs; at least 3 are needed"),
@@ -88,88 +93,98 @@ def test_an_uncounted_measurement_has_no_rate_and_a_reason() -> None:
         ({"compiled": True}, "torch.compile ran during it"),
     ],
 )
-def test_short_unsteady_or_compiled_steps_have_no_rate(step: dict[str, Any], why: str) -> None:
-    one = executed(**step)
-    assert one.rates == () and one.no_rate == why and facts_of(one)["rate"] == "none: " + why
-    assert list(roof_points(one, "x", None)) == []
+def test_short_unsteady_or_compiled_steps_have_no_rate(changes: dict[str, Any], reason: str) -> None:
+    executed = execution_of(**changes)
+    assert executed.rates == () and executed.no_rate == reason and facts_of(executed)["rate"] == "none: " + reason
+    assert list(roof_points(executed, "x", None)) == []
 
 
 def test_steady_times_of_operators_make_rates() -> None:
-    one = executed(host_ns=[1_000_000, 1_000_000, 1_240_000])
-    assert [(r.name, r.per_second, r.peak) for r in one.rates] == [("FLOP/s", 2e9, "float32"), ("B/s", 1.2e7, "memory")]
-    assert one.no_rate is None and "rate" not in facts_of(one)
+    executed = execution_of(host_ns=[1_000_000, 1_000_000, 1_240_000])
+    assert [(r.name, r.per_second, r.peak) for r in executed.rates] == [
+        ("FLOP/s", 2e9, "float32"),
+        ("B/s", 1.2e7, "memory"),
+    ]
+    assert executed.no_rate is None and "rate" not in facts_of(executed)
 
 
-UNKNOWN = Meters(2_000_000, 8_000, 4_000, dtype="float32", uncounted=["aten.sort"], operators=[("aten.sort", 1)])
+UNCOUNTED = Meters(2_000_000, 8_000, 4_000, dtype="float32", uncounted=["aten.sort"], operators=[("aten.sort", 1)])
 
 
 @pytest.mark.parametrize("samples_ns", [[10**6] * 3, [5_000] * 3, [10**6, 10**6, 9 * 10**6]])
 def test_uncounted_operators_are_named_and_prevent_a_rate(samples_ns: list[int]) -> None:
-    """The line names the operators even if its time is too short or too unsteady to be shown."""
-    one = executed(host_ns=samples_ns, meters=UNKNOWN)
-    facts = facts_of(one)
-    assert one.rates == () and list(roof_points(one, "x", None)) == []
+    """The note next to the line names them even if the time is too short or too unsteady for a rate."""
+    executed = execution_of(host_ns=samples_ns, meters=UNCOUNTED)
+    facts = facts_of(executed)
+    assert executed.rates == () and list(roof_points(executed, "x", None)) == []
     assert facts["FLOPs"].startswith("at least 2 MFLOP") and "aten.sort" in facts["not counted"]
     assert not {"intensity", "achieved", "rate"} & facts.keys()
-    [time, names] = margin_notes(CodeRow((), "L1", executions=(one, one)))[:2]
-    assert time.text.endswith(" each · at least 2 MFLOP") and (names.text, names.collapsed) == (
+    [time, uncounted] = margin_notes(CodeRow((), "L1", executions=(executed, executed)))[:2]
+    assert time.text.endswith(" each · at least 2 MFLOP") and (uncounted.text, uncounted.collapsed) == (
         "not counted: aten.sort",
         False,
     )
-    nothing = executed(host_ns=samples_ns, meters=replace(UNKNOWN, flops=0))
-    assert "FLOP" not in "".join(note.text for note in margin_notes(CodeRow((), "L1", executions=(nothing,))))
-    assert floor_of(one.step, Ceiling("a", {"float32": 1e12}, 1e11, "")).seconds is None
+    without_flops = execution_of(host_ns=samples_ns, meters=replace(UNCOUNTED, flops=0))
+    assert "FLOP" not in "".join(note.text for note in margin_notes(CodeRow((), "L1", executions=(without_flops,))))
+    assert floor_of(executed.step, Ceiling("a", {"float32": 1e12}, 1e11, "")).seconds is None
 
 
 def test_only_counted_measurements_have_rates() -> None:
-    known, unknown = (Measured([1e-06] * 3, 1_000, 500, 500, "float32", uncounted=of) for of in (None, ["aten.sort"]))
-    one = executed(measured=[known, unknown], harness=True)
-    assert {rate.call for rate in one.rates} == {1}
-    facts = facts_of(one)
+    counted, uncounted = (
+        Measured([1e-06] * 3, 1_000, 500, 500, "float32", uncounted=operators) for operators in (None, ["aten.sort"])
+    )
+    executed = execution_of(measured=[counted, uncounted], harness=True)
+    assert {rate.call for rate in executed.rates} == {1}
+    facts = facts_of(executed)
     assert facts["1: FLOPs"] == "1 kFLOP" and "1: intensity" in facts and "1: not counted" not in facts
     assert (
         facts["2: FLOPs"] == "at least 1 kFLOP"
         and "2: intensity" not in facts
         and "aten.sort" in facts["2: not counted"]
     )
-    alone = executed(measured=[unknown], harness=True)
+    alone = execution_of(measured=[uncounted], harness=True)
     assert alone.rates == () and floor_of(alone.step, Ceiling("a", {"float32": 1e12}, 1e11, "")).seconds is None
 
 
 def test_flops_on_the_meta_device_are_in_no_rate() -> None:
-    """10¹⁵ FLOPs on the meta device, and two million that ran."""
-    mixed = replace(MATMUL, flops=10**15 + 2_000_000, meta_flops=10**15)
-    one, alone = executed(meters=mixed), executed()
-    assert [(r.per_second, r.share, r.intensity) for r in one.rates] == [
-        (r.per_second, r.share, r.intensity) for r in alone.rates
+    """A step with 10¹⁵ FLOPs on the meta device has the rates of its two million other FLOPs.
+
+    Older traces do not distinguish these FLOPs, but record that no work had FLOPs.
+    """
+    with_meta_flops = replace(MATMUL, flops=10**15 + 2_000_000, meta_flops=10**15)
+    mixed, without_meta_flops = execution_of(meters=with_meta_flops), execution_of()
+    assert [(r.per_second, r.share, r.intensity) for r in mixed.rates] == [
+        (r.per_second, r.share, r.intensity) for r in without_meta_flops.rates
     ]
-    assert facts_of(one)["FLOPs"].startswith("1 PFLOP") and facts_of(one)["not computed"].startswith("1 PFLOP")
-    only = executed(meters=replace(MATMUL, flops=10**15, meta_flops=10**15))
-    assert [r.name for r in only.rates] == ["B/s"] and "intensity" not in facts_of(only)
-    older = executed(meters=replace(MATMUL, flops=10**15, work=[("aten.add", None, 0, 12_000)]))
+    facts = facts_of(mixed)
+    assert facts["FLOPs"].startswith("1 PFLOP") and facts["not computed"].startswith("1 PFLOP")
+    only_meta_flops = execution_of(meters=replace(MATMUL, flops=10**15, meta_flops=10**15))
+    assert [r.name for r in only_meta_flops.rates] == ["B/s"] and "intensity" not in facts_of(only_meta_flops)
+    older = execution_of(meters=replace(MATMUL, flops=10**15, work=[("aten.add", None, 0, 12_000)]))
     assert [r.name for r in older.rates] == ["B/s"]
 
 
 @pytest.mark.parametrize("measured_peak", [True, False])
 def test_a_rate_above_its_roof_comes_with_a_warning(measured_peak: bool) -> None:
     peaks = [Peak("float32", 1e9, "best of 3", measured_peak), Peak("memory", 1e12, "copies", measured_peak)]
-    one = executed(Machine("A processor", "cpu", "cpu", peaks=peaks))
-    above, below = one.rates
+    executed = execution_of(Machine("A processor", "cpu", "cpu", peaks=peaks))
+    above, below = executed.rates
     assert above.share == 2 and above.above is not None and below.above is None
     assert ("measured" if measured_peak else "datasheet") in above.above
-    facts = measured(one)
+    facts = measured(executed)
     position = next(n for n, (name, text) in enumerate(facts) if "200%" in text)
     assert facts[position + 1] == ("warning", above.above)
 
 
 def test_the_roof_belongs_to_the_dtype_of_the_work() -> None:
+    """float32 matmuls of a machine that allows tf32 have its roof. Work in several dtypes has no roof."""
     peaks = [Peak("float32", 6e13, "a datasheet"), Peak("tf32", 5e14, "a datasheet")]
     for tf32, peak in (("highest", "float32"), ("high", "tf32")):
         gpu = Machine("A device", "gpu", "cuda", tf32=tf32, peaks=peaks)
-        assert [r.peak for r in executed(gpu).rates if r.name == "FLOP/s"] == [peak]
-        measuring = executed(gpu, measured=[Measured([1e-06], 10, 10, 10, "float32")])
+        assert [r.peak for r in execution_of(gpu).rates if r.name == "FLOP/s"] == [peak]
+        measuring = execution_of(gpu, measured=[Measured([1e-06], 10, 10, 10, "float32")])
         assert [r.peak for r in measuring.rates if r.name == "FLOP/s"] == [peak]
-    [mixed, _] = executed(meters=Meters(10, 10, 10)).rates
+    [mixed, _] = execution_of(meters=Meters(10, 10, 10)).rates
     assert (mixed.share, mixed.peak, mixed.roof) == (None, None, "no peak: its FLOPs have no single dtype")
 
 
@@ -182,10 +197,10 @@ def test_a_row_shows_in_how_many_runs_it_ran() -> None:
 
 
 def test_expressions_with_a_common_beginning_are_separate() -> None:
-    long = "the_same_name_of_more_than_sixty_characters_before_anything_differs"
-    values = [(f"{long}.first", Value("int", 1)), (f"{long}.second", Value("int", 1))]
-    twice = tuple(execution(Step(n, 0, 0, 1, n + 1, values=values), CPU) for n in range(2))
-    notes = margin_notes(CodeRow((), "L1", executions=twice))
+    beginning = "the_same_name_of_more_than_sixty_characters_before_anything_differs"
+    values = [(f"{beginning}.first", Value("int", 1)), (f"{beginning}.second", Value("int", 1))]
+    executions = tuple(execution(Step(n, 0, 0, 1, n + 1, values=values), CPU) for n in range(2))
+    notes = margin_notes(CodeRow((), "L1", executions=executions))
     assert [(note.index, note.text, note.label) for note in notes] == [(0, "1", ""), (1, "1", "")]
 
 
@@ -194,26 +209,26 @@ def gpu(capability: str, *peaks: Peak) -> Machine:
 
 
 def test_an_unknown_card_has_its_measured_roof() -> None:
-    absent = Peak("bfloat16", None, "not in the table")
-    card = gpu("9.0", absent, Peak("bfloat16", 4e9, "measured: best of 9", True))
-    one = executed(card, meters=replace(MATMUL, dtype="bfloat16"))
-    [flops] = [rate for rate in one.rates if rate.name == "FLOP/s"]
+    unknown = Peak("bfloat16", None, "not in the table")
+    card = gpu("9.0", unknown, Peak("bfloat16", 4e9, "measured: best of 9", True))
+    executed = execution_of(card, meters=replace(MATMUL, dtype="bfloat16"))
+    [flops] = [rate for rate in executed.rates if rate.name == "FLOP/s"]
     assert flops.share == pytest.approx(0.5) and flops.roof == "bfloat16 peak, measured: best of 9"
 
 
-@pytest.mark.parametrize(("capability", "leads"), [("7.5", "float16"), ("8.0", "bfloat16"), ("gfx942", "bfloat16")])
-def test_the_leading_peak_is_of_a_format_with_units(capability: str, leads: str) -> None:
-    """Both formats were measured; the known peaks of a T4 include only one."""
-    measured = [Peak(name, 2e13, "measured", True) for name in ("bfloat16", "float16", "float32")]
-    peak = leading_peak(gpu(capability, Peak("bfloat16", None, "not in the table"), *measured))
-    assert peak is not None and (peak.name, peak.per_second) == (leads, 2e13)
+@pytest.mark.parametrize(("capability", "expected"), [("7.5", "float16"), ("8.0", "bfloat16"), ("gfx942", "bfloat16")])
+def test_the_leading_peak_is_of_a_format_with_matrix_units(capability: str, expected: str) -> None:
+    """A card of capability 7.5, such as a T4, has units for float16 only, although bfloat16 was measured too."""
+    measured_peaks = [Peak(name, 2e13, "measured", True) for name in ("bfloat16", "float16", "float32")]
+    peak = leading_peak(gpu(capability, Peak("bfloat16", None, "not in the table"), *measured_peaks))
+    assert peak is not None and (peak.name, peak.per_second) == (expected, 2e13)
 
 
 @pytest.mark.parametrize(("capability", "roof"), [("7.0", "float32"), ("gfx942", "float32"), ("8.0", "tf32")])
-def test_tf32_is_the_roof_only_if_torch_uses_it(capability: str, roof: str) -> None:
+def test_tf32_is_the_roof_only_if_torch_can_use_it(capability: str, roof: str) -> None:
     card = gpu(capability, Peak("float32", 1e13, "a datasheet"), Peak("tf32", 1e14, "a datasheet"))
     work = [("aten.mm", "tf32", 2_000_000, 12_000)]
-    [rate] = [rate for rate in executed(card, meters=replace(MATMUL, work=work)).rates if rate.name == "FLOP/s"]
+    [rate] = [rate for rate in execution_of(card, meters=replace(MATMUL, work=work)).rates if rate.name == "FLOP/s"]
     assert rate.peak == roof
 
 
@@ -237,6 +252,7 @@ def model(x):
 
 
 def statement_times() -> tuple[StatementTime, ...]:
+    """Return the times of the section's statements; 40 executions of `loss` were omitted, one of `done` suspended."""
     recording = Recording(LECTURE)
     train = recording.call(recording.frame("main"), "train()", "train")
     for turn in range(3):
@@ -260,5 +276,5 @@ def test_times_of_statements_include_omitted_executions() -> None:
 
 def test_times_of_callees_are_inside_their_call() -> None:
     _, loss, _ = statement_times()
-    [inner] = loss.inside
-    assert (inner.code, inner.ns, inner.executions) == ("return x", 3 * 8, 3)
+    [statement] = loss.inside
+    assert (statement.code, statement.ns, statement.executions) == ("return x", 3 * 8, 3)

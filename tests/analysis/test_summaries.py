@@ -1,3 +1,5 @@
+"""Values, claims and tables of elements as text."""
+
 from __future__ import annotations
 
 import math
@@ -9,8 +11,8 @@ from trace_tools.analysis.summaries import claim_summary, facts, frame_grid, gri
 from trace_tools.trace.model import Claim, Statistics, Tensor, Value
 
 
-def tensor(shape: list[int], **more: object) -> Value:
-    return Value("tensor", tensor=Tensor("float32", shape, "cpu", **more))  # type: ignore[arg-type]
+def tensor(shape: list[int], **fields: object) -> Value:
+    return Value("tensor", tensor=Tensor("float32", shape, "cpu", **fields))  # type: ignore[arg-type]
 
 
 def number(value: float) -> Value:
@@ -75,15 +77,16 @@ def test_values_are_summarised_in_one_line(value: Value, text: str) -> None:
 
 
 def test_long_values_are_cut_with_a_note() -> None:
-    long = Value("str", "x" * 10_000, length=10_000)
-    assert len(summary(long)) <= 96 and "(10,000 characters)" in summary(long)
-    many = Value("list", items=[number(n) for n in range(50)], length=1_000)
-    assert len(summary(many)) <= 96 and summary(many).endswith("…] (1,000 entries)")
-    nested = Value("list", items=[many, many], length=2)
+    long_text = Value("str", "x" * 10_000, length=10_000)
+    assert len(summary(long_text)) <= 96 and "(10,000 characters)" in summary(long_text)
+    long_list = Value("list", items=[number(n) for n in range(50)], length=1_000)
+    assert len(summary(long_list)) <= 96 and summary(long_list).endswith("…] (1,000 entries)")
+    nested = Value("list", items=[long_list, long_list], length=2)
     assert len(summary(nested)) <= 96
 
 
 def test_a_claim_shows_both_sides() -> None:
+    """A claim that is not a comparison shows its parts by name."""
     sides = [("a", number(1)), ("b", number(2)), ("c", number(3))]
     assert claim_summary(Claim("a < b <= c", True, sides)) == "1 < 2 ≤ 3"
     assert claim_summary(Claim("check(a, b)", True, sides[:2])) == "a = 1, b = 2"
@@ -109,8 +112,8 @@ def test_grids_show_the_elements() -> None:
 def test_facts_are_exact() -> None:
     details = dict(facts(Value("int", 123_456_789, unit="B")))
     assert details["exactly"] == "123456789 B"
-    stats = Statistics(-1.0, 2.0, 0.5, 0.25, nan=3)
-    details = dict(facts(tensor([9, 9], statistics=stats, storage="s1", storage_bytes=324, offset=2)))
+    statistics = Statistics(-1.0, 2.0, 0.5, 0.25, nan=3)
+    details = dict(facts(tensor([9, 9], statistics=statistics, storage="s1", storage_bytes=324, offset=2)))
     assert details["range"] == "-1.0 … 2.0" and details["among them"] == "3 nan"
     assert details["storage"] == "s1, 324 B" and details["offset"] == "2"
 
@@ -119,20 +122,24 @@ def test_failed_claims_show_all_digits_that_differ() -> None:
     sides = [("total", number(0.1 + 0.2)), ("0.3", number(0.3))]
     assert claim_summary(Claim("total == 0.3", False, sides)) == "0.30000000000000004 == 0.3"
     assert claim_summary(Claim("total != 0.3", True, sides)) == "0.30000000000000004 ≠ 0.3"
-    near = [("3", number(3)), ("ratio", number(3.000_02)), ("3.1", number(3.1))]
-    assert claim_summary(Claim("3 <= ratio < 3.1", True, near)) == "3 ≤ 3.0 < 3.1"
-    near = [("3.0", number(3.0)), ("ratio", number(3.000_02))]
-    assert claim_summary(Claim("3.0 < ratio", True, near)) == "3.0 < 3.00002"
+    three_sides = [("3", number(3)), ("ratio", number(3.000_02)), ("3.1", number(3.1))]
+    assert claim_summary(Claim("3 <= ratio < 3.1", True, three_sides)) == "3 ≤ 3.0 < 3.1"
+    close_sides = [("3.0", number(3.0)), ("ratio", number(3.000_02))]
+    assert claim_summary(Claim("3.0 < ratio", True, close_sides)) == "3.0 < 3.00002"
     assert [side_text(value) for _, value in sides] == ["0.3 (exactly 0.30000000000000004)", "0.3"]
     assert side_text(number(12_345)) == "12,345" and side_text(Value("int", 1025, unit="B")).endswith("(exactly 1025)")
 
 
-def frame(rows: int, columns: int, **more: Any) -> Value:
+def frame(rows: int, columns: int, **fields: Any) -> Value:
+    """Return a DataFrame with equal columns 0.00, 0.25, 0.50 …"""
     column = Value("Series", tensor=Tensor("float64", [rows], "cpu", elements=[n * 0.25 for n in range(rows)]))
-    return Value("DataFrame", length=columns, entries=[(Value("str", f"c{n}"), column) for n in range(columns)], **more)
+    return Value(
+        "DataFrame", length=columns, entries=[(Value("str", f"c{n}"), column) for n in range(columns)], **fields
+    )
 
 
 def test_frames_show_shape_dtypes_and_first_rows() -> None:
+    """Dates show a time of day only if one is not midnight. A series shows its labels."""
     assert summary(frame(7, 2)) == "DataFrame 7 × 2 · c0 f64, c1 f64"
     assert frame_grid(frame(2, 1)) == [["", "c0"], ["", "f64"], ["0", "0.00"], ["1", "0.25"]]
     large = frame_grid(frame(100, 40)) or []
@@ -141,14 +148,14 @@ def test_frames_show_shape_dtypes_and_first_rows() -> None:
     assert len(summary(frame(9, 40))) <= 96 and summary(frame(9, 40)).endswith("f64, …")
     labelled = frame_grid(frame(2, 1, labels=[Value("str", "Ulm"), Value("str", "Bonn")])) or []
     assert [row[0] for row in labelled] == ["", "", "Ulm", "Bonn"]
-    for times, shown in (
+    for times, expected in (
         (["2024-01-01T00:00:00.000000", "NaT"], ["2024-01-01", "NaT"]),
         (["2024-01-01T00:00:00.000000", "2024-01-01T09:30:00.000000"], ["2024-01-01 00:00:00", "2024-01-01 09:30:00"]),
         (["2024-01-01T09:30:00.250000"], ["2024-01-01 09:30:00.250000"]),
     ):
         column = Value("Series", tensor=Tensor("datetime64[us]", [len(times)], "cpu", elements=[*times]))
         dates = frame_grid(Value("DataFrame", length=1, entries=[(Value("str", "t"), column)])) or []
-        assert [row[1] for row in dates[2:]] == shown
+        assert [row[1] for row in dates[2:]] == expected
     text = Value("Series", length=3, note="dtype str", items=[Value("str", "x"), Value("none"), Value("str", "y")])
     mixed = Value("DataFrame", length=1, entries=[(Value("str", "t"), text)])
     assert frame_grid(mixed) == [["", "t"], ["", "str"], ["0", "x"], ["1", "–"], ["2", "y"]]
@@ -162,17 +169,21 @@ def test_frames_show_shape_dtypes_and_first_rows() -> None:
 
 def test_objects_have_fields_and_containers_have_entries() -> None:
     fields = [(Value("str", f"a_long_name_{n}"), number(n)) for n in range(20)]
-    thing = Value("Config", entries=fields)
-    assert summary(thing).endswith("…) (20 fields)")
-    assert [name for name, _ in facts(thing)] == [key.value for key, _ in fields]
+    config = Value("Config", entries=fields)
+    assert summary(config).endswith("…) (20 fields)")
+    assert [name for name, _ in facts(config)] == [key.value for key, _ in fields]
     assert summary(Value("Counter", entries=fields, length=20)).endswith("(20 entries)")
 
 
 def test_numbers_of_a_grid_have_equal_decimals() -> None:
-    near = [0.1257, -1.304, 0.0023, float("nan"), 12.0, 0.0]
-    [(_, rows)] = grids(Tensor("float64", [2, 3], "cpu", elements=near))
+    similar = [0.1257, -1.304, 0.0023, float("nan"), 12.0, 0.0]
+    [(_, rows)] = grids(Tensor("float64", [2, 3], "cpu", elements=similar))
     assert {len(cell.partition(".")[2]) for row in rows for cell in row if cell != "nan"} == {3}
-    apart = [1e-9, 100.0, 1.0, 250.0]  # the first column in powers of ten, the second as whole numbers
-    assert grids(Tensor("float64", [2, 2], "cpu", elements=apart))[0][1] == [["1.000e-9", "100."], ["1.000e0", "250."]]
-    written = [float(cell) for row in rows for cell in row if cell != "nan"]
-    assert all(abs(a - b) <= 0.0005 for a, b in zip(written, [n for n in near if n == n], strict=True))
+    different = [1e-9, 100.0, 1.0, 250.0]  # the first column uses powers of ten, the second whole numbers
+    assert grids(Tensor("float64", [2, 2], "cpu", elements=different))[0][1] == [
+        ["1.000e-9", "100."],
+        ["1.000e0", "250."],
+    ]
+    shown = [float(cell) for row in rows for cell in row if cell != "nan"]
+    numbers = [n for n in similar if not math.isnan(n)]
+    assert all(abs(a - b) <= 0.0005 for a, b in zip(shown, numbers, strict=True))

@@ -25,8 +25,8 @@ def main(arguments: list[str]) -> int:
         if not arguments:
             print(library())
             return 0
-        given = environment(options["--cards"], faults=options["--faults"])
-        os.execvpe(arguments[0], arguments, given)
+        variables = environment(options["--cards"], faults=options["--faults"])
+        os.execvpe(arguments[0], arguments, variables)
     except CannotBuild as error:
         print(f"emulated CUDA: {error}", file=sys.stderr)
     except OSError as error:

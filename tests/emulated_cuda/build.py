@@ -66,9 +66,9 @@ def _build(target: Path) -> None:
         for old in path.parent.glob(f"{path.stem}.*"):
             old.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
-        made = Path(folder, f"{MODULE}.so")
-        _compile(made)
-        made.replace(target)
+        built = Path(folder, f"{MODULE}.so")
+        _compile(built)
+        built.replace(target)
 
 
 def environment(
@@ -134,25 +134,25 @@ def _compile(target: Path) -> None:
         raise CannotBuild(f"torch {metadata.version('torch')} has other internals than the emulated device: {first}")
 
 
-def _try(made: Path) -> None:
+def _try(built: Path) -> None:
     """Run the battery on a library. Raise CannotBuild with the cases that fail."""
-    given = {
+    variables = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "EMULATED_CUDA": "emulated,emulated",
-        "EMULATED_CUDA_LIBRARY": str(made),
+        "EMULATED_CUDA_LIBRARY": str(built),
     }
-    given["PYTHONPATH"] = os.pathsep.join([str(HERE / "start"), str(ROOT)])
-    given.pop("CUDA_VISIBLE_DEVICES", None)
-    done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], given)
+    variables["PYTHONPATH"] = os.pathsep.join([str(HERE / "start"), str(ROOT)])
+    variables.pop("CUDA_VISIBLE_DEVICES", None)
+    done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], variables)
     if done.returncode:
         failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
         reasons = "; ".join(failed[:8]) or done.stderr.strip()[-500:]
         raise CannotBuild(f"the emulated device does not work with torch {metadata.version('torch')}: {reasons}")
 
 
-def run(command: Sequence[str], given: Mapping[str, str], seconds: float = 600) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], variables: Mapping[str, str], seconds: float = 600) -> subprocess.CompletedProcess[str]:
     """Run a command in this environment; return its exit code and output."""
     return subprocess.run(
-        list(command), env=dict(given), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
+        list(command), env=dict(variables), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
     )

@@ -5,8 +5,8 @@
 
 The lecture chooses its sizes by the card's memory, as on a real card. With EMULATED_CUDA_COMPUTED, kernels on large
 tensors are launched but not computed, so an H100's sizes take only seconds on a CPU. Shapes, counts and the
-allocator's figures are those of the card; the values of large tensors and all times mean nothing. `measure` calls its
-function once, and no peaks are measured.
+allocator's figures are those of the card; the values of large tensors and all times are meaningless. `measure` calls
+its function once, and no peaks are measured.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Parts:
         return reasons
 
     def is_left_out(self, statement: ast.stmt) -> bool:
-        """Tell whether a statement begins a part that is not evaluated."""
+        """Return whether a statement begins a part that is not evaluated."""
         match statement:
             case ast.Expr(ast.Call(ast.Name(name), arguments, named)) if name in self.functions:
                 return name in LEFT_OUT or not (arguments or named or name in self.on_the_device)
@@ -113,6 +113,7 @@ class Parts:
 
 
 def _asks(node: ast.AST) -> bool:
+    """Return whether an expression uses the device or depends on it."""
     match node:
         case ast.Call(ast.Name("device" | "sizes")) | ast.Attribute(attr="cuda") | ast.Constant("cuda"):
             return True

@@ -1,4 +1,4 @@
-"""The emulated device, built once for the tests of this folder. Without a compiler they are skipped with a reason."""
+"""A fixture that builds the emulated device once for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.emulated_cuda.build import CannotBuild, compiler, library
 
 @pytest.fixture(scope="session")
 def emulated() -> None:
-    """Build the device. Without a compiler, skip; if the compiler fails, the test fails."""
+    """Build the device; skip the test if there is no compiler. If the compiler fails, the test fails."""
     try:
         compiler()
     except CannotBuild as error:

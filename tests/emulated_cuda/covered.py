@@ -37,7 +37,7 @@ def lecture(out: Path, path: Path) -> bool:
 
 
 def report(out: Path, path: Path) -> None:
-    """Print the lines that ran nowhere."""
+    """Print the lines that never ran."""
     runs, tests = _combined(out.glob("lecture-*.coverage")), _combined(out.glob("tools.coverage.*"))
     missed = [*_missed_in_lecture(runs, tests, path), *_missed_in_tools(tests)]
     for line in missed:
@@ -49,17 +49,17 @@ def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
     """Run the lecture as plain Python. A failed claim about time may end it, which is no error here."""
     data = out / f"lecture-{card or 'cpu'}.coverage"
     command = [sys.executable, "-m", "coverage", "run", f"--data-file={data}", f"--include={lecture}", str(lecture)]
-    given = environment(card or CARDS[0]) | {"OMP_NUM_THREADS": "1"}
-    given["PYTHONPATH"] = os.pathsep.join([given["PYTHONPATH"], str(ROOT)])
+    variables = environment(card or CARDS[0]) | {"OMP_NUM_THREADS": "1"}
+    variables["PYTHONPATH"] = os.pathsep.join([variables["PYTHONPATH"], str(ROOT)])
     if card is None:
-        given["CUDA_VISIBLE_DEVICES"] = ""
-    done = subprocess.run(command, env=given, cwd=lecture.parent, capture_output=True, text=True)
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    done = subprocess.run(command, env=variables, cwd=lecture.parent, capture_output=True, text=True)
     if done.returncode:
         print(f"the lecture on {card or 'the CPU'} ended early: {done.stderr.strip().splitlines()[-1]}")
     return done.returncode == 0 or "AssertionError" in done.stderr
 
 
-def tests(out: Path, given: Mapping[str, str], *, cover: bool) -> bool:
+def tests(out: Path, variables: Mapping[str, str], *, cover: bool) -> bool:
     """Run the tests marked `cuda`, then those with simulated devices; return whether all passed.
 
     With `cover`, record which lines run in these tests and in all processes that they start.
@@ -72,13 +72,13 @@ def tests(out: Path, given: Mapping[str, str], *, cover: bool) -> bool:
     )
     coverage = ["-m", "coverage", "run", f"--rcfile={settings}"] if cover else []
     command = [sys.executable, *coverage, "-m", "pytest", "-n2", "--dist=loadgroup"]
-    plain = {name: value for name, value in given.items() if not name.startswith("EMULATED_CUDA")} | {"PYTHONPATH": ""}
-    runs = [(["-m", "cuda"], given), (["-m", "not cuda", *WITH_STAND_INS], plain)]
+    without_device = {name: value for name, value in variables.items() if not name.startswith("EMULATED_CUDA")}
+    runs = [(["-m", "cuda"], variables), (["-m", "not cuda", *WITH_STAND_INS], without_device | {"PYTHONPATH": ""})]
     return all([subprocess.run([*command, *chosen], env=dict(env), cwd=ROOT).returncode == 0 for chosen, env in runs])
 
 
 def _combined(paths: Iterable[Path]) -> Coverage:
-    """Return what ran in any of these coverage files.
+    """Combine coverage files: a line ran if it ran in any of them.
 
     Tests kill processes, some while they write their file. coverage.py warns of a broken file and goes on.
     """
@@ -102,13 +102,14 @@ def _missed_in_lecture(runs: Coverage, tests: Coverage, lecture: Path) -> Iterat
 
 
 def _missed_in_tools(tests: Coverage) -> Iterator[str]:
+    """Yield the lines of the tools that are for a GPU and did not run in the tests."""
     for path in sorted((ROOT / "trace_tools").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        wanted = set(_for_a_gpu(ast.parse(text)))
-        if not wanted:
+        gpu_lines = set(_for_a_gpu(ast.parse(text)))
+        if not gpu_lines:
             continue
         lines = text.splitlines()
-        for number in sorted(wanted & _missed(tests, path)):
+        for number in sorted(gpu_lines & _missed(tests, path)):
             yield f"{path.relative_to(ROOT)}:{number}: {lines[number - 1].strip()[:100]}"
 
 

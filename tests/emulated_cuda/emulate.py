@@ -48,11 +48,11 @@ def main() -> int:
     out = options.out.resolve()
     counts = out / "counts"
     try:
-        given = environment(options.card, counts=counts)
+        variables = environment(options.card, counts=counts)
     except CannotBuild as error:
         print(f"emulated CUDA: {error}", file=sys.stderr)
         return 2
-    given.setdefault("OMP_NUM_THREADS", "1")
+    variables.setdefault("OMP_NUM_THREADS", "1")
     folder = "emulated-" + slug(PROFILES[options.card].name).removeprefix("emulated-")
     trace = out / "rendered" / folder / "trace.yaml"
     failed = []
@@ -61,7 +61,7 @@ def main() -> int:
         counts.mkdir(parents=True)
         command = ["trace", str(_lecture(out)), "-o", str(out / "rendered"), "--passes", "1", "--keep-going", "--force"]
         failed += _step(
-            "trace", _tools(command, given) in (0, 1) and _completed(trace)
+            "trace", _tools(command, variables) in (0, 1) and _completed(trace)
         )  # 1: a claim about time may fail
     if "pages" in steps:
         failed += _step("pages", _all_say_emulated(trace.parent))
@@ -75,21 +75,21 @@ def main() -> int:
             "-o",
             str(out / "diff.md"),
         ]
-        failed += _step("diff", _tools(report, given) in (0, 1, 3) and (out / "diff.md").is_file())
+        failed += _step("diff", _tools(report, variables) in (0, 1, 3) and (out / "diff.md").is_file())
     if "counts" in steps:
         failed += _step("counts", _asynchronous(counts))
-    del given["EMULATED_CUDA_COUNTS"]
-    ran = out / "coverage"
+    del variables["EMULATED_CUDA_COUNTS"]
+    coverage_folder = out / "coverage"
     if "contact" in steps:
-        failed += _step("contact", _first_contact(out, given))
+        failed += _step("contact", _first_contact(out, variables))
     if {"tests", "coverage"} & {*steps}:
-        shutil.rmtree(ran, ignore_errors=True)
-        ran.mkdir(parents=True)
+        shutil.rmtree(coverage_folder, ignore_errors=True)
+        coverage_folder.mkdir(parents=True)
     if "tests" in steps:
-        failed += _step("tests", covered.tests(ran, given, cover="coverage" in steps))
+        failed += _step("tests", covered.tests(coverage_folder, variables, cover="coverage" in steps))
     if "coverage" in steps:
-        failed += _step("coverage", covered.lecture(ran, _lecture(out)))
-        covered.report(ran, _lecture(out))
+        failed += _step("coverage", covered.lecture(coverage_folder, _lecture(out)))
+        covered.report(coverage_folder, _lecture(out))
     print("emulated: " + (f"failed: {', '.join(failed)}" if failed else f"all well: {', '.join(steps)}"))
     return 1 if failed else 0
 
@@ -98,9 +98,9 @@ def _step(name: str, well: bool) -> list[str]:
     return [] if well else [name]
 
 
-def _tools(command: list[str], given: Mapping[str, str]) -> int:
+def _tools(command: list[str], variables: Mapping[str, str]) -> int:
     print("python -m trace_tools " + " ".join(command), flush=True)
-    return subprocess.run([sys.executable, "-m", "trace_tools", *command], env=dict(given), cwd=ROOT).returncode
+    return subprocess.run([sys.executable, "-m", "trace_tools", *command], env=dict(variables), cwd=ROOT).returncode
 
 
 def _lecture(out: Path) -> Path:
@@ -116,9 +116,9 @@ def _lecture(out: Path) -> Path:
 
 
 def _completed(path: Path) -> bool:
-    """Tell whether every process completed and no claim failed in all timed runs.
+    """Return whether every process completed and no claim failed in all timed runs.
 
-    A claim that failed in only some runs is about time, and times mean nothing here.
+    A claim that failed in only some runs compares times, which are meaningless on this device.
     """
     if not path.is_file():
         return False
@@ -135,16 +135,16 @@ def _completed(path: Path) -> bool:
 
 
 def _all_say_emulated(folder: Path) -> bool:
-    """Tell whether each page in `folder` is marked as emulated."""
+    """Return whether each page in `folder` is marked as emulated."""
     pages = [*folder.glob("*.html"), *folder.glob("*.md")]
-    silent = [page.name for page in pages if "Emulated: " not in page.read_text(encoding="utf-8")]
-    if silent:
-        print(f"these pages don't say that they are emulated: {', '.join(silent)}")
-    return bool(pages) and not silent
+    unmarked = [page.name for page in pages if "Emulated: " not in page.read_text(encoding="utf-8")]
+    if unmarked:
+        print(f"these pages don't say that they are emulated: {', '.join(unmarked)}")
+    return bool(pages) and not unmarked
 
 
-def _first_contact(out: Path, given: Mapping[str, str]) -> bool:
-    """Run `first_contact.sh` with short sections of the lecture; tell whether each of its steps ran.
+def _first_contact(out: Path, variables: Mapping[str, str]) -> bool:
+    """Run `first_contact.sh` with short sections of the lecture; return whether each of its steps ran.
 
     `doctor` and the measured peaks rightly report surprises: the emulated card is slow, and its clocks are held back.
     """
@@ -153,19 +153,23 @@ def _first_contact(out: Path, given: Mapping[str, str]) -> bool:
     packed.unlink(missing_ok=True)
     command = ["bash", str(ROOT / "tests/first_contact.sh"), "-o", str(folder), "--lecture", str(_lecture(out))]
     command += ["--section", "gradients", "--only", "memory_accounting"]
-    ran = subprocess.run(command, env={**given, "PYTHON": sys.executable, "VENV": "none"}, cwd=ROOT)
+    done = subprocess.run(command, env={**variables, "PYTHON": sys.executable, "VENV": "none"}, cwd=ROOT)
     summary = (folder / "summary.txt").read_text(encoding="utf-8").splitlines()
     verdicts = {name: {line.split()[1] for line in summary if line.split()[0] == name} for name in first_contact.STEPS}
     # Claims and figures that fail only under load are judged below, as for the whole lecture.
-    wrong = [name for name, words in verdicts.items() if not words or (name not in SURPRISING and words != {"ok:"})]
-    if wrong:
-        print(f"first contact: surprises, or nothing at all, in {', '.join(wrong)}")
+    unexpected = [
+        name for name, words in verdicts.items() if not words or (name not in SURPRISING and words != {"ok:"})
+    ]
+    if unexpected:
+        print(f"first contact: surprises, or nothing at all, in {', '.join(unexpected)}")
     traces = [path for name in ("section", "lecture") for path in folder.glob(f"{name}/*/partial/trace.yaml")]
-    return not wrong and ran.returncode in (0, 1) and packed.is_file() and [*map(_completed, traces)] == [True, True]
+    return (
+        not unexpected and done.returncode in (0, 1) and packed.is_file() and [*map(_completed, traces)] == [True, True]
+    )
 
 
 def _asynchronous(folder: Path) -> bool:
-    """Print how the lecture's operators ran; tell whether few enough of them ran in step."""
+    """Print how the lecture's operators ran; return whether few enough of them ran in step."""
     queued, in_step = 0, Counter[str]()
     for path in sorted(folder.glob("*.json")):
         for name, (launched, _, stepped) in json.loads(path.read_text(encoding="utf-8"))["operators"].items():

@@ -59,11 +59,11 @@ def answer(arguments: list[str]) -> tuple[int, str]:
     if "-L" in options:
         return 0, "\n".join(f"GPU {i}: {card.name.split(' MIG ')[0]} (UUID: GPU-{uuid(i)})" for i, card in chosen)
     if "--query-gpu" in options:
-        asked = options["--query-gpu"].split(",")
+        requested = options["--query-gpu"].split(",")
         rows = [fields(i, card) for i, card in chosen]
-        if unknown := next((name for name in asked if name not in rows[0]), None):
+        if unknown := next((name for name in requested if name not in rows[0]), None):
             return 2, f'Field "{unknown}" is not a valid field to query.'
-        return 0, "\n".join(", ".join(row[name] for name in asked) for row in rows)
+        return 0, "\n".join(", ".join(row[name] for name in requested) for row in rows)
     if "--query-compute-apps" in options:
         others = [card for _, card in chosen if card.others_mib and not card.mig]
         return 0, "\n".join(f"424242, {card.others_mib}" for card in others)

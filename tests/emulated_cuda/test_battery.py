@@ -1,4 +1,4 @@
-"""Run the battery, which each build passes, again on the cached library: one process, one test per case."""
+"""The cases of the battery, run again on the cached library in one process; each build runs them, too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.emulated_cuda.build import environment, run
 
 @pytest.fixture(scope="session")
 def lines(emulated: None) -> dict[str, str]:
-    given = environment(
-        "emulated,emulated", faults="metering/launch:1"
-    )  # a fault of another process must have no effect here
-    done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], {**given, "OMP_NUM_THREADS": "1"})
-    printed = [line for line in done.stdout.splitlines() if line]
-    return {line.removeprefix("ok ").split(",")[0]: line for line in printed} or {"nothing": done.stderr}
+    """Return the battery's line for each case."""
+    # a fault of another process must have no effect in this one
+    variables = environment("emulated,emulated", faults="metering/launch:1")
+    done = run([sys.executable, "-m", "tests.emulated_cuda.battery"], {**variables, "OMP_NUM_THREADS": "1"})
+    output = [line for line in done.stdout.splitlines() if line]
+    return {line.removeprefix("ok ").split(",")[0]: line for line in output} or {"no output": done.stderr}
 
 
 @each("name", battery.CASES)

@@ -1,4 +1,4 @@
-"""Building: errors are one line, and a broken library is never used."""
+"""Builds of the library: each error is one line, and a broken library is never used."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_missing_compiler_is_a_one_line_error(tmp_path: Path) -> None:
-    given = {**os.environ, "PATH": str(tmp_path), "CXX": ""}
-    done = build.run([sys.executable, "-m", "tests.emulated_cuda", "true"], given)
+    variables = {**os.environ, "PATH": str(tmp_path), "CXX": ""}
+    done = build.run([sys.executable, "-m", "tests.emulated_cuda", "true"], variables)
     assert done.returncode == 2
     assert says(done.stderr, "emulated CUDA: ", "$CXX", "c++", "g++", "clang++", "install g++")
 
@@ -36,8 +36,8 @@ def test_unknown_card_is_a_one_line_error() -> None:
 def test_library_that_fails_the_battery_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "compiler", lambda: sys.executable)
     monkeypatch.setattr(build, "_compile", lambda target: target.write_bytes(b"no library"))
-    failed = subprocess.CompletedProcess([], 1, "ok this\nthat, line 3: AssertionError: 1 != 2\n", "")
-    monkeypatch.setattr(build, "run", lambda *_: failed)
+    failed_battery = subprocess.CompletedProcess([], 1, "ok this\nthat, line 3: AssertionError: 1 != 2\n", "")
+    monkeypatch.setattr(build, "run", lambda *_: failed_battery)
     for _ in range(2):
         with pytest.raises(
             build.CannotBuild, match=r"does not work with torch .*: that, line 3: AssertionError: 1 != 2$"
@@ -46,19 +46,19 @@ def test_library_that_fails_the_battery_is_refused(cache: Path, monkeypatch: pyt
 
 
 def test_failed_compilation_is_a_one_line_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (false,) = require("false")
-    monkeypatch.setattr(build, "compiler", lambda: false)
+    (failing_compiler,) = require("false")
+    monkeypatch.setattr(build, "compiler", lambda: failing_compiler)
     with pytest.raises(build.CannotBuild, match=r"has other internals than the emulated device: status 1$"):
         build.library()
 
 
 def test_built_library_is_reused_and_old_ones_deleted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "compiler", lambda: sys.executable)
-    made: list[Path] = []
-    monkeypatch.setattr(build, "_compile", lambda target: (target.write_bytes(b""), made.append(target)))
+    compiled: list[Path] = []
+    monkeypatch.setattr(build, "_compile", lambda target: (target.write_bytes(b""), compiled.append(target)))
     monkeypatch.setattr(build, "run", lambda *_: subprocess.CompletedProcess([], 0, "", ""))
     assert build.library() == build.library()
-    assert len(made) == 1
+    assert len(compiled) == 1
     for number in range(4):
         monkeypatch.setattr(build, "_key", lambda _, number=number: f"other-{number}")
         build.library()

@@ -31,19 +31,20 @@ except torch.OutOfMemoryError as error:
 
 
 def test_torch_describes_each_card_by_its_profile(emulated: None) -> None:
+    """An allocation on the card that other processes use fails, and the error has the card's capacity."""
     shared = list(PROFILES).index("shared")
     done = run([sys.executable, "-c", DESCRIBE + FULL % (shared, shared)], environment(",".join(PROFILES)))
-    first, refused = done.stdout.splitlines()
-    for index, (card, described) in enumerate(zip(PROFILES.values(), json.loads(first), strict=True)):
+    descriptions, error = done.stdout.splitlines()
+    for index, (card, description) in enumerate(zip(PROFILES.values(), json.loads(descriptions), strict=True)):
         free = card.memory_bytes - ((card.others_mib + 300) << 20)  # the context takes 300 MiB
-        assert described == [card.name, card.memory_bytes, list(card.capability), free, f"cuda:{index}"]
-    assert "total capacity of 79.18 GiB of which" in refused
+        assert description == [card.name, card.memory_bytes, list(card.capability), free, f"cuda:{index}"]
+    assert "total capacity of 79.18 GiB of which" in error
 
 
 def test_profiles_agree_with_the_table_of_known_machines() -> None:
-    published = {name: known_machine(card.name, card.multiprocessors) for name, card in PROFILES.items()}
-    assert {name for name, machine in published.items() if machine is None} == {"emulated", "unlisted"}
-    mig, h100 = published["mig"], published["h100"]
+    machines = {name: known_machine(card.name, card.multiprocessors) for name, card in PROFILES.items()}
+    assert {name for name, machine in machines.items() if machine is None} == {"emulated", "unlisted"}
+    mig, h100 = machines["mig"], machines["h100"]
     assert mig is not None and h100 is not None
     assert mig.flops_per_second["bfloat16"] == h100.flops_per_second["bfloat16"] * 16 / 132
     assert mig.bytes_per_second == h100.bytes_per_second / 8
@@ -52,23 +53,24 @@ def test_profiles_agree_with_the_table_of_known_machines() -> None:
 @each("name", PROFILES)
 def test_nvidia_smi_describes_each_card(name: str) -> None:
     card = PROFILES[name]
-    question = ["--query-gpu=name,memory.total,compute_cap,clocks.sm", "--format=csv,noheader,nounits"]
-    done = run([*SMI, *question], {**os.environ, "EMULATED_CUDA": name})
+    query = ["--query-gpu=name,memory.total,compute_cap,clocks.sm", "--format=csv,noheader,nounits"]
+    done = run([*SMI, *query], {**os.environ, "EMULATED_CUDA": name})
     clock = "[N/A]" if card.mig else "1980"
     card_name = card.name.removesuffix(f" MIG {card.mig}")
     assert done.stdout.strip() == f"{card_name}, {card.memory_mib}, {card.capability[0]}.{card.capability[1]}, {clock}"
 
 
 def test_errors_of_nvidia_smi() -> None:
-    given = {**os.environ, "EMULATED_CUDA": "t4,t4"}
-    assert run([*SMI, "--query-gpu=colour"], given).stdout == 'Field "colour" is not a valid field to query.\n'
-    assert run([*SMI, "--query-gpu=index", "--id=1"], given).stdout == "1\n"
-    assert run([*SMI, "--query-gpu=index", "--id=7"], given).returncode == 6
-    broken = run(SMI, {**given, "EMULATED_CUDA_SMI": "fail"})
-    assert (broken.returncode, broken.stdout) == (9, "")
+    variables = {**os.environ, "EMULATED_CUDA": "t4,t4"}
+    assert run([*SMI, "--query-gpu=colour"], variables).stdout == 'Field "colour" is not a valid field to query.\n'
+    assert run([*SMI, "--query-gpu=index", "--id=1"], variables).stdout == "1\n"
+    assert run([*SMI, "--query-gpu=index", "--id=7"], variables).returncode == 6
+    failed = run(SMI, {**variables, "EMULATED_CUDA_SMI": "fail"})
+    assert (failed.returncode, failed.stdout) == (9, "")
 
 
 def test_nvidia_smi_is_on_the_path_except_for_amd(emulated: None) -> None:
+    """It lists another process on the card that other processes use."""
     assert environment("h100")["PATH"].startswith(str(HERE / "bin"))
     assert str(HERE / "bin") not in environment("mi300x")["PATH"]
     assert (

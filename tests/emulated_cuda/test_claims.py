@@ -1,4 +1,4 @@
-"""Both sides of the lecture's claims on each card, with workspaces that stay allocated and that are freed at once.
+"""Both sides of the lecture's claims on each card, with workspaces that stay allocated and workspaces that are freed.
 
 Slow, so only `make emulate` runs these tests. With `-s` they print the sides. `claims.py` explains what is computed.
 """
@@ -26,10 +26,11 @@ pytestmark = [
 ]
 CARDS = ("t4", "v100", "a100", "h100", "mig", "4090", "mi300x")
 COMPUTED = MIB  # kernels on more bytes are launched but not computed
-# Sections with claims about the allocator's figures. A freed workspace cannot change other claims.
+# Sections with claims about the allocator's figures. Claims of other sections do not depend on workspaces.
 OF_MEMORY = ("memory_accounting", "models", "optimizers", "memory_of_a_training_step", "using_less_memory")
 OTHER_MIB = {"mi300x": 80}  # products of hipBLASLt have a workspace of their own
-MARGIN = 0.004  # of the larger side, for a strict comparison whose sides depend on the card
+# Least difference of the sides, relative to the larger, in a strict comparison whose sides depend on the card.
+MARGIN = 0.004
 Comparison = tuple[str, float, float]
 Runs = dict[str, list[Drawn]]
 
@@ -38,29 +39,30 @@ Runs = dict[str, list[Drawn]]
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Evaluate the claims on every card, two processes at a time."""
     folder = tmp_path_factory.mktemp("claims")
-    wanted = {card: (card, {}) for card in CARDS}
-    wanted |= {f"{card}, freed": (card, {"transient_workspace": 1}) for card in CARDS}
+    configurations = {card: (card, {}) for card in CARDS}
+    configurations |= {f"{card}, freed": (card, {"transient_workspace": 1}) for card in CARDS}
     for card, size in OTHER_MIB.items():
-        wanted[f"{card}, {size} MiB freed"] = card, {"transient_workspace": 1, "workspace": size * MIB}
+        configurations[f"{card}, {size} MiB freed"] = card, {"transient_workspace": 1, "workspace": size * MIB}
 
-    def drawn(name: str) -> list[Drawn]:
-        card, settings = wanted[name]
+    def evaluate(name: str) -> list[Drawn]:
+        card, settings = configurations[name]
         out = folder / f"{name}.json"
-        given = environment(card, computed=COMPUTED, **settings) | {"OMP_NUM_THREADS": "1"}
+        variables = environment(card, computed=COMPUTED, **settings) | {"OMP_NUM_THREADS": "1"}
         sections = OF_MEMORY if settings else ()
-        done = run([sys.executable, "-m", "tests.emulated_cuda.claims", str(out), *sections], given)
+        done = run([sys.executable, "-m", "tests.emulated_cuda.claims", str(out), *sections], variables)
         assert done.returncode == 0, f"{name}: {done.stderr[-2000:]}"
         claims, errors = json.loads(out.read_text(encoding="utf-8"))
         assert not errors, f"{name}: {errors}"
         return [Drawn(**claim) for claim in claims]
 
     with ThreadPoolExecutor(2) as pool:
-        drawn_claims = dict(zip(wanted, pool.map(drawn, wanted), strict=True))
-    print_sides(drawn_claims)
-    return drawn_claims
+        claims_by_run = dict(zip(configurations, pool.map(evaluate, configurations), strict=True))
+    print_sides(claims_by_run)
+    return claims_by_run
 
 
 def by_source(claims: Iterable[Drawn]) -> dict[tuple[int, str, str], list[Drawn]]:
+    """Group the evaluations of each claim, by its line, function and source."""
     grouped: dict[tuple[int, str, str], list[Drawn]] = {}
     for claim in claims:
         grouped.setdefault((claim.line, claim.function, claim.source), []).append(claim)
@@ -68,6 +70,7 @@ def by_source(claims: Iterable[Drawn]) -> dict[tuple[int, str, str], list[Drawn]
 
 
 def margin(comparison: Comparison) -> float:
+    """Return the difference of the sides relative to the larger."""
     _, left, right = comparison
     return abs(right - left) / (max(abs(left), abs(right)) or 1)
 
@@ -94,6 +97,7 @@ def that_depend_on_the_card(runs: Runs) -> Iterator[tuple[tuple[int, str, str], 
 
 
 def print_sides(runs: Runs) -> None:
+    """Print the claims that depend on the card, and the claims that are not judged or not evaluated."""
     for (line, function, source), sides in that_depend_on_the_card(runs):
         print(f"\nlecture.py:{line} {function}: {source}")
         for comparison in dict.fromkeys(sides.values()):
@@ -110,10 +114,10 @@ def print_sides(runs: Runs) -> None:
 
 def not_drawn(runs: Runs) -> list[tuple[int, str, str]]:
     """List the claims of functions on the device that no run evaluated: line, function, source."""
-    drawn = {(claim.line, claim.source) for claims in runs.values() for claim in claims}
+    evaluated = {(claim.line, claim.source) for claims in runs.values() for claim in claims}
     parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
-    claimed = [(node.lineno, name, ast.unparse(node.test)) for name, node in parts.asserts()]
-    return sorted(claim for claim in claimed if (claim[0], claim[2]) not in drawn)
+    all_claims = [(node.lineno, name, ast.unparse(node.test)) for name, node in parts.asserts()]
+    return sorted(claim for claim in all_claims if (claim[0], claim[2]) not in evaluated)
 
 
 def test_all_claims_hold_on_all_cards(runs: Runs) -> None:
@@ -128,27 +132,28 @@ def test_all_claims_hold_on_all_cards(runs: Runs) -> None:
 
 def test_claims_that_depend_on_the_card_have_a_margin(runs: Runs) -> None:
     """Only `<` and `>` need a margin, since `<=` and `>=` allow equal sides."""
-    varying = list(that_depend_on_the_card(runs))
+    card_dependent = list(that_depend_on_the_card(runs))
     narrow = [
         (key, name, comparison)
-        for key, sides in varying
+        for key, sides in card_dependent
         for name, comparison in sides.items()
         if comparison[0] in "<>" and margin(comparison) < MARGIN
     ]
     assert not narrow
-    drawn = {function for (_, function, _), _ in varying}
-    assert "what_the_strategies_cost" in drawn
+    functions = {function for (_, function, _), _ in card_dependent}
+    assert "what_the_strategies_cost" in functions
 
 
 @each("card", CARDS)
 def test_freed_workspaces_do_not_change_memory_figures(card: str, runs: Runs) -> None:
-    stays = {key: [claim.comparisons for claim in claims] for key, claims in by_source(runs[card]).items()}
-    other = [name for name in runs if name.startswith(f"{card}, ")]
-    assert other and PROFILES[card].workspace_kib > 0
-    for name in other:
+    """Only the figures of the claims in `what_the_strategies_cost` are compared."""
+    allocated = {key: [claim.comparisons for claim in claims] for key, claims in by_source(runs[card]).items()}
+    freed = [name for name in runs if name.startswith(f"{card}, ")]
+    assert freed and PROFILES[card].workspace_kib > 0
+    for name in freed:
         for key, claims in by_source(runs[name]).items():
             if key[1] == "what_the_strategies_cost":
-                assert [claim.comparisons for claim in claims] == stays[key], name
+                assert [claim.comparisons for claim in claims] == allocated[key], name
 
 
 def test_only_listed_parts_are_not_evaluated(runs: Runs) -> None:

@@ -1,4 +1,4 @@
-"""Lines for a GPU, and those of them that did not run, tested with small sources."""
+"""The lines for a GPU in small programs, and the lines that never ran."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_lines_for_a_gpu(source: str, lines: set[int]) -> None:
 
 
 def test_lines_that_ran_once_are_not_missed(tmp_path: Path) -> None:
-    """The files of processes that were killed while they wrote are broken, which costs the others nothing."""
+    """Coverage files are broken if their process was killed while it wrote. The other files are read anyway."""
     program = tmp_path / "program.py"
     program.write_text(
         "import sys\nif sys.argv[1] == 'a':\n    print(1)\nelif sys.argv[1] == 'b':\n    print(2)\nelse:\n    x = 3\n"
@@ -45,6 +45,6 @@ def test_lines_that_ran_once_are_not_missed(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(paths[4])) as database:
         database.execute("CREATE TABLE coverage_schema (version integer)")
         database.commit()
-    with pytest.warns(CoverageWarning) as warned:
+    with pytest.warns(CoverageWarning) as warnings:
         assert covered._missed(covered._combined(paths), program) == {7}
-    assert any("coverage.no_tables" in str(warning.message) for warning in warned)
+    assert any("coverage.no_tables" in str(warning.message) for warning in warnings)

@@ -1,4 +1,4 @@
-"""What `make emulate` checks: how operators ran, which claims failed, and that the lecture uses a CPU's sizes."""
+"""Checks of `make emulate`: how operators ran, which claims failed, and which sizes the lecture uses."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def test_run_without_launches_fails(tmp_path: Path) -> None:
 
 @each(("runs", "well"), [(["pass 1, cold"], True), (["pass 1, cold", "pass 1, warm"], False)])
 def test_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp_path: Path) -> None:
+    """So does a process that was killed."""
     trace = made(0)
     first = next(step for step in trace.steps if isinstance(step, Step))
     failed = replace(first, claim=Claim("x < 1", False, failed_runs=runs))
@@ -42,17 +43,17 @@ def test_claim_that_never_holds_fails_the_run(runs: list[str], well: bool, tmp_p
     run = replace(trace.run, timed_runs=2, processes=[Process("pass 1", "complete")])
     write(replace(trace, steps=steps, run=run), tmp_path / "trace.yaml")
     assert emulate._completed(tmp_path / "trace.yaml") is well
-    ended = replace(run, processes=[Process("shaken", "killed by SIGSEGV")])
-    write(replace(trace, run=ended), tmp_path / "trace.yaml")
+    killed = replace(run, processes=[Process("shaken", "killed by SIGSEGV")])
+    write(replace(trace, run=killed), tmp_path / "trace.yaml")
     assert not emulate._completed(tmp_path / "trace.yaml")
 
 
 def test_lecture_is_changed_only_to_use_a_cpus_sizes(tmp_path: Path) -> None:
-    ours, theirs = (
+    changed, original = (
         emulate._lecture(tmp_path).read_text().splitlines(),
         (emulate.ROOT / "lecture.py").read_text().splitlines(),
     )
-    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+    differing = [pair for pair in zip(changed, original, strict=True) if pair[0] != pair[1]]
     assert differing == [("    if device():", '    if device() == "cpu":')]
 
 

@@ -1,4 +1,4 @@
-"""Faults: an error is reported late, stays, and affects only the process for which it is planted."""
+"""Planted faults: an error is reported late and by each later call, and only in the named process."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from tests.emulated_cuda.build import environment, run
 PROGRAM = """
 import torch
 x = torch.zeros(3, device="cuda") if torch.cuda.is_available() else print("no device")
-said = []
+messages = []
 def attempt(call):
     try:
         call()
-        said.append("fine")
+        messages.append("fine")
     except RuntimeError as error:
-        said.append(str(error).splitlines()[0])
+        messages.append(str(error).splitlines()[0])
 if x is not None:
     for call in (lambda: x.add_(1), lambda: x.add_(1), lambda: x.add_(1), torch.cuda.synchronize, lambda: x.add_(1)):
         attempt(call)
-    print(*said, sep="\\n")
+    print(*messages, sep="\\n")
 """
 
 
 def outcomes(faults: str, **settings: object) -> list[str]:
+    """Run the program with planted faults; return "fine", or the error's first line, for each of its five calls."""
     return run([sys.executable, "-c", PROGRAM], environment(faults=faults, **settings)).stdout.splitlines()
 
 
@@ -46,9 +47,9 @@ def test_every_launch_fails_without_kernels_for_the_card(emulated: None) -> None
 
 
 def test_device_can_be_unavailable_while_its_driver_answers(emulated: None) -> None:
-    given = environment(faults="unavailable")
-    assert run([sys.executable, "-c", PROGRAM], given).stdout == "no device\n"
-    assert run(["nvidia-smi", "--query-gpu=driver_version"], given).stdout.count(".") == 2
+    variables = environment(faults="unavailable")
+    assert run([sys.executable, "-c", PROGRAM], variables).stdout == "no device\n"
+    assert run(["nvidia-smi", "--query-gpu=driver_version"], variables).stdout.count(".") == 2
 
 
 @each(
@@ -61,11 +62,12 @@ def test_device_can_be_unavailable_while_its_driver_answers(emulated: None) -> N
     ],
 )
 def test_faults_apply_to_the_named_process(arguments: list[str], role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault without a process applies to all."""
     monkeypatch.setattr(sys, "orig_argv", arguments)
     monkeypatch.setenv("EMULATED_CUDA_FAULTS", "survey/oom:2, pass-2/launch:7,metering/assert:1, no-kernel-image")
-    own = {"survey": [("oom", 2)], "pass-2": [("launch", 7)], "metering": [("assert", 1)]}.get(role, [])
+    expected = {"survey": [("oom", 2)], "pass-2": [("launch", 7)], "metering": [("assert", 1)]}.get(role, [])
     assert torch_side.role() == role
-    assert torch_side.faults() == [*own, ("no-kernel-image", 0)]
+    assert torch_side.faults() == [*expected, ("no-kernel-image", 0)]
 
 
 def test_unknown_fault_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""First contact with a card that fails during a trace. Slow, so only `make emulate` runs this test."""
+"""The steps of `tests/first_contact.py` on a card that fails during a trace. Slow, so only `make emulate` runs this."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The lecture's parts that only a GPU can run, on cards whose drivers answer differently.
 
-The claims are about bytes, clocks and losses. Results that depend on time are not checked: emulated times mean nothing.
+The claims are about bytes, clocks and losses. Results that depend on time are not checked, because emulated times are
+meaningless.
 """
 
 from __future__ import annotations
@@ -33,35 +34,33 @@ def refused_and_back(*bytes_):
     finally:
         fractions.append(lecture.torch.cuda.get_per_process_memory_fraction())
 lecture.refused, fractions = refused_and_back, []
-said = {{}}
+narratives = {{}}
 for part in {PARTS!r}:
-    heard = said[part] = []
-    with listening(lambda n: heard.append([n.kind, getattr(n, "text", None) or "", getattr(n, "rows", None)])):
+    of_part = narratives[part] = []
+    with listening(lambda n: of_part.append([n.kind, getattr(n, "text", None) or "", getattr(n, "rows", None)])):
         getattr(lecture, part)()
-print(json.dumps([said, fractions]))
+print(json.dumps([narratives, fractions]))
 """
 
 
 @pytest.mark.parametrize("card", ["h100", "mig", "mi300x"])
 def test_claims_hold_for_different_answers_of_drivers(card: str, emulated: None) -> None:
-    given = environment(card) | {"OMP_NUM_THREADS": "1"}
-    done = run([sys.executable, "-c", SCRIPT], given)
+    variables = environment(card) | {"OMP_NUM_THREADS": "1"}
+    done = run([sys.executable, "-c", SCRIPT], variables)
     assert done.returncode == 0, done.stderr
     by_part, fractions = json.loads(done.stdout.splitlines()[-1])
-    words = {part: "\n".join(text for _, text, _ in narratives) for part, narratives in by_part.items()}
-    assert all("nan" not in text and "None" not in text for text in words.values())
+    texts = {part: "\n".join(text for _, text, _ in narratives) for part, narratives in by_part.items()}
+    assert all("nan" not in text and "None" not in text for text in texts.values())
     assert fractions == [1.0]  # the limit on this process's memory was restored
 
-    [calls] = tables(by_part["time_on_a_gpu"])
-    assert [len(row) for row in calls] == [3] * 3 and all(first > 0 for _, first, _ in calls)
+    [rows] = tables(by_part["time_on_a_gpu"])
+    assert [len(row) for row in rows] == [3] * 3 and all(first > 0 for _, first, _ in rows)
     processors = PROFILES[card].multiprocessors
-    allowed = f"{processors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s"
-    assert (allowed in words["time_on_a_gpu"]) is (
-        card == "h100"
-    )  # the clocks of slices and of AMD's cards can't be read
+    peak = f"{processors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s"
+    assert (peak in texts["time_on_a_gpu"]) is (card == "h100")  # clocks of slices and of AMD's cards are unknown
 
-    asked, unallocated = re.findall(r"(?:Tried to allocate|and) ([\d.]+) MiB", words["memory_in_pieces"])[:2]
-    assert 2 * PIECE_MIB <= float(asked) < float(unallocated)  # refused, although the holes together are larger
+    requested, unallocated = re.findall(r"(?:Tried to allocate|and) ([\d.]+) MiB", texts["memory_in_pieces"])[:2]
+    assert 2 * PIECE_MIB <= float(requested) < float(unallocated)  # the free pieces together are large enough
 
 
 def tables(narratives: list[list[Any]]) -> list[list[list[Any]]]:
@@ -69,7 +68,7 @@ def tables(narratives: list[list[Any]]) -> list[list[list[Any]]]:
 
 
 def test_failure_of_the_second_process_fails_no_claim(emulated: None) -> None:
-    """This happens on a card that only one process may use."""
+    """The second process fails on a card that only one process may use."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); import lecture; lecture.FIRST_CALLS = "
         "\"raise SystemExit('CUDA-capable device(s) is/are busy or unavailable')\"; "
@@ -79,7 +78,7 @@ def test_failure_of_the_second_process_fails_no_claim(emulated: None) -> None:
     assert done.returncode == 0 and done.stdout.splitlines()[0].endswith("busy or unavailable"), done.stderr
 
 
-MISTAKES = (  # function, original source, mistaken source
+MISTAKES = (  # function, original source, source with a mistake
     ("memory_in_real_pieces", "    del pieces[::2]\n", "    del pieces[:5]\n"),  # one large hole instead of many
     (
         "eager_and_replayed",

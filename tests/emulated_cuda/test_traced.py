@@ -56,6 +56,7 @@ def stored_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def traced(
     tmp_path: Path, text: str = LECTURE, options: Sequence[str] = (), **more: str
 ) -> tuple[Trace, subprocess.CompletedProcess[str]]:
+    """Trace a lecture with one pass; return the trace and the finished process. `more` are environment variables."""
     lecture = tmp_path / "lecture.py"
     lecture.write_text(text)
     command = [sys.executable, "-m", "trace_tools", "trace", str(lecture), "-o", str(tmp_path / "out"), "--passes", "1"]
@@ -79,8 +80,9 @@ def test_trace_and_pages_are_marked_as_emulated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("role", "process"), [("pass-1", "pass 1"), ("metering", "metering"), ("shaken", "shaken")])
 def test_fault_affects_the_named_process(role: str, process: str, tmp_path: Path) -> None:
+    """Processes that ran before it are complete."""
     trace, _ = traced(tmp_path, EMULATED_CUDA_FAULTS=f"{role}/assert:2")
-    ended = {p.name: p.ended for p in trace.run.processes}
+    ended = {it.name: it.ended for it in trace.run.processes}
     assert ended[process] != "complete"
     earlier = {"pass-1": [], "metering": ["pass 1"], "shaken": ["pass 1", "metering"]}[role]
     assert [ended[name] for name in earlier] == ["complete"] * len(earlier)
@@ -142,7 +144,7 @@ def peak():
 
 
 def test_side_streams_callbacks_and_peak_memory(tmp_path: Path) -> None:
-    """Side streams are timed, `measure` hides autograd's callbacks, and a note tells that reading raised the peak."""
+    """Side streams are timed, `measure` hides autograd's callbacks, and a note reports a peak that a reading raised."""
     trace, done = traced(tmp_path, FOUND)
     assert done.returncode == 0, done.stderr
     steps = {name: step for step in trace.steps if isinstance(step, Step) for name, _ in step.values or ()}
@@ -156,8 +158,8 @@ def test_side_streams_callbacks_and_peak_memory(tmp_path: Path) -> None:
 
 
 def test_cold_run_begins_before_cuda_is_initialized(tmp_path: Path) -> None:
-    """A pass reads figures of the card before its first run without initializing CUDA."""
-    states = tmp_path / "told"
+    """A pass reads the card's clock before its first run, but does not initialize CUDA."""
+    states = tmp_path / "states"
     text = f"""
 import torch
 
@@ -221,10 +223,8 @@ def again():
 
 def test_device_errors_are_raised_only_where_the_device_is_used(tmp_path: Path) -> None:
     """Every later wait raises the same error, but waits of the tracer must not raise it in the lecture."""
-    faults = {
-        "EMULATED_CUDA_FAULTS": "pass-1/assert:20",
-        "EMULATED_CUDA_DELAY_US": "1000",
-    }  # the device fails during a wait
+    # launches are delayed, so that the device fails during a wait
+    faults = {"EMULATED_CUDA_FAULTS": "pass-1/assert:20", "EMULATED_CUDA_DELAY_US": "1000"}
     trace, done = traced(tmp_path, AFTER_A_FAILURE, options=["--keep-going"], **faults)
     steps = [step for step in trace.steps if isinstance(step, Step)]
     source = trace.sources[0].text.splitlines()
@@ -233,8 +233,8 @@ def test_device_errors_are_raised_only_where_the_device_is_used(tmp_path: Path) 
     values = {name: value for step in steps for name, value in step.values or ()}
     assert (values["z"].value, values["c"].value, values["b"].tensor.elements) == (3, 7, [6.0])
     assert [step.claim.held for step in steps if step.claim] == [True, True]
-    (noticed,) = [step for step in steps if step.warnings]
-    assert "device-side assert" in noticed.warnings[0] and noticed.line == 18, (
+    (warned,) = [step for step in steps if step.warnings]
+    assert "device-side assert" in warned.warnings[0] and warned.line == 18, (
         "one warning, at the step where the error was noticed"
     )
     assert not any(step.device_ns for step in steps if step.line >= 18)
@@ -277,7 +277,7 @@ def main():
 
 
 def test_allocated_bytes_of_several_cards_are_summed(tmp_path: Path) -> None:
-    """Once, bytes of tensors were those of all cards, but allocated bytes those of one card."""
+    """So are the bytes of live tensors, and both figures agree."""
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=TWO_CARDS)
     assert done.returncode == 0 and "can't be right" not in done.stdout + done.stderr, done.stderr
     (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
@@ -318,7 +318,7 @@ def steps_inside(x):
 
 
 def test_clocks_of_steps_with_a_batching_driver_and_slow_waits(tmp_path: Path) -> None:
-    """Steps on the device have its time and a launch time; other steps have the host's time without the 150 µs.
+    """Steps on the device have its time and a launch time. The host's time of other steps excludes the wait of 150 µs.
 
     Other programs on this machine can lengthen any step, and delay its first event, so there are up to four attempts.
     """
@@ -369,7 +369,7 @@ def main():
 
 
 def test_device_settings_are_restored_before_the_warm_run(tmp_path: Path) -> None:
-    """Compare with the cold run, which begins like a new process."""
+    """Values of the warm run equal those of the cold run, which begins like a new process."""
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=LEAVES)
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
@@ -379,8 +379,8 @@ def test_device_settings_are_restored_before_the_warm_run(tmp_path: Path) -> Non
     assert [item.value for item in values["there"].items or ()] == [0, 0]
     assert values["held"].value == 2 << 20, "one block, as nothing was cached"
     assert not any(value.varies or value.clock for value in values.values())
-    named = {"current device", "current streams", "debugging of waits", "part of the memory"}
-    assert {f"cuda: {name}" for name in named} <= {*(trace.run.processes[0].restored or ())}
+    settings = {"current device", "current streams", "debugging of waits", "part of the memory"}
+    assert {f"cuda: {name}" for name in settings} <= {*(trace.run.processes[0].restored or ())}
 
 
 KEEPS = """
@@ -396,10 +396,10 @@ def main():
 def test_leaked_device_memory_is_noted(tmp_path: Path) -> None:
     """A function of a library keeps one tensor per run. Its 4,000 bytes take 8 blocks of 512."""
     trace, _ = traced(tmp_path, KEEPS)
-    kept = "4,096 bytes more were allocated on the GPU after the warm run than before it"
-    assert kept in (trace.run.processes[0].notes or ())
-    (tmp_path / "well").mkdir()
-    trace, _ = traced(tmp_path / "well")
+    note = "4,096 bytes more were allocated on the GPU after the warm run than before it"
+    assert note in (trace.run.processes[0].notes or ())
+    (tmp_path / "without-leak").mkdir()
+    trace, _ = traced(tmp_path / "without-leak")
     assert not any("on the GPU after" in note for note in trace.run.processes[0].notes or ())
 
 
@@ -447,12 +447,13 @@ def tools(
 
 @pytest.mark.parametrize("card", PROFILES)
 def test_each_card_is_checked_and_traced(card: str, tmp_path: Path) -> None:
-    looked = tools(tmp_path, "doctor", "--json", cards=card)
-    assert looked.returncode == 0, looked.stdout
-    verdicts = {check["name"]: check["verdict"] for check in json.loads(looked.stdout)["checks"]}
+    """`doctor` checks all cards; only cards that differ in more than numbers are traced."""
+    doctor = tools(tmp_path, "doctor", "--json", cards=card)
+    assert doctor.returncode == 0, doctor.stdout
+    verdicts = {check["name"]: check["verdict"] for check in json.loads(doctor.stdout)["checks"]}
     assert "wrong" not in verdicts.values()
     assert verdicts["GPU memory"] == ("look" if card == "shared" else "ok")
-    if card not in ("mi300x", "mig", "shared"):  # other cards differ only in numbers
+    if card not in ("mi300x", "mig", "shared"):
         return
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards=card)
     assert done.returncode == 0, done.stderr
@@ -509,12 +510,12 @@ def test_peaks_come_from_the_table_or_are_measured(
 def test_hanging_nvidia_smi_is_started_once_per_trace(tmp_path: Path) -> None:
     program = tmp_path / "bin/nvidia-smi"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/log\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\necho started >> {tmp_path}/log\nexec sleep 60\n")
     program.chmod(0o755)
     path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
     done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "2", cards="h100", PATH=path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "log").read_text() == "asked\n"
+    assert (tmp_path / "log").read_text() == "started\n"
 
 
 BAD = {
@@ -528,14 +529,15 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_unusable_card_is_a_one_line_error(case: str, tmp_path: Path) -> None:
-    cards, arguments, given, message = BAD[case]
-    old = tmp_path / "out/cpu/trace.yaml"
-    old.parent.mkdir(parents=True)
-    old.write_text("as it was")
-    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", *arguments, cards=cards, **given)
+    """An older trace is kept, and no new one is written."""
+    cards, arguments, variables, message = BAD[case]
+    older_trace = tmp_path / "out/cpu/trace.yaml"
+    older_trace.parent.mkdir(parents=True)
+    older_trace.write_text("unchanged")
+    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", *arguments, cards=cards, **variables)
     *_, line = done.stderr.splitlines()
     assert done.returncode == 2 and line.startswith("error: ") and message in line
-    assert [path.read_text() for path in tmp_path.glob("out/*/*")] == ["as it was"]
+    assert [path.read_text() for path in tmp_path.glob("out/*/*")] == ["unchanged"]
 
 
 CAPTURING = """
@@ -581,8 +583,8 @@ def test_annotated_statements_do_not_break_another_threads_capture(tmp_path: Pat
     values = {name: value for step in steps for name, value in step.values or ()}
     assert (values["total"].value, values["y"].value) == (64.0, 2)
     assert values["x"].tensor is not None and values["x"].tensor.elements is None
-    timed = {name: step for step in steps for name, _ in step.values or ()}
-    assert timed["y"].device_ns is None and timed["total"].device_ns
+    step_of = {name: step for step in steps for name, _ in step.values or ()}
+    assert step_of["y"].device_ns is None and step_of["total"].device_ns
 
 
 RANKS = """

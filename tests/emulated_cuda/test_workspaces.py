@@ -12,15 +12,15 @@ from tests.emulated_cuda.profiles import MIB
 PRODUCTS = """
 import json, torch
 a = torch.ones(32, 32, device="cuda")
-found = []
+figures = []
 for _ in range(2):
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     b = a @ a
     held, peak = torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before
-    found += [held, peak]
+    figures += [held, peak]
     del b
-print(json.dumps(found))
+print(json.dumps(figures))
 """
 LARGE = """
 import json, torch
