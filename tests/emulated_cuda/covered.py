@@ -60,21 +60,24 @@ def _lecture(out: Path, lecture: Path, card: str | None) -> bool:
 
 
 def tests(out: Path, variables: Mapping[str, str], *, cover: bool) -> bool:
-    """Run the tests marked `cuda`, then those with simulated devices; return whether all passed.
+    """Run the tests marked `cuda`; return whether all passed.
 
-    With `cover`, record which lines run in these tests and in all processes that they start.
+    With `cover`, also run those with simulated devices, which `make test-all` runs otherwise, and record which lines
+    run in all these tests and in the processes that they start.
     """
-    settings = out / "settings.ini"
-    settings.write_text(
-        f"[run]\npatch = subprocess\nparallel = True\ndata_file = {out / 'tools.coverage'}\n"
-        f"include = {ROOT / 'lecture.py'},{ROOT / 'trace_tools'}/*\n",
-        encoding="utf-8",
-    )
-    coverage = ["-m", "coverage", "run", f"--rcfile={settings}"] if cover else []
-    command = [sys.executable, *coverage, "-m", "pytest", "-n2", "--dist=loadgroup"]
-    without_device = {name: value for name, value in variables.items() if not name.startswith("EMULATED_CUDA")}
-    runs = [(["-m", "cuda"], variables), (["-m", "not cuda", *WITH_STAND_INS], without_device | {"PYTHONPATH": ""})]
-    return all([subprocess.run([*command, *chosen], env=dict(env), cwd=ROOT).returncode == 0 for chosen, env in runs])
+    command = [sys.executable, "-m", "pytest", "-n2", "--dist=loadgroup"]
+    runs = [(["-m", "cuda"], dict(variables))]
+    if cover:
+        settings = out / "settings.ini"
+        settings.write_text(
+            f"[run]\npatch = subprocess\nparallel = True\ndata_file = {out / 'tools.coverage'}\n"
+            f"include = {ROOT / 'lecture.py'},{ROOT / 'trace_tools'}/*\n",
+            encoding="utf-8",
+        )
+        command[1:1] = ["-m", "coverage", "run", f"--rcfile={settings}"]
+        without_device = {name: value for name, value in variables.items() if not name.startswith("EMULATED_CUDA")}
+        runs.append((["-m", "not cuda", *WITH_STAND_INS], without_device | {"PYTHONPATH": ""}))
+    return all([subprocess.run([*command, *chosen], env=env, cwd=ROOT).returncode == 0 for chosen, env in runs])
 
 
 def _combined(paths: Iterable[Path]) -> Coverage:
