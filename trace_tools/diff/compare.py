@@ -245,8 +245,8 @@ def _rows(
 ) -> Iterator[_Row]:
     """Yield executions that called a section, are annotated, or measured something.
 
-    A line has its position in the source of the first machine that has it. `counted` are the machines whose traces have
-    counts, in the order in which lower bounds use them.
+    A line has its position in the source of the first machine that has it. `counted` lists the machines whose traces
+    have counts, in the order in which lower bounds use them.
     """
     trees = [side.tree for side in sides]
 
