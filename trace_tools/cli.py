@@ -28,7 +28,7 @@ GROUPS = {
     "Run": ["trace", "fleet", "doctor"],
     "Read": ["render", "export", "site"],
     "Compare": ["diff", "compare", "bench"],
-    "Keep": ["store", "validate", "recover"],
+    "Keep": ["validate", "recover"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]
 STREAMS = ("stdin", "stdout", "stderr")

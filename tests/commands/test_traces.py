@@ -46,7 +46,6 @@ def test_each_command_accepts_names_of_traces(project: Path) -> None:
         ["validate", "rendered/cpu"],
         ["compare", "cpu", "second"],
         ["export", "second", "--format", "perfetto"],
-        ["store", "add", "kept", "cpu"],
         ["render", "cpu", "second"],
     ):
         assert run(*command).exit_code == 0, command

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.traces import example_trace
 from trace_tools.cli import main
 from trace_tools.trace.model import Step
-from trace_tools.trace.trace_file import dump, load, write
+from trace_tools.trace.trace_file import dump, write
 
 
 def test_valid_trace_is_summarized_in_one_line(tmp_path: Path) -> None:
@@ -29,7 +29,6 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
     path.parent.mkdir(parents=True)
     write(example_trace(), tmp_path / "whole.yaml")
     path.write_text(dump(example_trace()).rpartition("\n- ")[0][:end] + "\n"[: 1 if end is None else 0])
-    store = tmp_path / "kept"
 
     def run(*arguments: object) -> tuple[int, str]:
         result = CliRunner().invoke(main, [str(argument) for argument in arguments])
@@ -38,8 +37,6 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
     for expected, *arguments in (
         (1, "validate", path),
         (0, "render", path),
-        (0, "store", "add", store, path),
-        (0, "store", "list", store),
         (0, "compare", path, tmp_path / "whole.yaml"),
         (None, "diff", path, tmp_path / "whole.yaml"),
         (0, "diff", "--textconv", path),
@@ -49,19 +46,6 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
         assert "cut short" in output and code == (code if expected is None else expected), (arguments, output)
     for page in (site / "cpu/index.html", site / "cpu/index.md", tmp_path / "page.html"):
         assert page.read_text().count("cut short") >= 1
-    [stored] = store.glob("*/*/*/*/trace.yaml.gz")
-    assert not load(stored).trace.run.complete
-
-
-def test_list_reports_a_stored_trace_that_was_truncated_later(tmp_path: Path) -> None:
-    write(example_trace(), tmp_path / "trace.yaml")
-    CliRunner().invoke(main, ["store", "add", str(tmp_path / "kept"), str(tmp_path / "trace.yaml")])
-    listing = CliRunner().invoke(main, ["store", "list", str(tmp_path / "kept")])
-    assert "cut short" not in listing.output
-    [stored] = (tmp_path / "kept").glob("*/*/*/*/trace.yaml.gz")
-    stored.write_bytes(stored.read_bytes()[:-200])
-    listing = CliRunner().invoke(main, ["store", "list", str(tmp_path / "kept")])
-    assert listing.exit_code == 0 and "cut short" in listing.output
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Keep traces of many runs by lecture, commit and machine, and follow times through them."""
