@@ -14,7 +14,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from keyword import iskeyword
 from typing import Any
 
 import click
@@ -22,9 +21,9 @@ import click
 from trace_tools import __version__
 from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusal
 
-# In the order of the help: modules of `commands`, each with a command of its name (`import_`, since that is a keyword).
+# In the order of the help: modules of `commands`, each with a command of its name.
 GROUPS = {
-    "Write": ["new", "check", "serve", "translate", "import"],
+    "Write": ["new", "check", "serve", "translate"],
     "Run": ["trace", "fleet", "doctor"],
     "Read": ["render", "export", "site"],
     "Compare": ["diff", "compare", "bench"],
@@ -46,8 +45,7 @@ class OneLineErrors(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command = getattr(importlib.import_module(f"trace_tools.commands.{name}"), name)
+        command = getattr(importlib.import_module(f"trace_tools.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

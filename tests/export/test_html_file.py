@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebooks.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
+from tests.export.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
 from tests.pages.browsing import NARROW, WIDE, ask, forget, show, until
 from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording

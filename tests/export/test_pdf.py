@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.export.test_html_file import no_sections, one_section
-from tests.notebooks.whole_lecture import whole_lecture
+from tests.export.whole_lecture import whole_lecture
 from tests.pages.hostile import hostile_trace
 from tests.programs import BROWSER, require
 from trace_tools.errors import UsageError

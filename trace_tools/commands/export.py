@@ -1,9 +1,8 @@
-"""Run `export TRACE.yaml --format …`: save a trace in another tool's format, or its lecture as one file."""
+"""Run `export TRACE.yaml --format …`: save its lecture as one file."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from trace_tools.trace.trace_file import Loaded
 
 ENDINGS = {  # of the output files, if no name is given
-    "edtrace": ".json",
-    "notebook": ".ipynb",
-    "percent": ".percent.py",
-    "perfetto": ".perfetto.json",
     "html": ".html",
     "pdf": ".pdf",
 }
@@ -31,20 +26,15 @@ ENDINGS = {  # of the output files, if no name is given
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="File to write (default: the lecture's name, in this folder)."
 )
-@click.option(
-    "--lecture", type=click.Path(path_type=Path), help="For html and pdf: take prose and images from this file."
-)
-@click.option("--language", help="For html and pdf: write in a language that has a catalogue, such as de.")
+@click.option("--lecture", type=click.Path(path_type=Path), help="Take prose and images from this file.")
+@click.option("--language", help="Write in a language that has a catalogue, such as de.")
 def export(path: Path, kind: str, out: Path | None, lecture: Path | None, language: str | None) -> None:
-    """Save a trace as one HTML or PDF file, or as a notebook.
-
-    Other formats: `percent` is a Python script in cells (jupytext), `perfetto` a timeline for ui.perfetto.dev,
-    `edtrace` the JSON that edtrace's viewer reads.
+    """Save a lecture as one HTML or PDF file.
 
     \b
     Examples:
       trace-tools export rendered/cpu/trace.yaml --format html
-      trace-tools export rendered/cpu/trace.yaml --format notebook -o talk.ipynb
+      trace-tools export rendered/cpu/trace.yaml --format pdf -o talk.pdf
     """
     from trace_tools.trace.trace_file import load
     from trace_tools.util.files import replace
@@ -57,24 +47,7 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None, langua
         raise UsageError(f"{written.parent}: no such folder")
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
-    content: str | bytes
-    if kind in ("html", "pdf"):
-        content = _page(loaded, path, kind, lecture, language)
-    elif kind == "edtrace":
-        from trace_tools.edtrace.export import exported
-
-        converted = exported(loaded.trace)
-        if converted.left_out is not None:
-            click.echo(converted.left_out, err=True)
-        content = json.dumps(converted.content, allow_nan=False) + "\n"
-    elif kind == "perfetto":
-        from trace_tools.export.perfetto import events_of
-
-        content = json.dumps(events_of(loaded.trace), allow_nan=False) + "\n"
-    else:
-        from trace_tools.notebooks.notebook import notebook, percent
-
-        content = notebook(loaded.trace) if kind == "notebook" else percent(loaded.trace)
+    content = _page(loaded, path, kind, lecture, language)
     replace(written, content)
     click.echo(str(written))
 

@@ -247,7 +247,7 @@ def sky_task(entry: Entry, bundle: Bundle, lecture_needs: Sequence[str]) -> str:
 MOST_BYTES = 256 << 20  # largest archive, the tools included
 TOOLS = frozenset({".py", ".yaml", ".txt"})
 # Code that only makes pages and reports is not sent, so changing it does not require a new trace.
-STAYS = frozenset({"bench", "commands", "diff", "export", "live", "notebooks", "pages", "presentation"})
+STAYS = frozenset({"bench", "commands", "diff", "export", "live", "pages", "presentation"})
 # Must run on any Python, even one that is too old for the tools.
 MAIN = """\
 import sys

@@ -1,1 +1,0 @@
-"""Convert notebooks and scripts in cells to lectures, and lectures to notebooks."""
