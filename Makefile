@@ -5,7 +5,6 @@
 # make diff     A=cpu B=cpu-one-thread, or paths: what differs between two traces, and whether it matters; without A
 #               and B the first two of rendered/
 # make compare  all traces side by side, on the terminal
-# make fleet    the lecture on all machines of machines.yaml, at once; their traces, pages and what differs
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make site     the pages, for a host of static files: URL=https://example.org/lecture/
 # make serve    the lecture's pages in a browser, made again at each save
@@ -18,7 +17,6 @@ VENV ?= .venv
 DEVICE ?=
 PASSES ?= 3
 LECTURE ?= lecture.py
-MACHINES ?= machines.yaml
 ARGS ?=
 URL ?=
 # By folder, so that cpu comes before cpu-one-thread and is what others are compared with.
@@ -47,13 +45,10 @@ endif
 GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
 
-.PHONY: trace fleet doctor test test-all render diff compare pairs site serve api check bench mutate fuzz emulate clean
+.PHONY: trace doctor test test-all render diff compare pairs site serve api check bench mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
-
-fleet: $(READY)
-	$(RUN) -m trace_tools fleet $(MACHINES) $(LECTURE) --passes $(PASSES) $(ARGS)
 
 doctor: $(READY)
 	$(RUN) -m trace_tools doctor $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)

@@ -36,7 +36,7 @@ def trees() -> dict[str, ast.Module]:
 # itself, which lectures import; it names the modules that it loads late as text.
 LAYERS = (
     *("errors", "util", "trace", "lecture", "", "source", "machines", "describing", "metering", "analysis"),
-    *("presentation", "diff", "pages", "edtrace", "tracing", "bench", "remote", "live", "export"),
+    *("presentation", "diff", "pages", "edtrace", "tracing", "live", "export"),
     *("config", "commands", "cli", "__main__"),
 )
 

@@ -70,11 +70,11 @@ def test_keys_are_options_of_these_commands() -> None:
             if isinstance(option, ProjectOption):
                 used.setdefault(option.key, set()).add(name)
     assert used == {
-        "out": {"trace", "fleet", "doctor"},  # serve has a folder for drafts; render writes next to traces
+        "out": {"trace", "doctor"},  # serve has a folder for drafts; render writes next to traces
         "lecture": {"render"},
         "device": {"trace", "serve", "doctor"},
-        "keep-going": {"trace", "fleet", "serve"},
-        **{key: {"trace", "fleet"} for key in ("passes", "seed", "limit", "inspect-all", "vocabulary")},
+        "keep-going": {"trace", "serve"},
+        **{key: {"trace"} for key in ("passes", "seed", "limit", "inspect-all", "vocabulary")},
         **{key: {"serve"} for key in ("port", "open")},
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -17,7 +16,6 @@ import yaml
 
 from tests.cases_in_one import each
 from tests.messages import says
-from tests.programs import PYTHON, require
 from trace_tools.analysis.outcome import problems
 from trace_tools.trace.model import Step, Trace
 from trace_tools.trace.ranks import by_rank, disagreeing
@@ -258,20 +256,6 @@ def test_ctrl_c_stops_ranks_and_leaves_a_partial_trace(environment: dict[str, st
     _, output = tracer.communicate(timeout=60)
     assert "KeyboardInterrupt at line 24" in trace_in(tmp_path, "cpu/partial").run.ended, output
     assert not processes_of(tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_fleet_traces_with_ranks(environment: dict[str, str], tmp_path: Path) -> None:
-    """Each machine of a fleet runs the given number of ranks."""
-    require("sh", "tar", "gzip")
-    path = lecture(tmp_path)
-    inventory = tmp_path / "machines.yaml"
-    inventory.write_text(f"machines:\n- {{name: here, engine: local, python: {json.dumps(PYTHON)}, devices: [cpu]}}\n")
-    command = [sys.executable, "-m", "trace_tools", "fleet", str(inventory), str(path), "--passes", "1", "--ranks", "2"]
-    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert completed.returncode == 0, completed.stderr
-    trace = load(tmp_path / "rendered" / "here" / "trace.yaml").trace
-    assert trace.run.ranks == 2 and trace.run.complete
 
 
 @pytest.mark.slow

@@ -24,9 +24,9 @@ from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusa
 # In the order of the help: modules of `commands`, each with a command of its name.
 GROUPS = {
     "Write": ["new", "check", "serve", "translate"],
-    "Run": ["trace", "fleet", "doctor"],
+    "Run": ["trace", "doctor"],
     "Read": ["render", "export", "site"],
-    "Compare": ["diff", "compare", "bench"],
+    "Compare": ["diff", "compare"],
     "Keep": ["validate", "recover"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]

@@ -45,7 +45,7 @@ def test_each_command_accepts_names_of_traces(project: Path) -> None:
         ["validate", "cpu"],
         ["validate", "rendered/cpu"],
         ["compare", "cpu", "second"],
-        ["export", "second", "--format", "perfetto"],
+        ["export", "second", "--format", "html"],
         ["render", "cpu", "second"],
     ):
         assert run(*command).exit_code == 0, command

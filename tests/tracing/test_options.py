@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 
-from trace_tools.commands.fleet import fleet
 from trace_tools.commands.trace import trace
 from trace_tools.trace.model import Run
-from trace_tools.tracing.options import DEFAULTS, FLEET, OPTIONS, RECORDED, TraceOptions, flag_of
+from trace_tools.tracing.options import DEFAULTS, OPTIONS, RECORDED, TraceOptions, flag_of
 
 
-def test_trace_and_fleet_have_the_options_of_the_table() -> None:
+def test_trace_has_the_options_of_the_table() -> None:
     by_name = {option.name: option for option in trace.params}
     assert by_name.keys() - OPTIONS.keys() == {"lecture", "out"}
     for name in OPTIONS:
         assert flag_of(name) in by_name[name].opts
         assert by_name[name].default in (getattr(DEFAULTS, name), None)
-    fleet_only = {"machines", "lecture", "out", "names", "again"}
-    assert {option.name for option in fleet.params} - fleet_only == {
-        name for name in OPTIONS if FLEET in OPTIONS[name].scope
-    }
 
 
 def test_options_survive_json() -> None:

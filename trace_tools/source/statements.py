@@ -168,7 +168,7 @@ def read_text(path: str | Path) -> str:
         expected = f"did you mean {with_ending}?" if missing else "expected a Python file"
         raise LectureError(path, None, f"can't be read: {error.strerror}; {expected}") from None
     if Path(path).suffix == ".ipynb":
-        raise LectureError(path, None, f"is a notebook; `trace-tools import {path}` converts it to a lecture")
+        raise LectureError(path, None, f"is a notebook; `jupyter nbconvert --to script {path}` makes a script of it")
     expected = "expected UTF-8, or another encoding declared in line 1 or 2"
     try:
         try:

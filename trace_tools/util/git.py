@@ -3,16 +3,12 @@ r"""Run git: the content of a revision, and the state of a working tree.
 git("rev-parse", "HEAD", folder=Path("."))        b"7c8399b…\n"
 show("HEAD~1:rendered/cpu/trace.yaml", file)      writes the output of `git show` into an open file
 commit_of(Path("lecture.py"))                     "7c8399b + uncommitted changes"
-with checked_out("HEAD~1:lecture.py") as path:
-    path                                          # /tmp/…/lecture.py, with all other files of the revision
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,29 +57,6 @@ def show(argument: str, to: BinaryIO) -> None:
     """
     with _named(argument):
         git("show", "--no-textconv", "--end-of-options", argument, to=to)  # a name may begin with a dash
-
-
-@contextmanager
-def checked_out(argument: str) -> Iterator[Path]:
-    """Yield the path of a lecture. For `REV:path`, that is a temporary checkout, which is removed afterwards.
-
-    `REV:path` is read as in `show`. Raises `UsageError` if git has no such file.
-    """
-    if ":" not in argument or Path(argument).exists():
-        yield Path(argument)
-        return
-    revision, _, name = argument.partition(":")
-    with tempfile.TemporaryDirectory(prefix="bench-revision-") as folder:
-        archive, tree = Path(folder, "tree.tar"), Path(folder, "tree")
-        with _named(argument):
-            top = Path(os.fsdecode(git("rev-parse", "--show-toplevel")).rstrip("\n"))
-            inside = Path(os.path.relpath(Path(name).resolve(), top) if name.startswith(("./", "../")) else name)
-            git("cat-file", "-e", "--end-of-options", f"{revision}:{inside.as_posix()}", folder=top)
-            git("archive", f"--output={archive}", "--end-of-options", revision, folder=top)
-        with tarfile.open(archive) as packed:
-            packed.extractall(tree, filter="data")
-        archive.unlink()
-        yield tree / inside
 
 
 def commit_of(path: Path) -> str | None:
