@@ -176,7 +176,7 @@ def traced(source: str, journals: Path) -> Run:
         exec(code, vars(module))
         with recorder.watching(lambda: None):
             seconds = _timed(module.main)
-        journal.close(complete=True)
+        journal.close()
         journal.path.unlink()
         return seconds
 

@@ -70,11 +70,11 @@ def dead_run(
     probed = Probed(text, lecture, folder / "pass-1.journal", limit=10)
     with contextlib.redirect_stdout(None), vocabulary.listening(lambda narrative: None):
         if done:
-            probed.journal.close = lambda complete: None  # type: ignore[method-assign]
+            probed.journal.close = lambda: None  # type: ignore[method-assign]
             probed.main()
             del probed.journal.close
             probed.journal.write([(ProcessNote, "done", "complete")])
-            probed.journal.close(complete=True)
+            probed.journal.close()
             (folder / "pass-1.status").write_text("0")
         else:
             probed.start()
@@ -82,5 +82,5 @@ def dead_run(
             probed.module.numbers()
             probed.recorder.writer.flush(wait_s=-1)
             probed._watching.pop_all()
-            probed.journal.close(complete=False)
+            probed.journal.close()
     return folder

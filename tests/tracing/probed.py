@@ -88,7 +88,7 @@ class Probed:
         self._watching.close()
         self.journal.write([(RunEnd, "complete", 0, [])])
         if last:
-            self.journal.close(complete=True)
+            self.journal.close()
 
     def main(self) -> Probed:
         """Run the module, then its `main`."""

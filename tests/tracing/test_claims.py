@@ -21,7 +21,7 @@ def write_process(folder: Path, name: str, *records: tuple[Any, ...]) -> None:
     """Write the journal and the status file of a process that has ended."""
     journal = Journal(folder / f"{name}.journal")
     journal.write(records)
-    journal.close(complete=True)
+    journal.close()
     (folder / f"{name}.status").write_text("0", encoding="utf-8")
 
 

@@ -43,9 +43,9 @@ class Redactor:
     """Replaces one machine's names and secrets; fast on texts without them."""
 
     def __init__(
-        self, home: str, user: str, host: str, environment: Mapping[str, str], private: str | None = None
+        self, home: str, user: str, host: str, environment: Mapping[str, str], private: tuple[str, str] | None = None
     ) -> None:
-        """Take secrets and names to hide; paths below `private`, the lecture's private copy, become the original."""
+        """Take secrets and names to hide; paths in the copy of a `private` pair become the original."""
         self._private = private
         sought = [*_secrets(environment), *_names(home, user, host)]
         self._written = [written for _, _, written in sought]
@@ -54,7 +54,7 @@ class Redactor:
         self._exact = re.compile("|".join(f"({pattern})" for _, pattern, _ in sought))
 
     @classmethod
-    def of_this_machine(cls, private: str | None = None) -> Redactor:
+    def of_this_machine(cls, private: tuple[str, str] | None = None) -> Redactor:
         """Make the redactor for the account, machine and environment this process runs in."""
         user = ""
         with contextlib.suppress(KeyError, OSError, ImportError):  # an account without a name
@@ -63,8 +63,8 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Return `text` with the home folder as `~`, names as `<user>` and `<host>`, and secrets as `<VARIABLE>`."""
-        if self._private is not None and self._private in text:
-            text = text.replace(self._private + "/", "/").replace(self._private, "/")
+        if self._private is not None:
+            text = text.replace(*self._private)
         if self._quick(text) is None:
             return text
         return self._exact.sub(lambda match: self._written[(match.lastindex or 0) - 1], text)

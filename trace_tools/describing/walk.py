@@ -139,7 +139,7 @@ class Walk:
             return None, f"{name} not called: this value already took too long"
         started = perf_counter()
         try:
-            result, why = self.guard.call(call, name, self.budget.repr_seconds, kind)
+            result, why = self.guard.call(call, name, self.budget.repr_seconds)
             return result, why or ""
         finally:
             self.budget.repr_seconds -= perf_counter() - started

@@ -32,7 +32,6 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from trace_tools.metering import algebra_formulas, layer_formulas
 from trace_tools.metering.convention import GELU, NORM, POWER, SIGMOID, SOFTMAX, TANH, TRANSCENDENTAL
 from trace_tools.metering.operators import (
     Arguments,
@@ -56,9 +55,8 @@ def formula(operator: Any) -> Formula | None:
     """
     packet = getattr(operator, "_overloadpacket", operator)
     name = base_name(operator) or ""
-    for formulas in (_FORMULAS, layer_formulas.FORMULAS, algebra_formulas.FORMULAS):
-        if name in formulas:
-            return formulas[name]
+    if name in _FORMULAS:
+        return _FORMULAS[name]
     if name in ELEMENTWISE:
         return partial(_weighted, ELEMENTWISE[name], False)
     if name in REDUCTIONS:

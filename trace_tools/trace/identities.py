@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 
 PASS, METERING, PERTURBED = "pass", "metering", "shaken"  # kinds of processes; the last has perturbed clocks
 COLD, WARM = "cold", "warm"  # runs of a pass
+COUNTED = "counted"  # the last run of the first pass: operators are counted, values and times are not recorded
 CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device seeds"  # runs with perturbed clocks
 
 _PASS = re.compile(r"pass[ -]([1-9][0-9]*)", re.ASCII)

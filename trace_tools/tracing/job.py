@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from os import getppid  # imported now, because a lecture may replace it in `os`
 from pathlib import Path
 
-from trace_tools.trace.identities import CLOCKS_DOWN, CLOCKS_UP, COLD, METERING, OTHER_SEEDS, PERTURBED, WARM
-from trace_tools.tracing.isolation.private_folder import inside
+from trace_tools.trace.identities import COLD, COUNTED, WARM
 from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.options import TraceOptions
 
@@ -20,7 +19,7 @@ LOADED_TORCH = "loaded-torch"  # file in the run's folder: torch was loaded unex
 class Job:
     """The task of one process."""
 
-    name: str  # "pass 1", METERING, PERTURBED
+    name: str  # "pass 1"
     lecture: str  # absolute path
     root: str  # private copy of the lecture's folder, where it runs
     text: str  # source as the parent read it
@@ -28,8 +27,7 @@ class Job:
     options: TraceOptions  # `vocabularies` are all that the lecture may use
     device: str  # device type: "cpu", "cuda"
     torch: bool  # whether the lecture needs torch; else it is not loaded
-    counts: bool  # whether the first run is metered
-    clock_readers: list[int]  # functions that measure time: that run is not metered in them
+    counts: bool  # whether another run counts operators
     skipped: list[str]  # functions that `main` must not call
     progress: int  # file descriptor
     parent: int  # process id
@@ -41,7 +39,7 @@ class Job:
     @property
     def path(self) -> str:
         """The path of the lecture in its private copy, where it runs."""
-        return str(inside(Path(self.root), Path(self.lecture)))
+        return str(Path(self.root) / Path(self.lecture).relative_to(self.folder))
 
     @property
     def folder(self) -> Path:
@@ -63,12 +61,6 @@ class Job:
         return replace(self, journal=str(journal), root=root, rank=rank, progress=progress, parent=getppid())
 
     @property
-    def metering(self) -> bool:
-        return self.name == METERING
-
-    @property
     def runs(self) -> tuple[str, ...]:
         """The names of this process's runs, in order."""
-        if self.name == PERTURBED:
-            return CLOCKS_UP, CLOCKS_DOWN, *([OTHER_SEEDS] if self.device != "cpu" else [])
-        return (COLD,) if self.metering or self.options.draft else (COLD, WARM)
+        return COLD, *(() if self.options.draft else (WARM,)), *((COUNTED,) if self.counts else ())

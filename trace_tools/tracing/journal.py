@@ -1,9 +1,7 @@
 """Write records to a process's journal on disk, which survives the process, and read them.
 
-A journal is a file of JSON lines, one record each; written records stay, whatever kills the process. A second file, the
-tail, holds records that the limit may still discard (the last executions in running loops) and the open steps. The tail
-is replaced when it has grown, so that a loop of any length leaves a journal of bounded size. It is removed when the run
-completes.
+A journal is a file of JSON lines, one record each; written records stay, whatever kills the process. The last
+executions in loops that still run are not yet written, because the limit may discard them; a kill loses them.
 
     journal = Journal(folder / "pass-1.journal")
     journal.write([(StepTime, 0, 0, 3, 1, 1200)])  # the line ["S",0,0,3,1,1200]
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from os import fstat, ftruncate, replace, write  # imported now, because a lecture may replace them in `os`
+from os import fstat, ftruncate, write  # imported now, because a lecture may replace them in `os`
 from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -22,7 +20,6 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from trace_tools.tracing.isolation.output_capture import OwnFile
 
 FAILED = ".failed"  # suffix of a file next to a rank's journal, created when an exception ended the rank
-TAIL_LIMIT_BYTES = 8 << 20
 
 # --- the records --------------------------------------------------------------------------------------------------
 
@@ -44,15 +41,6 @@ class RunEnd(NamedTuple):
     refused: list[tuple[int, int]]
 
 
-class Evaluated(NamedTuple):
-    """How often a run evaluated an assert, and the ranges of evaluations that raised; see `claims.Evaluations`."""
-
-    statement: int
-    evaluations: int
-    raised: list[tuple[int, int]]
-    measured: bool | None  # whether it raised under `measure`, None if not evaluated there
-
-
 class ProcessNote(NamedTuple):
     """A fact about a process rather than a run, for a field of `reader.ProcessRecord`."""
 
@@ -67,12 +55,6 @@ class FrameStart(NamedTuple):
     function: int
     of: int | None
     thread: str | None
-
-
-class FrameEnd(NamedTuple):
-    """A call with executions in the tail has ended; the executions that it keeps are now in the journal."""
-
-    frame: int
 
 
 class Argument(NamedTuple):
@@ -121,16 +103,8 @@ class Omission(NamedTuple):
     first: int
 
 
-class LastExecutions(NamedTuple):
-    """In the tail: records of executions beyond the head, since the tail was last written."""
-
-    frame: int
-    statement: int
-    executions: list[tuple[int, list[Any]]]  # execution, and its records
-
-
 class OpenStep(NamedTuple):
-    """In the tail: a step that has not ended."""
+    """A step that had not ended when the run ended."""
 
     step: int
     frame: int
@@ -138,29 +112,14 @@ class OpenStep(NamedTuple):
     execution: int
 
 
-class Unsettled(NamedTuple):
-    """In the tail: the latest observations of a step that may emit more, and the number omitted so far."""
-
-    step: int
-    kind: str
-    observations: list[list[Any]]  # field and content of each one
-
-
-class Refused(NamedTuple):
-    """In the tail: the present value of `RunEnd.refused`."""
-
-    refused: list[tuple[int, int]]
-
-
 Record = (
-    RunStart | RunEnd | Evaluated | ProcessNote | FrameStart | FrameEnd | Argument | StepTime | Observation | StepError
-    | Omission | LastExecutions | OpenStep | Unsettled | Refused
+    RunStart | RunEnd | ProcessNote | FrameStart | Argument | StepTime | Observation | StepError
+    | Omission | OpenStep
 )  # fmt: skip
 
 KINDS: dict[str, Any] = {  # first item of a line → class of the record
-    "run": RunStart, "end": RunEnd, "claim": Evaluated, "process": ProcessNote, "F": FrameStart, "E": FrameEnd,
-    "G": Argument, "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "R": LastExecutions, "Q": OpenStep,
-    "U": Unsettled, "N": Refused,
+    "run": RunStart, "end": RunEnd, "process": ProcessNote, "F": FrameStart, "G": Argument,
+    "S": StepTime, "O": Observation, "X": StepError, "T": Omission, "Q": OpenStep,
 }  # fmt: skip
 _LETTERS = {kind: letter for letter, kind in KINDS.items()}
 
@@ -187,8 +146,6 @@ def _record(plain: Any) -> Record:
     for value, types in zip(fields, _FORMS[kind], strict=True):
         if types is not None and type(value) not in types:
             raise TypeError(f"found {type(value).__name__}")
-    if kind is LastExecutions:
-        fields[2] = [(execution, [_record(row) for row in rows]) for execution, rows in fields[2]]
     record: Record = kind(*fields)
     return record
 
@@ -201,53 +158,19 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self.tail_path = self.path.with_suffix(".tail")
         self.trouble: str | None = None
-        self._started_bytes = 0  # size of the tail when it was last replaced
         self._waiting = b""
         self._writes = True
-        self.tail_path.unlink(missing_ok=True)
-        self._file, self._tail = OwnFile(self.path), OwnFile(self.tail_path)
+        self._file = OwnFile(self.path)
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Append final records."""
+        """Append records."""
         if not self._writes:
             return
         self._waiting += _lines(rows)
         if not self._waiting:
             return
         self._waiting = self._waiting[self._append(self._file, self._waiting) :]
-
-    def write_tail(self, rows: Iterable[Row]) -> bool:
-        """Append records that may still be discarded; return whether the tail has grown too long."""
-        if not self._writes:
-            return False
-        self._append(self._tail, _lines(rows))
-        try:
-            return fstat(self._tail.descriptor()).st_size > TAIL_LIMIT_BYTES + self._started_bytes
-        except OSError as error:
-            self.trouble = f"{self.tail_path.name}: {error.strerror}"
-            return False
-
-    def restart_tail(self, rows: Iterable[Row]) -> None:
-        """Replace the tail by `rows`, in one rename."""
-        if not self._writes:
-            return
-        new = self.tail_path.with_suffix(".tail-new")
-        try:
-            new.unlink(missing_ok=True)
-            fresh, content = OwnFile(new), _lines(rows)
-            if self._append(fresh, content) < len(content):
-                fresh.close()
-                return
-            self._started_bytes = len(content)
-            replace(new, self.tail_path)
-        except OSError as error:
-            self.trouble = f"{self.tail_path.name}: {error.strerror}"
-            return
-        self._tail.close()
-        fresh.path = self.tail_path
-        self._tail = fresh
 
     def _append(self, file: OwnFile, content: bytes) -> int:
         """Append as many whole lines as fit on the disk; return the number of bytes written.
@@ -267,13 +190,10 @@ class Journal:
                 ftruncate(descriptor, size + written)
         return written
 
-    def close(self, *, complete: bool) -> None:
-        """Close the files; remove the tail if the run was complete."""
-        for file in (self._file, self._tail):
-            file.close()
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
         self._writes = False
-        if complete:
-            self.tail_path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Stop writing, in the child of a fork: the journal belongs to its parent."""
@@ -286,9 +206,9 @@ def rank_folder(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}"
 
 
-def journals(folder: Path, pattern: str = "*.journal") -> list[Path]:
+def journals(folder: Path) -> list[Path]:
     """Return the journals in a run's folder and in its ranks' folders."""
-    return [*folder.glob(pattern), *folder.glob(f"rank-*/{pattern}")]
+    return [*folder.glob("*.journal"), *folder.glob("rank-*/*.journal")]
 
 
 Said = dict[bytes, Observation]  # text of an observation in a journal → its first record
@@ -324,12 +244,6 @@ def read_journal(path: Path, unreadable: list[int] | None = None, cache: Said | 
             if cache is not None and isinstance(record, Observation) and len(cache) < _MOST_OBSERVATIONS:
                 cache[observed] = record
             yield record
-
-
-def read_evaluated(path: Path) -> Iterator[Evaluated]:
-    """Yield a journal's records about asserts without parsing other lines, because a journal may have a million."""
-    with path.open("rb") as lines:
-        yield from (Evaluated(*json.loads(line)[1:]) for line in lines if line.startswith(b'["claim",'))
 
 
 def _lines(rows: Iterable[Row]) -> bytes:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from trace_tools.machines import accelerators
 from trace_tools.metering.measurement import NOTHING_COUNTED, Measurement, Witness
 from trace_tools.metering.threads import OtherThreads, in_words
-from trace_tools.trace.model import NOT_METERED
 from trace_tools.tracing.recorder.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -91,8 +90,6 @@ class _MeasuredCall:
         return self.counted.pop(0)
 
     def _counts(self, counted: dict[str, Any]) -> dict[str, Any]:
-        if self.meter.stopped:  # in a function that reads a clock
-            return {"why": NOT_METERED}
         if not counted["operators"]:
             worked = self.other_threads.worked()
             return {"why": in_words(worked) if worked else NOTHING_COUNTED}

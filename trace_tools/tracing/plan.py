@@ -2,7 +2,6 @@
 
 plan = plan_of(Path("lecture.py"), TraceOptions(passes=5))
 plan.passes                   # ["pass 1", …, "pass 5"]
-plan.additional               # ["metering", "perturbed"]
 plan.torch, plan.skipped      # True, []
 """
 
@@ -28,11 +27,10 @@ from trace_tools.source.lint import (
 )
 from trace_tools.source.statements import ParsedSource, rank_counts, read_source, sections
 from trace_tools.source.vocabularies import BORROWED, detected, used
-from trace_tools.trace.identities import METERING, PASS, PERTURBED, ProcessId
+from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.trace.model import MAIN
 from trace_tools.trace.validation import MOST_RANKS
 from trace_tools.tracing import included
-from trace_tools.tracing.clock_readers import clock_readers
 from trace_tools.tracing.nodes import LECTURE, Nodes
 from trace_tools.tracing.options import DEFAULTS, NODE, OPTIONS, TraceOptions, flag_of
 from trace_tools.util.files import why_not_inside
@@ -55,8 +53,6 @@ class Plan:
     binds_a_port: bool  # it binds a port for a process group, so two runs at once would conflict
     skipped: list[str]  # functions that `main` must not call
     modules: Sequence[included.Module]
-    # Functions where the only run of a draft counts no operators; None if a second process must count.
-    clock_readers: frozenset[int] | None
 
     @property
     def name(self) -> str:
@@ -69,35 +65,10 @@ class Plan:
         return [str(ProcessId(PASS, number)) for number in range(1, self.options.passes + 1)]
 
     @property
-    def additional(self) -> list[str]:
-        """The processes in addition to the passes. Drafts run with real clocks only."""
-        metering = [METERING] if self.metered == METERING else []
-        return [*metering, *([] if self.options.draft else [PERTURBED])]
-
-    @property
-    def metered(self) -> str | None:
-        """The process that is metered, or None without torch.
-
-        For a draft it is the only run, unless `main` or the module itself reads a clock or the lecture compiles.
-        """
-        if not self.torch:
-            return None
-        return self.passes[0] if self.options.draft and self.clock_readers is not None else METERING
-
-    @property
     def own_ranks(self) -> range:
         """The ranks that run on this machine."""
         ranks = self.options.ranks or 0
         return range(ranks) if self.nodes is None else self.nodes.ranks_of(self.nodes.node, ranks)
-
-    def at_once(self, device: str) -> bool:
-        """Return whether all processes run at once.
-
-        On a GPU they would share its memory, which the lecture may rely on. Processes of a lecture that starts a
-        process group would share its port.
-        """
-        may = self.options.draft and not self.binds_a_port
-        return may and device == "cpu" and self.options.ranks is None
 
     def visible(self, device: str) -> str:
         """Return the device that the processes see: the requested card on a machine with several."""
@@ -132,9 +103,6 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None
     asks = mentions(source, folder, {"gettrace"})
     functions = skipped(source, options)
     traced = included.find_modules(options.include, lecture) if options.include else []
-    readers: frozenset[int] | None = frozenset()
-    if options.draft and torch:
-        readers = clock_readers([source, *(module.source for module in traced)], folder, options.main)
     if options.device is not None:
         devices.checked(options.device)
     if options.ranks is not None and not torch:
@@ -152,7 +120,6 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None
         binds_a_port=not asks and mentions(source, folder, {"init_process_group"}),
         skipped=functions,
         modules=traced,
-        clock_readers=readers,
     )
 
 

@@ -36,7 +36,7 @@ from trace_tools.trace.model import Run, Trace
 from trace_tools.trace.trace_file import dump, load_head, validate, write
 from trace_tools.tracing.failures import in_words, keep, tracebacks
 from trace_tools.tracing.isolation import private_folder
-from trace_tools.tracing.journal import FrameEnd, FrameStart, ProcessNote, RunEnd, RunStart, journals, read_journal
+from trace_tools.tracing.journal import FrameStart, ProcessNote, RunEnd, RunStart, journals, read_journal
 from trace_tools.tracing.merge.merging import merge
 from trace_tools.tracing.merge.reader import stored
 from trace_tools.util.files import sweep
@@ -138,10 +138,10 @@ def remove(folder: Path) -> None:
 
 def has_records(folder: Path) -> bool:
     """Return whether the folder holds a record of the lecture, or a damaged line that may be one."""
-    for path in (path for pattern in ("*.journal", "*.tail") for path in journals(folder, pattern)):
+    for path in journals(folder):
         unreadable: list[int] = []
         for record in read_journal(path, unreadable):
-            if not isinstance(record, (RunStart, RunEnd, FrameStart, FrameEnd, ProcessNote)):
+            if not isinstance(record, (RunStart, RunEnd, FrameStart, ProcessNote)):
                 return True
         if unreadable:
             return True
@@ -154,21 +154,13 @@ def has_records(folder: Path) -> bool:
 def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     """Merge the journals in `folder`, check the trace, and write it in `out`; a partial trace goes to `partial/`.
 
-    If the tracer is `dead`, an invalid trace is merged again without damaged records, and a trace of a later run is not
-    replaced. Raises NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError
+    If the tracer is `dead`, a trace of a later run is not replaced. Raises NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError
     if an existing trace must stay, LectureError if the trace is invalid, and any error of merging.
     """
     options = stored(folder / "run.json")
     with (folder / "lecture.py").open(encoding="utf-8", newline="") as file:
         source = parse_source(file.read(), str(options["lecture"]))
-    try:
-        trace = _checked(merge(folder, source))
-    except (NothingRecordedError, MemoryError):
-        raise
-    except Exception:
-        if not dead:
-            raise
-        trace = _checked(merge(folder, source, strict=True))
+    trace = _checked(merge(folder, source))
     machine_folder = out / trace.machine.slug
     complete, partial = machine_folder / "trace.yaml", machine_folder / "partial/trace.yaml"
     is_complete = trace.run.complete and trace.run.only is None
@@ -239,7 +231,6 @@ def set_aside(folder: Path, error: BaseException) -> Kept:
     elif not isinstance(error, TraceToolsError):
         entry = traceback.extract_tb(error.__traceback__)[-1]
         why = f"{type(error).__name__}: {why} ({Path(entry.filename).name}:{entry.lineno})"
-    private_folder.sweep(folder)
     try:
         return Kept(_renamed(folder, UNMERGED), why)
     except OSError as renaming:

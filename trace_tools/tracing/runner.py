@@ -18,13 +18,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.machines import machine as machines
-from trace_tools.trace.identities import METERING, PERTURBED, Ending, ProcessId
+from trace_tools.trace.identities import Ending, ProcessId
 from trace_tools.trace.model import Machine
 from trace_tools.tracing import failures
 from trace_tools.tracing.isolation import private_folder
@@ -63,21 +62,16 @@ class ProcessRunner:
         self.port = 0  # torchrun's meeting port for several nodes
         self.interrupts = 0  # number of times that Ctrl-C was pressed
         self.stopped = threading.Event()
-        self._longest_s = 60.0  # longest time of a process so far, at least a minute
 
     def interrupt(self) -> None:
         """Count a Ctrl-C; the running process gets it."""
         self.interrupts += 1
 
     def run(self, name: str, folder: Path) -> tuple[int, float]:
-        """Run one process ("pass 1", METERING, PERTURBED) in a prepared folder; return its status and its time (s).
-
-        A lecture with perturbed clocks may never end, so their process has a time limit.
-        """
+        """Run one process ("pass 1") in a prepared folder; return its status and its time (s)."""
         started = time.monotonic()
-        limit_s = 4 * self._longest_s if name == PERTURBED else None
         slug = ProcessId.parse(name).file_stem
-        returned = self._child(name, folder, limit_s)
+        returned = self._child(name, folder)
         (folder / f"{slug}.status").write_text(str(returned), encoding="utf-8")
         if returned > 0 and self.plan.options.ranks is None and not (folder / f"{slug}.journal").exists():
             with contextlib.suppress(OSError):  # it ended before it could keep its own traceback
@@ -86,13 +80,10 @@ class ProcessRunner:
             status = rank_folder(folder, rank) / f"{slug}.status"
             if not status.exists():  # else torchrun recorded its failure
                 status.write_text(str(STOPPED_WITH) if returned else "0", encoding="utf-8")
-        self._longest_s = max(self._longest_s, time.monotonic() - started)
         return returned, time.monotonic() - started
 
     def run_all(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
-        """Run processes at once, or in turn until one fails; return the name and time (s) of each that ran."""
-        if self.plan.at_once(self.device):
-            return self._at_once(names, folder)
+        """Run processes in turn until one fails; return the name and time (s) of each that ran."""
         seconds = []
         try:
             for name in names:
@@ -107,18 +98,6 @@ class ProcessRunner:
     def torch_was_loaded(self, folder: Path) -> bool:
         """Return whether an import of the lecture loaded torch although no line of the lecture names it."""
         return not self.plan.torch and (folder / LOADED_TORCH).exists()
-
-    def _at_once(self, names: Sequence[str], folder: Path) -> list[tuple[str, float]]:
-        with ThreadPoolExecutor(len(names)) as pool:
-            running = [(name, pool.submit(self.run, name, folder)) for name in names]
-            while True:
-                try:
-                    return [(name, ended.result()[1]) for name, ended in running]
-                except KeyboardInterrupt:  # `_wait` forwards it
-                    self.interrupts += 1
-                except BaseException:  # the pool waits for its threads, which wait for their processes
-                    self.stopped.set()
-                    raise
 
     def survey(self, folder: Path, number: int, how: str) -> Machine:
         """Describe or measure the machine in a process of its own. Raises UsageError if that fails."""
@@ -139,14 +118,13 @@ class ProcessRunner:
             raise UsageError(line.removeprefix("error: "))
         return machines.from_json(stored.read_text(encoding="utf-8"))
 
-    def _child(self, name: str, folder: Path, limit_s: float | None) -> int:
-        """Run one process to its end, at most `limit_s` seconds; return its status, negative for a signal."""
+    def _child(self, name: str, folder: Path) -> int:
+        """Run one process to its end; return its status, negative for a signal."""
         ranks = self.plan.options.ranks
         reading, writing = os.pipe() if ranks is None else _named_pipe(folder / RANK_PROGRESS)
         slug = ProcessId.parse(name).file_stem
         path, lecture = folder / f"{slug}.json", self.plan.lecture.resolve()
-        side_by_side = self.plan.at_once(self.device) and name != METERING
-        root = private_folder.root_for(folder, lecture, ProcessId.parse(name).pass_ or 0 if side_by_side else 0)
+        root = private_folder.path_for(self.plan.folder, 0)
         job = Job(
             name=name,
             lecture=str(lecture),
@@ -156,13 +134,12 @@ class ProcessRunner:
             options=self.plan.options,
             device=self.device,
             torch=self.plan.torch,
-            counts=name == self.plan.metered,
-            clock_readers=sorted(self.plan.clock_readers or ()),
+            counts=self.plan.torch and name == self.plan.passes[0],
             skipped=self.plan.skipped,
             progress=writing,
             parent=self.starter.pid,
             spawns=self.plan.spawns,
-            roots=[str(private_folder.root_for(folder, lecture, rank)) for rank in range(ranks or 0)],
+            roots=[str(private_folder.path_for(self.plan.folder, rank)) for rank in range(ranks or 0)],
             rank=None,
             rank_progress=str(folder / RANK_PROGRESS),
         )
@@ -182,7 +159,7 @@ class ProcessRunner:
             os.close(writing)
             watched = Watched(Progress(name, "start"), progress.fileno(), output.fileno())
             try:
-                return self._wait(process, watched, limit_s)
+                return self._wait(process, watched)
             except BaseException:
                 process.kill()
                 raise
@@ -191,8 +168,7 @@ class ProcessRunner:
                     self.leading.done()
                 self._write_stuck(folder, slug, watched)
                 for copy in map(Path, job.roots or [job.root]):
-                    if copy.parent != folder.resolve():
-                        private_folder.remove(copy)
+                    private_folder.remove(copy)
 
     def _meeting(self) -> list[str]:
         """Return torchrun's arguments for several nodes, with a port that is free on node 0, which chooses it."""
@@ -219,15 +195,14 @@ class ProcessRunner:
             status = rank_folder(folder, rank) / f"{slug}.status"
             status.write_text(str(ending), encoding="utf-8")
 
-    def _wait(self, process: Running, watched: Watched, limit_s: float | None) -> int:
+    def _wait(self, process: Running, watched: Watched) -> int:
         deadline, interrupts = None, 0
-        ends = time.monotonic() + limit_s if limit_s is not None else None
         while True:
             try:
                 self._listen(watched)
                 if (status := process.ended()) is not None:
                     return status
-                over = any(end is not None and time.monotonic() > end for end in (ends, deadline))
+                over = deadline is not None and time.monotonic() > deadline
                 if self.following is None and watched.stalled_s > self.plan.options.timeout_s:
                     watched.stuck = True
                 if self.stopped.is_set() or over or watched.stuck:

@@ -194,14 +194,14 @@ class Tracer:
             nodes=nodes,
             **options.recorded(),
         )
-        more = {"name": options.name, "force": options.force, "beside": plan.additional, "metered": plan.metered}
+        more = {"name": options.name, "force": options.force, "beside": []}
         (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         """Run all processes; again with torch, without the records of the first ones, if an import has loaded it."""
         runner = self.runner
         self.prepare(folder)
-        seconds = runner.run_all([*self.plan.passes, *self.plan.additional], folder)
+        seconds = runner.run_all(self.plan.passes, folder)
         if not runner.torch_was_loaded(folder) or runner.interrupts or runner.stopped.is_set():
             return seconds
         for path in folder.iterdir():

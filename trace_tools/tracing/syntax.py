@@ -31,23 +31,10 @@ def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
 
 
 def value(method: str, item: Inspected) -> ast.stmt:
-    """Return the statement that records one value.
-
-    Reading a name or a constant runs no code of the lecture. Other expressions may, so a `Deadline` guards
-    them:
-
-    @inspect x.y → try: watch("x.y"); value("x.y", unit, x.y)
-                   except BaseException: watched.armed = False; watched.withdraw(); value_failed("x.y", unit)
-    """
+    """@inspect x.y → try: value("x.y", unit, x.y) except BaseException: value_failed("x.y", unit)."""
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
     read: list[ast.stmt] = [probe(method, *names, without_position(copy.deepcopy(item.node)))]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
-    if not isinstance(item.node, (ast.Name, ast.Constant)):
-        watched = ast.Attribute(load(FRAME), "watched", ast.Load())
-        disarmed = ast.Assign([ast.Attribute(watched, "armed", ast.Store())], ast.Constant(False))
-        withdraw = ast.Expr(ast.Call(ast.Attribute(copy.deepcopy(watched), "withdraw", ast.Load()), [], []))
-        read = [probe("watch", ast.Constant(item.source)), *read]
-        failed = [disarmed, withdraw, *failed]
     return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
 
 

@@ -40,12 +40,8 @@ from trace_tools.metering.measurement import witnessed
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.identities import (
-    CLOCKS_DOWN,
-    CLOCKS_UP,
     COMPLETE,
-    METERING,
-    OTHER_SEEDS,
-    PERTURBED,
+    COUNTED,
     Ending,
     ProcessId,
     RunId,
@@ -57,9 +53,8 @@ from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited,
 from trace_tools.tracing.isolation.output_capture import OutputFile
 from trace_tools.tracing.isolation.plain_events import plain_events
 from trace_tools.tracing.isolation.plain_signals import plain_signals
-from trace_tools.tracing.isolation.private_folder import LINKS, inside, leave, make
-from trace_tools.tracing.isolation.process_settings import working_directory
-from trace_tools.tracing.isolation.process_state import ProcessState, seed_everything, seed_what_comes
+from trace_tools.tracing.isolation.private_folder import make, remove
+from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
 from trace_tools.tracing.isolation.spawned import adopted_in_spawned, saying_what_is_untraced
 from trace_tools.tracing.job import FETCHED, LOADED_TORCH, Job
 from trace_tools.tracing.journal import FAILED, Journal, ProcessNote, RunEnd, RunStart
@@ -69,7 +64,7 @@ from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.rank_barrier import meet_ranks, meeting_at
-from trace_tools.tracing.recorder.claims import TimedClaims
+from trace_tools.tracing.recorder.claims import Evaluations, TimedClaims
 from trace_tools.tracing.recorder.frames import exit_status, exits_well
 from trace_tools.tracing.recorder.recorder import Recorder, hooks, shown
 from trace_tools.tracing.recorder.recording import Instruments, Settings
@@ -80,8 +75,6 @@ if TYPE_CHECKING:
 
 WRITING_S = 0.2  # wait of an abrupt end for the thread that writes the journal, which may be the caller
 A_DRAFT = "a draft: one run"
-A_COUNTED_DRAFT = f"{A_DRAFT}, counted while it ran, which slows small operators down"
-EXCEPT_TIMED = "; nothing was counted in functions that read a clock"
 
 
 def main(job_path: str) -> int:
@@ -126,14 +119,14 @@ def _run_job(job: Job) -> int:
         os.register_at_fork(after_in_child=process.forget)
         ending = process.run(codes)
     except BaseException:
-        journal.close(complete=False)
+        journal.close()
         raise
 
     def end(running: list[str]) -> int:
         """Close the journal; return the exit status. The parent kills whatever still runs in this session."""
         if running:
             process.note("notes", [f"still running after the lecture had ended: {', '.join(running)}"])
-        journal.close(complete=ending == COMPLETE)
+        journal.close()
         return os.EX_IOERR if journal.trouble else 0 if ending == COMPLETE else 1
 
     # Without a limit, a process that exit functions wait for could block this one.
@@ -164,17 +157,18 @@ class _Process:
             self.is_compiling = torch.compiler.is_dynamo_compiling
             if (gpu := accelerators.accelerator(job.device)) is not None:
                 gpu.watch_captures()
+        if "numpy" in job.text:  # before the lecture, so that its generator is seeded
+            with contextlib.suppress(ImportError):
+                importlib.import_module("numpy")
         self.job = job
         self.program = program
         self.included = included
         self.journal = journal
-        self.redact = Redactor.of_this_machine(private=job.root)
+        self.redact = Redactor.of_this_machine(private=(job.root, str(job.folder)))
         self.output = OutputFile(Path(job.journal).with_suffix(".stdout"), self.redact)
         self.recorder: Recorder | None = None
         self.forked = False  # whether this is the child of a fork
-        self.timed_claims: TimedClaims | None = None
-        if job.name in (METERING, PERTURBED):
-            self.timed_claims = TimedClaims(Path(job.journal).parent, job.options.passes)
+        self.evaluations: list[Evaluations] = []  # of claims, in the timed runs
         self.context = contextvars.Context()  # context of the last run
         self.memory = _Memory()
         self.progress = ProgressSender(job)
@@ -194,22 +188,20 @@ class _Process:
 
         self.note("notes", conditions())
         began = host.cpu_time()
-        folder = inside(Path(self.job.root), self.job.folder)
+        folder = Path(self.job.root)
         sys.argv[:] = [self.job.path]
         if not sys.flags.safe_path:  # the first entry is the folder where the tracer was started
             del sys.path[0]
         sys.path.insert(0, str(folder))
-        seed_what_comes(self.job.options.seed)
-        before = ProcessState.read(folder)
-        self.note("notes", before.unread)
+        before = State.read(folder)
         first, *later = self.job.runs
         ending = self._run(first, codes.pop(first))
         for name in later if ending == COMPLETE else ():
             # Like the value after the next run, this includes the module's tensors.
             held_bytes = self.memory.held_on_gpu()
-            restoration, port = before.restore(), None
-            self.note("restored", restoration.restored)
-            stuck = f"left behind: {'; '.join(restoration.stuck)}" if restoration.stuck else None
+            (restored, left), port = before.restore(), None
+            self.note("restored", restored)
+            stuck = f"left behind: {'; '.join(left)}" if left else None
             if self.job.roots:
                 run = str(RunId(ProcessId.parse(self.job.name), name))
                 stuck, port = meet_ranks(run, self.job.rank or 0, len(self.job.roots), stuck)
@@ -221,13 +213,14 @@ class _Process:
                 self.note(
                     "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
                 )
-            if again != COMPLETE:  # the earlier runs are usable, and the trace gives the reason
+            if again != COMPLETE and name == COUNTED:
+                self.note("notes", [f"counting ended early: {again}"])
+            elif again != COMPLETE:  # the earlier runs are usable, and the trace gives the reason
                 self.note("why_no_warm", str(again))
                 ending = again if again.detail == "KeyboardInterrupt" else COMPLETE
                 break
-        if self.job.options.draft and not self.job.metering:
-            excepted = EXCEPT_TIMED if self.job.clock_readers else ""
-            self.note("why_no_warm", A_COUNTED_DRAFT + excepted if self.job.counts else A_DRAFT)
+        if self.job.options.draft:
+            self.note("why_no_warm", A_DRAFT)
         self.note("notes", conditions())
         if (cores := host.other_cores(began, host.cpu_time())) is not None:
             self.note("other_cores", cores)
@@ -241,7 +234,7 @@ class _Process:
         self.journal.write([(RunStart, name)])
         self.progress.enter(name)
         seed_everything(self.job.options.seed)
-        recorder, meter = self._new_recorder()
+        recorder, meter = self._new_recorder(counted=name == COUNTED)
         self.recorder = recorder
         module = new_main_module(self.job.path, self.job.options.package)
         # The hooks are built-in names, so that `globals()` holds only the lecture's names.
@@ -252,7 +245,9 @@ class _Process:
             if self.job.roots:
                 stack.enter_context(meeting_at(port))
             stack.enter_context(self._private_folder())
-            self._observe(name, recorder, meter, stack)
+            if meter is not None:
+                stack.enter_context(meter)
+            stack.enter_context(witnessed(MeasureWitness(recorder, meter, single=meter is not None)))
             stack.enter_context(listening(recorder, self.redact, self.job.folder))
             if self.job.spawns or "multiprocessing.process" in sys.modules:
                 stack.enter_context(saying_what_is_untraced(recorder))
@@ -301,26 +296,26 @@ class _Process:
         if recorder.clock.floor_s is not None:
             self.note("floor_ns", max(1, round(1e9 * recorder.clock.floor_s)))
         refused = list(recorder.retention.refused.items())
-        self.journal.write([*recorder.claims.evaluations.rows(), (RunEnd, str(ending), ns, refused)])
+        self.journal.write([(RunEnd, str(ending), ns, refused)])
+        self.evaluations.append(recorder.claims.evaluations)
         for field, content in self.memory.peaks(of_rank=bool(self.job.roots)):
             self.note(field, content)
         return ending
 
-    def _new_recorder(self) -> tuple[Recorder, Meter | None]:
+    def _new_recorder(self, *, counted: bool) -> tuple[Recorder, Meter | None]:
         from trace_tools.describing.values import Describer
 
         gpu = accelerators.accelerator(self.job.device)
         settings = Settings(
             limit=self.job.options.limit,
             failing_claims_raise=not self.job.options.keep_going,
-            timed_claims=self.timed_claims,
+            timed_claims=TimedClaims(self.evaluations) if counted else None,
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
-            describe_values=not self.job.metering,
+            describe_values=not counted,
             included=self.included,
-            unmetered=frozenset(self.job.clock_readers) if self.job.counts and not self.job.metering else frozenset(),
         )
         meter = None
-        if self.job.counts:
+        if counted:
             from trace_tools.metering.meters import Meter
 
             meter = Meter(device=gpu.type if gpu else None, separate_waiting=bool(self.job.roots), compiling=True)
@@ -337,41 +332,21 @@ class _Process:
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
         """Work in a new private copy of the lecture's folder, and remove it at the end."""
-        run, root, before = self.job.run_folder, Path(self.job.root), os.getcwd()
-        private = make(Path(self.job.lecture), self.job.text, root, shared=[run, run.parent], folder=self.job.folder)
+        run, copy, before = self.job.run_folder, Path(self.job.root), os.getcwd()
+        stamps = {path: path.stat() for path in make(self.job.folder, copy, shared=[run, run.parent])}
+        Path(self.job.path).write_text(self.job.text, encoding="utf-8", newline="")  # it may have been edited
         importlib.invalidate_caches()  # import caches check a folder by its modification time
-        folder = str(private.folder)
-        os.chdir(folder)
+        os.chdir(copy)
         try:
             yield
         finally:
-            if working_directory() == folder:
-                os.chdir(before)  # if the lecture changed it, `ProcessState` must find that
-            changed = [
-                f"{self.redact(name)} is too large to copy, and the run changed the original"
-                for name in private.changed()
-            ]
-            left_out = [
-                f"{count:,} entries of {self.redact(str(above))} were missing: at most {LINKS:,} are linked"
-                for above, count in private.left_out.items()
-            ]
-            self.note("notes", changed + left_out)
-            leave(private)
-
-    def _observe(self, name: str, recorder: Recorder, meter: Meter | None, stack: contextlib.ExitStack) -> None:
-        """Meter a run, or perturb its clocks or seeds, until the stack unwinds; observe its `measure` and `count`."""
-        from trace_tools.tracing.perturbed_clocks import perturb_clocks, perturb_seeds
-
-        if name in (CLOCKS_UP, CLOCKS_DOWN):
-            folder = Path(self.job.journal).parent
-            stack.enter_context(perturb_clocks(self.job.options.seed, inverted=name == CLOCKS_DOWN, folder=folder))
-        elif name == OTHER_SEEDS:
-            stack.enter_context(perturb_seeds())
-            seed_everything(self.job.options.seed)
-        else:
-            if meter is not None:
-                stack.enter_context(meter)
-            stack.enter_context(witnessed(MeasureWitness(recorder, meter, single=self.job.metering)))
+            if working_directory() == str(copy):
+                os.chdir(before)  # if the lecture changed it, `State` must find that
+            for path, stamp in stamps.items():
+                if not path.exists() or path.stat().st_mtime_ns != stamp.st_mtime_ns:
+                    shown = self.redact(str(path))
+                    self.note("notes", [f"{shown} is too large to copy, and the run changed the original"])
+            remove(copy)
 
     def forget(self) -> None:
         """Stop recording in the child of a fork: the journal belongs to its parent."""

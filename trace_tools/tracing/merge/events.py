@@ -246,7 +246,6 @@ class _Events:
             compiled=step.compiled,
             graph=step.graph,
             runs=runs.count_with(at),
-            clock=runs.is_chosen_by_clock(at),
         )
 
     def _is_of_the_host(self, step: RecordedStep, device_ns: list[int], launch_ns: list[int]) -> bool:
@@ -261,24 +260,15 @@ class _Events:
         return statistics.median(device_ns) - statistics.median(launch_ns) <= FLOORS * floor_ns
 
     def _compared(self, value: Value, read: Read) -> Value:
-        """Mark a value that differs between timed runs, or that depends on a clock or a device's random generator.
-
-        `read` returns the value from other runs.
-        """
-        timed, perturbed = read(self.runs.timed), read(self.runs.perturbed)
-        seeded = read([self.runs.seeded]) if self.runs.seeded else []
-        # as for nearly all values: see `read_journal`
-        if len({*map(id, timed), *map(id, perturbed), *map(id, seeded)}) == 1:
+        """Mark a value that differs between timed runs; `read` returns it from other runs."""
+        timed = read(self.runs.timed)
+        if len({*map(id, timed)}) == 1:  # as for nearly all values: see `read_journal`
             return value
         keys = {as_key(_bare(other)) for other in timed}
         if len(keys) > 1:
             warm = _scalars(read(self.runs.warm or self.runs.cold))
             cold = _scalars(read(self.runs.cold)) if self.runs.warm else None
             return replace(value, varies=True, samples=warm, cold_samples=cold)
-        if any(as_key(_bare(other)) not in keys for other in perturbed):
-            return replace(value, clock=True)
-        if any(as_key(_bare(other)) not in keys for other in seeded):
-            return replace(value, device_random=True)
         return value
 
     def _values(self, step: RecordedStep) -> list[tuple[str, Value]]:

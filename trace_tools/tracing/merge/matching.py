@@ -1,6 +1,6 @@
 """Match the runs of a trace with one another, and choose the run that the trace shows.
 
-runs = Runs.of(processes, metered="metering")
+runs = Runs.of(processes)
 runs.representative                        the run that the trace shows
 steps_at(step.position, runs.warm)         the same step in each warm run that reached it
 
@@ -21,9 +21,8 @@ from typing import Any
 from trace_tools.lecture.vocabulary import PROSE
 from trace_tools.trace.identities import (
     COLD,
-    OTHER_SEEDS,
+    COUNTED,
     PASS,
-    PERTURBED,
     TOP,
     WARM,
     CallCounter,
@@ -124,13 +123,11 @@ class Runs:
         self,
         timed: Sequence[RunRecord],
         metered: RunRecord | None = None,
-        perturbed: Sequence[RunRecord] = (),
-        seeded: RunRecord | None = None,
         abandoned: Sequence[RunRecord] = (),
         wanted: RunId | None = None,
         floor_ns: int | None = None,
     ) -> None:
-        """Take the runs of the passes, the metered run, and the runs with perturbed clocks and other seeds.
+        """Take the timed runs of the passes, and the metered run.
 
         `abandoned` are warm runs that failed: they have no valid times, but they judged claims. `wanted` names the run
         to show, if it is a candidate. `floor_ns` is the reading of the device's clock for an empty step.
@@ -140,12 +137,9 @@ class Runs:
         self.cold = [run for run in timed if run.id.kind == COLD]
         self.warm = [run for run in timed if run.id.kind == WARM]
         self.metered = metered
-        again = bool(self.warm) or len(perturbed) < 2  # else a second run differs because of state left by the first
-        self.perturbed = perturbed if again else perturbed[:1]
-        self.seeded = seeded
         self.abandoned = abandoned
         self.positions = Positions()
-        for run in (*timed, *self.perturbed, *abandoned, *(run for run in (metered, seeded) if run)):
+        for run in (*timed, *abandoned, *([metered] if metered else [])):
             self._locate(run)
         self.complete = [run for run in timed if run.ending.is_complete]
         candidates = [run for run in self.complete if run in self.warm] or self.complete
@@ -154,21 +148,18 @@ class Runs:
 
     @classmethod
     def of(
-        cls, processes: Sequence[ProcessRecord], metered: str | None = None, wanted: RunId | None = None
+        cls, processes: Sequence[ProcessRecord], wanted: RunId | None = None
     ) -> Runs | None:
-        """Return the runs of all processes, of which `metered` was metered; None if no pass recorded a step."""
-        runs_of = {str(process.id): process.runs for process in processes}
-        of_passes = [run for process in processes if process.id.kind == PASS for run in process.runs]
+        """Return the runs of all processes; None if no pass recorded a step."""
+        recorded = [run for process in processes if process.id.kind == PASS for run in process.runs]
+        of_passes = [run for run in recorded if run.id.kind != COUNTED]
         # The samples of a warm run that failed after a complete cold one don't count.
         timed = [run for run in of_passes if run.steps and (run.ending.is_complete or run.id.kind == COLD)]
         if not timed:
             return None
-        perturbed = runs_of.get(PERTURBED, [])
         return cls(
             timed,
-            metered=next(iter(runs_of.get(metered or "", [])), None),
-            perturbed=[run for run in perturbed if run.id.kind != OTHER_SEEDS],
-            seeded=next((run for run in perturbed if run.id.kind == OTHER_SEEDS), None),
+            metered=next((run for run in recorded if run.id.kind == COUNTED), None),
             abandoned=[run for run in of_passes if run not in timed],
             wanted=wanted,
             floor_ns=max((process.floor_ns for process in processes if process.floor_ns is not None), default=None),
@@ -206,10 +197,6 @@ class Runs:
         """Return the number of complete timed runs with this step; None if it ran in all."""
         count = sum(self.ran(position, run) for run in self.complete)
         return None if count == len(self.complete) else count
-
-    def is_chosen_by_clock(self, position: int) -> bool:
-        """Return whether a step did not run in a complete run with perturbed clocks."""
-        return any(not self.ran(position, run) for run in self.perturbed if run.ending.is_complete)
 
 
 def steps_at(position: int, runs: Iterable[RunRecord]) -> list[RecordedStep]:

@@ -30,7 +30,7 @@ from trace_tools.errors import NothingRecordedError, TraceFileError
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, title_of
-from trace_tools.trace.identities import COLD, COMPLETE, METERING, PASS, PERTURBED, WARM, Ending, ProcessId, RunId
+from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId, RunId
 from trace_tools.trace.model import Event, Process, Run, SourceFile, Step, Tensor, Trace, Value
 from trace_tools.trace.plain_yaml import flow
 from trace_tools.trace.ranks import in_words, joined
@@ -89,7 +89,7 @@ def endings_of_ranks(folder: Path, processes: Sequence[Process]) -> str | None:
     Endings that follow from another rank's come last: operations fail because that rank is missing, or torchrun stops
     the process.
     """
-    incomplete = [one for one in processes if not one.ending.is_complete and one.id.kind != PERTURBED]
+    incomplete = [one for one in processes if not one.ending.is_complete]
     if not incomplete:
         return None
     name = incomplete[0].name
@@ -206,25 +206,23 @@ STAGES: tuple[tuple[str, Thin], ...] = (
 
 
 @collector_paused()
-def merge(folder: Path, source: ParsedSource, *, strict: bool = False) -> Trace:
+def merge(folder: Path, source: ParsedSource) -> Trace:
     """Return the trace of the run in `folder`, a run of the lecture `source`. Raises NothingRecordedError if no step
     was recorded.
-
-    `strict`, as in `read_process`, is for journals that otherwise make no valid trace.
     """
     run = _requested(folder).run
     if not (folder / "machine.json").exists() or not journals(folder):
         why = last_words(folder) or "the run ended too early"
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
     if run.ranks is None:
-        return _of_journals(folder, folder, source, strict=strict)
+        return _of_journals(folder, folder, source)
     traces: dict[int, Trace] = {}
     last_error: NothingRecordedError | None = None
     for rank in range(run.ranks):
         # the same run for all ranks, because ranks exchange data within a run
         wanted = next((RunId.parse(trace.run.story or "") for trace in traces.values()), None)
         try:
-            traces[rank] = _of_journals(folder, rank_folder(folder, rank), source, strict=strict, wanted=wanted)
+            traces[rank] = _of_journals(folder, rank_folder(folder, rank), source, wanted=wanted)
         except NothingRecordedError as error:
             last_error = error
     if last_error is not None and not traces:
@@ -237,14 +235,13 @@ class _Requested(NamedTuple):
 
     run: Run  # the head of the trace
     name: str | None  # name of the machine
-    beside: list[str]  # names of the processes other than the passes
-    metered: str | None  # the process that metered its first run
 
 
 def _requested(folder: Path) -> _Requested:
     plain = stored(folder / "run.json")
-    name, beside, metered, _ = (plain.pop(key) for key in ("name", "beside", "metered", "force"))
-    return _Requested(from_plain(Run, plain, folder / "run.json"), name, beside, metered)
+    name = plain.pop("name")
+    plain = {key: value for key, value in plain.items() if key not in ("beside", "metered", "force")}
+    return _Requested(from_plain(Run, plain, folder / "run.json"), name)
 
 
 def _run_of_ranks(folder: Path, traces: Mapping[int, Trace], ranks: int) -> Run:
@@ -277,22 +274,21 @@ def _run_of_ranks(folder: Path, traces: Mapping[int, Trace], ranks: int) -> Run:
     )
 
 
-def _of_journals(folder: Path, own: Path, source: ParsedSource, *, strict: bool, wanted: RunId | None = None) -> Trace:
+def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wanted: RunId | None = None) -> Trace:
     """Return the trace of the journals in `own`, which is the run's folder or the folder of one rank.
 
     `wanted` names the run to show, if it is a candidate.
     """
-    run, name, beside, metered = _requested(folder)
+    run, name = _requested(folder)
     passes = sorted(own.glob("pass-*.journal"), key=lambda path: ProcessId.parse(path.stem).pass_ or 0)
-    paths = [*passes, *(path for process in (METERING, PERTURBED) for path in own.glob(f"{process}.journal"))]
-    if not paths:
+    if not passes:
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {last_words(folder)}")
     sources = [source, *(module.source for module in included.stored(folder))]
     source = included.joined(sources)
     interned: Said = {}
-    records = [read_process(path, source, strict=strict, interned=interned) for path in paths]
+    records = [read_process(path, source, interned=interned) for path in passes]
     del interned
-    runs = Runs.of(records, metered, wanted)
+    runs = Runs.of(records, wanted)
     if runs is None:
         why = last_words(folder) or next(one.done or str(ending_of(one, own, source)) for one in records)
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
@@ -301,9 +297,7 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, strict: bool,
     dropped += _beyond_bounds(runs.representative, program, steps)
     processes = [_process(record, own, source) for record in records]
     endings = {process.id: process.ending for process in processes}
-    # Perturbed clocks may well end their process. A trace without it is complete, and reports the missing judgments.
-    counted_processes = [process for process in map(ProcessId.parse, beside) if process.kind != PERTURBED]
-    required = [*(ProcessId(PASS, n) for n in range(1, run.passes + 1)), *counted_processes]
+    required = [ProcessId(PASS, n) for n in range(1, run.passes + 1)]
     failed = [f"{endings[process]} ({process})" for process in required if endings.get(process, COMPLETE) != COMPLETE]
     damaged = [
         f"{one.unreadable:,} record{'s' * (one.unreadable > 1)} of {one.id} that could not be read"
@@ -313,10 +307,7 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, strict: bool,
     dropped += damaged
     failed += damaged  # so that a damaged trace never replaces an intact one
     complete = not damaged and all(endings.get(process) == COMPLETE for process in required)
-    stopped = f"stopped after {len(endings)} of {run.passes + len(beside)} processes"
-    perturbed = endings.get(ProcessId(PERTURBED), COMPLETE)
-    if PERTURBED in beside and perturbed != COMPLETE:
-        dropped.append(f"what depends on clocks is unknown: the run with altered clocks ended early ({perturbed})")
+    stopped = f"stopped after {len(endings)} of {run.passes} processes"
     machine = stored(folder / "machine.json", from_json)
     return Trace(
         title=title_of(source, run.lecture),
@@ -364,8 +355,6 @@ def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Proc
     times = {run.id.kind: run.ns for run in process.runs if run.ending.is_complete}
     failed = failures.in_words(status_file(folder, process.id))
     ended, why_no_warm = failed or process.done or str(ending_of(process, folder, source)), process.why_no_warm
-    if process.id.kind == PERTURBED:  # its runs are not a cold and a warm run
-        ended, why_no_warm = why_no_warm or ended, None
     return Process(
         name=str(process.id),
         ended=ended,

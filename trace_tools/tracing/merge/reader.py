@@ -6,42 +6,30 @@ process = read_process(folder / "pass-1.journal", source)
 
 from __future__ import annotations
 
-import ast
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trace_tools.errors import TraceFileError
-from trace_tools.lecture.vocabulary import ANSWERS
-from trace_tools.source.statements import FUNCTIONS, ParsedSource
-from trace_tools.trace.identities import METERING, Ending, ProcessId, RunId
-from trace_tools.trace.model import NOT_METERED, Step
-from trace_tools.trace.structure import from_plain
-from trace_tools.trace.validation import check_step
-from trace_tools.tracing.instrument import MODULE_FRAME
+from trace_tools.source.statements import ParsedSource
+from trace_tools.trace.identities import Ending, ProcessId, RunId
+from trace_tools.trace.model import NOT_METERED
 from trace_tools.tracing.journal import (
     NO_RECORD,
     Argument,
-    Evaluated,
-    FrameEnd,
     FrameStart,
-    LastExecutions,
     Observation,
     Omission,
     OpenStep,
     ProcessNote,
     Record,
-    Refused,
     RunEnd,
     RunStart,
     Said,
     StepError,
     StepTime,
-    Unsettled,
     read_journal,
 )
 
@@ -157,18 +145,13 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
         raise TraceFileError(path.name, None, f"is damaged: {error}") from None
 
 
-def read_process(
-    path: Path, source: ParsedSource, *, strict: bool = False, interned: Said | None = None
-) -> ProcessRecord:
-    """Read the journal of the process that its file is named after, and its tail if the process was killed.
+def read_process(path: Path, source: ParsedSource, *, interned: Said | None = None) -> ProcessRecord:
+    """Read the journal of the process that its file is named after.
 
-    An impossible record is left out and counted, because its line is damaged or names a statement that does not exist.
-    `strict` also validates observations as strictly as the trace, for a journal that otherwise makes no valid trace.
-    With `interned`, equal observations of several runs share one object, see `read_journal`.
+    A damaged line is left out and counted. With `interned`, equal observations of several runs share one object, see `read_journal`.
     """
     process = ProcessRecord(ProcessId.parse(path.stem), [], [], [])
     unreadable: list[int] = []
-    possible = partial(_is_possible, source=source, timed=process.id.kind != METERING, strict=strict)
     reading: _Reading | None = None  # between a run's start and its end
     for record in read_journal(path, unreadable, interned):
         match record:
@@ -177,23 +160,18 @@ def read_process(
                     reading.finish(source)
                 reading = _Reading(RunRecord(RunId(process.id, run)))
                 process.runs.append(reading.run)
-            case RunEnd(status, ns, refused) if reading and possible(record):
+            case RunEnd(status, ns, refused) if reading:
                 last = reading.run
                 last.ending, last.ns, last.refused = Ending.parse(str(status)), ns, dict(refused)
                 reading.finish(source)
                 reading = None
-            case Evaluated():
-                pass  # for the processes other than the passes
-            case ProcessNote(into, content) if possible(record):
+            case ProcessNote(into, content):
                 setattr(process, into, [*getattr(process, into), *content] if isinstance(content, list) else content)
-            case _ if reading and possible(record):
+            case _ if reading:
                 reading.add(record)
             case _:
                 unreadable.append(0)
     if reading:
-        tail = [record for record in read_journal(path.with_suffix(".tail"), unreadable, interned) if possible(record)]
-        for record in _tail(tail, reading):
-            reading.add(record)
         reading.finish(source)
     process.unreadable = len(unreadable)
     return process
@@ -206,8 +184,6 @@ class _Reading:
         self.run = run
         self.early: dict[int, list[Observation]] = {}  # by step: observations that precede the step's end
         self.errors: list[StepError] = []  # of steps that may end later
-        self.ended: set[int] = set()  # ended frames: their records in the tail are ignored
-        self.settled: set[tuple[int, str]] = set()  # pairs of step and kind with complete content
 
     def add(self, record: Record) -> None:
         """Add a record to the run; an observation may precede or follow the record that ends its step."""
@@ -217,16 +193,12 @@ class _Reading:
                 step = run.steps.get(seq) or self._begun(seq, frame, statement, execution)
                 step.ns = (step.ns or 0) + max(0, ns)
             case Observation(seq, name, content):
-                if name == "left_out":
-                    self.settled.add((seq, content[0]))
                 if seq in run.steps:
                     run.steps[seq].add(name, content)
                 else:
                     self.early.setdefault(seq, []).append(record)
             case FrameStart(frame, function, of, thread):
                 run.frames[frame] = RecordedCall(frame, function, of, thread)
-            case FrameEnd(frame):
-                self.ended.add(frame)
             case Argument(frame, argument, unit, value) if frame in run.frames:
                 run.frames[frame].arguments.append([argument, unit, value])
             case OpenStep(seq, frame, statement, execution):
@@ -235,8 +207,6 @@ class _Reading:
                 run.open_statement = statement
             case Omission(frame, statement, omitted, ns):
                 run.omitted[frame, statement] = (omitted, ns)
-            case Refused(functions):
-                run.refused = dict(functions)
             case StepError():
                 self.errors.append(record)
 
@@ -259,123 +229,6 @@ class _Reading:
                     candidates.append((statement.line, step.seq))
             if candidates:
                 self.run.steps[max(candidates)[1]].raised = error.raised
-
-
-def _is_possible(record: Record, source: ParsedSource, *, timed: bool, strict: bool) -> bool:
-    """Return whether a record may belong to this lecture: the statements, functions and fields that it names exist."""
-
-    def is_statement(number: int) -> bool:
-        return 0 <= number < len(source.statements)
-
-    match record:
-        case FrameStart(function=number):
-            return number == MODULE_FRAME or (
-                is_statement(number) and isinstance(source.statements[number].node, FUNCTIONS)
-            )
-        case StepTime() | OpenStep():
-            return is_statement(record.statement) and record.execution > 0
-        case Omission(_, statement, omitted, ns):
-            return is_statement(statement) and omitted > 0 and ns >= 0
-        case LastExecutions(_, statement, executions):
-            inner = partial(_is_possible, source=source, timed=timed, strict=strict)
-            return is_statement(statement) and all(inner(one) for _, records in executions for one in records)
-        case ProcessNote("peak_ram_bytes" | "peak_device_bytes" | "floor_ns" | "device_index", content):
-            return isinstance(content, int) and content >= 0
-        case ProcessNote("other_cores", content):
-            return isinstance(content, float) and 0 <= content < math.inf
-        case ProcessNote(into, content):
-            is_list = into in ("notes", "restored")
-            texts = content if is_list and isinstance(content, list) else [content]
-            return (is_list or into in ("done", "why_no_warm")) and all(isinstance(text, str) for text in texts)
-        case RunEnd() | Refused():
-            plain: list[Any] = record.refused
-            return all(isinstance(pair, list) and [*map(type, pair)] == [int, int] for pair in plain)
-        case Unsettled(_, _, observations):
-            return all(isinstance(one, list) and len(one) == 2 and one[0] in OBSERVED for one in observations)
-        case Observation(_, "left_out", content):
-            return isinstance(content, list) and [*map(type, content)] == [str, int, int]
-        case Observation(_, field, content):
-            return field in OBSERVED and (not strict or _is_sound(source, timed, field, content))
-        case Argument(_, name, _, value):
-            return not strict or _is_sound(source, timed, "values", [name, None, value])
-        case StepError(raised=raised):
-            return not strict or _is_sound(source, timed, "raised", raised)
-    return True
-
-
-def _is_sound(source: ParsedSource, timed: bool, field: str, content: Any) -> bool:
-    """Return whether a step with only this observation would be valid."""
-    try:
-        match field:
-            case "values":
-                expression, unit, value = content
-                plain: dict[str, Any] = {field: [[expression, {**value, "unit": unit}]]}
-            case "claim":
-                statement, how, sides = content
-                if not isinstance(source.statements[statement].node, ast.Assert) or not isinstance(how, str):
-                    return False
-                plain = {"values": [["", side] for side in sides if side is not None]}
-            case "measured":
-                counts = {name: figure for name, figure in content.items() if name != "seconds"}
-                plain = {field: [{"seconds": [content["seconds"]] if timed else [], **counts}]}
-            case "narrative":
-                plain = {field: [content]}
-                if content.get("choice") and len(content["choice"]["sentences"]) != len(ANSWERS):
-                    return False
-            case "meters":
-                plain = {field: {name: figure for name, figure in content.items() if figure != []}}
-                content["operators"]  # required, but may be empty
-            case "left":
-                return content is True
-            case "device_ns" | "launch_ns" | "queued_ns" | "warnings":
-                plain = {field: [content]}
-            case _:
-                plain = {field: content}
-        check_step(from_plain(Step, {"id": 0, "frame": 0, "statement": 0, "line": 1, **plain}, field), source.text)
-    except (TraceFileError, *NO_RECORD):
-        return False
-    return True
-
-
-def _tail(tail: Iterable[Record], certain: _Reading) -> Iterator[Record]:
-    """Yield the records that the tail adds: the last executions in frames that never closed, and the open steps."""
-    run = certain.run
-    kept: list[tuple[int, int, int, list[Record]]] = []  # frame, statement, execution, records
-    opened: dict[int, OpenStep] = {}  # by frame, the last one counts
-    omitted: dict[tuple[int, int], Omission] = {}  # by frame and statement, likewise
-    unsettled: dict[tuple[int, str], Unsettled] = {}  # by step and kind, likewise
-    refused: list[Refused] = []
-    for record in tail:
-        match record:
-            case LastExecutions(frame, statement, executions):
-                kept += [(frame, statement, execution, fresh) for execution, fresh in executions]
-            case Omission(frame, statement):
-                omitted[frame, statement] = record
-            case OpenStep(frame=frame):
-                opened[frame] = record
-            case Unsettled(step, kind):
-                unsettled[step, kind] = record
-            case Refused():
-                refused = [record]
-    # earlier executions were left out later
-    kept = [k for k in kept if k[:2] not in omitted or k[2] >= omitted[k[:2]].first]
-    recorded = {(step.frame, step.statement, step.execution) for step in run.steps.values()}
-    kept = [k for k in kept if k[:3] not in recorded]  # in the journal already because a claim failed
-    fresh = [record for k in kept for record in k[3]]
-    # their executions are recorded elsewhere
-    closed = certain.ended | {record.frame for record in fresh if isinstance(record, FrameEnd)}
-    open_frames = {*run.frames, *(record.frame for record in fresh if isinstance(record, FrameStart))} - closed
-    records = [record for k in kept if k[0] in open_frames for record in k[3]]
-    ended = {*run.steps, *(record.step for record in records if isinstance(record, StepTime))}
-    settled = {(o.step, o.content[0]) for o in fresh if isinstance(o, Observation) and o.field == "left_out"}
-    settled |= certain.settled
-    yield from records
-    yield from (record for record in omitted.values() if record.frame in open_frames)
-    yield from (record for record in opened.values() if record.step not in ended and record.frame in open_frames)
-    yield from refused
-    for (step, kind), last in unsettled.items():
-        if (step, kind) not in settled:
-            yield from (Observation(step, *observation) for observation in last.observations)
 
 
 def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

@@ -1,27 +1,17 @@
-"""Decide which asserts of a lecture raise when they fail: the same ones as in plain Python, in every process.
+"""Decide which asserts of a lecture raise when they fail: the same ones as in plain Python, in every run.
 
-In a timed run every failing assert raises, unless the user has asked to continue after failed claims. The metering
-process is slow and the perturbed process has wrong clocks, so claims about time that hold in plain Python may fail in
-these processes. Such an error is not part of the lecture. These processes therefore use evidence: each timed run notes
-in its journal how often each assert was evaluated and which evaluations raised (`Evaluations`). When an evaluation
-fails in another process, `TimedClaims` reports its result in the timed runs.
-
-    timed = TimedClaims(folder, passes=3)
-    timed.raises((12, 4))    # False: the fourth evaluation of statement 12 held in all timed runs
-    timed.raises((12, 400))  # None: no timed run evaluated statement 12 so often
+In a timed run every failing assert raises, unless the user has asked to continue after failed claims. The counted run is
+slow, so claims about time may fail in it: such an error is not part of the lecture. There an evaluation raises if it did
+so in a timed run of the same process (`TimedClaims`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from time import sleep  # bound now: a lecture may replace it in `time`
+from collections.abc import Callable, Sequence
 
 from trace_tools.describing.safe_repr import is_a
-from trace_tools.tracing.journal import Evaluated, read_evaluated
 
 RANGES = 1000  # ranges of raising evaluations kept per assert; beyond them the last range grows
-POLL_S = 0.05
 MEASURED = 0  # represents all evaluations under `measure` and `count`, see `Evaluations`
 
 # read this way because a class of the lecture may define its own attribute
@@ -61,53 +51,25 @@ class Evaluations:
         else:
             ranges.append([count, count])
 
-    def rows(self) -> Iterator[tuple[type[Evaluated], int, int, list[list[int]], bool | None]]:
-        """Yield the records for the journal, one for each assert that was evaluated."""
-        for statement in sorted({*self.counts, *self.measured}):
-            raised, measured = self.raised.get(statement, []), self.measured.get(statement)
-            yield (Evaluated, statement, self.counts.get(statement, 0), raised, measured)
+    def has_raised(self, statement: int, count: int) -> bool:
+        """Return whether an evaluation raised."""
+        return any(first <= count <= last for first, last in self.raised.get(statement, ()))
 
 
 class TimedClaims:
-    """Results of each evaluation in the timed runs, read from their journals at the first query.
+    """Results of each evaluation in the earlier, timed runs of this process."""
 
-    If processes run in parallel, the first query waits: the parent writes the status of a process after its end.
-    """
-
-    def __init__(self, folder: Path, passes: int) -> None:
-        self.folder = folder.absolute()  # absolute, because the lecture may change the working directory
-        self.passes = passes
-        self._records: dict[int, list[Evaluated]] | None = None  # by statement, one record per run
+    def __init__(self, runs: Sequence[Evaluations]) -> None:
+        self.runs = runs
 
     def raises(self, evaluation: Evaluation) -> bool | None:
-        """Return whether a failing evaluation should raise: True if it raised in a timed run, None if no timed run
-        reached it.
-        """
+        """Return whether a failing evaluation should raise: True if it raised in a timed run, None if none reached it."""
         statement, count = evaluation
-        if self._records is None:
-            self._wait()
-            self._records = {}
-            for path in sorted(self.folder.glob("pass-*.journal")):
-                for record in read_evaluated(path):
-                    self._records.setdefault(record.statement, []).append(record)
-        records = self._records.get(statement, [])
         if count == MEASURED:
-            results = [record.measured for record in records if record.measured is not None]
+            results = [run.measured[statement] for run in self.runs if statement in run.measured]
         else:
-            results = [
-                any(first <= count <= last for first, last in record.raised)
-                for record in records
-                if record.evaluations >= count
-            ]
+            results = [run.has_raised(statement, count) for run in self.runs if run.counts.get(statement, 0) >= count]
         return any(results) if results else None
-
-    def _wait(self) -> None:
-        """Wait until all passes have ended. If their parent dies, the watching thread ends this process."""
-        while True:
-            started, ended = (list(self.folder.glob(f"pass-*.{kind}")) for kind in ("journal", "status"))
-            if len(ended) >= max(self.passes, len(started)):
-                return
-            sleep(POLL_S)
 
 
 class Claims:

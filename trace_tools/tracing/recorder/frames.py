@@ -21,7 +21,6 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
 
-from trace_tools.describing.guarded_repr import EXPRESSION_S, NO_DEADLINE, Deadline
 from trace_tools.describing.safe_repr import class_name, is_a
 from trace_tools.tracing.journal import Argument, Observation, StepError
 from trace_tools.tracing.recorder.claims import traceback_of
@@ -43,7 +42,6 @@ class OpenFrame(TimedFrame):
 
     parent: OpenFrame | None
     failing: int | None = None  # the step of the claim that is being raised
-    watched: Deadline = NO_DEADLINE  # the expression that is being evaluated
     # a step, and the values in its f-strings that no narrative call has recorded yet
     filled: tuple[int, list[tuple[int, list[str]]]] | None = None
 
@@ -52,42 +50,25 @@ class OpenFrame(TimedFrame):
         """Return whether inspected expressions may be evaluated now."""
         return not self.in_graph()
 
-    def watch(self, source: str) -> None:
-        """Limit the lecture's code while an expression is evaluated in its frame."""
-        self.watched = self.recorder.instruments.describer.guard.watch(source)
-        self.watched.start(EXPRESSION_S, _getframe(1))
-
     def value(self, source: str, unit: str | None, value: object) -> None:
-        if self.watched is not NO_DEADLINE:
-            self._evaluated()
         self.here.append((Observation, self.seq, "values", (source, unit, self._described(value))))
 
     def value_failed(self, source: str, unit: str | None) -> None:
-        self.here.append((Observation, self.seq, "values", (source, unit, self._failed(source))))
+        self.here.append((Observation, self.seq, "values", (source, unit, self._failed())))
 
     def argument(self, source: str, unit: str | None, value: object) -> None:
-        if self.watched is not NO_DEADLINE:
-            self._evaluated()
         self.out.append((Argument, self.id, source, unit, self._described(value)))
 
     def argument_failed(self, source: str, unit: str | None) -> None:
-        self.out.append((Argument, self.id, source, unit, self._failed(source)))
+        self.out.append((Argument, self.id, source, unit, self._failed()))
 
-    def _evaluated(self) -> None:
-        watched = self.watched
-        watched.armed = False
-        watched.withdraw()
-        self.watched = NO_DEADLINE
-        watched.close()
-
-    def _failed(self, source: str) -> Any:
+    def _failed(self) -> Any:
         """Return a description of the error that replaces the value of an expression, unless that was Ctrl-C."""
         error = exception()
         assert error is not None
-        self._evaluated()
-        describer = self.recorder.instruments.describer
-        describer.guard.failed(source, error)
-        return self._unseen(describer.error, error)
+        if is_a(type(error), KeyboardInterrupt):
+            raise error
+        return self._unseen(self.recorder.instruments.describer.error, error)
 
     def held(self, statement: int, *sides: object) -> None:
         """Record a claim that held."""
@@ -368,50 +349,3 @@ class MeteredFrame(OpenFrame):
     def _described(self, value: object) -> Any:
         with self.meter.paused():
             return super()._described(value)
-
-
-class UnmeteredFrame(OpenFrame):
-    """A call, in a metered run, of a function that measures time: the meter is off, also for the calls that it
-    makes.
-    """
-
-    def __init__(self, recorder: Recording, key: int, number: int, parent: OpenFrame | None) -> None:
-        super().__init__(recorder, key, number, parent)
-        self.was_metered = _stop_meter(recorder)
-
-    def close(self) -> None:
-        super().close()
-        if self.was_metered:
-            _restart_meter(self.recorder)
-
-
-class DroppedUnmeteredFrame(DroppedFrame):
-    """An unrecorded call of a function that measures time."""
-
-    __slots__ = ("was_metered",)
-
-    def __init__(self, recorder: Recording, key: int, parent: Frame | None) -> None:
-        super().__init__(recorder, key, parent)
-        self.was_metered = _stop_meter(recorder)
-
-    def close(self) -> None:
-        super().close()
-        if self.was_metered:
-            _restart_meter(self.recorder)
-
-
-def _stop_meter(recorder: Recording) -> bool:
-    """Switch the meter off; return whether it was on in this thread."""
-    meter = recorder.instruments.meter
-    if meter is None or not meter.stop():
-        return False
-    meter.unmetered += 1
-    return True
-
-
-def _restart_meter(recorder: Recording) -> None:
-    """Switch the meter on."""
-    now = perf_counter()
-    if recorder.instruments.meter is not None:
-        recorder.instruments.meter.go_on()
-    recorder.clock.lost += perf_counter() - now

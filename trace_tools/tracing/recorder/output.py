@@ -14,7 +14,7 @@ from typing import Any
 from trace_tools.trace.model import Answer, Ask, Narrative, Plot, Series, Table
 from trace_tools.trace.structure import to_plain
 from trace_tools.tracing.isolation.output_capture import OutputFile
-from trace_tools.tracing.journal import Observation, Row, Unsettled
+from trace_tools.tracing.journal import Observation, Row
 from trace_tools.tracing.recorder.retention import BOUNDS, ROW, Records, Retention, encoded
 
 LINE = 8_000  # longest line that is not cut
@@ -23,12 +23,12 @@ LINE = 8_000  # longest line that is not cut
 class Emission:
     """One step's content of one kind, of unlimited length: output, warnings, prose or measurements.
 
-    Readers want the first and last lines of output. The last lines become a record when no more can follow; if the
-    process is killed, they are read from the tail of its journal. For the other kinds, the first items are kept.
+    Readers want the first and last lines of output. The last lines become a record when no more can follow. For the
+    other kinds, the first items are kept.
     """
 
     __slots__ = (
-        "beyond", "first", "half", "kind", "last", "left_out", "records", "retention", "room", "step", "written",
+        "beyond", "first", "half", "kind", "last", "left_out", "records", "retention", "room", "step",
     )  # fmt: skip
 
     def __init__(self, retention: Retention, records: Records, step: int, kind: str) -> None:
@@ -42,7 +42,6 @@ class Emission:
         self.beyond = 0  # characters printed after the first ones
         self.last: list[str] = []  # the part of the later characters that is kept
         self.left_out = 0  # number of warnings, calls or measurements
-        self.written = 0  # the size of the part that is in the journal's tail
 
     @property
     def unsettled(self) -> bool:
@@ -87,13 +86,6 @@ class Emission:
     def _record(self, content: Any, size: int) -> None:
         self.retention.charge(self.records, self.kind, size)
         self.records.append((Observation, self.step, self.kind, content))
-
-    def tail_rows(self, *, anew: bool) -> Iterator[Row]:
-        """Yield the unrecorded content for the journal's tail, if it has changed or if `anew`."""
-        size = self.beyond + self.left_out
-        if anew or size != self.written:
-            self.written = size
-            yield (Unsettled, self.step, self.kind, [row[2:] for row in self.unrecorded_rows()])
 
     def settle(self) -> None:
         """Turn the remaining content into records, because no more will follow."""

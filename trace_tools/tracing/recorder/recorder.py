@@ -31,10 +31,8 @@ from trace_tools.tracing.recorder.admission import Admission
 from trace_tools.tracing.recorder.frames import (
     UNSET_SIDE,
     DroppedFrame,
-    DroppedUnmeteredFrame,
     MeteredFrame,
     OpenFrame,
-    UnmeteredFrame,
     nearest_recorded,
 )
 from trace_tools.tracing.recorder.journal_writer import FLUSH_S
@@ -67,15 +65,14 @@ class Recorder(Recording):
         if recorded and now - self.clock.lost - recorded.started > PRINTED_S and self.output.has_grown():
             recorded.take_output()
         frame: Frame
-        is_unmetered = number in self.settings.unmetered
         is_covered = recorded is not parent or (recorded and (recorded.current is None or recorded.covered))
         if not is_covered and number not in self.program.covered and self.admission.is_admitted(number, recorded):
             if self.instruments.meter is None or (recorded and not isinstance(recorded, MeteredFrame)):
                 frame = OpenFrame(self, key, number, recorded)
             else:
-                frame = (UnmeteredFrame if is_unmetered else MeteredFrame)(self, key, number, recorded)
+                frame = MeteredFrame(self, key, number, recorded)
         else:
-            frame = (DroppedUnmeteredFrame if is_unmetered else DroppedFrame)(self, key, parent)
+            frame = DroppedFrame(self, key, parent)
         frame.code = python_frame.f_code
         gone = self.frames.get(key)
         if gone is not None:  # address reused: a generator died that ignores GeneratorExit
@@ -173,7 +170,6 @@ class Recorder(Recording):
     @contextmanager
     def watching(self, alive: Callable[[], None]) -> Iterator[None]:
         """Flush during long statements and call `alive` periodically, from a separate thread."""
-        self.writer.start()
         done, ended = threading.Event(), threading.Event()
 
         def watch() -> None:

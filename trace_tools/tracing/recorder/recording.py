@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from _thread import get_ident
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import CodeType
@@ -14,7 +14,7 @@ from trace_tools.describing.guarded_repr import Guard
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.isolation.output_capture import OutputFile
-from trace_tools.tracing.journal import Journal, Row
+from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder.claims import Claims, TimedClaims
 from trace_tools.tracing.recorder.clock import RecordingClock
 from trace_tools.tracing.recorder.journal_writer import JournalWriter
@@ -38,10 +38,6 @@ class MeterLike(Protocol):
     def take_peak(self) -> int: ...
     def take_spent(self) -> float: ...
     def paused(self) -> AbstractContextManager[None]: ...
-    def stop(self) -> bool: ...
-    def go_on(self) -> None: ...
-
-    unmetered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,6 @@ class Settings:
     timed_claims: TimedClaims | None = None  # outside timed runs: claims raise as they did in the timed runs
     opaque: frozenset[CodeType] = frozenset()  # calls under these functions are not recorded
     included: frozenset[str] = frozenset()  # names of modules that are traced with the lecture
-    unmetered: frozenset[int] = frozenset()  # functions that measure time (the meter is off while they run)
     describe_values: bool = True
 
 
@@ -92,7 +87,7 @@ class Recording:
         self.pending = Records()  # certain records that are not yet written
         self.output = Output(instruments.output, self.retention, self.pending)
         self.frames: dict[int, Frame] = {}  # running calls, by id of the Python frame
-        self.writer = JournalWriter(journal, self.pending, self.frames, self.output, self.retention.refused)
+        self.writer = JournalWriter(journal, self.pending)
         self.sequence = itertools.count().__next__
         self.frame_ids = itertools.count().__next__
         self.last = 0  # last step of the last call without a caller (`main`)
@@ -120,10 +115,6 @@ class Frame:
 
     def mark_step(self, field: str) -> None:
         """Mark the open step, once."""
-
-    def tail_rows(self, *, anew: bool) -> Iterator[Row]:
-        """Yield the records for the journal's tail that were added since the previous call, or all if `anew`."""
-        return iter(())
 
     def mark(self, field: str) -> None:
         """Mark the open steps of this call and of its callers."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_tools.analysis.summaries import NOT_KEPT
-from trace_tools.tracing.journal import FrameStart, LastExecutions, Observation, Omission, Row, StepTime
+from trace_tools.tracing.journal import FrameStart, Observation, Omission, Row, StepTime
 
 STEPS = 100_000  # executions of statements kept per run
 FEW = 2  # first and last executions kept per statement and call once a run has that many steps
@@ -61,7 +61,6 @@ class Records(list[Row]):
     steps = 0  # steps of the ended calls, or of all calls at the last count
     costs: dict[str, int] | None = None  # bytes of each kind
     left_out = False
-    written = 0  # how many of them are in the journal's tail
 
 
 class Retention:
@@ -139,7 +138,7 @@ class LoopTail:
     """The last executions of one statement in one call, after its head is full."""
 
     __slots__ = (
-        "call", "count", "head", "kept", "out", "pinned", "rescued", "retention", "seconds", "statement", "written",
+        "call", "count", "head", "kept", "out", "pinned", "rescued", "retention", "seconds", "statement",
     )  # fmt: skip
 
     def __init__(self, retention: Retention, call: int, statement: int, out: Records, head: int) -> None:
@@ -153,7 +152,6 @@ class LoopTail:
         self.pinned = 0  # number of entries in `kept` with a list of records
         self.rescued = 0  # number of executions beyond the limit that were kept because a claim failed in them
         self.seconds = 0.0  # total time of the executions without a list, including those left out
-        self.written = 0  # the last execution without a list that is in the journal's tail
 
     def end_step(self, step: int, seconds: float) -> None:
         """Keep an execution that has recorded only its time."""
@@ -227,27 +225,6 @@ class LoopTail:
                 self.retention.hand_on(entry[1], self.out)
         if omission:
             yield omission
-
-    def tail_rows(self, *, is_open: bool, anew: bool) -> Iterator[Row]:
-        """Yield the records added since the previous call, or all if `anew`, for the journal's tail."""
-        kept, omission = self._last(is_open=is_open)
-        if omission:
-            yield omission
-        if anew:
-            self.written = 0
-        fresh: list[tuple[int, list[Row]]] = []
-        for entry in kept:
-            if len(entry) == 3:
-                if entry[0] > self.written:
-                    self.written = entry[0]
-                    fresh.append((entry[0], [self._time(*entry)]))
-            else:
-                records = entry[1]
-                if rows := records[0 if anew else records.written :]:
-                    records.written = len(rows) if anew else records.written + len(rows)
-                    fresh.append((entry[0], rows))
-        if fresh:
-            yield (LastExecutions, self.call, self.statement, fresh)
 
 
 def _is_failed_claim(row: Row) -> bool:

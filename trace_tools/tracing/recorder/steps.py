@@ -14,7 +14,7 @@ from time import perf_counter
 from types import CodeType
 from typing import Any
 
-from trace_tools.tracing.journal import FrameEnd, FrameStart, Observation, OpenStep, Row, StepTime
+from trace_tools.tracing.journal import FrameStart, Observation, OpenStep, Row, StepTime
 from trace_tools.tracing.recorder.clock import DeviceTiming
 from trace_tools.tracing.recorder.output import Emission
 from trace_tools.tracing.recorder.recording import Frame, Recording
@@ -126,8 +126,7 @@ class CallFrame(Frame):
         steps = counted - self.charged
         if self.loop_tails:
             steps += sum(len(tail.kept) + tail.rescued for tail in self.loop_tails.values())
-            # in one operation: another thread may be writing the tail
-            self.out += [*self._take_tails(), (FrameEnd, self.id)]
+            self.out += self._take_tails()
         recorder.retention.charge_steps(self.out, steps)
         self.charged = counted  # a generator that this call began may account for it again
         recorder.frames.pop(self.key, None)
@@ -153,12 +152,6 @@ class CallFrame(Frame):
         rows = [row for tail in tails.values() for row in tail.final_rows(is_open=tail is beyond)]
         self.loop_tails = NO_TAILS
         return rows
-
-    def tail_rows(self, *, anew: bool) -> Iterator[Row]:
-        """Yield the open step, and the records that the last executions have added since the previous call."""
-        yield from self._open_step()
-        for tail in self.loop_tails.values():
-            yield from tail.tail_rows(is_open=tail is self.beyond, anew=anew)
 
 
 class TimedFrame(CallFrame):

@@ -1,0 +1,144 @@
+"""Put a process back into its state before a lecture ran, so that the lecture can run there again, warm.
+
+    before = State.read(folder)      # the lecture's folder
+    module.main()                    # torch.set_default_dtype(torch.float64); import helper
+    before.restore()                 # ["default dtype", "module helper"], []
+
+Only what lectures change is put back: a dozen settings, and modules of the lecture's own folder, which the next run
+imports again. A lecture that patches other people's modules or installs signal handlers finds them still there; values
+that differ between the cold and the warm run show that, because the trace compares them.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_tools.describing.threads import began_apart
+from trace_tools.machines import accelerators
+
+Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]  # name, read, write
+
+
+def settings() -> Iterator[Setting]:
+    """Yield the settings of Python, and of NumPy and torch if they are loaded."""
+    yield "working directory", working_directory, os.chdir
+    yield "environment", lambda: dict(os.environ), _set_environment
+    yield "sys.path", lambda: sys.path[:], lambda before: sys.path.__setitem__(slice(None), before)
+    yield "sys.argv", lambda: sys.argv[:], lambda before: sys.argv.__setitem__(slice(None), before)
+    yield "recursion limit", sys.getrecursionlimit, sys.setrecursionlimit
+    yield "warning filters", lambda: warnings.filters[:], _set_warning_filters
+    yield "logging", lambda: (logging.root.level, logging.root.handlers[:]), _set_logging
+    if (numpy := sys.modules.get("numpy")) is not None:
+        yield "NumPy's errors", numpy.geterr, lambda before: numpy.seterr(**before)
+        yield "NumPy's print options", numpy.get_printoptions, lambda before: numpy.set_printoptions(**before)
+    if (torch := sys.modules.get("torch")) is not None:
+        from trace_tools.machines import float32_precision  # imports torch
+
+        yield "default dtype", torch.get_default_dtype, torch.set_default_dtype
+        yield "default device", lambda: getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None), _set_device
+        yield "grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled
+        yield "anomaly detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly
+        yield "threads", torch.get_num_threads, torch.set_num_threads
+        yield "float32 precision", float32_precision.read, float32_precision.write
+        yield "deterministic algorithms", torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
+        yield "cuDNN's benchmark", lambda: torch.backends.cudnn.benchmark, _set_benchmark
+        print_options = vars(torch._tensor_str.PRINT_OPTS)
+        yield "torch's print options", lambda: dict(print_options), print_options.update
+
+
+def working_directory() -> str:
+    """Return the working directory, or "" if it no longer exists."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def _set_environment(before: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _set_warning_filters(before: list[Any]) -> None:
+    warnings.filters[:] = before  # type: ignore[index]
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+
+
+def _set_logging(before: tuple[int, list[logging.Handler]]) -> None:
+    logging.root.setLevel(before[0])
+    logging.root.handlers[:] = before[1]
+
+
+def _set_device(before: Any) -> None:
+    sys.modules["torch"].set_default_device(None if before is None else before.device)
+
+
+def _set_benchmark(before: bool) -> None:
+    sys.modules["torch"].backends.cudnn.benchmark = before
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The settings and the modules of a process at one moment."""
+
+    folder: Path  # the lecture's
+    values: dict[str, Any]
+    modules: dict[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> State:
+        """Read the state before a lecture in this folder runs."""
+        return cls(folder.resolve(), {name: read() for name, read, _ in settings()}, dict(sys.modules))
+
+    def restore(self) -> tuple[list[str], list[str]]:
+        """Restore what differs; return the names of what was restored, and of what still runs or could not be."""
+        restored, stuck = [], _running_in(self.folder)
+        for name in [name for name, module in sys.modules.items() if self._is_own(name, module)]:
+            del sys.modules[name]
+            restored.append(f"module {name}")
+        sys.modules.update(self.modules)
+        for name, read, write in settings():
+            if name in self.values and read() != self.values[name]:
+                write(self.values[name])
+                (restored if read() == self.values[name] else stuck).append(name)
+        gc.collect()
+        if (gpu := accelerators.in_use()) is not None:
+            gpu.empty_cache()  # a small tensor placed in an odd cached block would count as larger
+            gpu.reset_peaks()
+        return restored, stuck
+
+    def _is_own(self, name: str, module: Any) -> bool:
+        file = getattr(module, "__file__", None)
+        is_new = self.modules.get(name) is not module and name not in ("__main__", "__mp_main__")
+        return is_new and isinstance(file, str) and Path(file).is_relative_to(self.folder)
+
+
+def _running_in(folder: Path) -> list[str]:
+    """Describe the threads that still run code of a folder."""
+    running = []
+    for thread, frame in sys._current_frames().items():
+        while frame is not None and thread != threading.get_ident() and not began_apart(frame):
+            if frame.f_code.co_filename.startswith(f"{folder}/"):
+                running.append(f"a thread is still running line {frame.f_lineno} of the lecture")
+                break
+            frame = frame.f_back  # type: ignore[assignment]
+    return running
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of Python, and of NumPy and torch (with its devices) if they are loaded."""
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
