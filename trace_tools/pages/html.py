@@ -103,7 +103,7 @@ def _environment() -> Environment:
 
     templates = environment(HERE / "templates")
     templates.globals["overview"] = overview
-    templates.filters |= {"prose": shown, "counted_once": counted_once, "spaced": _spaced, "stretches": stretches}
+    templates.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
     templates.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
     templates.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
     templates.tests |= {
@@ -249,8 +249,7 @@ class HtmlWriter:
         return with_inner_links(text, {f"{position.identity}.html": position for position in parts}, {*ids(text)})
 
     def _part(self, template: str, page: _HtmlPage, **more: Any) -> str:
-        text = _environment().get_template(template).render(document=self._document, page=page, whole=True, **more)
-        return _brief(text)
+        return _environment().get_template(template).render(document=self._document, page=page, whole=True, **more)
 
     def setup(self) -> str | None:
         """Return the page of the code outside sections; None without such code."""
@@ -279,26 +278,11 @@ class HtmlWriter:
                 **more,
             )
         )
-        return _brief(text)
+        return text
 
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
         return SearchIndex(self._document).script() + str(assets("finding").js)
-
-
-def _spaced(rows: Iterable[CodeRow]) -> Iterator[CodeRow]:
-    """Yield rows, with blank lines as parts of the rows above: elements of their own take five times the bytes."""
-    waiting: CodeRow | None = None
-    for row in rows:
-        blank = not (row.beside or row.under or any(line.text.strip() for line in row.lines))
-        if blank and waiting is not None and not waiting.under:
-            waiting = replace(waiting, lines=(*waiting.lines, *row.lines))
-            continue
-        if waiting is not None:
-            yield waiting
-        waiting = row
-    if waiting is not None:
-        yield waiting
 
 
 def _explored(section: Section) -> dict[str, Explore]:
@@ -388,7 +372,7 @@ def site_index(
         **_own_words(first.document if first is not None else None),
         **(_covered(cover, first.document, ALONE) if first is not None and cover is not None else {}),
     )
-    return _brief(text)
+    return text
 
 
 def _own_words(document: Document | None) -> dict[str, str]:
@@ -402,12 +386,6 @@ def not_found(home: str) -> str:
     """Return the page that a host shows for a missing address; `home` is the address of the first page."""
     template = _environment().get_template("not_found.html.j2")
     return template.render(assets=assets("page"), page=SimpleNamespace(home=home))
-
-
-def _brief(page: str) -> str:
-    """Compress the figures of a page, and remove line breaks next to the tags of blocks."""
-    page = re.sub(r"<svg .*?</svg>", lambda figure: embedded(figure[0]), page, flags=re.DOTALL)
-    return re.sub(r"(</?(?:div|details|section|table)\b[^<>]*>)\n+", r"\1", page)
 
 
 @dataclass(frozen=True)
@@ -484,7 +462,7 @@ class _HtmlPage:
         """
         if self.folds is None:
             return Markup(details)
-        self.folds.append(_brief(details))
+        self.folds.append(details)
         return Markup("")
 
     def grids(self, value: Value | None) -> list[summaries.ElementGrid]:

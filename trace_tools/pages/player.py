@@ -11,10 +11,8 @@ A stop shows the state after its statement. Values observed on the line of a cal
 not inside the call. If a statement is not on the page (its call is only named), its stop uses the row with the same
 line, else the row of its caller.
 
-A block consists of columns of numbers and texts: 10,000 stops take about 100 kB, and a browser unpacks them in a few
-hundredths of a second. The same stops give the same bytes. Stops that exceed the budget are left out, the least
-informative ones first: repetitions of the previous execution, then all except first and last executions, then the last
-stops.
+Stops that exceed the budget are left out, the least informative ones first: repetitions of the previous execution, then
+all except first and last executions, then the last stops.
 
 Two views of one storage show the same memory. If an observation differs from an earlier one at the same position, even
 of another view, the lecture has written at that position: `StorageContents` detects this.
@@ -34,7 +32,7 @@ from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
 from trace_tools.pages.margin import claim_text, values_by_rank
-from trace_tools.presentation.payload import deltas, packed, table
+from trace_tools.presentation.payload import packed
 from trace_tools.source.directives import RETURN
 from trace_tools.trace import shapes
 from trace_tools.trace.model import Element, Frame, Step, Value
@@ -225,28 +223,18 @@ class StepBlock:
     total: int
 
 
-# A stop's texts, formatted once even if its block is packed several times: time; notes; name, text, grid, change and
-# storage of each variable.
-_Texts = tuple[str, list[tuple[int, str]], list[tuple[str, str, str, int, str]]]
-
-
 def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
     """Return the block of a section in at most `budget` characters."""
     stops = section.stepping.stops
-    texts: list[_Texts] = []
-    for stop in stops:
-        timing, time = stop.execution.timing, ""
-        if timing is not None and timing.clock != "launch":
-            time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
-        texts.append((time, list(_notes(stop)), list(map(_variable, stop.variables))))
+    written = [_written(stop) for stop in stops]
     for keep in (None, _telling, _first_and_last):
         kept = keep(stops) if keep is not None else list(range(len(stops)))
-        text = packed(_columns(section, kept, texts))
+        text = packed(_plain(section, kept, written))
         if len(text) <= budget:
             break
     while kept and len(text) > budget:
         kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
-        text = packed(_columns(section, kept, texts))
+        text = packed(_plain(section, kept, written))
     return StepBlock(text, len(kept), len(stops))
 
 
@@ -270,63 +258,44 @@ def _first_and_last(stops: Sequence[Stop]) -> list[int]:
     return sorted({index for indices in executed.values() for index in (indices[0], indices[-1])})
 
 
-def _columns(section: Section, kept: Sequence[int], texts: Sequence[_Texts]) -> dict[str, Any]:
-    """Return the kept stops, column by column; names and addresses are indices in tables."""
-    stepping = section.stepping
-    stops = [stepping.stops[index] for index in kept]
-    new_index = {index: number for number, index in enumerate(kept)}
-    used: set[int] = set()  # frames with a stop, and their callers
-    for stop in stops:
-        at: int | None = stop.frame
-        while at is not None and at not in used:
-            used.add(at)
-            caller_stop = stepping.frames[at].of
-            at = stepping.stops[caller_stop].frame if caller_stop is not None else None
-    frames = [stepping.frames[frame] for frame in sorted(used)]
-    number = {frame: index for index, frame in enumerate(sorted(used))}
+def _written(stop: Stop) -> dict[str, Any]:
+    """Return a stop as plain data for the script, which needs no formulas and no formats."""
+    step, timing, time = stop.execution.step, stop.execution.timing, ""
+    if timing is not None and timing.clock != "launch":
+        time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
+    return {
+        "number": stop.number,
+        "frame": stop.frame,
+        "anchor": stop.anchor,
+        "line": stop.line,
+        "code": formats.one_line(stop.code, 120),
+        "same": f"{stop.frame} {stop.source}:{step.statement}",  # one statement in one call
+        "execution": step.execution,
+        "outputs": stop.outputs,
+        "time": time,
+        "memory": _memory(stop),
+        "notes": list(_notes(stop)),
+        "seen": list(map(_variable, stop.variables)),
+    }
+
+
+def _plain(section: Section, kept: Sequence[int], written: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the kept stops; `inside` and `of` count kept stops only."""
+    stepping, new_index = section.stepping, {index: number for number, index in enumerate(kept)}
 
     def caller(frame: StackFrame) -> int:
-        """Return the index of the stop that called a frame, or of another stop of its statement; -1 without one."""
+        """Return the kept stop that called a frame, or another one of its statement; -1 without one."""
         if frame.of is None or frame.of in new_index:
             return -1 if frame.of is None else new_index[frame.of]
-        left_out = stepping.stops[frame.of]
-        statement = left_out.frame, left_out.execution.step.statement
-        return next((p for p, s in enumerate(stops) if (s.frame, s.execution.step.statement) == statement), -1)
+        same = written[frame.of]["same"]
+        return next((number for index, number in new_index.items() if written[index]["same"] == same), -1)
 
-    written = [texts[index] for index in kept]
-    variables = [(at, *variable) for at, (_, _, shown_variables) in enumerate(written) for variable in shown_variables]
-    places, names, shown, grids, changes, storages = zip(*variables, strict=True) if variables else ((),) * 6
+    inside = (bisect_right(kept, index + stepping.stops[index].inside) - at - 1 for at, index in enumerate(kept))
     return {
         "total": len(stepping.stops),
-        "frames": {
-            "name": table(formats.one_line(frame.function, 60) for frame in frames),
-            "of": [caller(frame) for frame in frames],
-            "number": [frame.number for frame in frames],
-            "total": [frame.total for frame in frames],
-        },
-        "stops": {
-            "number": deltas([stop.number for stop in stops]),
-            "frame": deltas([number[stop.frame] for stop in stops]),
-            "anchor": table(stop.anchor for stop in stops),
-            "line": deltas([stop.line for stop in stops]),
-            "code": table(formats.one_line(stop.code, 120) for stop in stops),
-            "statement": table(f"{stop.source}:{stop.execution.step.statement}" for stop in stops),
-            "execution": deltas([stop.execution.step.execution for stop in stops]),
-            "inside": [bisect_right(kept, kept[at] + stop.inside) - at - 1 for at, stop in enumerate(stops)],
-            "time": [time for time, _, _ in written],
-            "memory": table(_memory(stop) for stop in stops),
-        },
-        "outputs": [[at, stop.outputs] for at, stop in enumerate(stops) if stop.outputs > 1],
-        "seen": {
-            "stop": deltas(places),
-            "name": table(names),
-            "text": shown,
-            "grid": grids,
-            "change": changes,
-            "storage": table(storages),
-            "shared": [formats.one_line(label, 20) for label in section.shared],
-        },
-        "notes": [[at, *note] for at, (_, notes, _) in enumerate(written) for note in notes],
+        "frames": [[formats.one_line(f.function, 60), caller(f), f.number, f.total] for f in stepping.frames],
+        "stops": [{**written[index], "inside": count} for index, count in zip(kept, inside, strict=True)],
+        "shared": [formats.one_line(label, 20) for label in section.shared],
         "said": [[number, new_index[stop]] for number, stop in stepping.narrations if stop in new_index],
     }
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 from trace_tools.pages import overview
 from trace_tools.pages.document import Block, CodeListing, CodeRow, Document, Narration, visible
 from trace_tools.pages.narration import FORMATS
 from trace_tools.presentation import prose
-from trace_tools.presentation.payload import deltas, packed, table
+from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Ask, Note, Text
 from trace_tools.util import formats
 from trace_tools.util.languages import N_, _
@@ -149,34 +149,11 @@ class SearchIndex:
         return text
 
     def _pack(self, shown: Sequence[SearchEntry], reach: str) -> str:
-        anchors, first, last = zip(*map(_split, shown), strict=True) if shown else ((), (), ())
-        return packed(
-            {
-                "pages": self._pages,
-                "reach": reach,
-                "same": self._same,
-                "page": deltas([entry.page for entry in shown]),
-                "kind": table(entry.kind for entry in shown),
-                "anchor": table(anchors),
-                "first": deltas(first),
-                "last": deltas(last),
-                "text": [entry.text for entry in shown],
-                "also": table(entry.also for entry in shown),
-                "under": table(entry.under for entry in shown),
-            }
-        )
+        return packed({"pages": self._pages, "reach": reach, "same": self._same, "entries": [*map(astuple, shown)]})
 
 
 def _cut(entry: SearchEntry, limit: int) -> SearchEntry:
     return entry if len(entry.text) <= limit else replace(entry, text=formats.shorten(entry.text, limit))
-
-
-def _split(entry: SearchEntry) -> tuple[str, int, int]:
-    """Split "call-7-L216" into "call-#-L#", 7 and 216: increasing numbers deflate well."""
-    numbers = re.findall(r"\d+", entry.anchor, re.ASCII)
-    if not 1 <= len(numbers) <= 2 or "#" in entry.anchor or any(len(n) > 9 or n != str(int(n)) for n in numbers):
-        return entry.anchor, 0, 0
-    return re.sub(r"\d+", "#", entry.anchor, flags=re.ASCII), int(numbers[0]), int(numbers[-1])
 
 
 def entries(document: Document) -> Iterator[SearchEntry]:

@@ -11,10 +11,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from markdown_it.token import Token
-
-from trace_tools.presentation.prose import Image, level, parse, plain, safe_url
-from trace_tools.presentation.varied import in_brackets, ranges_in_words
+from trace_tools.presentation.prose import Image, dedented, safe_url
+from trace_tools.presentation.varied import in_brackets
 from trace_tools.trace.model import Varied
 from trace_tools.util import formats
 
@@ -52,11 +50,27 @@ def _in_cell(text: str) -> str:
 
 
 def to_markdown(markdown: str, image: Image = lambda path: None, varied: Sequence[Varied] = ()) -> str:
-    """Return a text as Markdown that looks the same on a code host and cannot contain HTML.
-
-    A number that varied is followed by its range: 9.7 [3.5 … 9.7].
+    """Return the author's text for a code host, which sanitises it: in place, with images that exist, headings from
+    level 2, an open fence closed, and each number that varied followed by its range: 9.7 [3.5 … 9.7].
     """
-    return _MarkdownWriter(image).write(parse(markdown, varied))
+    for one in sorted((v for v in varied if v.end is not None), key=lambda v: -(v.end or 0)):
+        markdown = f"{markdown[: one.end]} {escape(f'[{in_brackets(one)}]')}{markdown[one.end :]}"
+    lines, fence = dedented(markdown).split("\n"), ""
+    for at, line in enumerate(lines):
+        marks = re.match(r"\s*(`{3,}|~{3,})", line)
+        if marks and (not fence or line.strip() == fence):
+            fence = "" if fence else marks[1]
+        elif not fence:
+            line = _TAG.sub(lambda m: m[0] if m[0] != "<" else r"\<", re.sub(r"^# ", "## ", line))
+            lines[at] = re.sub(r"!\[([^\]]*)\]\(([^)\s]+)[^)]*\)", lambda m: _shown(m[1], image(m[2])), line)
+    return "\n".join([*lines, *([fence] if fence else [])]).strip("\n") + "\n"
+
+
+_TAG = re.compile(r"(`+).*?\1|\$[^$]*\$|\]\(<[^>]*>|<https?:[^>\s]*>|\\<|<(?=[a-zA-Z/!?])")  # code, math, addresses, and "<" of a tag
+
+
+def _shown(alt: str, address: str | None) -> str:
+    return f"![{alt}]({address})" if address else f"*[{alt or 'image'}: not shown]*"
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -89,138 +103,5 @@ def link_markdown(title: str, url: str | None) -> str:
     return f"[{escape(title)}]({_address(safe)})" if safe else escape(title)
 
 
-class _MarkdownWriter:
-    """Writes tokens back as Markdown; `prefix` starts each line inside lists and quotes."""
-
-    def __init__(self, image: Image) -> None:
-        self._image = image
-        self._out: list[str] = []
-        self._prefix: list[str] = []
-        self._marker: list[str] = []  # of list items that have not written a line yet
-        self._counts: list[int | None] = []  # of open lists: the next number, None for bullets
-        self._row: list[str] | None = None  # cells of the open table row
-        self._rules: list[str] = []  # alignment of the table's columns
-        self._heading: str | None = None  # "## " inside a heading
-        self._url: str | None = None  # of the open link
-        self._hover = ""  # its tooltip
-
-    def write(self, tokens: Sequence[Token]) -> str:
-        for token in tokens:
-            self._block(token)
-        return "\n".join(line.rstrip() for line in self._out).strip("\n") + "\n"
-
-    def _lines(self, text: str) -> None:
-        for line in text.rstrip("\n").split("\n"):
-            outer = self._prefix[: len(self._prefix) - len(self._marker)]
-            self._out.append("".join([*outer, *self._marker, line]))
-            self._marker = []
-
-    def _blank(self) -> None:
-        if self._out and self._out[-1].strip(" >"):
-            self._out.append("".join(self._prefix))
-
-    def _block(self, token: Token) -> None:
-        match token.type:
-            case "inline":
-                text = "".join(self._span(child) for child in token.children or [])
-                if self._row is not None:
-                    self._row.append(_in_cell(text))
-                else:
-                    self._lines(_guarded(text) if self._heading is None else self._heading + text.replace("\n", " "))
-            case "heading_open":
-                self._heading = "#" * level(token) + " "
-            case "heading_close":
-                self._heading = None
-                self._blank()
-            case "paragraph_close" if not token.hidden:
-                self._blank()
-            case "hr":
-                self._lines("---")
-                self._blank()
-            case "fence" | "code_block":
-                language = re.sub(r"[^\w+-]", "", token.info.split()[0]) if token.info.split() else ""
-                self._lines(fenced(token.content, language))
-                self._blank()
-            case "math_block" | "math_block_label":
-                self._lines(f"$$\n{_tex(token.content.strip())}\n$$")
-                self._blank()
-            case "blockquote_open":
-                self._prefix.append("> ")
-            case "blockquote_close":
-                self._prefix.pop()
-                if self._out and not self._out[-1].strip(" >"):
-                    self._out.pop()
-                self._out.append("".join(self._prefix))
-            case "bullet_list_open" | "ordered_list_open":
-                ordered = token.type == "ordered_list_open"
-                self._counts.append(int(token.attrs.get("start", 1)) if ordered else None)
-            case "bullet_list_close" | "ordered_list_close":
-                self._counts.pop()
-                self._blank()
-            case "list_item_open":
-                count = self._counts[-1]
-                marker = "- " if count is None else f"{count}. "
-                self._counts[-1] = None if count is None else count + 1
-                self._prefix.append(" " * len(marker))
-                self._marker.append(marker)
-            case "list_item_close":
-                if self._marker:
-                    self._lines("")
-                self._prefix.pop()
-            case "thead_open":
-                self._rules = []
-            case "th_open":
-                style = str(token.attrs.get("style", ""))
-                self._rules.append("---:" if "right" in style else ":---:" if "center" in style else "---")
-            case "thead_close":
-                self._lines("| " + " | ".join(self._rules) + " |")
-            case "tr_open":
-                self._row = []
-            case "tr_close":
-                self._lines("| " + " | ".join(self._row or []) + " |")
-                self._row = None
-            case "table_close":
-                self._blank()
-
-    def _span(self, token: Token) -> str:
-        match token.type:
-            case "text":
-                return escape(token.content)
-            case "varied":
-                return with_range(escape(token.content), token.meta["of"])
-            case "ranges":
-                return ("" if token.meta.get("alone") else " ") + f"*({escape(ranges_in_words(token))})*"
-            case "code_inline":
-                return code_span(token.content)
-            case "math_inline" | "math_inline_double":
-                mark = "$$" if token.type.endswith("double") else "$"
-                return mark + _tex(" ".join(token.content.split())) + mark
-            case "softbreak" | "hardbreak":
-                return "\n" if token.type == "softbreak" else "  \n"
-            case "image":
-                source, alt = self._image(str(token.attrs.get("src", ""))), escape(plain(token))
-                return f"![{alt}]({_address(source)})" if source else f"*[{alt or 'image'}: not shown]*"
-            case "link_open":
-                self._url = safe_url(str(token.attrs.get("href", "")))
-                self._hover = str(token.attrs.get("title", ""))
-                return "[" if self._url else ""
-            case "link_close":
-                quoted = escape(formats.one_line(self._hover or "", 500)).replace('"', '\\"')
-                hover = f' "{quoted}"' if self._hover else ""
-                return f"]({_address(self._url)}{hover})" if self._url else ""
-        return {"em": "*", "strong": "**", "s": "~~"}.get(token.tag, "")
-
-
 def _address(url: str) -> str:
     return url.replace("(", "%28").replace(")", "%29").replace("<", "%3C").replace(">", "%3E")
-
-
-def _tex(tex: str) -> str:
-    """Add a space after `<` in a formula, which could start a tag on a code host."""
-    return re.sub(r"<(?=\S)", "< ", tex)
-
-
-def _guarded(text: str) -> str:
-    """Escape characters that would start a block (heading, list, quote, rule) at the beginning of a line."""
-    text = re.sub(r"(?m)^(\s*)([#+-]|=+$)", r"\1\\\2", text)
-    return re.sub(r"(?m)^(\s*\d+)([.)])(?=\s|$)", r"\1\\\2", text)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -81,25 +80,14 @@ def assets(*names: str) -> Assets:
 def assets_in(language: str, *names: str) -> Assets:
     """Read the same files in `language`, which must be the current language."""
     files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
-    css, js = ("".join(_lean(path.read_text(encoding="utf-8")) for path in paths if path.exists()) for paths in files)
-    parts = re.split(r'("[^"]*")', css)  # those in quotes are unchanged
-    # unnecessary blanks: around braces and semicolons, after colons and commas
-    parts[::2] = [re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", part).replace(";}", "}") for part in parts[::2]]
-    return allowed(worded_style("".join(parts)), worded_script(js), beside="search" in names)
+    css, js = ("".join(path.read_text(encoding="utf-8") for path in paths if path.exists()) for paths in files)
+    return allowed(worded_style(css), worded_script(js), beside="search" in names)
 
 
 def shared_script(file: str) -> str:
     """Return a shared script, `HALL` or `SECTION`, with the style of the parts that it adds."""
     parts = assets(*_PARTS[file])
     return f"{Path(file).stem}Style = {json.dumps(parts.css, ensure_ascii=False)};\n{parts.js}"
-
-
-def _lean(text: str) -> str:
-    """Remove indentation and comments from a style or script, since every page contains it."""
-    uncommented = re.sub(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", "", text, flags=re.DOTALL | re.MULTILINE)
-    lines = (line.strip() for line in uncommented.split("\n"))
-    code = (re.sub(r"  // [^\"'`]*$", "", line) for line in lines if not line.startswith("//"))
-    return "".join(f"{line}\n" for line in code if line)
 
 
 def environment(*folders: Path) -> Environment:

@@ -72,12 +72,16 @@ def parse(markdown: str, varied: Sequence[Varied] = ()) -> list[Token]:
     return tokens
 
 
-def _parse(markdown: str) -> list[Token]:
+def dedented(markdown: str) -> str:
+    """Return a text without the common indentation of a triple-quoted string."""
     lines = markdown[:LONGEST].expandtabs(4).split("\n")
-    # the common indentation of a triple-quoted string
     margin = min((len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip()), default=0)
     text = "\n".join([lines[0].lstrip(" "), *(line[margin:] for line in lines[1:])]).strip("\n")
-    text = formats.visible(text.replace("\r\n", "\n"))
+    return formats.visible(text.replace("\r\n", "\n"))
+
+
+def _parse(markdown: str) -> list[Token]:
+    text = dedented(markdown)
     if len(markdown) > LONGEST or len(text) > LONGEST:  # expanded tabs and escapes can make it longer
         note = f"*The text is cut off here; it has {len(markdown):,} characters in full.*"
         text = f"{formats.shorten(text, LONGEST)}\n\n{note}"

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from trace_tools.analysis.distances import Estimator
 from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
-from trace_tools.diff.report.listing import titles_of
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.diff.report.sources import titles_of
 from trace_tools.diff.report.summary import clear_differences, summary_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline

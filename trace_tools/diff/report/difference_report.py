@@ -8,15 +8,15 @@ report_of(difference, "html", site="index.html")                  # has all: fig
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from trace_tools.diff.compare import RATE, measured
 from trace_tools.diff.difference import HARMLESS, Aspect, Difference, Side, StepPair, TimeFinding
 from trace_tools.diff.judge.times import TWO_MODES
 from trace_tools.diff.report.comparison_report import roof_of
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
-from trace_tools.diff.report.listing import Listing, listing_of, shown_line
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
+from trace_tools.diff.report.sources import shown_line
 from trace_tools.diff.wording import SHOWN, setting_sides, subject_text
 from trace_tools.presentation.charts.memory import memory_lines
 from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
@@ -59,7 +59,6 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     a, b = difference.a, difference.b
     limits = (10**9, 0, None, None, None) if everything else ROOM[form]
     most_entries, most_folded, most_settings, most_functions, most_notes = limits
-    listing = listing_of(difference) if form == "html" else None
     quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
     sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
     parts: list[Content] = [
@@ -95,24 +94,24 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     )
     columns = ("", "A", "B", _("similarity"), _("renamed variables"))
     code = _changes(_("Functions that changed"), _("Code"), columns, functions, most_functions)
-    leads = list(_leads(difference, form, listing, most_entries, most_folded, everything=everything))
+    leads = list(_leads(difference, form, most_entries, most_folded, everything=everything))
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
     if form == "terminal":
         if not everything:  # different printed text is no difference that matters, but readers may look for it
             printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
             more = f"… and {len(printed) - most_entries:,} more (--all)" if len(printed) > most_entries else ""
-            rows = [_entry_row(difference, entry, None) for entry in printed[:most_entries]]
+            rows = [_entry_row(difference, entry) for entry in printed[:most_entries]]
             grid = Grid("leads", _lead_columns(), rows, _("Printed text"), rest=more)
             leads += [Part(_("Printed text"), [grid])] if rows else []
         return Report("", "", [*parts, *before, *code, *note_phrases, *leads, judged])
     matters = [*before, *leads, *code]
     how = Part(_("How it was judged"), [judged], "judged", folded=True)
-    if listing is None:
+    if form == "md":
         return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
     parts += [*note_phrases, Part(_("What matters"), matters or [Phrase(_(NOTHING))], "matters")]
-    if figures := charts_of(difference, listing.rows):
+    if figures := charts_of(difference):
         parts.append(Part(_("Figures"), figures, "figures"))
-    parts += [Part(_("Along the lecture"), [listing], "along", folded=True), how, Phrase(_(FOOT), style="foot")]
+    parts += [how, Phrase(_(FOOT), style="foot")]
     return Report(b.title, _(": what differs"), parts, (a.label, b.label))
 
 
@@ -199,7 +198,7 @@ def _work(difference: Difference) -> str | None:
 
 
 def _leads(
-    difference: Difference, form: Form, listing: Listing | None, most: int, most_folded: int, *, everything: bool
+    difference: Difference, form: Form, most: int, most_folded: int, *, everything: bool
 ) -> Iterator[Part]:
     """Yield possible causes of other differences, then the others by aspect, at most `most` of each and more folded.
 
@@ -223,8 +222,8 @@ def _leads(
             summary += _(", {n} of them here").format(n=most_folded) if unlisted > 0 else ""
         else:
             summary = _("{n} more").format(n=over)
-            omitted = _("{n} more are shown along the lecture below.").format(n=unlisted) if unlisted > 0 else ""
-        rows = [_entry_row(difference, entry, listing) for entry in group[: most + most_folded]]
+            omitted = _("{n} more (--all, or the pages with the other machine's column).").format(n=unlisted) if unlisted > 0 else ""
+        rows = [_entry_row(difference, entry) for entry in group[: most + most_folded]]
         if rows:
             grid = Grid("leads", _lead_columns(), rows[:most], _("Differences"), rows[most:], summary, omitted)
             yield Part(_(title), [grid])
@@ -234,14 +233,13 @@ def _lead_columns() -> tuple[str, ...]:
     return _("where"), _("what"), "A", "B", _("how it differs")
 
 
-def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | None) -> list[Phrase]:
+def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     """Format an entry: position, subject, both sides, difference, number of executions, consequences."""
     row, is_time = entry.row, entry.aspect == "time"
     pair = difference.frames[row.frame]
     side, frame = (difference.a, pair.a) if row.b is None else (difference.b, pair.b)
     path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
     function = formats.one_line(difference.function_of(row), 60)
-    link = f"#r{row.number}" if listing is not None and row.number in listing.rows else ""
     subject = Phrase(code=entry.name)
     if is_time or entry.verdict == "edited":
         subject = Phrase(_("time")) if is_time else Phrase(_("code"))
@@ -258,7 +256,7 @@ def _entry_row(difference: Difference, entry: ReportEntry, listing: Listing | No
         else []
     )
     differs = Phrase(_(SHOWN.get(verdict, verdict)), soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
-    return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function, link=link), subject, *sides, differs]
+    return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function), subject, *sides, differs]
 
 
 def _code(difference: Difference, row: StepPair) -> str:
@@ -386,8 +384,8 @@ def _time_sentence(difference: Difference) -> str:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def charts_of(difference: Difference, shown: Collection[int] = ()) -> list[Chart]:
-    """Return the figures that have data; they link to the rows that the page shows."""
+def charts_of(difference: Difference) -> list[Chart]:
+    """Return the figures that have data."""
     a, b = (f"{letter} {side.label}" for letter, side in (("A", difference.a), ("B", difference.b)))
     matched = [
         (formats.one_line(_code(difference, row), 40), row.a, row.b)
@@ -417,14 +415,14 @@ def charts_of(difference: Difference, shown: Collection[int] = ()) -> list[Chart
         for side, name in enumerate((a, b))
     ]
     drawn = [
-        ("times", ratios, time_ratios(_ratios(difference, shown), "times", (a, b))),
+        ("times", ratios, time_ratios(_ratios(difference), "times", (a, b))),
         ("roofs", _("Both rooflines, and the annotated steps under them"), roofline(roofs, "roofs", _("Rooflines"))),
         ("memory", _("Tensor bytes alive after each matched step"), memory_lines(memory, "memory")),
     ]
     return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
 
 
-def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
+def _ratios(difference: Difference) -> list[TimeRatio]:
     """Return the most informative times, slowest first: times judged different, else times of the longest annotated
     steps.
     """
@@ -445,6 +443,5 @@ def _ratios(difference: Difference, shown: Collection[int]) -> list[TimeRatio]:
         execution = f" ({row.step.execution})" if row.step.execution > 1 and time.executions == 1 else ""
         name = f"{row.step.line}{execution}  {formats.one_line(_code(difference, row), 80)}"
         name += _(" (launch)") if time.subject.kind == "launch" else ""
-        link = f"#r{row.number}" if row.number in shown else None
-        ratios.append(TimeRatio(name, time.overall or 1.0, time.interval, link))
+        ratios.append(TimeRatio(name, time.overall or 1.0, time.interval))
     return ratios

@@ -42,7 +42,7 @@ def report_files(
             difference = difference_between(base, other, Choices(force=True), aligned)
             name = f"{_plain(base.label)}-to-{_plain(other.label)}"
             page = difference_report.report_of(difference, "html", site="index.html")
-            texts[f"{name}.html"] = html(page, home, pages, small=True, languages=languages(f"{name}.html"))
+            texts[f"{name}.html"] = html(page, home, pages, languages=languages(f"{name}.html"))
             texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
             headline = difference_report.headline(difference)
             pairs.append(Phrase(f"{base.label} → {other.label}", soft=headline, link=name))

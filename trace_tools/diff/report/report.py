@@ -11,7 +11,7 @@ r"""Represent a report as a small tree, built once from a difference or a compar
     html(report, home="../index.html", pages="../cpu/")     # "<!doctype html>…", self-contained
 
 `difference_report` and `comparison_report` choose words, order and amount for a format; the writers write all parts
-that they can show (not figures or a listing on a terminal). In Markdown and HTML, differences that matter are in
+that they can show (not figures on a terminal). In Markdown and HTML, differences that matter are in
 tables, and the rest is folded. A comment on current code hosts is limited to 65,536 characters, so a longer report is
 cut, with a note.
 """
@@ -29,19 +29,15 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from trace_tools.diff.difference import ASPECTS
-from trace_tools.diff.report.listing import Listing
-from trace_tools.diff.wording import SHOWN
 from trace_tools.presentation import page_shell
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import code_span, escape, inline_markdown, table
 from trace_tools.presentation.page_shell import Assets, LanguageLink
-from trace_tools.presentation.payload import packed
 from trace_tools.util import formats
 from trace_tools.util.languages import current_language, worded_script
 
 Form = Literal["terminal", "md", "html"]
-Content: TypeAlias = "Phrase | Grid | Chart | Part | Listing"
+Content: TypeAlias = "Phrase | Grid | Chart | Part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +292,11 @@ def html(
     home: str | None = None,
     pages: str | None = None,
     *,
-    small: bool = False,
     languages: Sequence[LanguageLink] = (),
 ) -> str:
     """Return the page, on the same base as the pages (`presentation.page_shell`).
 
-    `home` is the index of the site it belongs to, `pages` the folder of pages that it searches. A `small` page
-    has the lines of the lecture deflated, which its script unpacks. `languages` are the same page in all languages.
+    `home` is the index of the site it belongs to, `pages` the folder of pages that it searches. `languages` are the same page in all languages.
     """
     page = {"home": home or "#text"}
     return (
@@ -314,10 +308,7 @@ def html(
             languages=languages,
             page=page,
             report=report,
-            aspects=ASPECTS,
-            shown=SHOWN,
             folder=pages,
-            small=small,
         )
     )
 
@@ -325,9 +316,9 @@ def html(
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = page_shell.environment(HERE / "templates", page_shell.HERE / "templates")
-    for kind in (Chart, Listing, Part, Phrase):
+    for kind in (Chart, Part, Phrase):
         environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
-    environment.filters |= {"packed": packed, "embedded": svg.embedded}
+    environment.filters |= {"embedded": svg.embedded}
     return environment
 
 

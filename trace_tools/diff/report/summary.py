@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_tools.diff.compare import MEMORY, RATE, TIME, Comparison, Line, Quantity
-from trace_tools.diff.report.listing import titles_of
+from trace_tools.diff.report.sources import titles_of
 from trace_tools.machines.peaks import peak_of
 from trace_tools.presentation import prose
 from trace_tools.util import formats

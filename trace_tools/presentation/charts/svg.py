@@ -7,18 +7,12 @@ so that figures follow dark mode.
     clean('<svg …><rect style="fill: #000000" onclick="x()"/></svg>', "fig1", "A title", "What it shows")
     standalone(figure)      the same with its own colours, as a file
     embedded(figure)        for a page, whose stylesheet defines the colours
-
-Redundant output of drawing libraries is removed where it costs much in the 38 pages of two machines (13 MB): ids
-without references (123 kB), attributes shared by neighbours (268 kB), groups without effect (95 kB), colours that the
-page defines (70 kB), text rotated by 0° (47 kB), digits beyond a hundredth of a pixel (23 kB).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from functools import lru_cache
-from itertools import groupby
 from xml.etree.ElementTree import Element, ParseError, SubElement, fromstring, tostring
 
 from trace_tools.util import formats
@@ -55,12 +49,6 @@ _REFERENCE = re.compile(r"url\(\s*#([\w.:-]+)\s*\)")
 # integers as well; possessive, so that no digit is read twice
 _NUMBERS = re.compile(r"-?(?:\d++(?:\.\d++(?:e-?\d+)?)?|\.\d++(?:e-?\d+)?)")
 _GEOMETRY = _words("d points x y x1 y1 x2 y2 cx cy r rx ry width height transform")
-_DRAWN = _words("path rect circle ellipse line polyline polygon text use")
-# Attributes that neighbours can share: inherited ones, and clipping, which is the same for all.
-_COMMON = _words(
-    "clip-path text-anchor font-size fill fill-opacity stroke stroke-width stroke-opacity stroke-linejoin "
-    "stroke-linecap"
-)
 
 
 def clean(source: str, prefix: str, title: str, description: str) -> str | None:
@@ -109,73 +97,15 @@ def standalone(figure: str) -> str:
     return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{content}\n'
 
 
-@lru_cache(maxsize=4096)
 def embedded(figure: str) -> str:
-    """Return a figure for a page that defines the palette's colours; attributes of neighbours are written once."""
-    try:
-        root = fromstring(figure)
-    except ParseError:
-        return figure
-    for parent in [*root.iter()]:
-        for one in [*parent]:  # matplotlib's background and its empty lists
-            if (one.get("fill"), one.get("opacity")) == ("none", "0") or (one.tag == "defs" and not len(one)):
-                parent.remove(one)
-            elif one.tag == "use" and one.get("fill-opacity") == "0" and one.get("stroke", "none") == "none":
-                parent.remove(one)  # marks that only gave values to the description
-    for names in (_COMMON, _COMMON - {"text-anchor"}, _COMMON - {"fill", "fill-opacity"}):
-        # repeatedly: for texts at both ends of an axis, and marks in several colours
-        for parent in [element for element in root.iter() if element.tag in ("svg", "g")]:
-            _gather(parent, names)
-    for path in root.iter("path"):
-        path.set("d", _straight(path.get("d", "")))
-    text = tostring(root, encoding="unicode").replace(" />", "/>")
-    ids = dict.fromkeys(re.findall(r' id="(\w+)-(\w{8,})"', text))  # hashes, one for each of hundreds of marks
-    for number, (prefix, name) in enumerate(ids):
-        text = re.sub(rf'(?<=[#"]){prefix}-{name}(?=[")])', f"{prefix}-{number}", text)
-    return re.sub(r"var\((--[a-z0-9]+), #[0-9a-f]{6}\)", r"var(\1)", text)
+    """Return a figure for a page that defines the palette's colours."""
+    return re.sub(r"var\((--[a-z0-9]+), #[0-9a-f]{6}\)", r"var(\1)", figure)
 
 
 def frame(figure: str) -> str:
     """Return an empty figure of the same size, which a script replaces by the full figure."""
     size = re.findall(r' (?:width|height|viewBox)="[^"]*"', figure.partition(">")[0])
     return f'<svg{"".join(size)} aria-hidden="true"></svg>'
-
-
-def _straight(path: str) -> str:
-    """Write a path without unnecessary blanks, and its horizontal and vertical lines with one coordinate."""
-    out, x, y = "", "", ""
-    for command, given in re.findall(r"([A-DF-Za-df-z])([^A-DF-Za-df-z]*)", path):  # 1e-5 is a number
-        numbers = [re.sub(r"\.0$", "", number) for number in re.findall(r"[^\s,]+", given)]
-        if command == "L" and len(numbers) == 2 and x in numbers[:1]:
-            command, numbers, y = "V", numbers[1:], numbers[1]
-        elif command == "L" and len(numbers) == 2 and y in numbers[1:]:
-            command, numbers, x = "H", numbers[:1], numbers[0]
-        elif command in "HV" and len(numbers) == 1:
-            x, y = (numbers[0], y) if command == "H" else (x, numbers[0])
-        else:
-            x, y = numbers[-2:] if command in "MLCQ" and len(numbers) > 1 else ("", "")
-        out += command + " ".join(numbers)
-    return out
-
-
-def _gather(parent: Element, names: Set[str]) -> None:
-    """Group neighbours with equal attributes if that is shorter."""
-
-    def look(child: Element) -> dict[str, str]:
-        plain = child.tag in _DRAWN and "transform" not in child.attrib  # a transform would move its clip path
-        return {name: value for name, value in child.attrib.items() if plain and name in names}
-
-    children: list[Element] = []
-    for shared, run in groupby(list(parent), key=look):
-        same = list(run)
-        if sum(len(f' {name}="{value}"') for name, value in shared.items()) * (len(same) - 1) > len("<g></g>"):
-            for child in same:
-                child.attrib = {name: value for name, value in child.attrib.items() if name not in shared}
-            group = Element("g", shared)
-            group.extend(same)
-            same = [group]
-        children += same
-    parent[:] = children
 
 
 def _copy(children: Iterable[Element], out: Element, prefix: str, named: Set[str]) -> None:

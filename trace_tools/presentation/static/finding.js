@@ -1,6 +1,6 @@
 // Search the lecture's text, code, claims and names on all pages of one machine.
 //
-// `search.py` packed the entries into columns, in the same file as this code. Results are ranked: titles first, then lines that
+// `search.py` wrote the entries, in the same file as this code. Results are ranked: titles first, then lines that
 // assign a name, then claims and text, then other code.
 const lookUp = (() => {
   const WEIGHTS = { section: 44, heading: 34, name: 30, failed: 14, row: 16, text: 12, claim: 9, table: 8, figure: 8, exercise: 8, link: 8, code: 7, note: 5 };
@@ -20,17 +20,14 @@ const lookUp = (() => {
   // --- the index ---
 
   const read = (packed) => {
-    const places = sums(packed.page), kinds = table(packed.kind), anchors = table(packed.anchor), under = table(packed.under);
-    const first = sums(packed.first), last = sums(packed.last), also = table(packed.also), bound = new Set();
-    const entries = packed.text.map((text, at) => {
-      let nth = 0;
-      const anchor = anchors[at].includes("#") ? anchors[at].replace(/#/g, () => (nth++ ? last[at] : first[at])) : anchors[at];
-      const names = CODE.includes(kinds[at]) ? namesIn(text, also[at]) : kinds[at] === "text" && also[at] ? also[at].split(", ") : [];
-      const of = kinds[at] === "text" ? "" : places[at];  // a term is introduced once in the lecture, a name once on a page
+    const bound = new Set();
+    const entries = packed.entries.map(([kind, place, anchor, text, also, under]) => {
+      const names = CODE.includes(kind) ? namesIn(text, also) : kind === "text" && also ? also.split(", ") : [];
+      const of = kind === "text" ? "" : place;  // a term is introduced once in the lecture, a name once on a page
       const fresh = names.filter((name) => !bound.has(`${of} ${name}`));
       for (const name of fresh) bound.add(`${of} ${name}`);
-      const [page, title] = packed.pages[places[at]], address = folder + page;
-      return { kind: kinds[at], address, title, anchor, text, also: also[at], under: under[at], fresh };
+      const [page, title] = packed.pages[place], address = folder + page;
+      return { kind, address, title, anchor, text, also, under, fresh };
     });
     return { entries, reach: packed.reach, same: packed.same };
   };

@@ -15,14 +15,12 @@ const copied = async (text) => {
     field.remove();
   }
 };
-// Unpack the columns of `packing.py`: numbers are differences between neighbours, texts are indices in a table.
+// Unpack the data of `payload.py`.
 const unpack = async (text) => {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 };
-const sums = (deltas) => { let at = 0; return deltas.map((delta) => (at += delta)); };
-const table = ({ of, at }) => sums(at).map((place) => of[place]);
 // What a reader did is stored for this lecture: several may share one storage.
 const { dataset: ofLecture, textContent: ofTitle } = document.querySelector(".bar .home");  // the first has a translated one's own
 const stored = (name, of = ofLecture.lecture ?? ofTitle, storage = () => localStorage) => {

@@ -1,7 +1,6 @@
 // The player: step through the run, one statement at a time.
 //
-// `player.py` packed the steps into columns: stops (each step's position), frames (calls), seen (the values observed
-// at a stop, in order). A stop is an index in these columns; readers see its `number`. The panel shows the state after
+// `player.py` wrote the stops (each step's position, with the values observed there) and the frames (calls). A stop is an index; readers see its `number`. The panel shows the state after
 // a stop's statement: values observed on the line of a call are shown at that line, not inside the call. No state is
 // stored per step; it is computed at each key press. The slides (`hall.js`, called the hall in this code) are loaded
 // when they are first opened.
@@ -28,30 +27,22 @@
     return groups;
   };
 
-  const read = (packed) => {
-    const { frames, stops, seen } = packed;
-    const columns = {
-      ...packed,
-      names: table(frames.name), of: frames.of, calls: frames.number, totals: frames.total,
-      number: sums(stops.number), frame: sums(stops.frame), anchor: table(stops.anchor), line: sums(stops.line),
-      code: table(stops.code), memory: table(stops.memory), execution: sums(stops.execution), inside: stops.inside, time: stops.time,
-      seen: { ...seen, stop: sums(seen.stop), name: table(seen.name), storage: table(seen.storage) },
-      outputs: new Map(packed.outputs),
-    };
+  const read = ({ stops, frames, said, shared, total }) => {
+    const column = (name) => stops.map((stop) => stop[name]), frame = (nth) => frames.map((one) => one[nth]);
+    const entries = stops.flatMap(({ seen }, stop) => seen.map((entry) => [stop, ...entry])), seen = { shared };
+    ["stop", "name", "text", "grid", "change", "storage"].forEach((name, nth) => { seen[name] = entries.map((entry) => entry[nth]); });
+    const columns = { total, said, seen, names: frame(0), of: frame(1), calls: frame(2), totals: frame(3) };
+    for (const name of ["number", "frame", "anchor", "line", "code", "memory", "execution", "inside", "time", "same"]) columns[name] = column(name);
+    columns.outputs = new Map(stops.flatMap(({ outputs }, stop) => (outputs > 1 ? [[stop, outputs]] : [])));
     columns.depth = [];
-    const depth = (frame) => (columns.depth[frame] ??= columns.of[frame] < 0 ? 0 : 1 + depth(columns.frame[columns.of[frame]]));
-    columns.of.forEach((_, frame) => depth(frame));
-    const statement = table(stops.statement);
-    columns.same = statement.map((name, stop) => `${columns.frame[stop]} ${name}`);  // one statement in one call
+    const depth = (at) => (columns.depth[at] ??= columns.of[at] < 0 ? 0 : 1 + depth(columns.frame[columns.of[at]]));
+    frames.forEach((_, at) => depth(at));
     columns.executions = grouped(columns.same);
     columns.standing = grouped(columns.anchor);
     columns.within = grouped(columns.frame);
-    columns.seenAt = grouped(columns.seen.stop);
-    columns.seenIn = grouped(columns.seen.stop.map((stop) => columns.frame[stop]));
-    columns.noted = new Map();
-    for (const [stop, kind, text] of packed.notes) {
-      (columns.noted.get(stop) ?? columns.noted.set(stop, []).get(stop)).push([NOTES[kind], text]);
-    }
+    columns.seenAt = grouped(seen.stop);
+    columns.seenIn = grouped(seen.stop.map((stop) => columns.frame[stop]));
+    columns.noted = new Map(stops.flatMap(({ notes }, stop) => (notes.length ? [[stop, notes.map(([kind, text]) => [NOTES[kind], text])]] : [])));
     return columns;
   };
 
