@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from babel.messages.pofile import read_po
 
 from tests.cases_in_one import each
 from tests.javascript import evaluated
@@ -233,58 +231,6 @@ def test_summary_links_to_existing_headings(lecture: ModuleType) -> None:
 def test_rendered_pages_have_at_most_200_kilobytes() -> None:
     pages = LECTURE.with_name("rendered").rglob("*.html")
     assert {page.name: page.stat().st_size for page in pages if page.stat().st_size > 200_000} == {}
-
-
-def test_translated_pages_have_the_same_code_and_numbers() -> None:
-    """Compared are code with its values, times and claims, cells of tables, figures, and answers of questions."""
-    folder = LECTURE.with_name("rendered")
-    values = re.compile(r"[-\d.,]*\d(?:e-?\d+)?|[✓✗]")
-    number = re.compile(r"[^|A-Za-z\u4e00-\u9fff]*\d(?:e-?\d+)?[^|A-Za-z\u4e00-\u9fff]*")
-    for page in sorted(folder.glob("*_*/*/[0-9]*.md")):
-        own = folder / page.parent.name / page.name
-        texts = [path.read_text(encoding="utf-8") for path in (page, own)]
-        fences = [re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) for text in texts]
-        code = [
-            [(re.sub(r"\s*#.*", "", block).split(), sorted(values.findall(block))) for block in blocks]
-            for blocks in fences
-        ]
-        assert code[0] == code[1], page
-        rows = [[line.split("|") for line in text.splitlines() if line.startswith("|")] for text in texts]
-        cells = [[[cell for cell in row if number.fullmatch(cell)] for row in table] for table in rows]
-        assert cells[0] == cells[1], page
-        figures = [
-            re.findall(
-                r">[^<]*?(\d[\d.,]*)[^<]*<",
-                re.sub(r"<(title|desc)[ >].*?</\1>", "", figure.read_text(encoding="utf-8")),
-            )
-            for path in (page, own)
-            for figure in sorted(path.parent.glob(f"figures/{page.stem}-fig*.svg"))
-        ]
-        assert figures[: len(figures) // 2] == figures[len(figures) // 2 :], page
-        answers = [re.findall(r"(?:Answer|答案) \d+\D{0,8}\*\*([\d.]+)", text) for text in texts]
-        assert answers[0] == answers[1], page
-    for report in sorted(folder.glob("*_*/diff/*.md")):
-        texts = [path.read_text(encoding="utf-8") for path in (report, folder / "diff" / report.name)]
-        counts = [Counter(re.findall(r"\d+(?:[.,]\d+)*", text)) for text in texts]
-        assert counts[0] == counts[1], report
-
-
-def test_translation_uses_the_terms_of_its_glossary() -> None:
-    """A few sentences may use other words for a term: "the norm", for example, is also a layer that normalises."""
-    path = LECTURE.with_name("lecture.zh_CN.glossary.tsv")
-    terms = dict(line.split("\t")[:2] for line in path.read_text(encoding="utf-8").splitlines())
-    with LECTURE.with_name("lecture.zh_CN.po").open("rb") as file:
-        messages = [(str(entry.id), str(entry.string)) for entry in read_po(file) if entry.id != entry.string]
-    used = missing = 0
-    for english, chinese in messages:
-        text = re.sub(r"`[^`]*`|\{[^{}]*\}|\$[^$]*\$", "", english)
-        for term in sorted(terms, key=len, reverse=True):
-            word = re.compile(rf"(?<![\w-]){re.escape(term)}(?:s|es)?(?![\w-])", re.IGNORECASE)
-            if word.search(text):
-                text = word.sub(" ", text)  # a longer term may contain others
-                used += 1
-                missing += not any(variant in chinese for variant in re.sub(r"（.*?）", "", terms[term]).split("/"))
-    assert used > 1900 and missing / used < 0.02
 
 
 def test_links_of_the_rendered_summary_exist() -> None:

@@ -304,7 +304,7 @@ def _kinds_steps() -> list[Event]:
 
 def _decided() -> Narrative:
     choice = Choice(0.9, 1.1, [1.2, 1.3], "above", sentences=None)
-    return Text(text="Faster.", choice=choice, filled=[(1, ["1.2"])])  # a sentence that was not chosen has a number
+    return Text(text="Faster.", choice=choice)
 
 
 def _explored() -> Narrative:

@@ -23,7 +23,7 @@ from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusa
 
 # In the order of the help: modules of `commands`, each with a command of its name.
 GROUPS = {
-    "Write": ["new", "check", "serve", "translate"],
+    "Write": ["new", "check", "serve"],
     "Run": ["trace", "doctor"],
     "Read": ["render", "export", "site"],
     "Compare": ["diff", "compare"],

@@ -127,22 +127,3 @@ def test_reworded_prose_keeps_the_steps_it_replaces(new: str, reworded: dict[str
 def test_lines_are_remapped() -> None:
     shown = shown_with(LECTURE.replace('    text("First.")\n', '    text(\n        "Longer."\n    )\n'))
     assert shown.lines[7] == 9 and shown.lines[16] == 18 and shown.lines[2] == 2
-
-
-@each(
-    ("new", "stale"),
-    [
-        ('text(f"It is {x:.1f}, {y} in all")', False),
-        ('text(f"{y}: " f"{x:.1f}")', False),
-        ('text(f"{x:.2f} of {y}")', True),
-        ('text(f"{x:.1f}")', True),
-        ('text("none")', True),
-    ],
-)
-def test_reworded_f_strings_must_keep_their_placeholders(new: str, stale: bool) -> None:
-    old = LECTURE.replace('text(f"{i}")', 'text(f"{x:.1f} of {y}")')
-    shown = shown_source(SourceFile("lecture.py", old), old.replace('text(f"{x:.1f} of {y}")', new))
-    assert (shown.stale is not None) == stale
-    if not stale:
-        [[rewording]] = shown.reworded.values()
-        assert rewording.was.text == "{x:.1f} of {y}" and sorted(rewording.now.slots) == ["x:.1f", "y"]

@@ -33,7 +33,6 @@ from trace_tools.analysis.floors import Ceiling, Floor, floor_of, measured_ceili
 from trace_tools.analysis.rates import timing_of, why_no_rate
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 MOSTLY = 0.8  # least share of a step's floor for its kind to count as the step's
 MIXED = "mixed"
@@ -111,16 +110,16 @@ def distances(trace: Trace, ceiling: Ceiling | None = None) -> list[Distance]:
 def verdict(steps: Sequence[Distance]) -> str:
     """Report how many steps were slower than their floors, and classify the others."""
     cached, above = sum(step.cached for step in steps), sum(step.above_roof for step in steps)
-    text = _("{n} of {steps} took longer than their lower bounds").format(
+    text = "{n} of {steps} took longer than their lower bounds".format(
         n=f"{len(steps) - cached - above:,}", steps=formats.plural(len(steps), "step")
     )
     if cached:
-        text += _("; {n} took less, perhaps thanks to a cache").format(n=f"{cached:,}")
+        text += "; {n} took less, perhaps thanks to a cache".format(n=f"{cached:,}")
     if above:
-        text += _("; {n} took less than the roof allows").format(n=f"{above:,}")
+        text += "; {n} took less than the roof allows".format(n=f"{above:,}")
     if held(steps) < EXPECTED:
-        text += _("; the measured peak is too low, perhaps because the machine was busy (--survey measures it again)")
-    return text + _(".")
+        text += "; the measured peak is too low, perhaps because the machine was busy (--survey measures it again)"
+    return text + "."
 
 
 def held(steps: Sequence[Distance]) -> float:

@@ -19,7 +19,6 @@ from trace_tools.machines.peaks import has_tf32, peak_of
 from trace_tools.trace.model import Counts, Frame, Machine, Measured, Omitted, Step
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
 FLOATING = ("float", "bfloat")
 WORTH_SAYING_NS = 1_000_000  # least time that is shown for a statement without annotation
@@ -31,10 +30,10 @@ TEACHES_WITHIN = 0.25  # half the range of its samples, relative to their median
 LEAST_RUNS = 3
 SHORTEST_NS = 100_000
 APART = 1.25  # slowest run over fastest
-ABOVE_MEMORY = N_("a cache served some of the bytes")
-ABOVE_ARITHMETIC = N_("the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak")
+ABOVE_MEMORY = "a cache served some of the bytes"
+ABOVE_ARITHMETIC = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
 
-MEASURED_TOO_LOW = N_("or the peak was measured too low (--survey measures it again)")
+MEASURED_TOO_LOW = "or the peak was measured too low (--survey measures it again)"
 
 Clock = Literal["device", "host", "launch", "call"]
 
@@ -119,25 +118,25 @@ def why_no_rate(step: Step, timing: Timing | None) -> str | None:
     and allocates; and if three runs do not agree within 25%, other work took the time.
     """
     if step.measured or step.harness:
-        return _("its own time covers all the calls that `measure` or `count` made")
+        return "its own time covers all the calls that `measure` or `count` made"
     if step.meters is not None and (missing := not_counted(step.meters)):
         return missing
     if timing is None:
-        return _("it was not timed")
+        return "it was not timed"
     if timing.clock == "launch":
-        return _("only its launch was timed")
+        return "only its launch was timed"
     if step.compiled:
-        return _("torch.compile ran during it")
+        return "torch.compile ran during it"
     if not step.device_ns and not step.host_ns:
-        return _("only first runs were timed")
+        return "only first runs were timed"
     samples = timing.samples_ns
     if len(samples) < LEAST_RUNS:
-        return _("{runs}; at least {n} are needed").format(runs=formats.plural(len(samples), "timed run"), n=LEAST_RUNS)
+        return "{runs}; at least {n} are needed".format(runs=formats.plural(len(samples), "timed run"), n=LEAST_RUNS)
     if statistics.median(samples) < SHORTEST_NS:
-        return _("shorter than {time}: mostly dispatch").format(time=formats.duration(SHORTEST_NS))
+        return f"shorter than {formats.duration(SHORTEST_NS)}: mostly dispatch"
     if max(samples) > APART * min(samples):
         times = formats.ratio(max(samples) / max(min(samples), 1))
-        return _("the slowest run took {n} times as long as the fastest").format(n=times)
+        return f"the slowest run took {times} times as long as the fastest"
     return None
 
 
@@ -167,14 +166,14 @@ def computed_flops(counted: Counts) -> int | None:
 def not_counted(counted: Counts, names: int = 12) -> str | None:
     """Name the operators without counted FLOPs, "not counted: aten.sort"; None if all were counted."""
     missing = uncounted_names(counted, names)
-    return _("not counted: {names}").format(names=missing) if missing else None
+    return f"not counted: {missing}" if missing else None
 
 
 def uncounted_names(counted: Counts, names: int = 12) -> str:
     """List the operators without counted FLOPs: "aten.sort"; "" if all were counted."""
     missing = counted.uncounted or []
     shown = [formats.one_line(name, 60) for name in missing[:names]]
-    more = [_("and {n} more").format(n=len(missing) - names)] if len(missing) > names else []
+    more = [f"and {len(missing) - names} more"] if len(missing) > names else []
     return ", ".join([*shown, *more])
 
 
@@ -183,7 +182,7 @@ def flops_in_words(counted: Counts) -> str | None:
     if counted.flops is None or (counted.uncounted and not counted.flops):
         return None
     amount = formats.quantity(counted.flops, "FLOP")
-    return _("at least {amount}").format(amount=amount) if counted.uncounted else amount
+    return f"at least {amount}" if counted.uncounted else amount
 
 
 def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
@@ -193,11 +192,11 @@ def above_roof(name: str, share: float | None, *, measured: bool) -> str | None:
     """
     if share is None or share <= 1:
         return None
-    text = _("above this machine's datasheet peak: {why}, or it runs faster than its datasheet")
+    text = "above this machine's datasheet peak: {why}, or it runs faster than its datasheet"
     if measured:
-        text = _("above this machine's measured peak: {why}, {last}")
+        text = "above this machine's measured peak: {why}, {last}"
     why = ABOVE_MEMORY if name == "B/s" else ABOVE_ARITHMETIC
-    return text.format(why=_(why), last=_(MEASURED_TOO_LOW))
+    return text.format(why=why, last=MEASURED_TOO_LOW)
 
 
 def _rates(
@@ -221,16 +220,16 @@ def _rates(
         peak = peak_of(machine, peak_name) if peak_name is not None else None
         if peak is not None and peak.per_second:
             against, share = (
-                _("{name} peak, {source}").format(name=peak.name, source=peak.source),
+                f"{peak.name} peak, {peak.source}",
                 rate / peak.per_second,
             )
             above = above_roof(name, share, measured=peak.measured)
             yield Rate(name, rate, share, against, peak.name, call, intensity, above)
         else:
-            source = _("not in the table") if peak is None else peak.source
-            why = _("no peak: its FLOPs have no single dtype")
+            source = "not in the table" if peak is None else peak.source
+            why = "no peak: its FLOPs have no single dtype"
             if peak_name is not None:
-                why = _("no {roof} peak: {source}").format(roof=peak_name, source=source)
+                why = f"no {peak_name} peak: {source}"
             yield Rate(name, rate, roof=why, call=call, intensity=intensity)
 
 

@@ -18,7 +18,6 @@ from itertools import accumulate, islice, product
 from trace_tools.trace import shapes
 from trace_tools.trace.model import LARGEST_FLOAT, Claim, Element, Step, Tensor, Value
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 LINE = 96  # characters of a summary
 WHOLE = 4_000  # characters of a value shown in full in its details
@@ -80,9 +79,9 @@ def _range_or_text(value: Value, limit: int) -> str:
 
 def _marks(value: Value) -> list[str]:
     flags = (
-        (_("varies"), value.varies),
-        (_("depends on a clock"), value.clock),
-        (_("device-random"), value.device_random),
+        ("varies", value.varies),
+        ("depends on a clock", value.clock),
+        ("device-random", value.device_random),
     )
     marks = [mark for mark, on in flags if on]
     return [*marks, value.note] if value.note and value.type != "error" else marks

@@ -37,7 +37,6 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
       trace-tools check *.py
       trace-tools check .
     """
-    from trace_tools.source.catalogue import catalogues, wrong_translations
     from trace_tools.source.lint import is_lecture, mistakes
     from trace_tools.source.statements import read_source
 
@@ -50,7 +49,6 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
             (checked if is_lecture(source, options.main) else skipped).append(path)
             if path in checked:
                 lines += map(str, mistakes(path, source, options.main))
-                lines += [line for catalogue in catalogues(path).values() for line in wrong_translations(catalogue)]
                 wanted(path)
         except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
             lines.append(str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +26,7 @@ ENDINGS = {  # of the output files, if no name is given
     "-o", "--out", type=click.Path(path_type=Path), help="File to write (default: the lecture's name, in this folder)."
 )
 @click.option("--lecture", type=click.Path(path_type=Path), help="Take prose and images from this file.")
-@click.option("--language", help="Write in a language that has a catalogue, such as de.")
-def export(path: Path, kind: str, out: Path | None, lecture: Path | None, language: str | None) -> None:
+def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> None:
     """Save a lecture as one HTML or PDF file.
 
     \b
@@ -47,26 +45,17 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None, langua
         raise UsageError(f"{written.parent}: no such folder")
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
-    content = _page(loaded, path, kind, lecture, language)
+    content = _page(loaded, path, kind, lecture)
     replace(written, content)
     click.echo(str(written))
 
 
-def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None, language: str | None) -> str | bytes:
+def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None) -> str | bytes:
     from trace_tools.export.html_file import one_file, printed
     from trace_tools.pages.site import placed
-    from trace_tools.source.catalogue import Words
-    from trace_tools.util.languages import in_language
 
     lecture_name = Path(loaded.trace.run.lecture).name
     if lecture is not None and (lecture.name != lecture_name or not lecture.is_file()):
         raise UsageError(f"--lecture {lecture}: expected a file named {lecture_name}, as in the trace")
-    placed_trace = placed(loaded, path, None, lecture)
-    if language is not None:
-        if language not in placed_trace.catalogues:
-            languages = ", ".join(placed_trace.catalogues) or "none"
-            raise UsageError(f"--language {language}: the lecture has no such catalogue (available: {languages})")
-        placed_trace = dataclasses.replace(placed_trace, words=Words.read(placed_trace.catalogues[language]))
-    with in_language(language):
-        page = one_file(placed_trace)
+    page = one_file(placed(loaded, path, None, lecture))
     return page if kind == "html" else printed(page)

@@ -28,8 +28,7 @@ DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {F
 @click.option("--port", cls=ProjectOption, show_default=True)
 @trace_options("device", "keep_going", "main", "include", device=DEVICE)
 @click.option("--open/--no-open", "opens", cls=ProjectOption, show_default=True)
-@click.option("--language", help="Show the pages in a language that has a catalogue, such as de.")
-def serve(lecture: Path, out: Path, port: int, options: TraceOptions, language: str | None, *, opens: bool) -> None:
+def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: bool) -> None:
     """Show a lecture's pages and update them at each save.
 
     The lecture runs as a draft, once and on the CPU. Ctrl-C ends the server.
@@ -47,7 +46,7 @@ def serve(lecture: Path, out: Path, port: int, options: TraceOptions, language: 
     statuses = StatusBoard(_Log().show)
     socket = server.listening(port)
     with temporary_files() as temporary:
-        session = Session(lecture, out, statuses, options, temporary, language)
+        session = Session(lecture, out, statuses, options, temporary)
         serving = server.Server(server.application(statuses, lambda: session.site), statuses, socket)
         gc.set_threshold(100_000, 20, 100)  # among so many objects, looking for cycles takes half of a page's time
         try:

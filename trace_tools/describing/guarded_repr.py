@@ -1,4 +1,6 @@
-"""Run the lecture's code that only observation calls (`__repr__`, a property, `str(error)`); it must not end the lecture.
+"""Run the lecture's code that only observation calls (`__repr__`, a property, `str(error)`).
+
+It must not end the lecture.
 
     guard = Guard()
     guard.call(lambda: repr(3), "repr", 0.2)    # ("3", None)

@@ -50,7 +50,6 @@ from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, Step, Value
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
-from trace_tools.util.languages import N_
 
 WORTH_SHOWING_S = 10e-6  # least time of a step in a table, on the slowest machine; the CSV has all steps
 WORTH_SHOWING_BYTES = 1024
@@ -70,16 +69,12 @@ class Quantity:
     meaning: str
 
 
-TIME = Quantity("time_s", N_("Time"), "s", "lower", N_("Median of the warm runs of all passes."))
-RATE = Quantity("flops_per_second", N_("Achieved FLOP/s"), "FLOP/s", "higher", N_("Counted FLOPs ÷ time."))
-MFU = Quantity("mfu", "MFU", None, "higher", N_("Achieved FLOP/s ÷ the machine's own peak for the step's dtype."))
-BANDWIDTH = Quantity(
-    "bytes_per_second", N_("Bandwidth"), "B/s", "higher", N_("Bytes its operators read and wrote ÷ time.")
-)
-SHARE = Quantity("bandwidth_share", N_("Bandwidth used"), None, "higher", N_("Bandwidth ÷ the machine's own peak."))
-MEMORY = Quantity(
-    "peak_bytes", N_("Peak memory"), "B", "lower", N_("Most bytes of tensors alive at once during the step.")
-)
+TIME = Quantity("time_s", "Time", "s", "lower", "Median of the warm runs of all passes.")
+RATE = Quantity("flops_per_second", "Achieved FLOP/s", "FLOP/s", "higher", "Counted FLOPs ÷ time.")
+MFU = Quantity("mfu", "MFU", None, "higher", "Achieved FLOP/s ÷ the machine's own peak for the step's dtype.")
+BANDWIDTH = Quantity("bytes_per_second", "Bandwidth", "B/s", "higher", "Bytes its operators read and wrote ÷ time.")
+SHARE = Quantity("bandwidth_share", "Bandwidth used", None, "higher", "Bandwidth ÷ the machine's own peak.")
+MEMORY = Quantity("peak_bytes", "Peak memory", "B", "lower", "Most bytes of tensors alive at once during the step.")
 QUANTITIES = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
 
 

@@ -26,10 +26,8 @@ from typing import Literal
 
 from trace_tools.analysis.rates import Clock
 from trace_tools.diff.align.code import FunctionMatch, Matching
-from trace_tools.source.catalogue import Words
 from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
 from trace_tools.trace.tree import Tree
-from trace_tools.util.languages import N_
 
 Aspect = Literal["claims", "values", "time", "memory", "flops", "steps", "output"]
 ASPECTS: tuple[Aspect, ...] = ("claims", "values", "time", "memory", "flops", "steps", "output")
@@ -55,10 +53,10 @@ Verdict = Literal[
 
 # Verdicts on values that never matter, with their plural for reports; all others except "same" matter.
 HARMLESS: dict[Verdict, str] = {
-    "varies": N_("vary or depend on clocks"),
-    "random": N_("device-random"),
-    "rounding": N_("rounding only"),
-    "sign of zero": N_("differ only in the sign of a zero"),
+    "varies": "vary or depend on clocks",
+    "random": "device-random",
+    "rounding": "rounding only",
+    "sign of zero": "differ only in the sign of a zero",
 }
 
 Kind = Literal[
@@ -101,7 +99,6 @@ class Side:
     name: str  # the file's path, or REV:path
     trace: Trace
     label: str = ""  # a short name; by default the machine's folder
-    words: Words | None = None  # the translation of its lecture, for reports in another language
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.trace.machine.slug)
@@ -118,8 +115,8 @@ class Side:
 
     @property
     def title(self) -> str:
-        """The lecture's title, in the language of the report."""
-        return (self.words and self.words.translation(None, self.trace.title)) or self.trace.title
+        """The lecture's title."""
+        return self.trace.title
 
     @property
     def is_complete(self) -> bool:

@@ -14,7 +14,6 @@ from trace_tools.analysis.summaries import claim_summary, summary
 from trace_tools.diff.difference import Finding, Observation, SettingChange, Subject
 from trace_tools.trace.model import Claim, Raised, Value
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
 NAME = 80  # characters of a subject
 SIDE = 80  # most characters of a side
@@ -22,56 +21,56 @@ MOST_DIGITS = 17  # enough to distinguish any two floats
 KEPT = 14  # characters before the first difference
 
 SHOWN: dict[str, str] = {  # aspects and verdicts, as pages name them
-    "claims": N_("claims"),
-    "values": N_("values"),
-    "time": N_("time"),
-    "memory": N_("memory"),
-    "flops": N_("flops"),
-    "steps": N_("steps"),
-    "output": N_("output"),
-    "executions": N_("executions"),
-    "raised": N_("raised"),
-    "printed": N_("printed"),
-    "warnings": N_("warnings"),
-    "same": N_("same"),
-    "varies": N_("varies"),
-    "random": N_("random"),
-    "sign of zero": N_("sign of zero"),
-    "rounding": N_("rounding"),
-    "changed": N_("changed"),
-    "faster": N_("faster"),
-    "slower": N_("slower"),
-    "no difference detected": N_("no difference detected"),
-    "two modes": N_("two modes"),
-    "not judged": N_("not judged"),
-    "ratio": N_("ratio"),
-    "claim flipped": N_("claim flipped"),
-    "edited": N_("edited"),
-    "only in A": N_("only in A"),
-    "only in B": N_("only in B"),
+    "claims": "claims",
+    "values": "values",
+    "time": "time",
+    "memory": "memory",
+    "flops": "flops",
+    "steps": "steps",
+    "output": "output",
+    "executions": "executions",
+    "raised": "raised",
+    "printed": "printed",
+    "warnings": "warnings",
+    "same": "same",
+    "varies": "varies",
+    "random": "random",
+    "sign of zero": "sign of zero",
+    "rounding": "rounding",
+    "changed": "changed",
+    "faster": "faster",
+    "slower": "slower",
+    "no difference detected": "no difference detected",
+    "two modes": "two modes",
+    "not judged": "not judged",
+    "ratio": "ratio",
+    "claim flipped": "claim flipped",
+    "edited": "edited",
+    "only in A": "only in A",
+    "only in B": "only in B",
 }
 COUNTED: dict[str, tuple[str, str]] = {  # field → (name, unit)
     "flops": ("FLOPs", "FLOP"),
-    "bytes_read": (N_("bytes read"), "B"),
-    "bytes_written": (N_("bytes written"), "B"),
-    "live_bytes": (N_("live tensor bytes"), "B"),
-    "peak_bytes": (N_("peak tensor bytes"), "B"),
-    "allocated_bytes": (N_("allocated bytes"), "B"),
+    "bytes_read": ("bytes read", "B"),
+    "bytes_written": ("bytes written", "B"),
+    "live_bytes": ("live tensor bytes", "B"),
+    "peak_bytes": ("peak tensor bytes", "B"),
+    "allocated_bytes": ("allocated bytes", "B"),
 }
 
 
 def subject_text(subject: Subject, limit: int = NAME) -> str:
     """Name the subject of a finding; a shortened name gets its index, to distinguish it from similar ones."""
     if subject.kind in ("counter", "measured"):
-        name = _(COUNTED.get(subject.expression, (subject.expression or "time",))[0])
-        one_call = _("{name} of one call, measurement {n}").format(name=name, n=subject.index + 1)
+        name = COUNTED.get(subject.expression, (subject.expression or "time",))[0]
+        one_call = f"{name} of one call, measurement {subject.index + 1}"
         return one_call if subject.kind == "measured" else name
     if subject.kind == "step":
-        return subject.expression or _("a step")
+        return subject.expression or "a step"
     if subject.kind in ("executions", "raised", "printed", "warnings", "time"):
-        return _(SHOWN[subject.kind])
+        return SHOWN[subject.kind]
     if subject.kind == "launch":
-        return _("launch time")
+        return "launch time"
     text = f"{subject.function}({subject.expression})" if subject.kind == "argument" else subject.expression
     line = formats.one_line(text, len(text) * 6 + 6)
     if len(line) <= limit:
@@ -95,7 +94,7 @@ def sides_text(finding: Finding, limit: int = SIDE) -> tuple[str | None, str | N
         if isinstance(side, Value):
             return summary(side, limit)
         if isinstance(side, Claim):
-            return f"{_('held') if side.held else _('failed')}: {claim_summary(side, limit - 10)}"
+            return f"{'held' if side.held else 'failed'}: {claim_summary(side, limit - 10)}"
         if isinstance(side, Raised):
             return f"{side.type}: {side.message}"
         if not _is_number(side):
@@ -122,7 +121,7 @@ def setting_sides(setting: SettingChange) -> tuple[str | None, str | None]:
         written = (formats.quantity(n, unit) if unit and _is_number(n) else n for n in (a, b))
         text_a, text_b = (None if side is None else formats.one_line(str(side), 120) for side in written)
         texts = text_a, text_b
-    measured = _("{figure}, measured")
+    measured = "{figure}, measured"
     text_a, text_b = (
         text and measured.format(figure=text) if is_measured else text
         for text, is_measured in zip(texts, setting.measured, strict=True)

@@ -31,9 +31,7 @@ from trace_tools.pages.html import HtmlWriter, MachineLink, SiteContext
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.search import FILE
 from trace_tools.presentation.page_shell import HALL, SECTION, shared_script, source_hash
-from trace_tools.source.catalogue import Words
 from trace_tools.trace.model import Trace
-from trace_tools.util.languages import in_language
 
 PARTIAL = "partial"
 
@@ -49,12 +47,9 @@ class ServedTrace:
     modules: Mapping[Path, bytes] = field(default_factory=dict)  # content of the imported modules when it ran
 
 
-def serve_trace(
-    trace: Trace, path: Path, text: str, modules: Mapping[Path, bytes], words: Words | None = None
-) -> ServedTrace:
-    """Make a trace's document with the lecture's current prose, or its translation."""
-    with in_language(words.language if words is not None else None):
-        return ServedTrace(trace, path, text, make_document(trace, text, words), modules)
+def serve_trace(trace: Trace, path: Path, text: str, modules: Mapping[Path, bytes]) -> ServedTrace:
+    """Make a trace's document with the lecture's current prose."""
+    return ServedTrace(trace, path, text, make_document(trace, text), modules)
 
 
 class Site:
@@ -72,7 +67,6 @@ class Site:
         self._pictures: dict[str, Picture] = {}
         self._lock = threading.Lock()
         self._makers: dict[str, Callable[[], str | None]] = {}
-        self._languages: dict[str, str] = {}
         self._files: dict[str, Path] = {}
         if lecture is not None:
             retraced = {s.function: s for s in section.document.sections} if section is not None else {}
@@ -96,8 +90,7 @@ class Site:
             return None
         with self._lock:
             if address not in self._cache:
-                with in_language(self._languages[address]):
-                    text = maker()
+                text = maker()
                 if text is None:
                     return None
                 self._cache[address] = text.encode("utf-8")
@@ -123,7 +116,6 @@ class Site:
         def machines(section: Section | None) -> list[MachineLink]:
             return [MachineLink(document.machine.name, f"{section.slug}.html" if section else "index.html", True)]
 
-        before = set(self._makers)
         writer = HtmlWriter(document, SiteContext(machines=machines, picture=picture))
         if only is None:
             self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
@@ -133,7 +125,6 @@ class Site:
             if only is None or section.function in only:
                 self._makers[f"{folder}/{section.slug}.html"] = partial(writer.section, section)
                 self._makers[f"{folder}/{section.slug}.js"] = partial(writer.section_data, section)
-        self._languages |= dict.fromkeys(self._makers.keys() - before, document.language)
         self._files.setdefault(f"{folder}/trace.yaml", served.path)
 
 

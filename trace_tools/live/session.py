@@ -31,13 +31,12 @@ from pathlib import Path
 import watchfiles
 
 from trace_tools.analysis.outcome import activity, problems
-from trace_tools.errors import TraceToolsError, UsageError
+from trace_tools.errors import TraceToolsError
 from trace_tools.live.edits import Dependencies, dependencies_of, section_to_trace
 from trace_tools.live.pages import PARTIAL, ServedTrace, Site, serve_trace
 from trace_tools.live.status import StatusBoard
 from trace_tools.machines import devices
 from trace_tools.presentation import page_shell
-from trace_tools.source.catalogue import Words, catalogue_of
 from trace_tools.source.imports import imported, is_installed
 from trace_tools.source.statements import ParsedSource, read_text
 from trace_tools.source.versions import parsed_once, shown_source
@@ -80,11 +79,8 @@ class Session:
         statuses: StatusBoard,
         options: TraceOptions,
         temporary: Path,
-        language: str | None = None,
     ) -> None:
         self._lecture = lecture
-        self._catalogue = catalogue_of(lecture.resolve(), language) if language is not None else None
-        self._words = Words.read(self._catalogue) if self._catalogue is not None else None
         self._folder = lecture.resolve().parent
         self._out = out
         self._statuses = statuses
@@ -101,8 +97,9 @@ class Session:
     @property
     def files(self) -> frozenset[Path]:
         """The files, besides templates, to watch for saves."""
-        own = [self._lecture.resolve(), *([self._catalogue] if self._catalogue is not None else [])]
-        return frozenset([*own, *self._version.dependencies.modules, *self._version.dependencies.images])
+        return frozenset(
+            [self._lecture.resolve(), *self._version.dependencies.modules, *self._version.dependencies.images]
+        )
 
     def watch(self) -> None:
         """React to saves until KeyboardInterrupt.
@@ -131,7 +128,7 @@ class Session:
                 modules = self._version.modules
                 if any(_time_of_save(module) > _time_of_save(path) for module in modules):
                     modules = {}  # the trace is older than an imported module
-                self._lecture_trace = serve_trace(trace, path, trace.sources[0].text, modules, self._words)
+                self._lecture_trace = serve_trace(trace, path, trace.sources[0].text, modules)
                 self._show()
             self._update()
 
@@ -140,28 +137,12 @@ class Session:
         with self._lock:
             written = {path.resolve() for path in paths}
             if any(path.is_relative_to(folder) for path in written for folder in ASSET_FOLDERS):
-                page_shell.assets_in.cache_clear()
+                page_shell.assets.cache_clear()
                 self._show()
             elif written & set(self._version.dependencies.images):
                 self._show()
-            if self._catalogue in written:
-                self._translate()
             if written & self.files:
                 self._update()
-
-    def _translate(self) -> None:
-        """Read the saved translations, and make the pages with them."""
-        assert self._catalogue is not None
-        try:
-            self._words = Words.read(self._catalogue)
-        except UsageError as error:
-            self._statuses.post(problems=(str(error),), link="", doing="")
-            return
-        self._lecture_trace, self._section_trace, self._failed_trace = [
-            served and serve_trace(served.trace, served.path, served.text, served.modules, self._words)
-            for served in (self._lecture_trace, self._section_trace, self._failed_trace)
-        ]
-        self._show()
 
     def stop(self) -> None:
         """Stop the running trace."""
@@ -244,7 +225,7 @@ class Session:
                 self._statuses.post(problems=(str(outcome),), link="", doing="")
                 return
             modules = self._traced_version.modules
-            served = serve_trace(outcome.trace, outcome.path, self._version.text, modules, self._words)
+            served = serve_trace(outcome.trace, outcome.path, self._version.text, modules)
             self._failed_trace = None if outcome.trace.run.complete else served
             if tracer.plan.options.only and outcome.trace.run.complete:
                 self._section_trace = served
@@ -290,7 +271,7 @@ class Session:
         text = self._version.text
         if served is None or served.text == text or not self._version.has_code_of(served.trace.sources[0]):
             return served
-        return serve_trace(served.trace, served.path, text, served.modules, self._words)
+        return serve_trace(served.trace, served.path, text, served.modules)
 
 
 def _problem_lines(trace: Trace) -> Iterator[str]:

@@ -197,7 +197,6 @@ class Narration:
     begins_paragraph: bool = False  # follows a blank line of the source, so it begins a new paragraph
     steps: tuple[int, ...] = ()  # for a passage: the other steps that contributed to it
     cited: tuple[Link, ...] = ()  # for a passage: its references with more than an address
-    own_text: str | None = None  # for a translated question: the text in the lecture
 
 
 def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
@@ -232,7 +231,7 @@ class Call:
     number: int  # among the calls of this function in the section
     total: int
     anchor: str  # if this call is only named: of the function's first shown call, or its full address
-    title: str  # first line of its docstring, else its name; in the words of the pages
+    title: str  # first line of its docstring, else its name
     header: CodeRow | None  # its `def` line
     blocks: tuple[Block, ...]
     level: int  # level of its heading, if it is a part
@@ -242,7 +241,6 @@ class Call:
     observed: bool = False  # something was inspected, claimed or printed in it
     deeper: bool = False  # a folded part, which the core path skips
     module: str = ""  # the module that defines it, if not the lecture
-    own_title: str | None = None  # for a translated lecture: the title in the lecture
 
     @property
     def name(self) -> str:
@@ -398,8 +396,6 @@ class Document(WithClaims):
     """One lecture on one machine."""
 
     title: str
-    own_title: str  # the title in the lecture, without a translation
-    language: str  # language of the pages: "en", "zh_CN"
     run: Run
     machine: Machine
     versions: tuple[tuple[str, str], ...]

@@ -20,23 +20,21 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, to_markdown
 from trace_tools.trace.model import Answer, Ask
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
 MOST = 12  # most choices, and most slips, that are shown
 _COUNTED = {
-    "code": (N_("code"), N_("code")),
-    "text": (N_("text"), N_("text")),
-    "table": (N_("a table"), N_("{n} tables")),
-    "figure": (N_("a figure"), N_("{n} figures")),
-    "reference": (N_("a reference"), N_("{n} references")),
+    "code": ("code", "code"),
+    "text": ("text", "text"),
+    "table": ("a table", "{n} tables"),
+    "figure": ("a figure", "{n} figures"),
+    "reference": ("a reference", "{n} references"),
 }
 _KINDS = {"text": "text", "table": "table", "link": "reference", "note": ""}  # other narratives are figures
 
 
-def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None) -> Markup:
+def as_html(it: Ask, number: int, question: Markup) -> Markup:
     """Return the question with fields for an answer, a hint and the solution; without JavaScript the last two unfold.
-    `number` is the number of its narration on the page; `own_text` is the lecture's own question if this is a
-    translation.
+    `number` is the number of its narration on the page.
     """
     answer = it.answer
     choices = Markup("").join(
@@ -57,19 +55,19 @@ def as_html(it: Ask, number: int, question: Markup, own_text: str | None = None)
     data = json.dumps({name: value for name, value in judged.items() if value is not None}, separators=(",", ":"))
     return Markup('<div class="ask" id="said-{}" data-asked="{}" data-answer=\'{}\'>{}{}{}{}</div>\n').format(
         number,
-        identity(own_text or it.text),
+        identity(it.text),
         Markup(str(escape(data)).replace("&#34;", '"')),  # in single quotes, so JSON's double quotes need no escapes
         question,
         Markup('<ul class="choices">{}</ul>').format(choices) if choices else "",
-        hint.format(_("Hint"), Markup(prose.to_html(answer.hint))) if answer.hint else "",
-        solution.format(_("Answer"), _solution_html(answer)),
+        hint.format("Hint", Markup(prose.to_html(answer.hint))) if answer.hint else "",
+        solution.format("Answer", _solution_html(answer)),
     )
 
 
 def answer_html(it: Ask) -> Markup:
     """Return the answer, its explanation and the hint, for the end of a printed section."""
     answer = it.answer
-    hint = _("Hint.")
+    hint = "Hint."
     return _solution_html(answer) + Markup(prose.to_html(f"*{hint}* {answer.hint}") if answer.hint else "")
 
 
@@ -83,12 +81,12 @@ def _solution_html(answer: Answer) -> Markup:
 
 def as_markdown(it: Ask, question: str) -> str:
     """Return the same as Markdown, with its hint and answer folded."""
-    hint = joined(folded(_("Hint"), [to_markdown(it.answer.hint)])) if it.answer.hint else ""
+    hint = joined(folded("Hint", [to_markdown(it.answer.hint)])) if it.answer.hint else ""
     return joined(
         [
-            question_markdown(it, question, _("Question.")),
+            question_markdown(it, question, "Question."),
             hint,
-            joined(folded(_("Answer"), _solution_markdown(it.answer))),
+            joined(folded("Answer", _solution_markdown(it.answer))),
         ]
     )
 
@@ -102,7 +100,7 @@ def question_markdown(it: Ask, question: str, label: str) -> str:
 def answer_markdown(it: Ask, number: int) -> str:
     """Return the answer, its explanation and the hint as Markdown, for the end of a section."""
     first, *why = _solution_markdown(it.answer)
-    label, answer = _("Hint."), _("Answer {n}.").format(n=number)
+    label, answer = "Hint.", f"Answer {number}."
     hint = f"*{label}* {to_markdown(it.answer.hint)}" if it.answer.hint else ""
     return joined([f"**{answer}** {first}", *why, hint])
 
@@ -153,8 +151,8 @@ def _contents(blocks: Sequence[Block]) -> str:
             kinds[kind] = kinds.get(kind, 0) + 1
     if not {*kinds} - {"reference"}:
         return ""
-    words = [_(_COUNTED[kind][count > 1]).format(n=count) for kind, count in kinds.items()]
-    return _(" and ").join([_(", ").join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    words = [_COUNTED[kind][count > 1].format(n=count) for kind, count in kinds.items()]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def identity(question: str) -> str:
@@ -183,15 +181,11 @@ def _also(answer: Answer) -> str:
     parts = []
     if (interval := _range(answer)) is not None and interval[0] != interval[1]:
         parts.append(
-            _("{low} to {high} in {n} runs").format(
-                low=written(answer, interval[0]), high=written(answer, interval[1]), n=len(answer.samples or ())
-            )
+            f"{written(answer, interval[0])} to {written(answer, interval[1])} in {len(answer.samples or ())} runs"
         )
     elif answer.samples:
         same = sum(sample == answer.value for sample in answer.samples)
-        parts.append(_("in {n} of {all} runs").format(n=same, all=len(answer.samples)))
+        parts.append(f"in {same} of {len(answer.samples)} runs")
     if answer.within:
-        parts.append(
-            _("right within {percent}%").format(percent=formats.number(100 * answer.within).removesuffix(".0"))
-        )
+        parts.append("right within {percent}%".format(percent=formats.number(100 * answer.within).removesuffix(".0")))
     return f" ({'; '.join(parts)})" if parts else ""

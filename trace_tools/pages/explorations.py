@@ -22,7 +22,6 @@ from trace_tools.trace import arithmetic
 from trace_tools.trace.explorations import Parts, places
 from trace_tools.trace.model import Exploration, Explore, Input, Result
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 OWN = "custom"  # a row of a menu
 
@@ -36,8 +35,8 @@ def as_html(it: Explore, number: int) -> Markup:
     rows = [
         group.format(name, title, Markup("").join(row.format(*cells) for cells in lines))
         for name, title, lines in (
-            ("given", _("Given"), _given(exploration)),
-            ("found", _("Results"), _results(exploration)),
+            ("given", "Given", _given(exploration)),
+            ("found", "Results", _results(exploration)),
         )
     ]
     parts = Markup('<figure class="explore" id="said-{}">{}<p class="answer">{}</p>{}</figure>\n')
@@ -51,7 +50,7 @@ def as_markdown(it: Explore) -> str:
     exploration = it.exploration
     rows = [[escaped(label), escaped(value)] for label, value in (*_given(exploration), *_results(exploration))]
     title = f"**{inline_markdown(it.title)}**" if it.title else ""
-    numbers = joined(folded(_("Given and results"), [table(["", ""], rows)]))
+    numbers = joined(folded("Given and results", [table(["", ""], rows)]))
     return joined([title, sentence(exploration, it.text, escaped, "**{}**"), numbers])
 
 
@@ -80,7 +79,7 @@ def shown(one: Input | Result, decimal: bool) -> str:
     """Format a number with its unit, as `exploring.js` does."""
     value, unit = one.value, one.unit
     if isinstance(value, bool):
-        return _("yes") if value else _("no")
+        return "yes" if value else "no"
     if not unit:
         return formats.number(float(value)).removesuffix(".0")
     return formats.percent(value) if unit == "%" else formats.quantity(float(value), unit, decimal=decimal)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
@@ -33,7 +33,6 @@ from trace_tools.pages.document import (
     Call,
     CodeLine,
     CodeListing,
-    CodeRow,
     Document,
     MarginNote,
     Narration,
@@ -60,7 +59,7 @@ from trace_tools.presentation.charts.roofline import Roof
 from trace_tools.presentation.charts.storage import Views, storage
 from trace_tools.presentation.charts.svg import embedded, frame
 from trace_tools.presentation.highlight import highlighted
-from trace_tools.presentation.page_shell import HERE, Assets, LanguageLink, allowed, assets, environment
+from trace_tools.presentation.page_shell import HERE, Assets, allowed, assets, environment
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Explore, Image, Step, Value, Video
 from trace_tools.util import formats
@@ -83,7 +82,6 @@ class SiteContext:
 
     machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
-    languages: Callable[[str], Sequence[LanguageLink]] = lambda page: ()  # of a page, by its file's name
     columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # columns of the other machines
     roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # roofs of the other machines, with steps
     ranks_note: str = ""  # which ranks have no column
@@ -273,8 +271,6 @@ class HtmlWriter:
                 page=page,
                 assets=assets,
                 notices_shown=(*document.notices, *self._site.notices, *notices),
-                languages=self._site.languages(file) if file else (),
-                **_own_words(document),
                 **more,
             )
         )
@@ -344,7 +340,6 @@ def site_index(
     sections: Sequence[overview.SectionRow],
     searched: tuple[str, str] | None = None,
     more: Sequence[tuple[str, str]] = (),
-    languages: Sequence[LanguageLink] = (),
 ) -> str:
     """Return the first page: the lecture's introduction, its sections on the first machine, and every machine.
 
@@ -368,18 +363,9 @@ def site_index(
         more=more,
         assets=files,
         first=first,
-        languages=languages,
-        **_own_words(first.document if first is not None else None),
         **(_covered(cover, first.document, ALONE) if first is not None and cover is not None else {}),
     )
     return text
-
-
-def _own_words(document: Document | None) -> dict[str, str]:
-    """Return the language of a translated page, and the title under which browsers remember a reader's answers."""
-    if document is None or document.language == "en":
-        return {}
-    return {"language": document.language.replace("_", "-"), "own_title": document.own_title}
 
 
 def not_found(home: str) -> str:

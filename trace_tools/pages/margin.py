@@ -52,7 +52,6 @@ from trace_tools.pages.document import (
 from trace_tools.trace.model import NOT_METERED, Collective, Measured, Meters, Step, Value
 from trace_tools.trace.ranks import by_rank, disagreeing, in_words, times
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
@@ -326,19 +325,19 @@ def _time(row: CodeRow) -> list[MarginNote]:
     if typical is None or typical.timing is None or not worth_saying(typical):
         return []
     with_time = [e for e in row.executions if _has_time(e)]
-    text = took(typical.timing) + (_(" each") if len(with_time) > 1 and typical.timing.clock != "call" else "")
+    text = took(typical.timing) + (" each" if len(with_time) > 1 and typical.timing.clock != "call" else "")
     ordered = sorted(map(_median_ns, [*with_time, typical]))
     least, most = ordered[0], ordered[-1]
     if most > UNLIKE * least:  # no execution is representative
-        template = _("{least} to {most} a call") if typical.timing.clock == "call" else _("{least} to {most} each")
+        template = "{least} to {most} a call" if typical.timing.clock == "call" else "{least} to {most} each"
         text = template.format(least=formats.duration(least), most=formats.duration(most))
     flops = _flops(typical) if typical.step.annotated and len({_flops(e) for e in with_time}) == 1 else None
     if flops:
         text += f" · {flops}"
     if typical.step.compiled:
-        text += _(" · with compilation")
+        text += " · with compilation"
     if typical.step.harness and typical.timing.clock != "call":
-        text += _(" · with measuring")
+        text += " · with measuring"
     ranks = times(typical.step, typical.ranks) if typical.ranks > 1 and not typical.step.measured else {}
     slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
     which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
@@ -459,45 +458,45 @@ def measured(execution: Execution) -> list[tuple[str, str]]:
     measurements: list[tuple[str, str]] = []
     if (timing := execution.timing) is not None:
         names = {
-            "device": _("device time"),
-            "host": _("time"),
-            "launch": _("launch time (host)"),
-            "call": _("time a call"),
+            "device": "device time",
+            "host": "time",
+            "launch": "launch time (host)",
+            "call": "time a call",
         }
         measurements.append((names[timing.clock], _each_pass(timing.samples_ns)))
         if timing.cold_ns and timing.cold_ns != timing.samples_ns:
-            measurements.append((_("first run"), formats.spread(timing.cold_ns)))
+            measurements.append(("first run", formats.spread(timing.cold_ns)))
         if timing.whole_ns:
-            whole_time = _("{time}, the time of the whole statement")
-            measurements.append((_("all its calls"), whole_time.format(time=formats.spread(timing.whole_ns))))
+            whole_time = "{time}, the time of the whole statement"
+            measurements.append(("all its calls", whole_time.format(time=formats.spread(timing.whole_ns))))
     if step.launch_ns:  # the host could continue then; only the tracer waits for the device
-        measurements.append((_("time until the host had launched it"), formats.spread(step.launch_ns)))
+        measurements.append(("time until the host had launched it", formats.spread(step.launch_ns)))
     if step.queued_ns:
-        measurements.append((_("queued work before it, not in any step"), formats.spread(step.queued_ns)))
+        measurements.append(("queued work before it, not in any step", formats.spread(step.queued_ns)))
     for number, call in enumerate(calls, start=1):
         lines = [*_counted(call), *_achieved(execution, number)]
         if len(calls) > 1:
             samples_ns = [max(1, round(1e9 * seconds)) for seconds in call.seconds]
-            lines = [(f"{number}: {name}", text) for name, text in ((_("time a call"), _each_pass(samples_ns)), *lines)]
+            lines = [(f"{number}: {name}", text) for name, text in (("time a call", _each_pass(samples_ns)), *lines)]
         measurements += lines
     if step.meters is not None:
         if not calls:  # else they include every call and the warm-up
             counted = _counted(step.meters)
-            measurements += [fact for fact in counted if fact[0] != _("intensity") or not step.harness]
+            measurements += [fact for fact in counted if fact[0] != "intensity" or not step.harness]
             measurements += _achieved(execution, None) if counted else []
         measurements += _metered(step.meters)
     if step.allocated_bytes is not None:
-        measurements.append((_("allocated after"), formats.byte_size(step.allocated_bytes)))
+        measurements.append(("allocated after", formats.byte_size(step.allocated_bytes)))
     if step.compiled:
-        measurements.append((_("compiled"), _("torch.compile ran during this step")))
+        measurements.append(("compiled", "torch.compile ran during this step"))
     if step.graph:
-        measurements.append((_("not observed"), _("calls that torch recorded as a graph")))
+        measurements.append(("not observed", "calls that torch recorded as a graph"))
     return measurements
 
 
 def _each_pass(samples_ns: Sequence[int]) -> str:
     samples = ", ".join(formats.duration(sample) for sample in samples_ns[:12])
-    return _("{time}; passes: {samples}").format(time=formats.spread(samples_ns), samples=samples)
+    return f"{formats.spread(samples_ns)}; passes: {samples}"
 
 
 def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
@@ -509,17 +508,17 @@ def _counted(counted: Meters | Measured) -> list[tuple[str, str]]:
     if counted.meta_flops:
         texts.append(
             (
-                _("not computed"),
-                _("{flops}, on tensors without memory").format(flops=formats.quantity(counted.meta_flops, "FLOP")),
+                "not computed",
+                "{flops}, on tensors without memory".format(flops=formats.quantity(counted.meta_flops, "FLOP")),
             )
         )
     if missing := uncounted_names(counted):
-        texts.append((_("not counted"), _("no FLOP formula for {names}").format(names=missing)))
-    traffic = ((_("read"), counted.bytes_read), (_("written"), counted.bytes_written))
+        texts.append(("not counted", f"no FLOP formula for {missing}"))
+    traffic = (("read", counted.bytes_read), ("written", counted.bytes_written))
     texts += [(name, formats.byte_size(count)) for name, count in traffic if count is not None]
     intensity = intensity_of(counted)
     if intensity is not None:
-        texts.append((_("intensity"), _("{n} FLOP/byte").format(n=formats.number(intensity, 3))))
+        texts.append(("intensity", f"{formats.number(intensity, 3)} FLOP/byte"))
     return texts
 
 
@@ -529,27 +528,27 @@ def _achieved(execution: Execution, call: int | None) -> list[tuple[str, str]]:
     for rate in execution.rates:
         if rate.call == call:
             bound = formats.one_line(rate.roof or "", 120)
-            share = _(", {share} of the {roof}").format(share=formats.percent(rate.share or 0.0), roof=bound)
+            share = f", {formats.percent(rate.share or 0.0)} of the {bound}"
             comparison = f"; {bound}" if rate.share is None else share
-            rates.append((_("achieved"), formats.quantity(rate.per_second, rate.name) + comparison))
-            rates += [(_("warning"), rate.above)] if rate.above else []
+            rates.append(("achieved", formats.quantity(rate.per_second, rate.name) + comparison))
+            rates += [("warning", rate.above)] if rate.above else []
     counted = execution.step.meters if call is None else (execution.step.measured or [])[call - 1]
     if counted is not None and counted.uncounted:  # shown with its FLOPs
         return rates
     why = execution.no_rate if call is None else (execution.step.measured or [])[call - 1].why
-    return rates or ([(_("rate"), formats.one_line(_("none: {why}").format(why=_(why)), 200))] if why else [])
+    return rates or ([("rate", formats.one_line(f"none: {why}", 200))] if why else [])
 
 
 def _metered(meters: Meters) -> list[tuple[str, str]]:
     texts: list[tuple[str, str]] = []
     if meters.peak_bytes is not None:
-        texts.append((_("peak"), _("{size} of tensors").format(size=formats.byte_size(meters.peak_bytes))))
+        texts.append(("peak", f"{formats.byte_size(meters.peak_bytes)} of tensors"))
     if meters.live_bytes is not None:
-        texts.append((_("live after"), _("{size} of tensors").format(size=formats.byte_size(meters.live_bytes))))
+        texts.append(("live after", f"{formats.byte_size(meters.live_bytes)} of tensors"))
     if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
-        texts.append((_("operators"), ", ".join(operators)))
+        texts.append(("operators", ", ".join(operators)))
     if meters.why:
-        name = _("not counted") if meters.why == NOT_METERED else _("not measured")
+        name = "not counted" if meters.why == NOT_METERED else "not measured"
         texts.append((name, formats.one_line(meters.why, 200)))
     return texts
 
@@ -582,13 +581,11 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         notes.append(printed)
     elif more_printed := sum(bool(e.step.stdout) for e in row.executions if e not in shown):
         executions = formats.plural(more_printed, "more execution")
-        notes.append(
-            MarginNote("more", label=_("{executions} printed output (see the trace)").format(executions=executions))
-        )
+        notes.append(MarginNote("more", label=f"{executions} printed output (see the trace)"))
     notes += [MarginNote("call", call=call) for call in row.definitions if call.shown != "named"]
     hidden = sum(len(e.calls) - len(salient(e.calls)) for e in shown)
     if hidden and any(it.kind == "call" for it in notes):
-        label = _("and {calls} (see the trace)").format(calls=formats.plural(hidden, "more call"))
+        label = "and {calls} (see the trace)".format(calls=formats.plural(hidden, "more call"))
         notes.append(MarginNote("more", label=label))
     # a warning of several executions is shown once, without a number
     occurrences = Counter(it.text for it in notes if it.kind == "warning")
@@ -637,11 +634,11 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         if claim.message:
             lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
         runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""  # with the ranks
-        yield MarginNote("failure", _("This claim failed"), "\n".join(lines), labelled(runs))
+        yield MarginNote("failure", "This claim failed", "\n".join(lines), labelled(runs))
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
         from_line = f"from line {failure.line}" if failure.line is not None and not failure.origin else ""
-        outcome = _("caught by the lecture") if failure.caught else f"not caught: the {failure.ended} ended here"
+        outcome = "caught by the lecture" if failure.caught else f"not caught: the {failure.ended} ended here"
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         sync_line = failure.waited_line
         launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""

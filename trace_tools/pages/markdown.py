@@ -48,7 +48,6 @@ from trace_tools.presentation.markdown_text import (
 )
 from trace_tools.trace.model import Ask
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 WIDEST = 116  # characters of a line with its comment
 COLUMN = 64  # last column where comments start
@@ -90,9 +89,9 @@ class MarkdownWriter:
         for column in self._site.columns(section).columns:
             rows = [[str(line), escape(results)] for line, results in differing_lines(column)]
             if rows:
-                counted = _("1 line differs") if len(rows) == 1 else _("{n} lines differ").format(n=len(rows))
+                counted = "1 line differs" if len(rows) == 1 else f"{len(rows)} lines differ"
                 machine = formats.one_line(column.name, 60)
-                title = _("On {machine}, {lines}").format(machine=machine, lines=counted)
+                title = f"On {machine}, {counted}"
                 differences += folded(title, [table(["line", "there"], rows)])
         page = joined(
             [
@@ -102,7 +101,7 @@ class MarkdownWriter:
                 to_markdown(section.summary, self._image) if section.summary else "",
                 *self._blocks(section.blocks),
                 *self._answers(),
-                *self._drawn(_("This section in figures"), section_figures(section, self._document, roofs)),
+                *self._drawn("This section in figures", section_figures(section, self._document, roofs)),
                 *differences,
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
@@ -114,20 +113,20 @@ class MarkdownWriter:
         document = self._document
         self._page, self._shared = "index", shared_storages((*document.opening, *document.setup))
         setup = self._blocks(document.setup) if document.setup else ()
-        processes = [_("process"), _("ended"), _("first run"), _("second run"), _("peak memory"), _("remarks")]
+        processes = ["process", "ended", "first run", "second run", "peak memory", "remarks"]
         return joined(
             [
                 f"# {inline_markdown(document.title)}",
                 self._meta(None),
                 *self._notices(overview.document_notices(document)),
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
-                "## " + _("Sections"),
-                table(["", _("section"), _("reading"), _("claims"), _("time")], list(map(_entry, document.sections))),
-                *self._drawn(_("The run in figures"), index_figures(document, self._site.roofs(None))),
-                "## " + _("The machine"),
+                "## " + "Sections",
+                table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
+                *self._drawn("The run in figures", index_figures(document, self._site.roofs(None))),
+                "## " + "The machine",
                 table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
-                table([_("peak"), _("rate"), _("source")], _escaped(map(overview.peak_texts, document.machine.peaks))),
-                "## " + _("The run"),
+                table(["peak", "rate", "source"], _escaped(map(overview.peak_texts, document.machine.peaks))),
+                "## " + "The run",
                 table(["", ""], _escaped(overview.run_facts(document))),
                 table(processes, _escaped(map(overview.process_texts, document.run.processes))),
                 *_claims(overview.claim_lists(document)),
@@ -144,8 +143,8 @@ class MarkdownWriter:
             parts.append("[trace.yaml](trace.yaml)")
         if section is None:
             home = self._site.home.removesuffix(".html")
-            return " · ".join([*parts, "[" + _("all machines") + f"]({home}.md)"])
-        return " · ".join([*parts, "[" + _("contents") + "](index.md)"])
+            return " · ".join([*parts, "[" + "all machines" + f"]({home}.md)"])
+        return " · ".join([*parts, "[" + "contents" + "](index.md)"])
 
     def _on_a_code_host(self, page: str) -> str:
         """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
@@ -192,7 +191,7 @@ class MarkdownWriter:
     def _answers(self) -> Iterator[str]:
         """Write the answers to the questions so far, folded, so that readers do not see them by accident."""
         answers = [exercises.answer_markdown(it, number) for number, it in enumerate(self._asked, 1)]
-        yield from ["## " + _("Answers"), *folded(_("Show the answers"), answers)] if answers else []
+        yield from ["## " + "Answers", *folded("Show the answers", answers)] if answers else []
         self._asked = []
 
     def _call(self, call: Call) -> Iterator[str]:
@@ -200,9 +199,9 @@ class MarkdownWriter:
             yield f"{'#' * call.level} {inline_markdown(call.title)}"
             inner = self._blocks(call.blocks)
             minutes = reading_minutes(call.blocks, deeper=None)
-            yield from folded(_("Deeper, {n} min").format(n=minutes), inner) if call.deeper else inner
+            yield from folded(f"Deeper, {minutes} min", inner) if call.deeper else inner
         elif call.shown != "named":
-            position = _(", call {n} of {total}").format(n=call.number, total=call.total) if call.total > 1 else ""
+            position = f", call {call.number} of {call.total}" if call.total > 1 else ""
             title = f"`{formats.one_line(call.name, 60)}`{position}"
             yield from folded(title, self._blocks(call.with_header()))
 
@@ -272,15 +271,15 @@ def _entry(section: Section) -> list[str]:
 
 def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
     if lists:
-        yield "## " + _("All claims")
+        yield "## " + "All claims"
     for listed in lists:
         yield f"### {inline_markdown(listed.title)}"
         rows = []
         for line in listed.claims:
             source, sides, _adds = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
-            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), _(line.kind)])
-        yield table(["", _("line"), _("claim"), _("values"), _("kind")], rows)
+            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), line.kind])
+        yield table(["", "line", "claim", "values", "kind"], rows)
 
 
 def _claim_count(held: int, failed: int) -> str:
@@ -334,7 +333,7 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
     if note.kind == "caught":
         return f"{label}↯ {note.text}"
     if note.kind == "call":
-        return label + _("calls {name}").format(name=note.name) + (f", {note.text}" if note.text else "")
+        return label + f"calls {note.name}" + (f", {note.text}" if note.text else "")
     if note.ranks:
         values = "; ".join(f"{ranks}: {text}" for ranks, text in note.ranks)
         return f"{label}{note.name} by rank" + (f": {values}" if len(values) <= WIDEST // 2 else ", below")
@@ -409,7 +408,7 @@ def site_index(title: str, machines: Sequence[overview.MachineRow], sections: Se
         [
             f"# {inline_markdown(title)}",
             to_markdown(first.document.promise or "") if first is not None else "",
-            *(("## " + _("Sections"), table(["", "section", "", "reading"], toc)) if toc else ()),
+            *(("## " + "Sections", table(["", "section", "", "reading"], toc)) if toc else ()),
             "## Machines",
             "Every number on these pages was measured or computed on the machine that the page names.",
             table(["machine", machines[0].used[0] if alike else "with", "passes", "claims", "time"], rows),

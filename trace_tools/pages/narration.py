@@ -38,7 +38,6 @@ from trace_tools.presentation.markdown_text import (
 from trace_tools.presentation.varied import in_words
 from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, Note, Plot, Scalar, Table, Text, Video
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # most rows, columns and cells of a table
 REFERENCES, NOTES = 300, 20  # most references of a page, and lines of the notes of one
@@ -110,7 +109,7 @@ def as_markdown(narration: Narration, image: Images, drawing: Drawing, number: i
 def _left_out(narration: Narration) -> str:
     """Return how much of the narrative is not in the trace."""
     unit = FORMATS[type(narration.narrative)].left_out
-    return _("… {n} more {what} are not in the trace").format(n=f"{narration.narrative.left_out or 0:,}", what=_(unit))
+    return "… {n} more {what} are not in the trace".format(n=f"{narration.narrative.left_out or 0:,}", what=unit)
 
 
 # --- prose ----------------------------------------------------------------------------------------
@@ -127,13 +126,13 @@ def _text_html(it: Text, at: Position) -> Markup:
 def _note_html(it: Note, at: Position) -> Markup:
     html = '<details class="note" id="{}"><summary>{}</summary><div class="prose">{}</div>{}'
     return Markup(f"{html}</details>\n").format(
-        at.identity, _("Note for the presenter"), _prose(it, at), _variants_html(at.narration)
+        at.identity, "Note for the presenter", _prose(it, at), _variants_html(at.narration)
     )
 
 
 def _ask_html(it: Ask, at: Position) -> Markup:
     question = Markup('<div class="prose">{}{}</div>').format(_prose(it, at), _variants_html(at.narration))
-    return exercises.as_html(it, at.narration.number, question, at.narration.own_text)
+    return exercises.as_html(it, at.narration.number, question)
 
 
 def _prose(it: Text | Note | Ask, at: Position) -> Markup:
@@ -149,11 +148,11 @@ def _ask_markdown(it: Ask, at: Position) -> str:
     question = _text_markdown(it, at)
     if at.number is None:
         return exercises.as_markdown(it, question)
-    return exercises.question_markdown(it, question, _("Question {n}.").format(n=at.number))
+    return exercises.question_markdown(it, question, f"Question {at.number}.")
 
 
 def _note_markdown(it: Note, at: Position) -> str:
-    return joined(folded(_("Note for the presenter"), [_text_markdown(it, at)]))
+    return joined(folded("Note for the presenter", [_text_markdown(it, at)]))
 
 
 # --- references -----------------------------------------------------------------------------------

@@ -42,7 +42,6 @@ from trace_tools.source.claim_kinds import tally
 from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Run, Text
 from trace_tools.trace.ranks import whole_runs
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 Facts = list[tuple[str, str]]
 
@@ -76,10 +75,10 @@ class ClaimList(WithClaims):
 def claims_text(held: int, failed: int) -> str:
     """Summarise the results of claims."""
     if failed:
-        return _("{claims} of {all} failed").format(claims=formats.plural(failed, "claim"), all=f"{held + failed:,}")
+        return "{claims} of {all} failed".format(claims=formats.plural(failed, "claim"), all=f"{held + failed:,}")
     if held > 1:
-        return _("all {n} claims hold").format(n=f"{held:,}")
-    return _("its one claim holds") if held else _("no claims")
+        return "all {n} claims hold".format(n=f"{held:,}")
+    return "its one claim holds" if held else "no claims"
 
 
 def meta(document: Document, section: Section | None = None) -> list[str]:
@@ -105,8 +104,8 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
 def reading(section: Section) -> str:
     """Format the reading time of a section and of its deeper parts."""
     core, deeper = reading_minutes(section.blocks), reading_minutes(section.blocks, deeper=True)
-    minutes = _("{n} min").format(n=core)
-    return minutes + (_(" + {n} deeper").format(n=deeper) if deeper else "")
+    minutes = f"{core} min"
+    return minutes + (f" + {deeper} deeper" if deeper else "")
 
 
 def opening_words(section: Section) -> str:
@@ -144,9 +143,9 @@ def _opening(section: Section, write: Callable[[str], str], escaped: Callable[[s
         return prose.plain(replace(token, children=[_FORMULA if it.type.startswith("math") else it for it in children]))
 
     paragraph = next(filter(None, (_first_paragraph(text, words) for text in texts)), "")
-    is_question = labelled and any(mark in paragraph for mark in "?？")
-    ends, wide = ("?", "？") if is_question else (".?!", "。？！")  # in Chinese no space follows
-    sentence = _in_words(re.split(rf"(?<=[{ends}])\s|(?<=[{wide}])", paragraph.lstrip(": "), maxsplit=1)[0])
+    is_question = labelled and "?" in paragraph
+    ends = "?" if is_question else ".?!"
+    sentence = _in_words(re.split(rf"(?<=[{ends}])\s", paragraph.lstrip(": "), maxsplit=1)[0])
     pieces = escaped(sentence).split(_FORMULA.content)
     return pieces[0] + "".join(write(formula) + piece for formula, piece in zip(formulas, pieces[1:], strict=False))
 
@@ -309,29 +308,27 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
     if document.failed:
         yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
     elif document.held:
-        label = _("claims, all hold") if document.held > 1 else _("claim, it holds")
+        label = "claims, all hold" if document.held > 1 else "claim, it holds"
         yield KeyFigure(f"{document.held:,}", label, claim_kinds_text(document))
     cold, warm = _cold_runs(document.run), _warm_runs(document.run)
     if warm or cold:
-        first = (
-            _("{time} in the first run").format(time=formats.duration(statistics.median(cold))) if warm and cold else ""
-        )
-        yield KeyFigure(formats.spread(warm or cold), _("for the whole lecture"), first)
+        first = f"{formats.duration(statistics.median(cold))} in the first run" if warm and cold else ""
+        yield KeyFigure(formats.spread(warm or cold), "for the whole lecture", first)
     yield KeyFigure(
         f"{document.steps:,}",
-        _("steps in {sections}").format(sections=formats.plural(len(document.sections), "section")),
+        "steps in {sections}".format(sections=formats.plural(len(document.sections), "section")),
     )
     leading, memory = leading_peak(document.machine), _bandwidth(document.machine)
     for peak in (leading, memory):
         if peak is not None:
             name, rate, source = peak_texts(peak)
-            yield KeyFigure(rate, _("%(format)s, peak") % {"format": name}, source)
+            yield KeyFigure(rate, f"{name}, peak", source)
     ridge_point = ridge(leading.per_second, memory.per_second) if leading is not None and memory is not None else None
     if leading is not None and ridge_point is not None:
         yield KeyFigure(
             formats.quantity(ridge_point, "FLOP/B", 3),
-            _("ridge point"),
-            _("{format} peak ÷ memory bandwidth").format(format=leading.name),
+            "ridge point",
+            f"{leading.name} peak ÷ memory bandwidth",
         )
 
 
@@ -353,7 +350,7 @@ def _warm_runs(run: Run) -> Sequence[int]:
 def peak_texts(peak: Peak) -> tuple[str, str, str]:
     """Return a peak as texts: its name, its rate, its source."""
     unit = "B/s" if peak.name == "memory" else "OP/s" if peak.name.startswith("int") else "FLOP/s"
-    rate = _("not known") if peak.per_second is None else formats.quantity(peak.per_second, unit)
+    rate = "not known" if peak.per_second is None else formats.quantity(peak.per_second, unit)
     return formats.one_line(peak.name, 40), rate, formats.one_line(peak.source, 200)
 
 
@@ -364,21 +361,21 @@ def machine_facts(machine: Machine) -> Facts:
         return formats.byte_size(of) if of is not None else None
 
     rows = [
-        (_("name"), machine.name),
-        (_("emulated"), _("by software: no time was measured on a device") if machine.emulated else None),
-        (_("memory"), size(machine.memory_bytes) if machine.memory_bytes != machine.ram_bytes else None),
-        (_("multiprocessors"), machine.multiprocessors),
-        (_("compute capability"), machine.compute_capability),
-        (_("L2 cache"), size(machine.l2_bytes)),
-        (_("CPU cache"), size(machine.cache_bytes)),
-        (_("driver"), machine.driver),
+        ("name", machine.name),
+        ("emulated", "by software: no time was measured on a device" if machine.emulated else None),
+        ("memory", size(machine.memory_bytes) if machine.memory_bytes != machine.ram_bytes else None),
+        ("multiprocessors", machine.multiprocessors),
+        ("compute capability", machine.compute_capability),
+        ("L2 cache", size(machine.l2_bytes)),
+        ("CPU cache", size(machine.cache_bytes)),
+        ("driver", machine.driver),
         ("CUDA", machine.cuda),
-        (_("float32 matmul precision"), machine.tf32),
+        ("float32 matmul precision", machine.tf32),
         ("CPU", machine.cpu if machine.cpu != machine.name else None),
-        (_("cores"), machine.cores),
-        (_("threads"), machine.threads),
+        ("cores", machine.cores),
+        ("threads", machine.threads),
         ("RAM", size(machine.ram_bytes)),
-        (_("system"), machine.os),
+        ("system", machine.os),
     ]
     return [(name, formats.one_line(str(fact), 200)) for name, fact in rows if fact not in (None, "")]
 
@@ -388,9 +385,9 @@ def run_facts(document: Document) -> Facts:
     run = document.run
     origin = ""
     if run.story is not None:
-        sentence = _("values and prose come from {run}")
+        sentence = "values and prose come from {run}"
         if run.timed_runs:
-            sentence = _("values and prose come from {run}, the most typical of {runs}")
+            sentence = "values and prose come from {run}, the most typical of {runs}"
         origin = sentence.format(run=run.story, runs=formats.plural(run.timed_runs or 0, "run"))
     ranks = str(run.ranks) if run.ranks is not None else ""
     if run.ranks is not None and run.nodes:
@@ -398,19 +395,19 @@ def run_facts(document: Document) -> Facts:
         ranks += f", {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(nodes)}"
     recorded = bool(run.processes)  # unknown if another tool wrote the trace
     passes = (
-        _("{n}, each in its own process, which runs the lecture once")
+        "{n}, each in its own process, which runs the lecture once"
         if document.ran_once
-        else _("{n}, each in its own process, which runs the lecture twice")
+        else "{n}, each in its own process, which runs the lecture twice"
     )
     rows = [
-        (_("lecture"), run.lecture),
-        (_("started"), run.started),
-        (_("ended"), run.ended),
-        (_("passes"), passes.format(n=run.passes) if recorded else ""),
-        (_("ranks"), ranks),
-        (_("shown run"), origin),
-        (_("seed"), str(run.seed) if recorded else ""),
-        (_("commit"), run.commit),
+        ("lecture", run.lecture),
+        ("started", run.started),
+        ("ended", run.ended),
+        ("passes", passes.format(n=run.passes) if recorded else ""),
+        ("ranks", ranks),
+        ("shown run", origin),
+        ("seed", str(run.seed) if recorded else ""),
+        ("commit", run.commit),
         *document.versions,
     ]
     return [(formats.one_line(name, 40), formats.one_line(text, 200)) for name, text in rows if text]
@@ -422,17 +419,17 @@ def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     if process.other_cores is not None and (load := load_text(process)):
         notes.append(load)
     if process.floor_ns is not None:
-        sentence = _("an empty step takes {time} on the device's clock")
+        sentence = "an empty step takes {time} on the device's clock"
         notes.append(sentence.format(time=formats.duration(process.floor_ns)))
     if process.restored:
-        notes.append(_("restored between its runs: ") + ", ".join(process.restored))
+        notes.append("restored between its runs: " + ", ".join(process.restored))
     cold, warm = (formats.duration(ns) if ns is not None else "–" for ns in (process.cold_ns, process.warm_ns))
-    held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, _(" on the device"))]
+    held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
     all_notes = formats.one_line("; ".join(notes), 300)
     name = process.name
     if process.rank is not None:
-        name = _("{process}, rank {n}").format(process=name, n=process.rank)
+        name = f"{name}, rank {process.rank}"
     return formats.one_line(name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", all_notes
 
 
@@ -457,7 +454,7 @@ class MachineRow:
     def duration(self) -> str:
         """The time of `main`: of the warm run if it ran twice."""
         times = _warm_runs(self.document.run) or _cold_runs(self.document.run)
-        return formats.duration(statistics.median(times)) if times else _("not measured")
+        return formats.duration(statistics.median(times)) if times else "not measured"
 
     @property
     def peaks(self) -> list[tuple[str, str, str]]:

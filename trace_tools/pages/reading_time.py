@@ -19,9 +19,6 @@ WORDS_A_MINUTE, LINE_S, QUESTION_S = 200, 2, 40
 # targets of links, tags, addresses
 _UNREAD = re.compile(r'\]\((?:<[^>]*>|[^()]*)(?: "(?:[^"\\]|\\.)*")?\)|</?\w[^>]*>|https?:\S+')
 _WORD = re.compile(r"[^\W_][\w.%’'-]*")
-# Chinese is read aloud at 255 characters where English is read aloud at 228 words a minute (Trauzettel-Klosinski and
-# Dietz, "Standardized assessment of reading performance", Investigative Ophthalmology & Visual Science 53, 2012).
-_HAN, HAN_A_WORD = re.compile(r"[\u4e00-\u9fff]"), 255 / 228
 
 
 def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> int:
@@ -52,8 +49,7 @@ def _parts(blocks: Sequence[Block], in_deeper: bool = False) -> Iterator[tuple[B
 def _minutes(block: Block) -> float:
     if isinstance(block, Narration):
         text = _UNREAD.sub("]", _read(block.narrative))
-        words = len(_WORD.findall(_HAN.sub(" ", text))) + len(_HAN.findall(text)) / HAN_A_WORD
-        return words / WORDS_A_MINUTE + isinstance(block.narrative, Ask) * QUESTION_S / 60
+        return len(_WORD.findall(text)) / WORDS_A_MINUTE + isinstance(block.narrative, Ask) * QUESTION_S / 60
     if isinstance(block, CodeListing):
         rows = (row for unrun, some in stretches(block.rows) if not unrun for row in some)
         return sum(bool(line.text.strip()) for row in rows for line in row.lines) * LINE_S / 60

@@ -26,7 +26,6 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Ask, Note, Text
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
 _SHORT = r"[A-Z][A-Za-z0-9]{0,7}[A-Z]s?"  # FLOPs, MoE, KV
 _WORDS = r"(?<![\w/-])(?:[\w/-]{1,40} ){1,6}[\w/-]{1,40}"  # word boundaries, so that long texts take no time
@@ -81,12 +80,12 @@ DEFINITION = 160  # characters of a definition that no page calls
 FILE = "search-index.js"
 # What people type, and the field's word for it; used if the lecture has that word.
 ASKED = (
-    ("OOM", N_("out of memory")),
-    ("slow", N_("memory-bound")),
-    ("GPU utilization", N_("MFU")),
-    ("gradient checkpointing", N_("activation checkpointing")),
-    ("half precision", N_("fp16")),
-    ("cost", N_("dollars")),
+    ("OOM", "out of memory"),
+    ("slow", "memory-bound"),
+    ("GPU utilization", "MFU"),
+    ("gradient checkpointing", "activation checkpointing"),
+    ("half precision", "fp16"),
+    ("cost", "dollars"),
 )
 LARGEST = 1_000_000  # bytes of that file
 
@@ -123,7 +122,7 @@ class SearchIndex:
         listed = list(entries(document))
         self._entries = sorted(listed, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
         texts = [entry.text for entry in listed if entry.kind not in CODE]
-        asked = [(typed, _(word)) for typed, word in ASKED]
+        asked = [(typed, word) for typed, word in ASKED]
         self._same = [*abbreviations(texts), *(pair for pair in asked if any(pair[1] in text for text in texts))]
         self._packed: dict[int, str] = {}  # by the limit of an entry's length
 

@@ -20,17 +20,16 @@ from trace_tools.presentation.charts.memory import MemoryPoint, memory
 from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
 from trace_tools.presentation.charts.storage import Views, window
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
-TIME, MEMORY, ROOF = N_("Where the time went"), N_("Memory, step by step"), N_("Roofline")
-FAR = N_("Distance of this lecture from the roof")
-UNDER = N_(
+TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
+FAR = "Distance of this lecture from the roof"
+UNDER = (
     " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point can be above its "
     "roof because it read from a cache (a small memory, faster than that bandwidth), needed fewer FLOPs than are "
     "counted, or computed in a format with another peak, or because the roof was measured too low."
 )
-NO_ROOF = N_(" No peak of this machine is known, so no roof is drawn.")
-HOST = N_(" On a device, the time of a statement without annotations is only its launch.")
+NO_ROOF = " No peak of this machine is known, so no roof is drawn."
+HOST = " On a device, the time of a statement without annotations is only its launch."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +46,18 @@ def section_figures(section: Section, document: Document, other_roofs: Sequence[
     """Return a section's figures; `other_roofs` are the other machines' rooflines with this section's steps."""
     tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
     time_caption = (
-        _("The width of a statement is its time in the only run (cold); its calls are below it.")
+        "The width of a statement is its time in the only run (cold); its calls are below it."
         if document.ran_once
-        else _("The width of a statement is its time in a second run (warm); its calls are below it.")
+        else "The width of a statement is its time in a second run (warm); its calls are below it."
     )
-    memory_caption = _(
+    memory_caption = (
         "Bytes of tensors, counted in a separate process. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
-    roof_caption = _("Statements whose FLOPs and bytes were counted.")
+    roof_caption = "Statements whose FLOPs and bytes were counted."
     return _figures(
-        (TIME, time_caption + _(HOST) * (document.machine.device != "cpu"), _where_time_went(tree)),
-        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), "memory", _(MEMORY))),
+        (TIME, time_caption + HOST * (document.machine.device != "cpu"), _where_time_went(tree)),
+        (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
         _under_the_roof(document, section_points(section), other_roofs, roof_caption),
     )
 
@@ -71,9 +70,9 @@ def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[
         sections.append(StatementTime(name, 0, f"{s.slug}.html", ns, 1, s.times))
     tree = StatementTime("main", 0, "", sum(section.ns for section in sections), 1, tuple(sections))
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
-    sections_caption = _("The whole lecture, section by section, and its slowest lines.")
-    roof_caption = _("All statements of the lecture whose FLOPs and bytes were counted.")
-    distance_caption = _(
+    sections_caption = "The whole lecture, section by section, and its slowest lines."
+    roof_caption = "All statements of the lecture whose FLOPs and bytes were counted."
+    distance_caption = (
         "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
         "Only statements that call no function of the lecture count. A box covers the middle half, its line covers "
         "eight in ten. Short ones are far from any roof, because starting an operator takes longer than running it. "
@@ -83,30 +82,30 @@ def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[
     return _figures(
         (TIME, sections_caption, _where_time_went(tree, rows=5)),
         _under_the_roof(document, points, other_roofs, roof_caption),
-        (FAR, distance_caption, distance(document.distances, "distance", _(FAR))),
+        (FAR, distance_caption, distance(document.distances, "distance", FAR)),
     )
 
 
 def _where_time_went(root: StatementTime, rows: int = 7) -> str | None:
     """Draw where time went; None if it is too short to be worth a figure."""
-    return flame(root, "time", _(TIME), rows) if root.ns >= WORTH_SAYING_NS else None
+    return flame(root, "time", TIME, rows) if root.ns >= WORTH_SAYING_NS else None
 
 
 def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     """Return the figures that exist, from (title, caption, SVG)."""
     names = {TIME: "time", MEMORY: "memory", ROOF: "roofline", FAR: "distance"}
-    return [PageFigure(names[title], _(title), caption, svg) for title, caption, svg in drawn if svg is not None]
+    return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
 
 
 def _under_the_roof(
     document: Document, points: Iterable[RoofPoint], other_roofs: Sequence[Roof], caption: str
 ) -> tuple[str, str, str | None]:
-    roofs = [roof_of(_("here"), document.machine, points), *other_roofs]
+    roofs = [roof_of("here", document.machine, points), *other_roofs]
     # points far below a roofline do not justify a figure
     worth_drawing = any(not roof.is_far(point) for roof in roofs for point in roof.points)
     any_roof = any(roof.peaks or roof.bytes_per_second for roof in roofs)
-    drawn = roofline(roofs, "roofline", _(ROOF)) if worth_drawing else None
-    return ROOF, caption + _(UNDER if any_roof else NO_ROOF), drawn
+    drawn = roofline(roofs, "roofline", ROOF) if worth_drawing else None
+    return ROOF, caption + (UNDER if any_roof else NO_ROOF), drawn
 
 
 def section_points(

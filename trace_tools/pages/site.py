@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path, PurePath
-
-from babel import Locale
 
 from trace_tools.diff.difference import Side
 from trace_tools.errors import UsageError
@@ -36,15 +34,13 @@ from trace_tools.pages.html import MachineLink, SiteContext
 from trace_tools.pages.machine_columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs, ranks_note
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import HALL, SECTION, LanguageLink, shared_script
-from trace_tools.source.catalogue import Words, catalogues
+from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
 from trace_tools.trace.trace_file import Loaded, load
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
-from trace_tools.util.languages import _, in_language
 from trace_tools.util.processes import cores, in_processes
 
 PARTIAL = "partial"
@@ -66,8 +62,6 @@ class SiteTrace:
     lecture_text: str | None = None  # the current text; None: only the stored text
     lecture_folder: Path | None = None  # folder of its images
     partial: bool = False
-    catalogues: Mapping[str, Path] = field(default_factory=dict)  # translations beside the lecture, by language
-    words: Words | None = None  # the translation of its pages
 
     @property
     def folder(self) -> str:
@@ -77,7 +71,7 @@ class SiteTrace:
     @cached_property
     def document(self) -> Document:
         """The content of its pages."""
-        return make_document(self.trace, self.lecture_text, self.words)
+        return make_document(self.trace, self.lecture_text)
 
 
 Traces = Sequence[SiteTrace]
@@ -109,56 +103,52 @@ def render_site(site: Traces, out: Path, compared: Sequence[Side] = ()) -> list[
 @collector_paused()
 def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[str, dict[str, bytes]]:
     """Return all files of a site by their folder below `out` and their name; the site's own folder is "" and last."""
-    with in_language(next((one.words.language for one in site if one.words is not None), None)):
-        for one in site:
-            if not _FOLDER.fullmatch(one.folder_slug):
-                raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
-            for source in one.document.sources:  # shared data is computed once, before processes are forked
-                html.highlighted_source(source)
-        sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
-        _ = [side.tree for side in sides]
-        listed = [
-            [*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site
-        ]
-        pairs = [*combinations(range(len(site)), 2)]
-        columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
-        other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
-        for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
-            other_machines[a].append(in_b)
-            other_machines[b].append(in_a)
-        ranks = [
-            [Beside.of(rank, sections_listed) for rank in counterparts_of_ranks(one.trace)]
-            for one, sections_listed in zip(site, listed, strict=True)
-        ]
-        machines = [*zip(site, other_machines, ranks, strict=True)]
-        parts = 1
-        if len(machines) == 1:  # the pages of one machine are divided among processes
-            parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
-        calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, site, compared)] if compared else []
-        calls += [partial(_machine_files, *one, site, out, part, parts) for one in machines for part in range(parts)]
-        written = in_processes(calls)
-        reports = written.pop(0) if compared else {}
-        files_by_folder: dict[str, dict[str, bytes]] = {}
-        for (one, _, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
-            files_by_folder.setdefault(one.folder, {}).update(files)
-        if reports:
-            files_by_folder[REPORTS] = reports
-        return files_by_folder | {
-            "": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())
-        }
+    for one in site:
+        if not _FOLDER.fullmatch(one.folder_slug):
+            raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
+        for source in one.document.sources:  # shared data is computed once, before processes are forked
+            html.highlighted_source(source)
+    sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
+    _ = [side.tree for side in sides]
+    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site]
+    pairs = [*combinations(range(len(site)), 2)]
+    columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
+    other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
+    for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
+        other_machines[a].append(in_b)
+        other_machines[b].append(in_a)
+    ranks = [
+        [Beside.of(rank, sections_listed) for rank in counterparts_of_ranks(one.trace)]
+        for one, sections_listed in zip(site, listed, strict=True)
+    ]
+    machines = [*zip(site, other_machines, ranks, strict=True)]
+    parts = 1
+    if len(machines) == 1:  # the pages of one machine are divided among processes
+        parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
+    calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, compared)] if compared else []
+    calls += [partial(_machine_files, *one, site, out, part, parts) for one in machines for part in range(parts)]
+    written = in_processes(calls)
+    reports = written.pop(0) if compared else {}
+    files_by_folder: dict[str, dict[str, bytes]] = {}
+    for (one, _, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
+        files_by_folder.setdefault(one.folder, {}).update(files)
+    if reports:
+        files_by_folder[REPORTS] = reports
+    return files_by_folder | {
+        "": _site_files(site, has_reports=bool(reports) or (out / REPORTS / "index.html").is_file())
+    }
 
 
-def _reports(site: Traces, sides: Sequence[Side]) -> dict[str, bytes]:
+def _reports(sides: Sequence[Side]) -> dict[str, bytes]:
     """Return the files that compare the machines; empty if their lectures have no step in common."""
     from trace_tools.diff.compare import compare  # late: loads NumPy, which a site of one machine does not need
     from trace_tools.diff.report.folder import report_files
 
     try:
-        words = {id(one.trace): one.words for one in site}
-        comparison = compare([replace(side, words=words.get(id(side.trace))) for side in sides])
+        comparison = compare(sides)
     except UsageError:
         return {}
-    return report_files(comparison, "../index.html", lambda page: language_links(site, f"{REPORTS}/{page}"))
+    return report_files(comparison, "../index.html")
 
 
 @collector_paused()
@@ -169,24 +159,8 @@ def render_folder(out: Path, lecture: Path | None = None) -> Path:
     TraceFileError for an unreadable trace.
     """
     site, compared = traces_in(out, lecture)
-    for language, translated in in_languages(site).items():
-        render_site(translated, out / language if language else out, compared)
+    render_site(site, out, compared)
     return out / "index.html"
-
-
-def in_languages(site: Traces) -> dict[str, list[SiteTrace]]:
-    """Return a site in the lecture's own words, by "", and in each language that has a catalogue, by its folder.
-
-    Raises UsageError, with path and line, for a catalogue that is not valid.
-    """
-    languages = sorted({language for one in site for language in one.catalogues})
-    sites = {"": [*site]}
-    for language in languages:
-        read = cache(Words.read)
-        sites[language] = [
-            replace(one, words=read(one.catalogues[language])) if language in one.catalogues else one for one in site
-        ]
-    return sites
 
 
 def traces_in(out: Path, lecture: Path | None = None) -> tuple[list[SiteTrace], list[Side]]:
@@ -208,8 +182,7 @@ def render_files(traces: Iterable[Path], out: Path | None, lecture: Path | None 
         if out is None and path.name != "trace.yaml":
             raise UsageError(f"{path}: expected <machine>/trace.yaml, or -o with a folder for the pages")
     if out is not None:
-        for language, site in in_languages([placed(load(path), path, None, lecture) for path in paths]).items():
-            render_site(site, out / language if language else out)
+        render_site([placed(load(path), path, None, lecture) for path in paths], out)
         yield str(out / "index.html")
         return
     for root in dict.fromkeys(map(site_of, paths)):
@@ -239,24 +212,7 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
     slug = trace.machine.slug if folder is None else folder.parent.name if is_partial else folder.name
     parents = Path(os.path.abspath(lecture_file)).parents
     its_folder = parents[min(len(named.parts), len(parents)) - 1]  # of its file, or of its package
-    return SiteTrace(trace, slug, text, its_folder, is_partial, catalogues(lecture_file))
-
-
-def language_links(site: Traces, page: str) -> list[LanguageLink]:
-    """Return the links from a page to itself in all languages of a site; empty for a site in one language.
-
-    `page` is its address in the site, the same in each language.
-    """
-    language = next((one.words.language for one in site if one.words is not None), "")
-    codes = ["", *sorted({code for one in site for code in one.catalogues})]
-    up = "../" * (page.count("/") + bool(language))
-    links = []
-    for code in codes if len(codes) > 1 else ():
-        locale = Locale.parse(code or "en")
-        name = locale.get_display_name(locale) or code
-        address = f"{up}{code}/{page}" if code else f"{up}{page}"
-        links.append(LanguageLink((code or "en").replace("_", "-"), name.partition(" (")[0], address, code == language))
-    return links
+    return SiteTrace(trace, slug, text, its_folder, is_partial)
 
 
 def _machine_files(
@@ -277,7 +233,7 @@ def _machine_files(
     notices: list[Notice] = []
     has_partial = any(other.partial and other.folder_slug == one.folder_slug for other in site)
     if not one.partial and (has_partial or (out / one.folder / PARTIAL / "trace.yaml").exists()):
-        sentence = _("A later run on this machine did not finish; its steps are on separate pages.")
+        sentence = "A later run on this machine did not finish; its steps are on separate pages."
         notices.append(Notice("info", sentence, f"{PARTIAL}/index.html"))
 
     def machines(section: Section | None) -> list[MachineLink]:
@@ -292,7 +248,6 @@ def _machine_files(
     context = SiteContext(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
-        languages=lambda page: language_links(site, f"{one.folder}/{page}"),
         columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *other_machines)]),
         roofs=lambda section: other_roofs(
             [section] if section else document.sections, other_machines, index=section is None
@@ -342,10 +297,9 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
-    more = [(_("Differences between the machines"), f"{REPORTS}/index.html")] if has_reports else []
-    links = language_links(site, "index.html")
+    more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
     return {
-        "index.html": html.site_index(title, machines, sections, searched, more, links).encode("utf-8"),
+        "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }
 
@@ -363,11 +317,7 @@ def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:
     site, compared = traces_in(folder, lecture)
     if not any(not one.partial for one in site):
         raise UsageError(f"{folder}: no traces; expected */{TRACE}")
-    files_by_folder: dict[str, dict[str, bytes]] = {}
-    for language, translated in in_languages(site).items():
-        reports = compared if (folder / REPORTS).is_dir() else ()
-        files_of = site_files(translated, folder / language, reports)
-        files_by_folder |= {str(PurePath(language, inner)): files for inner, files in files_of.items()}
+    files_by_folder = site_files(site, folder, compared if (folder / REPORTS).is_dir() else ())
     expected = {
         str(PurePath(inner, name)): content
         for inner, files in files_by_folder.items()

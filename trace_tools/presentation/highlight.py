@@ -6,12 +6,14 @@ highlighted(("x = 1", "y = '''a", "b'''"))     one string of HTML per line; mult
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from pygments import highlight
 from pygments.filter import simplefilter
 from pygments.formatters.html import HtmlFormatter
+from pygments.lexer import Lexer
 from pygments.lexers.python import PythonLexer
-from pygments.token import Comment, Keyword, Name, Number, Operator, String, Text
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, Text, _TokenType
 
 from trace_tools.util import formats
 
@@ -20,9 +22,11 @@ COLOURED = (Keyword, Operator.Word, String, Comment, Number, Name.Decorator, Nam
 
 
 @simplefilter
-def _coloured(self: object, lexer: object, stream: Iterable[tuple[object, str]], options: object) -> Iterator[object]:
+def _coloured(
+    self: object, lexer: Lexer | None, stream: Iterable[tuple[_TokenType, str]], options: dict[str, Any]
+) -> Iterator[tuple[_TokenType, str]]:
     for kind, text in stream:
-        yield next((one for one in COLOURED if kind in one), Text), text
+        yield next((one for one in COLOURED if kind[: len(one)] == one), Text), text
 
 
 def highlighted(lines: Sequence[str]) -> tuple[str, ...]:

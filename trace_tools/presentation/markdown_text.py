@@ -66,7 +66,9 @@ def to_markdown(markdown: str, image: Image = lambda path: None, varied: Sequenc
     return "\n".join([*lines, *([fence] if fence else [])]).strip("\n") + "\n"
 
 
-_TAG = re.compile(r"(`+).*?\1|\$[^$]*\$|\]\(<[^>]*>|<https?:[^>\s]*>|\\<|<(?=[a-zA-Z/!?])")  # code, math, addresses, and "<" of a tag
+_TAG = re.compile(
+    r"(`+).*?\1|\$[^$]*\$|\]\(<[^>]*>|<https?:[^>\s]*>|\\<|<(?=[a-zA-Z/!?])"
+)  # code, math, addresses, and "<" of a tag
 
 
 def _shown(alt: str, address: str | None) -> str:

@@ -20,7 +20,6 @@ from markupsafe import Markup
 
 from trace_tools.presentation import prose
 from trace_tools.util import formats
-from trace_tools.util.languages import _, current_language, ngettext, worded_script, worded_style
 
 HERE = Path(__file__).parent
 HALL, SECTION = "hall.js", "section.js"  # script files next to the pages, shared by all of them
@@ -61,27 +60,12 @@ def source_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageLink:
-    """The same page in a language: its code in HTML, its name in itself, its address."""
-
-    code: str
-    name: str
-    link: str
-    current: bool = False
-
-
+@lru_cache(maxsize=32)
 def assets(*names: str) -> Assets:
     """Read the styles and scripts of a page by their names in `static/`: `page` for all, `player` for steps, …"""
-    return assets_in(current_language(), *names)
-
-
-@lru_cache(maxsize=32)
-def assets_in(language: str, *names: str) -> Assets:
-    """Read the same files in `language`, which must be the current language."""
     files = [[HERE / "static" / f"{name}.{kind}" for name in names] for kind in ("css", "js")]
     css, js = ("".join(path.read_text(encoding="utf-8") for path in paths if path.exists()) for paths in files)
-    return allowed(worded_style(css), worded_script(js), beside="search" in names)
+    return allowed(css, js, beside="search" in names)
 
 
 def shared_script(file: str) -> str:
@@ -98,16 +82,13 @@ def environment(*folders: Path) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
     )
-    templates.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     templates.filters |= {
         "line": formats.one_line,
         "plain": prose.readable_text,
         "titled": lambda text, limit=200: Markup(prose.title_html(text, limit)),
         "inline": lambda text: Markup(prose.inline_html(text)),
         "plural": formats.plural,
-        "worded": _,
     }
     templates.globals["favicon"] = FAVICON
     return templates

@@ -1,4 +1,4 @@
-"""Pack plain data into a text for a page's script (`page.js`: unpack): deflated JSON in base64, for pages without a server."""
+"""Pack plain data into a text for a page's script (`page.js`: unpack): deflated JSON in base64."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from markdown_it.token import Token
 
 from trace_tools.trace.model import Scalar, Varied
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 # Marks around the n-th number during parsing: letters to Markdown that no prose uses.
 FIRST, CLOSE = 0xF0000, "\U000ffffd"
@@ -129,8 +128,8 @@ def _paragraph(numbers: Sequence[tuple[str, Varied]]) -> list[Token]:
 def in_words(varied: Varied) -> str:
     """Describe the values of all timed runs: "3.5 … 9.7 in 3 warm runs; first runs: 9.2 … 9.9"."""
     runs = formats.plural(len(varied.samples), "warm run")
-    text = _("{values} in {runs}").format(values=spread(varied.samples), runs=runs) if varied.samples else ""
-    cold = _("first runs: {values}").format(values=spread(varied.cold_samples)) if varied.cold_samples else ""
+    text = f"{spread(varied.samples)} in {runs}" if varied.samples else ""
+    cold = f"first runs: {spread(varied.cold_samples)}" if varied.cold_samples else ""
     return "; ".join(part for part in (text, cold) if part)
 
 
@@ -142,7 +141,7 @@ def ranges_in_words(token: Token) -> str:
 def in_brackets(varied: Varied) -> str:
     """Return a short range to follow a number: "3.5 … 9.7"; that of the first runs if only these differ."""
     if varied.cold_samples and len(set(map(_text, varied.samples))) < 2:
-        return _("first runs: {values}").format(values=spread(varied.cold_samples))
+        return f"first runs: {spread(varied.cold_samples)}"
     return spread(varied.samples)
 
 

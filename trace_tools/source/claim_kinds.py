@@ -18,7 +18,6 @@ from typing import Literal
 
 from trace_tools.lecture.vocabulary import VOCABULARY
 from trace_tools.source.statements import FUNCTIONS, ParsedSource
-from trace_tools.util.languages import _
 
 Kind = Literal["derived", "counted", "observed"]
 KINDS: tuple[Kind, ...] = ("derived", "counted", "observed")
@@ -206,5 +205,5 @@ def _kinds(kind: Kind | None) -> frozenset[Kind]:
 def tally(kinds: Iterable[Kind]) -> str:
     """Count the claims of each kind: "12 derived, 3 counted by formula, 40 observed"."""
     listed = list(kinds)
-    names = {"derived": _("derived"), "counted": _("counted by formula"), "observed": _("observed")}
+    names = {"derived": "derived", "counted": "counted by formula", "observed": "observed"}
     return ", ".join(f"{listed.count(kind):,} {names[kind]}" for kind in KINDS if kind in listed)

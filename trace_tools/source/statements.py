@@ -111,6 +111,12 @@ def sections(source: ParsedSource, main: str = MAIN) -> list[str]:
     return list(called)
 
 
+def title_and_rest(doc: str) -> tuple[str, str]:
+    """Return a function's title, which is the first line of its docstring without a number, and the other lines."""
+    first, _, body = doc.partition("\n")
+    return re.sub(r"^\d+[.:]?\s+", "", first.strip()), body.strip()
+
+
 def title_of(source: ParsedSource, lecture: str) -> str:
     """Return a lecture's title, from the first paragraph of its docstring or else from its file name."""
     doc = ast.get_docstring(source.tree) or ""

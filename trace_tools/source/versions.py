@@ -1,14 +1,12 @@
 """Choose the text that the pages use: the source stored in a trace, or the lecture's current text.
 
-Prose may change without a new trace. Both texts are compared without the parts that only readers see (constant `text`
-and `note` statements, the words of other narrative calls, comments other than `@inspect`, `@clear` and `@stepover`). An
-f-string keeps its placeholders, in any order: their values are in the trace. If the rest is equal, every statement that
-ran still exists, and the pages use the current text.
+Prose may change without a new trace. Both texts are compared without the parts that only readers see: constant `text`
+and `note` statements, and comments other than `@inspect`, `@clear` and `@stepover`. If the rest is equal, every
+statement that ran still exists, and the pages use the current text.
 
     shown = shown_source(SourceFile("lecture.py", old), new)
     shown.stale           # None, or why the new text can't be used
     shown.recorded[7]     # the number that statement 7 of the shown text has in the trace
-    shown.reworded[9]     # the new words of statement 9 of the trace
     changed_functions(SourceFile("lecture.py", old), new)     # functions with changed code: {"matmul"}
 """
 
@@ -25,7 +23,6 @@ from trace_tools.errors import LectureError
 from trace_tools.source.claim_kinds import Kind, claim_kinds
 from trace_tools.source.directives import RECORDED, Directive
 from trace_tools.source.layout import CutSource, cut_source
-from trace_tools.source.messages import Message, message_of, prose_in
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
 from trace_tools.source.vocabularies import words_called
 from trace_tools.trace.model import MODULE, Note, SourceFile, Step, Text
@@ -42,15 +39,6 @@ class NewProse:
     reworded: bool = False  # it replaces the recorded statement and takes over its steps
 
 
-@dataclass(frozen=True, slots=True)
-class Reworded:
-    """A message of the trace's text, and the same message in the current text, with the same placeholders."""
-
-    index: int  # among the strings of its statement in the trace
-    was: Message
-    now: Message
-
-
 @dataclass(frozen=True)
 class ShownSource:
     """The text to show, and its relation to the recorded text."""
@@ -58,7 +46,6 @@ class ShownSource:
     source: CutSource
     recorded: Mapping[int, int]  # statement of the shown text → statement of the trace
     prose: Mapping[int, NewProse] = field(default_factory=dict)
-    reworded: Mapping[int, Sequence[Reworded]] = field(default_factory=dict)  # by statement of the trace
     lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, if it moved
     stale: str | None = None
 
@@ -121,13 +108,7 @@ def shown_source(stored: SourceFile, lecture: str | None) -> ShownSource:
         for line in range(before.first_line, before.header_end + 1):
             moved[line] = min(after.first_line + line - before.first_line, after.header_end)
     recorded = dict(zip(new.kept, old.kept, strict=True))
-    reworded: dict[int, list[Reworded]] = {}
-    for number, strings in new.words.items():
-        for (index, was), (_, now) in zip(old.words[recorded[number]], strings, strict=True):
-            if ast.dump(was) != ast.dump(now):
-                messages = message_of(was, old.source.parsed.text), message_of(now, new.source.parsed.text)
-                reworded.setdefault(recorded[number], []).append(Reworded(index, *messages))
-    return ShownSource(new.source, recorded, prose, reworded, moved)
+    return ShownSource(new.source, recorded, prose, moved)
 
 
 def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
@@ -177,17 +158,6 @@ class _Code:
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
         self.prose_ids = {id(self.statements[number].node) for number in self.prose}
-        # the words of other narrative calls, by statement: position among its strings, string
-        self.words = {
-            number: list(prose_in(self.statements[number].node, kind))
-            for number, (kind, _) in words.items()
-            if number not in self.prose
-        }
-        self.placeholders: dict[int, list[str]] = {}  # of each string, sorted
-        for string in (string for strings in self.words.values() for _, string in strings):
-            values = string.values if isinstance(string, ast.JoinedStr) else []
-            dumps = sorted(ast.dump(part) for part in values if isinstance(part, ast.FormattedValue))
-            self.placeholders[id(string)] = dumps
         # directives that change the recording, as statement and arguments
         self.directives: list[tuple[int, object]] = []
         for one in source.directives:
@@ -216,7 +186,7 @@ class _Code:
         other.
         """
         directives: list[object] = [(self.index.get(statement), arguments) for statement, arguments in self.directives]
-        return list(_flat(self.source.parsed.tree, self.prose_ids, self.placeholders)), directives
+        return list(_flat(self.source.parsed.tree, self.prose_ids)), directives
 
     def parts(self) -> dict[str, list[object]]:
         """Return the code of each function of the module by name, and the code of the rest of the module."""
@@ -228,7 +198,7 @@ class _Code:
             if statement.parent is None:
                 name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
                 first = index
-                parts.setdefault(name, []).extend(_flat(statement.node, self.prose_ids, self.placeholders))
+                parts.setdefault(name, []).extend(_flat(statement.node, self.prose_ids))
             owners[number] = (name, index - first)
         for of, arguments in self.directives:
             owner, offset = owners.get(of, (MODULE, 0))
@@ -260,14 +230,12 @@ def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Text | Note | N
     return None
 
 
-def _flat(tree: ast.AST, prose_ids: set[int], placeholders: Mapping[int, list[str]]) -> Iterator[object]:
-    """Write a tree as a sequence that is equal for equal trees, without recursion; of prose only the placeholders."""
+def _flat(tree: ast.AST, prose_ids: set[int]) -> Iterator[object]:
+    """Write a tree without prose as a sequence that is equal for equal trees, without recursion."""
     stack: list[object] = [tree]
     while stack:
         item = stack.pop()
-        if id(item) in placeholders:
-            yield placeholders[id(item)]
-        elif isinstance(item, ast.AST):
+        if isinstance(item, ast.AST):
             yield type(item).__name__
             stack += [value for _, value in ast.iter_fields(item)]
         elif isinstance(item, list):

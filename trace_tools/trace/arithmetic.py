@@ -28,7 +28,8 @@ LONGEST = 20_000  # characters of a formula
 
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.USub: "-", ast.UAdd: "+", ast.Not: "!",
-    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "===", ast.NotEq: "!==", ast.And: "&&", ast.Or: "||",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "===", ast.NotEq: "!==",
+    ast.And: "&&", ast.Or: "||",
 }  # fmt: skip
 _CALLS = {name: f"Math.{name}" for name in ("min", "max", "abs", "floor", "ceil", "sqrt")} | {"float": "Number"}
 
@@ -38,7 +39,9 @@ class NotArithmetic(ValueError):
 
     def __init__(self, node: ast.AST | None, why: str) -> None:
         line = getattr(node, "lineno", None)
-        super().__init__(f"line {line}: {ast.unparse(node).partition(chr(10))[0][:80]}: {why}" if line and node else why)
+        super().__init__(
+            f"line {line}: {ast.unparse(node).partition(chr(10))[0][:80]}: {why}" if line and node else why
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ def shape_of(text: str) -> tuple[int, int]:
 def _gather(function: object, parts: dict[str, ast.FunctionDef], callers: tuple[object, ...]) -> None:
     """Add the sources of a function and of all that it calls, callees first, with the module's numbers filled in."""
     if not isinstance(function, FunctionType) or function in callers or function.__code__.co_freevars:
-        raise NotArithmetic(None, f"{function!r:.80}: expected a plain function of the lecture that does not call itself")
+        raise NotArithmetic(
+            None, f"{function!r:.80}: expected a plain function of the lecture that does not call itself"
+        )
     try:
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, SyntaxError):
@@ -188,11 +193,14 @@ def _js(node: ast.expr) -> str:
             return f"({_js(left)} {_SIGNS[type(op)]} {_js(right)})"
         case ast.Compare(left=first, ops=ops, comparators=others) if all(type(op) in _SIGNS for op in ops):
             sides = list(map(_js, (first, *others)))
-            return f"({' && '.join(f'{a} {_SIGNS[type(op)]} {b}' for a, op, b in zip(sides, ops, sides[1:], strict=False))})"
+            pairs = zip(sides, ops, sides[1:], strict=False)
+            return f"({' && '.join(f'{a} {_SIGNS[type(op)]} {b}' for a, op, b in pairs)})"
         case ast.BoolOp(op=op, values=values):
             return f"({f' {_SIGNS[type(op)]} '.join(map(_js, values))})"
         case ast.IfExp(test=test, body=then, orelse=otherwise):
             return f"({_js(test)} ? {_js(then)} : {_js(otherwise)})"
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name), args=args, keywords=[]):
+        case ast.Call(
+            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name), args=args, keywords=[]
+        ):
             return f"{_CALLS.get(name, f'{name}_')}({', '.join(map(_js, args))})"
     raise NotArithmetic(node, f"expected + - * / // **, comparisons, {', '.join(_CALLS)}, or a function of the lecture")

@@ -198,9 +198,6 @@ class Claim(Struct, frozen=True):
 class NarrativeKind(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
     """The base of the kinds of narrative. Each is one call of the vocabulary; a file names its class as `kind`."""
 
-    # the f-strings of the call: position among the strings of its statement (`source.messages`), formatted values
-    filled: list[tuple[Natural, list[str]]] | None = None
-
     @property
     def kind(self) -> str:
         """The kind's name in a file: "text" for `Text`."""

@@ -34,7 +34,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trace_tools.source.directives import RETURN, Directive, Inspected
-from trace_tools.source.messages import has_words, strings_in
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, bare_call, parse_source, qualified_name, sections
 from trace_tools.source.vocabularies import narrative_calls
 from trace_tools.trace.model import MAIN, MODULE
@@ -60,7 +59,6 @@ from trace_tools.tracing.syntax import (
 OPEN = "_@open"
 IS_COMPILING = "_@is_compiling"
 IN_GRAPH = "_@in_graph"
-FILLED = "_@filled"
 UNSET = "_@unset"
 SKIPPED = "_@skipped"
 SHOWN = "_@shown"
@@ -288,8 +286,6 @@ class _Instrumenter:
             _Skipping(self.skipped).visit(node)
         if isinstance(node, FUNCTIONS):
             return [self.step("step", node), self.function(node)]
-        if self.number_of[node] in self.narrating:
-            node = _Filled(self.recorded_number(node), node).visit(node)
         notes = self.notes[self.number_of[node]]
         self._spread(node, notes.after)
         if notes.covered and not isinstance(node, (ast.Return, *LEAVING)):
@@ -511,34 +507,6 @@ class _Names(ast.NodeTransformer):
         return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = _header
-
-
-class _Filled(ast.NodeTransformer):
-    """f"a {x:.1f}" → filled(statement, index, ("a ", None), f"{x:.1f}"): record the values of a call's placeholders.
-
-    The values are formatted once, in the same order, and joined to the same string. `index` counts the strings of the
-    statement; f-strings without words are left as they are.
-    """
-
-    def __init__(self, number: int, node: ast.stmt) -> None:
-        self.number = number
-        self.index = {id(string): index for index, string in enumerate(strings_in(node))}
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        index = self.index.get(id(node))
-        for part in node.values:
-            if isinstance(part, ast.FormattedValue):
-                part.value = self.visit(part.value)
-        values = [part for part in node.values if isinstance(part, ast.FormattedValue)]
-        if index is None or not values or not has_words(node):
-            return node
-        parts = [
-            ast.Constant(getattr(part, "value", None)) if part not in values else ast.Constant(None)
-            for part in node.values
-        ]
-        formatted: list[ast.expr] = [ast.copy_location(ast.JoinedStr([value]), value) for value in values]
-        arguments = [ast.Constant(self.number), ast.Constant(index), ast.Tuple([*parts], ast.Load())]
-        return ast.copy_location(ast.Call(load(FILLED), [*arguments, *formatted], []), node)
 
 
 class _Covered(_Functions):

@@ -55,7 +55,6 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
             if not any(os.path.isfile(os.path.join(folder, name)) for folder in ("", real or "") for name in names):
                 problem = f"NotShown: {narrative.kind}: {path!r} is not in the lecture's folder"
                 recorder.emit("warnings", redact(problem))
-        narrative = replace(narrative, filled=recorder.take_filled())
         recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact))
 
     def record_text(text: str) -> None:

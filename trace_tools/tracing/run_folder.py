@@ -154,8 +154,9 @@ def has_records(folder: Path) -> bool:
 def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     """Merge the journals in `folder`, check the trace, and write it in `out`; a partial trace goes to `partial/`.
 
-    If the tracer is `dead`, a trace of a later run is not replaced. Raises NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError
-    if an existing trace must stay, LectureError if the trace is invalid, and any error of merging.
+    If the tracer is `dead`, a trace of a later run is not replaced. Raises NothingRecordedError if no step was
+    recorded, UsageError if `out` can't be written, SupersededError if an existing trace must stay, LectureError if the
+    trace is invalid, and any error of merging.
     """
     options = stored(folder / "run.json")
     with (folder / "lecture.py").open(encoding="utf-8", newline="") as file:

@@ -194,7 +194,7 @@ class Tracer:
             nodes=nodes,
             **options.recorded(),
         )
-        more = {"name": options.name, "force": options.force, "beside": []}
+        more: dict[str, object] = {"name": options.name, "force": options.force, "beside": []}
         (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:

@@ -15,8 +15,6 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
-from trace_tools.util.languages import N_, _, ngettext
-
 SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 IEC = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 SI_UNITS = frozenset(
@@ -25,7 +23,6 @@ SI_UNITS = frozenset(
 BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # spelling of these units after a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
-_UNIT_WORDS = (N_("bytes"), N_("bytes / s"), N_("seconds"))
 _UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
 _SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "bits": "bit", "bytes": "byte", "flops": "flop", "ops": "op"}
 
@@ -201,10 +198,8 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
 
 
 def unit_of(label: str) -> str | None:
-    """Return the unit in an axis label, in English or translated, if it takes prefixes: "bytes / s" is "bytes/s"."""
-    shown = {_(words).replace(" ", ""): words.replace(" ", "") for words in _UNIT_WORDS}
+    """Return the unit in an axis label if it takes prefixes: "bytes / s" is "bytes/s"."""
     unit = label.replace(" ", "")
-    unit = shown.get(unit, unit)
     return unit if is_unit(unit) else None
 
 
@@ -230,8 +225,7 @@ def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
     The label must end in the unit or be the unit: a rate, seconds, or FLOP ("FLOPs" is a count and stays exact). Other
     labels are unchanged.
     """
-    comma = "，" if "，" in label else ", "  # the first is Chinese
-    name, comma, unit = label.rpartition(comma)
+    name, comma, unit = label.rpartition(", ")
     sizes = sorted(abs(value) for value in values if value and math.isfinite(value))
     if unit == "s":
         prefixes: Sequence[tuple[float, str]] = [(factor / 1e9, prefixed) for factor, prefixed in TIMES[3:]]
@@ -341,8 +335,8 @@ def spoken(kind: str, text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Format a count with its noun: 1 claim, 2 claims, or in the pages' language."""
-    return f"{count:,} {ngettext(noun, f'{noun}s', count)}"
+    """Format a count with its noun: 1 claim, 2 claims."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def readable(name: str) -> str:

@@ -65,27 +65,26 @@ from trace_tools.diff.difference import (
 from trace_tools.diff.judge import statistics
 from trace_tools.source.vocabularies import narrating_in
 from trace_tools.trace.model import Machine, Step
-from trace_tools.util.languages import N_, _
 
 SHORTEST_NS = 1_000  # shorter steps are not judged, because a probe and its clock take about 200 ns
 SMALLEST_SHARE = 1e-4  # least share of the run, for an unannotated statement with all its executions
 
 HEAVY_LOAD = 1.5  # load average per core, of which the lecture itself causes about 1
 
-LOADED = N_("the machine was busy")
-SHORT = N_("shorter than 1 µs, too short for the clock")
-SMALL = N_("in statements that take less than 1/10,000 of the run (if annotated, also less than 10 µs)")
-COMPILED = N_("torch.compile ran during it")
-LAUNCH = N_("launch time only: an unannotated statement on an asynchronous device")
-COLD = N_("one side has only a first run")
-CLOCKS = N_("one side was timed on the device, the other on the host")
-NARRATES = N_("narrative calls, which are not the lecture's work")
-HARNESS = N_("its own time covers all the calls that `measure` or `count` made")
-UNLIKE = N_("the two sides made different numbers of measurements")
+LOADED = "the machine was busy"
+SHORT = "shorter than 1 µs, too short for the clock"
+SMALL = "in statements that take less than 1/10,000 of the run (if annotated, also less than 10 µs)"
+COMPILED = "torch.compile ran during it"
+LAUNCH = "launch time only: an unannotated statement on an asynchronous device"
+COLD = "one side has only a first run"
+CLOCKS = "one side was timed on the device, the other on the host"
+NARRATES = "narrative calls, which are not the lecture's work"
+HARNESS = "its own time covers all the calls that `measure` or `count` made"
+UNLIKE = "the two sides made different numbers of measurements"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
-LOAD = N_("two modes: the slower side shared the machine with other processes and is faster without them")
-FIRST_RUN = N_("two modes: some first runs of the slower side were as fast as the other side")
-OTHER_FIRST_RUN = N_("two modes: some first runs of the faster side were as slow as the other side, and some were not")
+LOAD = "two modes: the slower side shared the machine with other processes and is faster without them"
+FIRST_RUN = "two modes: some first runs of the slower side were as fast as the other side"
+OTHER_FIRST_RUN = "two modes: some first runs of the faster side were as slow as the other side, and some were not"
 TWO_MODES = (LOAD, FIRST_RUN, OTHER_FIRST_RUN)
 # If no time was judged, the first of these reasons that occurred leads the report.
 GRAVEST = (LOADED, FEW, *TWO_MODES, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, SHORT, NARRATES)
@@ -140,11 +139,11 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
             judged.append((row, replace(time, verdict="ratio", overall=ratio, interval=interval)))
     not_judged = None
     if not counted.judged and not difference.same_machine:
-        not_judged = _("two machines: times are shown as ratios") if asked else None
+        not_judged = "two machines: times are shown as ratios" if asked else None
     elif not counted.judged and not (a is b or a == b):  # the same recording has equal times
         whys = [why for why, _ in counted.not_judged]
         if not whys:
-            not_judged = _("no statement was timed on both sides")
+            not_judged = "no statement was timed on both sides"
         elif not NO_QUESTION.issuperset(whys):
             not_judged = min(whys, key=GRAVEST.index)
     return with_times(difference, timed, judged, counted, not_judged)

@@ -26,7 +26,6 @@ from trace_tools.trace.model import Machine, Trace
 from trace_tools.trace.ranks import whole_runs
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
 FEW = 6  # lines of each table on a terminal, besides sections, unless the user asks for all
 MANY = 3  # fewest machines for a row to name the best and the worst
@@ -34,16 +33,16 @@ NAMED = 2  # most machines named as best, or as worst
 LEADING = 10  # steps with a clear difference before the fold
 CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
 NARROW = 22  # the same, on a terminal too narrow for the spread of each figure
-MACHINE_COLUMNS = (N_("hardware"), "torch", N_("passes"), N_("claims"), "main()", N_("first run"))
+MACHINE_COLUMNS = ("hardware", "torch", "passes", "claims", "main()", "first run")
 ABOVE = " ▲"  # after a rate above its roof
-FLOOR = N_("floor from the datasheet")
-FLOORS = N_(
+FLOOR = "floor from the datasheet"
+FLOORS = (
     "No run on these machines was measured. A floor is a lower bound on their time for the work that was counted on "
     "{base}: for each operator the larger of FLOPs ÷ peak of the dtype and bytes ÷ bandwidth, summed. The roof named "
     "with it limits most of that time. Only caches, compiled code, convolutions by Winograd's or Fourier's algorithm "
     "and operators that run at the same time can be faster."
 )
-FOOT = N_(
+FOOT = (
     "Times are medians over the passes, ± half their range. On an asynchronous device the tracer waits only for "
     "annotated statements, so only these have a time. Hover over a dash to see why a machine has no figure."
 )
@@ -84,39 +83,39 @@ class _Writer:
         alone = len(self.labels) == 1
         parts: list[Content] = [Phrase(self.intro())]
         if csv:
-            parts.append(Phrase(_("All exact numbers: {csv}").format(csv=csv), link=csv))
+            parts.append(Phrase(f"All exact numbers: {csv}", link=csv))
         parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
-        titles = {"peaks": _("Peaks"), "machines": _("Machines"), "judged": _("Clear differences")}
-        titles |= {table.quantity.key: _(table.quantity.title) for table in comparison.tables}
+        titles = {"peaks": "Peaks", "machines": "Machines", "judged": "Clear differences"}
+        titles |= {table.quantity.key: table.quantity.title for table in comparison.tables}
         sentences = [
             [Phrase(s.text, soft=titles[s.evidence], link=f"#{s.evidence}") if html else Phrase(s.text)]
             for s in ([] if alone else summary_of(comparison))
         ]
         if sentences:
-            parts.append(Part(_("Summary"), [Grid("list", (), sentences)], "words"))
-        parts.append(Part(_("Machines"), [self.machines()], "machines") if html else self.machines())
+            parts.append(Part("Summary", [Grid("list", (), sentences)], "words"))
+        parts.append(Part("Machines", [self.machines()], "machines") if html else self.machines())
         if comparison.ceilings:
             parts.append(self.untraced())
         if pairs:
-            text = _("Differences between each machine and {base}, along the lecture.").format(base=self.base)
+            text = f"Differences between each machine and {self.base}, along the lecture."
             links = Grid("list", (), [[pair] for pair in pairs])
-            parts.append(Part(_("Step by step"), [Phrase(text), links], "pairs"))
+            parts.append(Part("Step by step", [Phrase(text), links], "pairs"))
         figures = [] if self.terminal or (self.form == "md" and not csv) else list(charts_of(comparison))
         if roofs := [chart for chart in figures if chart.name == "roofs"]:
-            parts.append(Part(_("Rooflines"), roofs, "rooflines"))
+            parts.append(Part("Rooflines", roofs, "rooflines"))
         if not self.terminal:
             parts += self.fastest()
         parts.append(self.peaks([chart for chart in figures if chart.name != "roofs"]))
         parts += self.tables(everything=everything)
         if comparison.values:
-            title = _("Measured by the lecture")
-            meaning = Phrase(_("Numbers that the lecture itself measured and inspected."))
+            title = "Measured by the lecture"
+            meaning = Phrase("Numbers that the lecture itself measured and inspected.")
             values = self.grid(comparison.values, None, title)
             parts.append(Part(title, [meaning, values], "values", folded=not self.terminal))
         if html:
-            parts.append(Phrase(_(FOOT), style="foot"))
+            parts.append(Phrase(FOOT, style="foot"))
         count = formats.plural(len(self.labels), "machine")
-        title = _("1 machine, and floors") if alone else _("{n} side by side").format(n=count)
+        title = "1 machine, and floors" if alone else f"{count} side by side"
         return Report(comparison.title, f": {title}", parts)
 
     def intro(self) -> str:
@@ -124,30 +123,30 @@ class _Writer:
         comparison = self.comparison
         steps = formats.plural(comparison.matched, "annotated step")
         if len(comparison.sides) == 1:
-            return _("{matched} of {base}.").format(matched=steps, base=self.base)
+            return f"{steps} of {self.base}."
         unmatched = zip(comparison.sides, comparison.unmatched, strict=True)
         names = ", ".join(f"{side.label}: {n}" for side, n in unmatched if n)
-        missing = _("; not on every machine: {names}").format(names=names) if names else ""
-        text = _("{steps} matched on both machines{rest}. × is relative to {base}; {marks}.")
+        missing = f"; not on every machine: {names}" if names else ""
+        text = "{steps} matched on both machines{rest}. × is relative to {base}; {marks}."
         if len(comparison.sides) > 2:
-            text = _("{steps} matched on all {n} machines{rest}. × is relative to {base}; {marks}.")
-        marks = _("● marks the best machine if all of its passes beat all passes of the others")
+            text = "{steps} matched on all {n} machines{rest}. × is relative to {base}; {marks}."
+        marks = "● marks the best machine if all of its passes beat all passes of the others"
         if len(comparison.sides) >= MANY:
-            marks += _(", ○ the worst")
+            marks += ", ○ the worst"
         return text.format(steps=steps, n=len(comparison.sides), rest=missing, base=self.base, marks=marks)
 
     def machines(self) -> Grid:
         """Describe each machine and its whole run, in a table if there is room."""
         facts = [_facts(side.trace) for side in self.comparison.sides]
-        columns = [_(column) for column in MACHINE_COLUMNS]
+        columns = [column for column in MACHINE_COLUMNS]
         rows = [[Phrase(label), *map(Phrase, texts)] for label, texts in zip(self.labels, facts, strict=True)]
         if self.wide:
-            return Grid("index", ("", *columns), rows, _("Machines"))
+            return Grid("index", ("", *columns), rows, "Machines")
         lines = []
         for label, texts in zip(self.labels, facts, strict=True):
             named = [f"{column} {text}" for column, text in zip(columns[1:], texts[1:], strict=True)]
             lines.append([Phrase(label, soft=" · ".join([texts[0], *named]))])
-        return Grid("sides", (), lines, _("Machines"))
+        return Grid("sides", (), lines, "Machines")
 
     def untraced(self) -> Part:
         """Describe the machines with lower bounds, whether the lecture's tensors would fit there, and the estimates."""
@@ -155,44 +154,44 @@ class _Writer:
         for ceiling in self.comparison.ceilings:
             by_dtype = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
             rates = [
-                _("{rate} in {name}").format(rate=formats.quantity(rate, "FLOP/s", 4), name=name)
+                "{rate} in {name}".format(rate=formats.quantity(rate, "FLOP/s", 4), name=name)
                 for name, rate in by_dtype
                 if rate
             ]
-            text = _("{name}: {rates_text} ({source}). Would the lecture fit? {fit}.").format(
+            text = "{name}: {rates_text} ({source}). Would the lecture fit? {fit}.".format(
                 name=ceiling.name,
                 rates_text=", ".join([formats.quantity(ceiling.bytes_per_second, "B/s", 4), *rates]),
                 source=ceiling.source,
                 fit=fit_in_words(self.comparison.live_bytes, ceiling),
             )
             rows.append([Phrase(text)])
-        meaning, estimates = Phrase(_(FLOORS).format(base=self.base)), Phrase(_estimates(self.comparison, self.labels))
-        return Part(_("Machines that were not traced"), [meaning, Grid("list", (), rows), estimates], "floors")
+        meaning, estimates = Phrase(FLOORS.format(base=self.base)), Phrase(_estimates(self.comparison, self.labels))
+        return Part("Machines that were not traced", [meaning, Grid("list", (), rows), estimates], "floors")
 
     def fastest(self) -> Iterator[Part]:
         """Yield the times of sections, and the steps that one machine ran faster in every pass."""
         time = next(table for table in self.comparison.tables if table.quantity == TIME)
         sections = [line for line in time.lines if line.where == "section"]
         if sections:
-            meaning = Phrase(_("Warm time of each section on each machine."))
-            grid = self.grid(sections, "s", _("Sections"), better="lower")
-            yield Part(_("Sections"), [meaning, grid], "sections")
+            meaning = Phrase("Warm time of each section on each machine.")
+            grid = self.grid(sections, "s", "Sections", better="lower")
+            yield Part("Sections", [meaning, grid], "sections")
         if clear := clear_differences(time.lines):
-            meaning = Phrase(_("Steps that were faster in every pass on one machine, by size of effect."))
-            title, folded = _("Steps with clear differences"), clear[LEADING:]
-            grid = self.grid(clear[:LEADING], "s", title, "", folded, N_("more step"), "lower")
-            yield Part(_("Clear differences"), [meaning, grid], "judged")
+            meaning = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
+            title, folded = "Steps with clear differences", clear[LEADING:]
+            grid = self.grid(clear[:LEADING], "s", title, "", folded, "more step", "lower")
+            yield Part("Clear differences", [meaning, grid], "judged")
 
     def peaks(self, parts: list[Content]) -> Part:
         """Return the machines' peaks after their figures, and the highest share of them that a step reached."""
         peaks, reached = self.comparison.peaks, self.comparison.reached
-        grid = self.grid(peaks, None, _("Peaks"), _("peak"))
-        parts.append(grid if peaks else Phrase(_("The peaks of these machines are unknown.")))
+        grid = self.grid(peaks, None, "Peaks", "peak")
+        parts.append(grid if peaks else Phrase("The peaks of these machines are unknown."))
         if reached:
-            parts.append(Phrase(_("Highest MFU of an annotated step:")))
-            parts.append(self.grid(reached, None, _("Highest MFU"), _("dtype")))
+            parts.append(Phrase("Highest MFU of an annotated step:"))
+            parts.append(self.grid(reached, None, "Highest MFU", "dtype"))
             parts += _warnings(*reached)
-        return Part(_("Peaks"), parts, "peaks", folded=not self.terminal)
+        return Part("Peaks", parts, "peaks", folded=not self.terminal)
 
     def tables(self, *, everything: bool) -> Iterator[Part]:
         """Yield the table of each quantity; on a terminal, sections and the largest lines, or everything."""
@@ -207,12 +206,12 @@ class _Writer:
                 steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
                 lines = [line for line in lines if line.where == "section" or line in steps[:FEW]]
                 folded = (*folded, *steps[FEW:])
-            none = "" if lines else _(" No annotated step has this figure on any of these machines.")
+            none = "" if lines else " No annotated step has this figure on any of these machines."
             if lines or not self.terminal:
-                meaning = Phrase(_(quantity.meaning) + none)
-                grid = self.grid(lines, quantity.unit, _(quantity.title), "", folded, better=quantity.better)
+                meaning = Phrase(quantity.meaning + none)
+                grid = self.grid(lines, quantity.unit, quantity.title, "", folded, better=quantity.better)
                 warnings = _warnings(*lines, *folded)
-                yield Part(_(quantity.title), [meaning, *warnings, grid], quantity.key, folded=not self.terminal)
+                yield Part(quantity.title, [meaning, *warnings, grid], quantity.key, folded=not self.terminal)
 
     def grid(
         self,
@@ -221,26 +220,26 @@ class _Writer:
         name: str,
         first: str = "",
         folded: Sequence[Line] = (),
-        noun: str = N_("smaller one"),
+        noun: str = "smaller one",
         better: str | None = None,
     ) -> Grid:
         """Return a row for each line; folded and omitted lines are counted."""
         smaller = formats.plural(len(folded), noun) if folded else ""
-        columns = [label + _(" (base)") * (label == self.base and not self.terminal) for label in self.labels]
+        columns = [label + " (base)" * (label == self.base and not self.terminal) for label in self.labels]
         floors = 0  # columns
         if any(floor.seconds is not None for line in (*lines, *folded) for floor in line.floors):
-            columns += [f"{_(FLOOR)}: {ceiling.name}" for ceiling in self.comparison.ceilings]
+            columns += [f"{FLOOR}: {ceiling.name}" for ceiling in self.comparison.ceilings]
             floors = len(self.comparison.ceilings)
         shown, hidden = ([self.row(line, unit, better, floors) for line in some] for some in (lines, folded))
         if self.form == "html":
             return Grid("side", (first, *columns), shown, name, hidden, smaller, unmeasured=floors)
-        omitted = f"{smaller} with --all" if self.terminal else _("{smaller}: in the CSV.").format(smaller=smaller)
+        omitted = f"{smaller} with --all" if self.terminal else f"{smaller}: in the CSV."
         return Grid("side", (first, *columns), shown, name, rest=smaller and omitted, unmeasured=floors)
 
     def row(self, line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
         """Return a line's code, its figure on each machine, and its lower bounds."""
         terminal = self.terminal
-        number = _("line {line}").format(line=line.line) if line.line and not terminal else str(line.line or "")
+        number = f"line {line.line}" if line.line and not terminal else str(line.line or "")
         position = [number, line.which] if terminal else [formats.one_line(line.function, 40), number, line.which]
         code = formats.one_line(line.code, CODE[self.form] if self.wide else NARROW)
         style = "strong" * (line.where == "section")
@@ -262,18 +261,16 @@ class _Writer:
         if len(best) + len(worst) < 2 or not any(cell.value for cell in line.cells):
             return ""
         if set(best) & set(worst):
-            return _("no clear difference")
+            return "no clear difference"
         named = []
-        for word, machines in ((_("best {machines}"), best), (_("worst {machines}"), worst)):
-            names = _(" or ").join(self.labels[n] for n in machines)
-            named.append(
-                word.format(machines=names if len(machines) <= NAMED else _("one of {n}").format(n=len(machines)))
-            )
+        for word, machines in (("best {machines}", best), ("worst {machines}", worst)):
+            names = " or ".join(self.labels[n] for n in machines)
+            named.append(word.format(machines=names if len(machines) <= NAMED else f"one of {len(machines)}"))
         text = ", ".join(named)
         if all(line.cells[n].value for n in (*best, *worst)):
             medians = [statistics.median(abs(line.cells[n].value or 0.0) for n in side) for side in (best, worst)]
             far = formats.ratio(max(medians) / min(medians) if min(medians) else 0.0)
-            text += _(", {far}× apart").format(far=far)
+            text += f", {far}× apart"
         return text
 
     def figure(self, line: Line, cell: Cell, unit: str | None) -> Phrase:
@@ -322,12 +319,8 @@ def _facts(trace: Trace) -> list[str]:
         formats.one_line(machine.name + threads, 60),
         formats.one_line(dict(trace.versions).get("torch", "–"), 40),
         str(trace.run.passes),
-        _("{failed:,} of {n:,} failed").format(failed=failed, n=len(claims))
-        if failed
-        else _("all {n:,} hold").format(n=len(claims))
-        if claims
-        else _("none"),
-        *(formats.duration(statistics.median(runs_ns)) if runs_ns else _("not timed") for runs_ns in times),
+        f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
+        *(formats.duration(statistics.median(runs_ns)) if runs_ns else "not timed" for runs_ns in times),
     ]
 
 
@@ -338,16 +331,16 @@ def _estimates(comparison: Comparison, labels: Sequence[str]) -> str:
         names = {formats.one_line(side.trace.machine.name, 60) for side in sides}
         one = ""
         if len(sides) > len(names) == 1:
-            one = _(" All of these traces are from one machine, {names}.").format(names=names.pop())
-        return _(
+            one = f" All of these traces are from one machine, {names.pop()}."
+        return (
             "Estimates need traces of two or more machines with counts for each operator: leaving out "
-            "each machine in turn shows the error of the estimates.{one}"
-        ).format(one=one)
+            f"each machine in turn shows the error of the estimates.{one}"
+        )
     kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in sides}
     only = ""
     if len(kinds) == 1:
-        only = _(" All of these are {kinds}s; the error on other devices was not tested.").format(kinds=kinds.pop())
-    return _(
+        only = f" All of these are {kinds.pop()}s; the error on other devices was not tested."
+    return (
         "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor "
         "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} for its "
         "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, the range shown with "
@@ -391,14 +384,14 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
         roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates.lines))
         for index, side in enumerate(comparison.sides)
     ]
-    drawn = roofline.roofline(roofs, "roofs", _("Rooflines"))
+    drawn = roofline.roofline(roofs, "roofs", "Rooflines")
     if drawn is not None:
         warnings = [warning.text for warning in _warnings(*rates.lines)]
-        yield Chart("roofs", " ".join([_("Each machine's roof, and its annotated steps under it"), *warnings]), drawn)
+        yield Chart("roofs", " ".join(["Each machine's roof, and its annotated steps under it", *warnings]), drawn)
     peaks = [line for line in comparison.peaks if line.code != "memory"]
     for name, title, lines, write in (
-        ("peaks", _("Peak of each dtype"), peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
-        ("reached", _("Highest MFU of an annotated step, by dtype"), comparison.reached, _share),
+        ("peaks", "Peak of each dtype", peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
+        ("reached", "Highest MFU of an annotated step, by dtype", comparison.reached, _share),
     ):
         rows = [
             (side.label, [line.cells[index].value for line in lines]) for index, side in enumerate(comparison.sides)
@@ -409,7 +402,7 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
 
 
 def _off(estimator: Estimator) -> str:
-    return _("9 in 10 within × {ratio}").format(ratio=formats.ratio(estimator.most))
+    return f"9 in 10 within × {formats.ratio(estimator.most)}"
 
 
 def _share(share: float) -> str:

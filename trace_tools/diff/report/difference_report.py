@@ -22,18 +22,17 @@ from trace_tools.presentation.charts.memory import memory_lines
 from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
 from trace_tools.presentation.charts.roofline import roofline
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
-LEADS = N_("Possible causes of other differences")
-RATIOS = N_("Times of annotated steps, as ratios")  # title of the comparison of two machines
+LEADS = "Possible causes of other differences"
+RATIOS = "Times of annotated steps, as ratios"  # title of the comparison of two machines
 WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a single difference
-    "claims": (N_("Claims"), N_("claim")),
-    "values": (N_("Values"), N_("value")),
-    "memory": (N_("Memory"), N_("memory figure")),
-    "flops": (N_("FLOPs, bytes and operators"), N_("count")),
-    "time": (N_("Time, by time lost or gained"), N_("timing")),
-    "steps": (N_("Steps"), N_("step")),
-    "output": (N_("Output"), N_("output")),
+    "claims": ("Claims", "claim"),
+    "values": ("Values", "value"),
+    "memory": ("Memory", "memory figure"),
+    "flops": ("FLOPs, bytes and operators", "count"),
+    "time": ("Time, by time lost or gained", "timing"),
+    "steps": ("Steps", "step"),
+    "output": ("Output", "output"),
 }
 # Limits of a format: entries of an aspect, folded entries, settings, functions, notes (None: all).
 ROOM: dict[Form, tuple[int, int, int | None, int | None, int | None]] = {
@@ -44,8 +43,8 @@ ROOM: dict[Form, tuple[int, int, int | None, int | None, int | None]] = {
 CODE = 90  # characters of a line of source
 MOST_REPEATS = 4  # most named repetitions of a setting
 POINTS = 1_500  # most points of a memory timeline
-NOTHING = N_("No difference that matters in settings, claims, values, times, memory or steps.")
-FOOT = N_(
+NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
+FOOT = (
     "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
     "vary between passes, or depend on a device's random generator, are never reported as changed."
 )
@@ -62,19 +61,19 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
     sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
     parts: list[Content] = [
-        Grid("sides", (a.label, b.label), sides, _("The two sides")),
-        *([Phrase(_("All machines side by side"), link=site)] if site else []),
+        Grid("sides", (a.label, b.label), sides, "The two sides"),
+        *([Phrase("All machines side by side", link=site)] if site else []),
         Phrase(headline(difference), style=f"headline {quality}"),
     ]
     notes = _notes(difference)
     note_phrases = [Phrase(note, style="note") for note in notes[:most_notes]]
     if len(notes) > len(note_phrases):
-        note_phrases.append(Phrase(_("and {n} more").format(n=len(notes) - len(note_phrases)), style="note"))
+        note_phrases.append(Phrase(f"and {len(notes) - len(note_phrases)} more", style="note"))
     settings = [
         [
             Phrase(
                 f"{setting.group}: {formats.one_line(setting.name, 60)}",
-                soft=_("(therefore: {names})").format(names=", ".join(positions)) if positions else "",
+                soft="(therefore: {names})".format(names=", ".join(positions)) if positions else "",
             ),
             *(Phrase("–" if side is None else formats.one_line(side, 160)) for side in setting_sides(setting)),
         ]
@@ -89,11 +88,9 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         ]
         for f in difference.functions
     ]
-    before = _changes(
-        _("Differing settings, versions and hardware"), _("Settings"), ("", "A", "B"), settings, most_settings
-    )
-    columns = ("", "A", "B", _("similarity"), _("renamed variables"))
-    code = _changes(_("Functions that changed"), _("Code"), columns, functions, most_functions)
+    before = _changes("Differing settings, versions and hardware", "Settings", ("", "A", "B"), settings, most_settings)
+    columns = ("", "A", "B", "similarity", "renamed variables")
+    code = _changes("Functions that changed", "Code", columns, functions, most_functions)
     leads = list(_leads(difference, form, most_entries, most_folded, everything=everything))
     judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
     if form == "terminal":
@@ -101,25 +98,25 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
             printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
             more = f"… and {len(printed) - most_entries:,} more (--all)" if len(printed) > most_entries else ""
             rows = [_entry_row(difference, entry) for entry in printed[:most_entries]]
-            grid = Grid("leads", _lead_columns(), rows, _("Printed text"), rest=more)
-            leads += [Part(_("Printed text"), [grid])] if rows else []
+            grid = Grid("leads", _lead_columns(), rows, "Printed text", rest=more)
+            leads += [Part("Printed text", [grid])] if rows else []
         return Report("", "", [*parts, *before, *code, *note_phrases, *leads, judged])
     matters = [*before, *leads, *code]
-    how = Part(_("How it was judged"), [judged], "judged", folded=True)
+    how = Part("How it was judged", [judged], "judged", folded=True)
     if form == "md":
         return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
-    parts += [*note_phrases, Part(_("What matters"), matters or [Phrase(_(NOTHING))], "matters")]
+    parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
     if figures := charts_of(difference):
-        parts.append(Part(_("Figures"), figures, "figures"))
-    parts += [how, Phrase(_(FOOT), style="foot")]
-    return Report(b.title, _(": what differs"), parts, (a.label, b.label))
+        parts.append(Part("Figures", figures, "figures"))
+    parts += [how, Phrase(FOOT, style="foot")]
+    return Report(b.title, ": what differs", parts, (a.label, b.label))
 
 
 def _changes(
     title: str, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Phrase]], most: int | None
 ) -> list[Part]:
     """Return the differences that existed before the run, which may explain all others."""
-    more = _("{n:,} more").format(n=len(rows) - most) if most is not None and len(rows) > most else ""
+    more = f"{len(rows) - most:,} more" if most is not None and len(rows) > most else ""
     return [Part(title, [Grid("changes", columns, rows[:most], name, rest=more)])] if rows else []
 
 
@@ -128,11 +125,11 @@ def side_text(side: Side) -> str:
     run = side.trace.run
     torch = dict(side.trace.versions).get("torch")
     parts = [formats.one_line(side.trace.machine.name, 60)]
-    parts += [_("torch {torch}").format(torch=formats.one_line(torch, 40))] if torch else []
-    parts += [_("1 pass") if run.passes == 1 else _("{passes} passes").format(passes=run.passes)]
-    parts += [] if run.complete else [_("partial: {ended}").format(ended=formats.one_line(run.ended, 80))]
+    parts += [f"torch {formats.one_line(torch, 40)}"] if torch else []
+    parts += ["1 pass" if run.passes == 1 else f"{run.passes} passes"]
+    parts += [] if run.complete else [f"partial: {formats.one_line(run.ended, 80)}"]
     parts += [formats.one_line(run.started, 40)]
-    parts += [_("commit {commit}").format(commit=formats.one_line(run.commit, 60))] if run.commit else []
+    parts += [f"commit {formats.one_line(run.commit, 60)}"] if run.commit else []
     return " · ".join(parts)
 
 
@@ -155,24 +152,20 @@ def headline(difference: Difference) -> str:
     counted = [e for e in leading if e.verdict != "edited"]
     ran = sum(e.subject.kind == "executions" for e in counted)
     parts = [formats.plural(edited, "edited statement")] if edited else []
-    parts += [_("{ran} that ran more or less often").format(ran=formats.plural(ran, "statement"))] if ran else []
+    parts += ["{ran} that ran more or less often".format(ran=formats.plural(ran, "statement"))] if ran else []
     for aspect in ORDER:
         n = sum(e.aspect == aspect and e.subject.kind != "executions" for e in counted)
         parts += [formats.plural(n, WORDS[aspect][1])] if n else []
     parts += independent
-    unjudged = (
-        _("TIME NOT JUDGED: {time_not_judged}").format(time_not_judged=difference.time_not_judged)
-        if difference.time_not_judged
-        else None
-    )
+    unjudged = f"TIME NOT JUDGED: {difference.time_not_judged}" if difference.time_not_judged else None
     if parts or following:
-        text = _("Differences that matter: {names}").format(names=", ".join(parts or following))
-        text += _(" (which may cause: {names})").format(names=", ".join(following)) if parts and following else ""
+        text = "Differences that matter: {names}".format(names=", ".join(parts or following))
+        text += " (which may cause: {names})".format(names=", ".join(following)) if parts and following else ""
         return ". ".join(part for part in (text, _work(difference), unjudged) if part)
     if any(map(_differs, difference.rows)):
-        none = _("{why}. No other differences that matter") if unjudged else _("No differences that matter")
+        none = "{why}. No other differences that matter" if unjudged else "No differences that matter"
     else:
-        none = _("{why}. No other differences") if unjudged else _("No differences")
+        none = "{why}. No other differences" if unjudged else "No differences"
     return none.format(why=unjudged)
 
 
@@ -191,15 +184,13 @@ def _work(difference: Difference) -> str | None:
         if isinstance(f.a, int) and isinstance(f.b, int) and f.a and f.b:
             share = f.b / f.a - 1
             if share >= 1:
-                return _("{ratio} × the FLOPs; times too noisy").format(ratio=formats.ratio(f.b / f.a))
-            words = _("{share} more FLOPs; times too noisy") if share > 0 else _("{share} fewer FLOPs; times too noisy")
+                return f"{formats.ratio(f.b / f.a)} × the FLOPs; times too noisy"
+            words = "{share} more FLOPs; times too noisy" if share > 0 else "{share} fewer FLOPs; times too noisy"
             return words.format(share=formats.percent(abs(share)))
     return None
 
 
-def _leads(
-    difference: Difference, form: Form, most: int, most_folded: int, *, everything: bool
-) -> Iterator[Part]:
+def _leads(difference: Difference, form: Form, most: int, most_folded: int, *, everything: bool) -> Iterator[Part]:
     """Yield possible causes of other differences, then the others by aspect, at most `most` of each and more folded.
 
     Times on two machines are uncertain, so they follow all differences that matter.
@@ -218,19 +209,19 @@ def _leads(
         if form == "terminal":
             omitted = f"… and {over:,} more (--all)" if over > 0 else ""
         elif form == "md":
-            summary = _("{n} more").format(n=f"{over:,}")
-            summary += _(", {n} of them here").format(n=most_folded) if unlisted > 0 else ""
+            summary = "{n} more".format(n=f"{over:,}")
+            summary += f", {most_folded} of them here" if unlisted > 0 else ""
         else:
-            summary = _("{n} more").format(n=over)
-            omitted = _("{n} more (--all, or the pages with the other machine's column).").format(n=unlisted) if unlisted > 0 else ""
+            summary = f"{over} more"
+            omitted = f"{unlisted} more (--all, or the pages with the other machine's column)." if unlisted > 0 else ""
         rows = [_entry_row(difference, entry) for entry in group[: most + most_folded]]
         if rows:
-            grid = Grid("leads", _lead_columns(), rows[:most], _("Differences"), rows[most:], summary, omitted)
-            yield Part(_(title), [grid])
+            grid = Grid("leads", _lead_columns(), rows[:most], "Differences", rows[most:], summary, omitted)
+            yield Part(title, [grid])
 
 
 def _lead_columns() -> tuple[str, ...]:
-    return _("where"), _("what"), "A", "B", _("how it differs")
+    return "where", "what", "A", "B", "how it differs"
 
 
 def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
@@ -242,20 +233,16 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     function = formats.one_line(difference.function_of(row), 60)
     subject = Phrase(code=entry.name)
     if is_time or entry.verdict == "edited":
-        subject = Phrase(_("time")) if is_time else Phrase(_("code"))
+        subject = Phrase("time") if is_time else Phrase("code")
     texts = ("–" if text is None else formats.one_line(text, 160) for text in (entry.a, entry.b))
     sides = [Phrase(text, style="right" if is_time else "") for text in texts]
     verdict = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
     how = [entry.name] if is_time and entry.name not in (verdict, entry.verdict) else []
     how += [entry.detail] if entry.detail else []
-    how += [_("in {executions:,} executions").format(executions=entry.executions)] if entry.executions > 1 else []
-    how += [_("explains {follows:,} more").format(follows=entry.follows)] if entry.follows else []
-    how += (
-        [_("may follow from line {after_line}").format(after_line=entry.after_line)]
-        if entry.after_line is not None
-        else []
-    )
-    differs = Phrase(_(SHOWN.get(verdict, verdict)), soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
+    how += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
+    how += [f"explains {entry.follows:,} more"] if entry.follows else []
+    how += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
+    differs = Phrase(SHOWN.get(verdict, verdict), soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
     return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function), subject, *sides, differs]
 
 
@@ -274,13 +261,11 @@ def repeated(difference: Difference) -> list[list[str]]:
     for row in difference.rows:
         for f in row.findings:
             if f.setting is not None:
-                by_setting[f.setting][
-                    _("{subject} in line {line}").format(subject=subject_text(f.subject, 40), line=row.step.line)
-                ] = None
+                by_setting[f.setting][f"{subject_text(f.subject, 40)} in line {row.step.line}"] = None
     return [
         [
             *list(positions)[:MOST_REPEATS],
-            *([_("and {n} more").format(n=len(positions) - MOST_REPEATS)] if len(positions) > MOST_REPEATS else []),
+            *([f"and {len(positions) - MOST_REPEATS} more"] if len(positions) > MOST_REPEATS else []),
         ]
         for positions in by_setting
     ]
@@ -295,16 +280,10 @@ def _notes(difference: Difference) -> list[str]:
     passes, needed = min(times.a_processes, times.b_processes), times.passes_for_20_percent
     for why, count in times.not_judged:
         if why in TWO_MODES:
-            notes.append(_("time: {why}").format(why=_unjudged(why, count)))
+            notes.append(f"time: {_unjudged(why, count)}")
     if times.judged and (needed is None or needed > passes):
-        would = (
-            _("about {needed} would find it").format(needed=needed)
-            if needed
-            else _("with this noise not even 50 would find it")
-        )
-        notes.append(
-            _("time: a change of 20% can go unnoticed with {passes} passes; {would}").format(passes=passes, would=would)
-        )
+        would = f"about {needed} would find it" if needed else "with this noise not even 50 would find it"
+        notes.append(f"time: a change of 20% can go unnoticed with {passes} passes; {would}")
     return [formats.one_line(note, 400) for note in dict.fromkeys(notes)]
 
 
@@ -312,15 +291,13 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
     """Yield sentences about comparisons that are not worth an entry, and the precision of the judgement."""
     for aspect in ORDER:
         of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
-        lines = [_("{of_aspect:,} the same").format(of_aspect=of_aspect["same"])] if "same" in of_aspect else []
-        lines += [f"{of_aspect[v]:,} {_(text)}" for v, text in HARMLESS.items() if v in of_aspect]
+        lines = ["{of_aspect:,} the same".format(of_aspect=of_aspect["same"])] if "same" in of_aspect else []
+        lines += [f"{of_aspect[v]:,} {text}" for v, text in HARMLESS.items() if v in of_aspect]
         lines += (
-            [_("{of_aspect:,} not judged").format(of_aspect=of_aspect["not judged"])]
-            if "not judged" in of_aspect
-            else []
+            ["{of_aspect:,} not judged".format(of_aspect=of_aspect["not judged"])] if "not judged" in of_aspect else []
         )
         if lines and aspect != "time":
-            yield f"{_(SHOWN[aspect])}: {', '.join(lines)}"
+            yield f"{SHOWN[aspect]}: {', '.join(lines)}"
     if sentence := _time_sentence(difference):
         yield sentence
     for why, count in () if form == "terminal" else difference.times.not_judged:
@@ -329,19 +306,15 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
         differing = ", ".join(
             f"{t.dtype} {t.relative:g} relative + {t.absolute:g} absolute" for t in difference.tolerances
         )
-        yield _("numbers within these tolerances count as equal (at least those of torch.testing): {differing}").format(
-            differing=differing
-        )
+        yield f"numbers within these tolerances count as equal (at least those of torch.testing): {differing}"
     if difference.ignored:
-        yield _("left out on request: {names}").format(
+        yield "left out on request: {names}".format(
             names=", ".join(formats.one_line(name, 60) for name in difference.ignored)
         )
 
 
 def _unjudged(why: str, count: int) -> str:
-    return _("{count} not judged: {why}").format(
-        count=formats.plural(count, "timing"), why=formats.one_line(_(why), 160)
-    )
+    return "{count} not judged: {why}".format(count=formats.plural(count, "timing"), why=formats.one_line(why, 160))
 
 
 def _time_sentence(difference: Difference) -> str:
@@ -350,17 +323,11 @@ def _time_sentence(difference: Difference) -> str:
     unjudged = sum(n for _, n in times.not_judged)
     if not difference.same_machine:
         ratios = sum(n for which, verdict, n in difference.counts if (which, verdict) == ("time", "ratio"))
-        return (
-            _("times: {ratios:,} ratios between two machines, {unjudged:,} not comparable").format(
-                ratios=ratios, unjudged=unjudged
-            )
-            if ratios
-            else ""
-        )
+        return f"times: {ratios:,} ratios between two machines, {unjudged:,} not comparable" if ratios else ""
     if not times.judged:
         return "; ".join(_unjudged(why, n) for why, n in times.not_judged[:3])
     share = formats.percent(times.different / times.judged)
-    text = _("times in {statements}: {n} of {all} differ ({share}), no difference detected in {rest}").format(
+    text = "times in {statements}: {n} of {all} differ ({share}), no difference detected in {rest}".format(
         n=f"{times.different:,}",
         all=f"{times.judged:,}",
         share=share,
@@ -368,17 +335,15 @@ def _time_sentence(difference: Difference) -> str:
         statements=formats.plural(times.statements, "statement"),
     )
     if times.noise is not None and times.detectable is not None:
-        noise = _("; noise {share} between processes; smallest change detectable in half of the statements: {ratio}×")
+        noise = "; noise {share} between processes; smallest change detectable in half of the statements: {ratio}×"
         text += noise.format(share=formats.percent(times.noise), ratio=formats.ratio(times.detectable))
     if times.passes_for_20_percent is None:
-        text += _("; too noisy to find 20% with 50 passes")
+        text += "; too noisy to find 20% with 50 passes"
     elif times.passes_for_20_percent > min(times.a_processes, times.b_processes):
-        text += _("; {passes_for_20_percent} passes would find 20%").format(
-            passes_for_20_percent=times.passes_for_20_percent
-        )
+        text += f"; {times.passes_for_20_percent} passes would find 20%"
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
-        text += _("; most took {ratio}× as long, attributed to the machine").format(ratio=formats.ratio(times.drift))
-    return text + (_("; {unjudged:,} not judged").format(unjudged=unjudged) if unjudged else "")
+        text += f"; most took {formats.ratio(times.drift)}× as long, attributed to the machine"
+    return text + (f"; {unjudged:,} not judged" if unjudged else "")
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -399,7 +364,7 @@ def charts_of(difference: Difference) -> list[Chart]:
             (b, difference.b.trace.machine, [(code, step) for code, _, step in matched]),
         )
     ]
-    ratios = _("Times of {b} relative to {a}, with 95% intervals: right of the line is slower").format(b=b, a=a)
+    ratios = f"Times of {b} relative to {a}, with 95% intervals: right of the line is slower"
     # live bytes along the rows without calls (a calling row ends after its calls), thinned
     callers = {pair.parent for pair in difference.frames}
     live = [
@@ -416,8 +381,8 @@ def charts_of(difference: Difference) -> list[Chart]:
     ]
     drawn = [
         ("times", ratios, time_ratios(_ratios(difference), "times", (a, b))),
-        ("roofs", _("Both rooflines, and the annotated steps under them"), roofline(roofs, "roofs", _("Rooflines"))),
-        ("memory", _("Tensor bytes alive after each matched step"), memory_lines(memory, "memory")),
+        ("roofs", "Both rooflines, and the annotated steps under them", roofline(roofs, "roofs", "Rooflines")),
+        ("memory", "Tensor bytes alive after each matched step", memory_lines(memory, "memory")),
     ]
     return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
 
@@ -442,6 +407,6 @@ def _ratios(difference: Difference) -> list[TimeRatio]:
     for row, time in sorted(list(first.values())[:MOST], key=lambda item: -(item[1].overall or 1.0)):
         execution = f" ({row.step.execution})" if row.step.execution > 1 and time.executions == 1 else ""
         name = f"{row.step.line}{execution}  {formats.one_line(_code(difference, row), 80)}"
-        name += _(" (launch)") if time.subject.kind == "launch" else ""
+        name += " (launch)" if time.subject.kind == "launch" else ""
         ratios.append(TimeRatio(name, time.overall or 1.0, time.interval))
     return ratios

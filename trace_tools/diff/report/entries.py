@@ -19,7 +19,6 @@ from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, S
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.diff.wording import sides_text, subject_text, texts_apart
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
@@ -131,7 +130,7 @@ def leads(difference: Difference) -> list[ReportEntry]:
             if a is not None and b is not None:
                 a, b = texts_apart(a, b)
             counts = "" if ran is None else " → ".join(side or "–" for side in sides_text(ran))
-            detail = counts and _("executions {names}").format(names=counts)
+            detail = counts and f"executions {counts}"
             name = "the statement"
             lead = ReportEntry(row, "steps", "edited", Subject("step", expression=name), name, a, b, detail)
         causes.append(replace(lead, follows=explained[row.number], level=2))
@@ -185,16 +184,16 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
     else:
         size = abs(b_ns - a_ns)
     of = {
-        "measured": _("one call, measurement {n}").format(n=time.subject.index + 1),
-        "launch": _("the host's time to launch it"),
+        "measured": f"one call, measurement {time.subject.index + 1}",
+        "launch": "the host's time to launch it",
     }
     parts = [of[time.subject.kind]] if time.subject.kind in of else []
     if time.interval is not None and time.overall:
         low, high = time.interval
         ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
-        parts.append(_(" to ").join(map(formats.ratio, ends)) + "×")
+        parts.append(" to ".join(map(formats.ratio, ends)) + "×")
     if time.adjusted_p is not None and time.matters:
-        parts.append(_("adjusted p = {p:.2g}").format(p=time.adjusted_p))
+        parts.append(f"adjusted p = {time.adjusted_p:.2g}")
     return ReportEntry(
         row=first,
         aspect="time",
@@ -203,7 +202,7 @@ def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFind
         name=times_text(ratio) if ratio else time.verdict,
         a=formats.duration(a_ns / calls) if first.a is not None and time.why != HARNESS else None,
         b=formats.duration(b_ns / calls) if first.b is not None and time.why != HARNESS else None,
-        detail=(time.why and _(time.why)) or ", ".join([*parts, *roof_texts(time)]),
+        detail=(time.why and time.why) or ", ".join([*parts, *roof_texts(time)]),
         level=2 if time.matters or follows else 0,
         executions=len(executions),
         follows=follows,
@@ -217,10 +216,8 @@ def roof_texts(time: TimeFinding) -> list[str]:
     near = max(time.a_share or 0.0, time.b_share or 0.0) >= WORTH_A_SHARE
     if time.roof is None or not (near or time.verdict == "ratio"):
         return []
-    shares = (formats.percent(s) if s is not None else _("unknown") for s in (time.a_share, time.b_share))
-    share_text = _("{names} of the {roof} roof").format(
-        names=" → ".join(shares), roof=formats.one_line(_(time.roof), 60)
-    )
+    shares = (formats.percent(s) if s is not None else "unknown" for s in (time.a_share, time.b_share))
+    share_text = "{names} of the {roof} roof".format(names=" → ".join(shares), roof=formats.one_line(time.roof, 60))
     name, most = "B/s" if "memory" in time.roof else "FLOP/s", max(time.a_share or 0.0, time.b_share or 0.0)
     return [share_text, *filter(None, [above_roof(name, most, measured=True)])]
 
@@ -228,5 +225,5 @@ def roof_texts(time: TimeFinding) -> list[str]:
 def times_text(ratio: float) -> str:
     """Format a ratio of times in words: 1.21× slower, 2× faster, as long."""
     if ratio >= 1.005:
-        return _("{ratio}× slower").format(ratio=formats.ratio(ratio))
-    return _("{ratio}× faster").format(ratio=formats.ratio(1 / ratio)) if 0 < ratio <= 1 / 1.005 else _("equally long")
+        return f"{formats.ratio(ratio)}× slower"
+    return f"{formats.ratio(1 / ratio)}× faster" if 0 < ratio <= 1 / 1.005 else "equally long"

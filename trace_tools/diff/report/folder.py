@@ -7,7 +7,6 @@ report_files(comparison, home="../index.html").keys()
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -16,7 +15,6 @@ from trace_tools.diff.judge.between import Choices, difference_between
 from trace_tools.diff.report import comparison_report, difference_report
 from trace_tools.diff.report.comparison_report import csv_text
 from trace_tools.diff.report.report import Phrase, figure_files, html, markdown
-from trace_tools.presentation.page_shell import LanguageLink
 from trace_tools.util.files import update_folder
 from trace_tools.util.interpreter import collector_paused
 
@@ -25,13 +23,8 @@ PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
 
 
 @collector_paused()
-def report_files(
-    comparison: Comparison, home: str | None, languages: Callable[[str], Sequence[LanguageLink]] = lambda page: ()
-) -> dict[str, bytes]:
-    """Return the files of a folder of reports by name; `home` is the index of the site they belong to.
-
-    `languages` links a page, by its file's name, to itself in all languages of the site.
-    """
+def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
+    """Return the files of a folder of reports by name; `home` is the index of the site they belong to."""
     base = comparison.sides[comparison.base]
     folder = PurePath(base.name).parent.name  # of its pages, in the site
     pages = f"../{folder}/" if home is not None and folder else None
@@ -42,7 +35,7 @@ def report_files(
             difference = difference_between(base, other, Choices(force=True), aligned)
             name = f"{_plain(base.label)}-to-{_plain(other.label)}"
             page = difference_report.report_of(difference, "html", site="index.html")
-            texts[f"{name}.html"] = html(page, home, pages, languages=languages(f"{name}.html"))
+            texts[f"{name}.html"] = html(page, home, pages)
             texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
             headline = difference_report.headline(difference)
             pairs.append(Phrase(f"{base.label} → {other.label}", soft=headline, link=name))
@@ -53,7 +46,7 @@ def report_files(
         comparison, "md", csv=CSV, pairs=[replace(p, link=f"{p.link}.md") for p in pairs]
     )
     texts |= {
-        "index.html": html(page, home, pages, languages=languages("index.html")),
+        "index.html": html(page, home, pages),
         "index.md": markdown(text),
         CSV: csv_text(comparison),
     }

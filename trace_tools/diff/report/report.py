@@ -32,9 +32,8 @@ from rich.text import Text
 from trace_tools.presentation import page_shell
 from trace_tools.presentation.charts import svg
 from trace_tools.presentation.markdown_text import code_span, escape, inline_markdown, table
-from trace_tools.presentation.page_shell import Assets, LanguageLink
+from trace_tools.presentation.page_shell import Assets
 from trace_tools.util import formats
-from trace_tools.util.languages import current_language, worded_script
 
 Form = Literal["terminal", "md", "html"]
 Content: TypeAlias = "Phrase | Grid | Chart | Part"
@@ -291,21 +290,17 @@ def html(
     report: Report,
     home: str | None = None,
     pages: str | None = None,
-    *,
-    languages: Sequence[LanguageLink] = (),
 ) -> str:
     """Return the page, on the same base as the pages (`presentation.page_shell`).
 
-    `home` is the index of the site it belongs to, `pages` the folder of pages that it searches. `languages` are the same page in all languages.
+    `home` is the index of the site it belongs to, `pages` the folder of pages that it searches.
     """
     page = {"home": home or "#text"}
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
-            assets=_assets(current_language(), searches=pages is not None),
-            language=current_language().replace("_", "-"),
-            languages=languages,
+            assets=_assets(searches=pages is not None),
             page=page,
             report=report,
             folder=pages,
@@ -323,12 +318,12 @@ def _environment() -> Environment:
 
 
 @lru_cache(maxsize=8)
-def _assets(language: str, *, searches: bool) -> Assets:
-    """Read the pages' style and script with the reports' own after them, in the current language."""
-    shared = page_shell.assets_in(language, "page", *(["search"] if searches else []))
+def _assets(*, searches: bool) -> Assets:
+    """Read the pages' style and script with the reports' own after them."""
+    shared = page_shell.assets("page", *(["search"] if searches else []))
     own = HERE / "static" / "comparing.css", HERE / "static" / "comparing.js"
     css, js = (
         "\n".join((of_pages, path.read_text(encoding="utf-8")))
         for of_pages, path in zip((shared.css, shared.js), own, strict=True)
     )
-    return page_shell.allowed(css, worded_script(js), beside=searches)
+    return page_shell.allowed(css, js, beside=searches)

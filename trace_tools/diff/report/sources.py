@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from trace_tools.diff.difference import Side
 from trace_tools.errors import LectureError
-from trace_tools.source.catalogue import title_and_rest
 from trace_tools.source.layout import cut_source, split_lines
 from trace_tools.trace.model import SourceFile
 
@@ -33,7 +32,4 @@ def titles_of(side: Side) -> dict[str, str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     docs = {n.name: ast.get_docstring(n) for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    titles = {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}
-    if side.words is None:
-        return titles
-    return {name: side.words.translation(name, title_and_rest(title)[0]) or title for name, title in titles.items()}
+    return {name: text.splitlines()[0] for name, text in docs.items() if text and text.strip()}

@@ -19,7 +19,6 @@ from trace_tools.diff.report.sources import titles_of
 from trace_tools.machines.peaks import peak_of
 from trace_tools.presentation import prose
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 FEW = 3  # fewest steps with a common limit for a sentence
 LARGEST = 3  # most effects that are named
@@ -43,35 +42,35 @@ def summary_of(comparison: Comparison) -> list[Sentence]:
         lines = sorted({line for line, held in claims if not held})
         count += len(claims)
         if lines:
-            text = _("{machine} (line {lines})")
+            text = "{machine} (line {lines})"
             failed.append(text.format(machine=label, lines=", ".join(map(str, lines[:5]))))
     if failed:
-        sentences.append(Sentence(_("Claims failed on {machines}.").format(machines="; ".join(failed)), "machines"))
+        sentences.append(Sentence("Claims failed on {machines}.".format(machines="; ".join(failed)), "machines"))
     elif count:
-        sentences.append(Sentence(_("Every claim of the lecture holds on every machine."), "machines"))
+        sentences.append(Sentence("Every claim of the lecture holds on every machine.", "machines"))
     sentences += _sections(comparison)
     sentences += _limits(comparison)
     timed = [line for line in _lines(comparison, TIME) if line.where != "section"]
     if timed:
         clear = clear_differences(timed)
         named = [
-            _("{step} on {machine} ({times})").format(step=_named(line), machine=label, times=_times(line, index))
+            f"{_named(line)} on {label} ({_times(line, index)})"
             for line in clear[:LARGEST]
             for index, label in enumerate(_labels(comparison))
             if line.cells[index].best
         ]
-        text = _("{n} of {all} timed steps were faster in every pass on one machine")
+        text = "{n} of {all} timed steps were faster in every pass on one machine"
         text = text.format(n=len(clear), all=len(timed))
-        text += _("; the widest margins: {steps}").format(steps=", ".join(named)) if named else ""
-        sentences.append(Sentence(text + _("."), "judged" if clear else TIME.key))
+        text += "; the widest margins: {steps}".format(steps=", ".join(named)) if named else ""
+        sentences.append(Sentence(text + ".", "judged" if clear else TIME.key))
     steps = [line for line in _lines(comparison, MEMORY) if line.where != "section"]
     differ = [line for line in steps if effect(line) > 0]
     if steps and differ:
-        text = _("{n} of {all} steps have different peak memory: {names}.")
+        text = "{n} of {all} steps have different peak memory: {names}."
         names = ", ".join(map(_named, differ[:LARGEST]))
         sentences.append(Sentence(text.format(n=len(differ), all=len(steps), names=names), MEMORY.key))
     elif steps:
-        sentences.append(Sentence(_("Every step had the same peak memory on all machines."), MEMORY.key))
+        sentences.append(Sentence("Every step had the same peak memory on all machines.", MEMORY.key))
     return sentences
 
 
@@ -98,23 +97,16 @@ def _labels(comparison: Comparison) -> list[str]:
 def _peaks(comparison: Comparison) -> Iterator[Sentence]:
     """Yield the two rates that limit all others, of float32 products and of memory."""
     labels, parts = _labels(comparison), []
-    for name, words, unit in (("float32", _("float32 products"), "FLOP/s"), ("memory", _("memory"), "B/s")):
+    for name, words, unit in (("float32", "float32 products", "FLOP/s"), ("memory", "memory", "B/s")):
         for line in (line for line in comparison.peaks if line.code == name):
             rates = [(cell.value, label) for cell, label in zip(line.cells, labels, strict=True) if cell.value]
             ends = sorted(rates)[::-1] if len(rates) <= MANY else [max(rates), min(rates)]
-            listed = [
-                _("{rate} on {machine}").format(rate=formats.quantity(rate, unit, 3), machine=label)
-                for rate, label in ends
-            ]
+            listed = [f"{formats.quantity(rate, unit, 3)} on {label}" for rate, label in ends]
             if len(rates) > 1:
-                rates_text = (
-                    ", ".join(listed)
-                    if len(rates) <= MANY
-                    else _("{most} to {least}").format(most=listed[0], least=listed[1])
-                )
-                parts.append(_("{what} at most {rates}").format(what=words, rates=rates_text))
+                rates_text = ", ".join(listed) if len(rates) <= MANY else f"{listed[0]} to {listed[1]}"
+                parts.append(f"{words} at most {rates_text}")
     if parts:
-        yield Sentence(_("Peaks: {peaks}.").format(peaks="; ".join(parts)), "peaks")
+        yield Sentence("Peaks: {peaks}.".format(peaks="; ".join(parts)), "peaks")
 
 
 def _sections(comparison: Comparison) -> Iterator[Sentence]:
@@ -125,24 +117,15 @@ def _sections(comparison: Comparison) -> Iterator[Sentence]:
     for index, label in enumerate(_labels(comparison)):
         best = sorted((line for line in sections if line.cells[index].best), key=effect, reverse=True)
         if best:
-            named = _(", by the widest margin in {section} ({times})").format(
-                section=_named(best[0], titles), times=_times(best[0], index)
-            )
-            parts.append(
-                _("{machine} was the fastest in every pass in {n} of {all} sections").format(
-                    machine=label, n=len(best), all=len(sections)
-                )
-                + named
-            )
+            named = f", by the widest margin in {_named(best[0], titles)} ({_times(best[0], index)})"
+            parts.append(f"{label} was the fastest in every pass in {len(best)} of {len(sections)} sections" + named)
     unclear = sum(not any(cell.best for cell in line.cells) for line in sections)
     if parts:
-        no_difference = _("; {n} show no clear difference").format(n=unclear) if unclear else ""
-        yield Sentence("; ".join(parts) + no_difference + _("."), TIME.key)
+        no_difference = f"; {unclear} show no clear difference" if unclear else ""
+        yield Sentence("; ".join(parts) + no_difference + ".", TIME.key)
     elif sections:
         yield Sentence(
-            _("No section was faster in every pass on one machine than on the others ({n} sections).").format(
-                n=len(sections)
-            ),
+            f"No section was faster in every pass on one machine than on the others ({len(sections)} sections).",
             TIME.key,
         )
 
@@ -164,8 +147,8 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
                 ridge = peak.per_second / bandwidth.per_second
                 ratios["memory" if cell.intensity < ridge else "compute"].append(ratio)
         bound = {
-            "memory": _("steps that are memory-bound on {base} at {ratio} times its rate (median of {steps})"),
-            "compute": _("steps that are compute-bound on {base} at {ratio} times its rate (median of {steps})"),
+            "memory": "steps that are memory-bound on {base} at {ratio} times its rate (median of {steps})",
+            "compute": "steps that are compute-bound on {base} at {ratio} times its rate (median of {steps})",
         }
         parts = [
             bound[limit].format(
@@ -177,19 +160,19 @@ def _limits(comparison: Comparison) -> Iterator[Sentence]:
             if len(values) >= FEW
         ]
         if parts:
-            text = _("Of the steps with a clear difference, {machine} ran {steps}.")
-            yield Sentence(text.format(machine=label, steps=_(", and ").join(parts)), RATE.key)
+            text = "Of the steps with a clear difference, {machine} ran {steps}."
+            yield Sentence(text.format(machine=label, steps=", and ".join(parts)), RATE.key)
 
 
 def _named(line: Line, titles: Mapping[str, str] | None = None) -> str:
     if line.where == "section":
         name = line.code.removesuffix("()")
         return f"“{formats.one_line(prose.plain_text(titles[name]), 80)}”" if titles and name in titles else name
-    return f"“{formats.one_line(line.code, 60)}”" + (_(", line {n},").format(n=line.line) if line.line else "")
+    return f"“{formats.one_line(line.code, 60)}”" + (f", line {line.line}," if line.line else "")
 
 
 def _times(line: Line, index: int) -> str:
     """Format how many times faster the best machine is than the slowest."""
     values = [cell.value for cell in line.cells if cell.value]
     best = line.cells[index].value
-    return _("{ratio} times as fast").format(ratio=formats.ratio(max(values) / best)) if best else "–"
+    return f"{formats.ratio(max(values) / best)} times as fast" if best else "–"

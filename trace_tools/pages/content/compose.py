@@ -56,12 +56,10 @@ from trace_tools.pages.margin import with_margins
 from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import escape, inline_markdown
-from trace_tools.source.catalogue import Words
 from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
-from trace_tools.trace.model import Ask, Frame, Narrative, Step, Text, Trace
+from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
 from trace_tools.trace.ranks import disagreeing, sharing_a_device
-from trace_tools.util.languages import _
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # most bodies of one function on a page
@@ -81,13 +79,12 @@ _TAKEN = re.compile(
 )
 
 
-def make_document(trace: Trace, lecture: str | None = None, words: Words | None = None) -> Document:
-    """Return the document of a trace; `lecture` is the first source's current text, for its prose, and `words` its
-    translation.
+def make_document(trace: Trace, lecture: str | None = None) -> Document:
+    """Return the document of a trace; `lecture` is the first source's current text, for its prose.
 
     Raises LectureError if a stored source is not valid Python.
     """
-    ran = lecture_of(trace, lecture, words)
+    ran = lecture_of(trace, lecture)
     calls: dict[str, list[Frame]] = {}
     for _step, frame in ran.tree.section_calls():
         calls.setdefault(frame.function, []).append(frame)
@@ -103,8 +100,6 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
     opening, setup = with_margins(with_places(opening, addresses)), with_margins(setup)
     return Document(
         title=ran.trace.title,
-        own_title=trace.title,
-        language=words.language if words is not None else "en",
         run=trace.run,
         machine=trace.machine,
         versions=tuple(trace.versions),
@@ -119,7 +114,7 @@ def make_document(trace: Trace, lecture: str | None = None, words: Words | None 
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
         sharing=sharing_a_device(trace),
-        promise=ran.titled(ran.definitions[main_frame.frame], main, None).summary if main_frame is not None else None,
+        promise=(ran.titled(ran.definitions[main_frame.frame], main)[1] or None) if main_frame is not None else None,
         distances=tuple(distances(trace)),
         live_bytes=most_live_bytes(trace),
         why_no_floors=why_no_floors(trace),
@@ -149,10 +144,10 @@ def _addresses(
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
     """Return the page of a section: its first call in full, further calls below."""
     page = _Composer(ran)
-    titles = ran.titled(ran.definitions[calls[0].frame], function, function)
+    title, summary = ran.titled(ran.definitions[calls[0].frame], function)
     slug = f"{number:02d}-{prose.slug(function)}"
     blocks = fold([*page.body(calls[0], "", 0), *(page.call(again, 0) for again in calls[1:])])
-    blocks = definitions.beside(blocks, slug, _("section {n}").format(n=number))
+    blocks = definitions.beside(blocks, slug, f"section {number}")
     # the texts after the last part are the section's summary, unless code follows that part
     parts = [at for at, block in enumerate(blocks) if isinstance(block, Call) and block.shown == "part"]
     after = blocks[parts[-1] + 1 :] if parts else ()
@@ -178,8 +173,8 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
         number=number,
         slug=slug,
         function=function,
-        title=titles.shown,
-        summary=titles.summary,
+        title=title,
+        summary=summary or None,
         blocks=blocks,
         headings=_contents(blocks, claims),
         claims=claims,
@@ -275,7 +270,6 @@ class _Composer:
             header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=disagreement)
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
-        titles = self._ran.titled(definition, frame.function, tree.section_of[frame.frame])
         return Call(
             function=frame.function,
             module=self._ran.module(frame),
@@ -284,8 +278,7 @@ class _Composer:
             number=tree.call_number[frame.frame],
             total=tree.call_total[tree.section_of[frame.frame], frame.source, frame.function],
             anchor=anchor,
-            title=titles.shown,
-            own_title=titles.own,
+            title=self._ran.titled(definition, frame.function)[0],
             header=header,
             blocks=tuple(blocks),
             level=min(depth + 2, 6),
@@ -473,9 +466,8 @@ class _Composer:
                 emitted = [(narrative, step) for step in steps for narrative in step.narrative or ()]
             for narrative, step in emitted:
                 sometimes = said_in_runs(narrative, step, self._ran.trace.run.timed_runs) if step is not None else None
-                own = self._ran.own_questions.get(narrative.text) if isinstance(narrative, Ask) else None
                 emitting_step = step.id if step is not None else None
-                yield Narration(narrative, next(self._numbers), emitting_step, sometimes, own_text=own)
+                yield Narration(narrative, next(self._numbers), emitting_step, sometimes)
 
 
 def _begins_paragraph(lines: Sequence[str | None], number: int) -> bool:
@@ -541,7 +533,7 @@ def fold(blocks: Iterable[Block]) -> tuple[Block, ...]:
     def folded_call(call: Call) -> Call:
         before = bodies[call.name]
         if before == 0 and call.speaks:
-            title = anchor(prose.plain_text(call.own_title or call.title))
+            title = anchor(prose.plain_text(call.title))
             call = replace(call, shown="part", anchor=title, blocks=_at_the_margin(call.blocks))
         elif call.troubled:
             call = replace(call, shown="open")

@@ -15,22 +15,21 @@ from trace_tools.analysis.distances import MIXED, Distance, lost_by_kind
 from trace_tools.presentation.charts.axes import TICK, Axes, Scale, decades, grid_across, tick_text
 from trace_tools.presentation.charts.drawing import INK, SOFT, Drawing, colour
 from trace_tools.util import formats
-from trace_tools.util.languages import N_, _
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BOTTOM = 860.0, 100.0, 270.0, 24.0, 26.0, 44.0
 COLUMNS = (WIDTH - 190.0, WIDTH - 105.0, WIDTH - 8.0)  # right ends of the numbers
 ALL = "all"
 NAMES = {
-    ALL: N_("all"),
-    "matmul": N_("matmul"),
-    "elementwise": N_("elementwise"),
-    "reduction": N_("reduction"),
-    "copy": N_("copy"),
-    "fill": N_("fill"),
-    "indexing": N_("indexing"),
-    "collective": N_("collective"),
-    "other": N_("other"),
-    MIXED: N_("mixed"),
+    ALL: "all",
+    "matmul": "matmul",
+    "elementwise": "elementwise",
+    "reduction": "reduction",
+    "copy": "copy",
+    "fill": "fill",
+    "indexing": "indexing",
+    "collective": "collective",
+    "other": "other",
+    MIXED: "mixed",
 }
 
 
@@ -50,25 +49,25 @@ def distance(distances: Sequence[Distance], prefix: str, title: str) -> str | No
     across = axes.across
     grid_across(drawing, axes, [(t, tick_text(t)) for t in decades(low, high)])
     drawing.line((across(1), bottom), (across(1), TOP), width=1.4)
-    drawing.text((across(1), TOP - 8), _("the roof"), size=TICK, anchor="middle")
-    for head, x in zip((_("steps"), _("lower bounds"), _("time above")), COLUMNS, strict=True):
+    drawing.text((across(1), TOP - 8), "the roof", size=TICK, anchor="middle")
+    for head, x in zip(("steps", "lower bounds", "time above"), COLUMNS, strict=True):
         drawing.text((x, TOP - 8), head, size=TICK, anchor="end", fill=SOFT)
     summaries = []
     for row, (kind, ratios, floor, lost) in enumerate(rows):
-        y, name = axes.up(row + 0.5), _(NAMES[kind])
+        y, name = axes.up(row + 0.5), NAMES[kind]
         tenth, first, middle, third, ninetieth = (across(_quantile(ratios, q)) for q in (0.1, 0.25, 0.5, 0.75, 0.9))
         median = f"× {formats.ratio(statistics.median(ratios))}"
         time_above = formats.duration(1e9 * max(lost, 0.0))
-        with drawing.linked(None, _("{kind}: median {ratio}").format(kind=name, ratio=median)):
+        with drawing.linked(None, f"{name}: median {median}"):
             drawing.text((LEFT - 10, y + 4), name, size=TICK, anchor="end")
             drawing.line((tenth, y), (ninetieth, y), stroke=colour(0), width=1.2)
             drawing.rect((first, y - 7), (max(third - first, 1), 14), fill=colour(0), fill_opacity=0.35)
             drawing.line((middle, y - 7), (middle, y + 7), stroke=INK, width=2)
         for words, x in zip((f"{len(ratios):,}", formats.duration(1e9 * floor), time_above), COLUMNS, strict=True):
             drawing.text((x, y + 4), words, size=TICK, anchor="end")
-        summary = _("{kind}: {n} steps, median {ratio}, {time} above their lower bounds")
+        summary = "{kind}: {n} steps, median {ratio}, {time} above their lower bounds"
         summaries.append(summary.format(kind=name, n=f"{len(ratios):,}", ratio=median, time=time_above))
-    drawing.text(((LEFT + WIDTH - RIGHT) / 2, bottom + 36), _("time ÷ lower bound"), size=12, anchor="middle")
+    drawing.text(((LEFT + WIDTH - RIGHT) / 2, bottom + 36), "time ÷ lower bound", size=12, anchor="middle")
     return drawing.svg(prefix, title, "; ".join(summaries))
 
 

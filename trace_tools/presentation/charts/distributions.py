@@ -12,7 +12,6 @@ from trace_tools.presentation.charts.axes import Scale
 from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour
 from trace_tools.trace.model import Statistics
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 WIDTH, STRIP, BARS, TALL = 260.0, 44.0, 66.0, 48.0
 EDGE = 10.0
@@ -38,14 +37,14 @@ def samples(timing: Timing) -> str | None:
                 drawing.circle((across(ns), y), 3.6, **paint)
     drawing.text((EDGE, 38), formats.duration(low), size=LETTERS)
     drawing.text((WIDTH - EDGE, 38), formats.duration(high), size=LETTERS, anchor="end")
-    drawing.text((WIDTH / 2, 38), _("● warm ○ first run") if cold else _("● warm"), size=LETTERS, anchor="middle")
-    words = _("{n} warm runs from {range}").format(n=len(timing.samples_ns), range=_range(timing.samples_ns))
-    return drawing.inline(words + (_("; first runs from {range}").format(range=_range(cold)) if cold else ""))
+    drawing.text((WIDTH / 2, 38), "● warm ○ first run" if cold else "● warm", size=LETTERS, anchor="middle")
+    words = f"{len(timing.samples_ns)} warm runs from {_range(timing.samples_ns)}"
+    return drawing.inline(words + (f"; first runs from {_range(cold)}" if cold else ""))
 
 
 def _range(times_ns: tuple[int, ...]) -> str:
     shortest, longest = formats.duration(min(times_ns)), formats.duration(max(times_ns))
-    return _("{least} to {most}").format(least=shortest, most=longest)
+    return f"{shortest} to {longest}"
 
 
 def histogram(statistics: Statistics) -> str | None:
@@ -65,8 +64,8 @@ def histogram(statistics: Statistics) -> str | None:
     least, largest = formats.number(low, 4), formats.number(high, 4)
     drawing.text((0, BARS - 4), least, size=LETTERS)
     drawing.text((WIDTH, BARS - 4), largest, size=LETTERS, anchor="end")
-    tallest = _("at most {n} in a bin").format(n=f"{most:,}")
+    tallest = "at most {n} in a bin".format(n=f"{most:,}")
     drawing.text((WIDTH / 2, BARS - 4), tallest, size=LETTERS, anchor="middle", fill=SOFT)
-    words = _("Histogram of {elements} from {least} to {most}, {n} bins.")
+    words = "Histogram of {elements} from {least} to {most}, {n} bins."
     elements = formats.plural(sum(bins), "element")
     return drawing.inline(words.format(elements=elements, least=least, most=largest, n=len(bins)))

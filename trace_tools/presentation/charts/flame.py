@@ -10,7 +10,6 @@ from __future__ import annotations
 from trace_tools.analysis.rates import StatementTime
 from trace_tools.presentation.charts.drawing import Drawing, colour, fitted
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 WIDTH, ROW = 960.0, 24.0
 NARROWEST = 2.0  # pixels
@@ -32,8 +31,8 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
         """Draw a block, the n-th of its caller, with its contents below."""
         took, tip, link = formats.duration(time.ns), time.code, time.anchor
         if time.line:
-            times = _(" ({n} executions)").format(n=f"{time.executions:,}") if time.executions > 1 else ""
-            tip = _("line {line}: {code}").format(line=time.line, code=time.code) + times
+            times = " ({n} executions)".format(n=f"{time.executions:,}") if time.executions > 1 else ""
+            tip = f"line {time.line}: {time.code}" + times
             link = f"{page}#{link}" if link else ""
         else:
             page = link
@@ -51,7 +50,7 @@ def flame(root: StatementTime, prefix: str, title: str, rows: int = 7) -> str | 
     draw(root, 0.0, WIDTH, 0, 0, "")
     longest = sorted(root.inside, key=lambda inner: -inner.ns)[:6]
     parts = [f"{formats.one_line(t.code, 60)}: {formats.percent(t.ns / root.ns)}" for t in longest if t.ns]
-    words = _("{time} in all. Most of it: {parts}.").format(time=formats.duration(root.ns), parts="; ".join(parts))
+    words = "{time} in all. Most of it: {parts}.".format(time=formats.duration(root.ns), parts="; ".join(parts))
     return drawing.svg(prefix, title, words)
 
 

@@ -17,7 +17,6 @@ from trace_tools.presentation.charts.drawing import ABOVE, SOFT, Drawing, Labels
 from trace_tools.presentation.charts.plot import plot
 from trace_tools.trace.model import Series
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 WIDTH, HEIGHT = 680.0, 220.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 22.0, 34.0
@@ -59,20 +58,16 @@ def memory(points: Sequence[MemoryPoint], prefix: str, title: str = "Memory, ste
     drawing.path(spikes, stroke=colour(1), width=1.1, stroke_opacity=0.75)
     _name_peaks(drawing, points, drawn, across, up)
     y, middle = HEIGHT - 8, (LEFT + WIDTH - RIGHT) / 2
-    first, last = (_("step {n}").format(n=point.number) for point in (points[0], points[-1]))
+    first, last = (f"step {point.number}" for point in (points[0], points[-1]))
     drawing.text((LEFT, y), first, size=TICK, fill=SOFT)
     drawing.text((WIDTH - RIGHT, y), last, size=TICK, anchor="end", fill=SOFT)
     drawing.rect((middle - 128, y - 9), (11, 9), fill=colour(0), fill_opacity=0.4)
-    drawing.text((middle - 112, y), _("alive after a step"), size=TICK)
+    drawing.text((middle - 112, y), "alive after a step", size=TICK)
     drawing.line((middle + 16, y - 4), (middle + 30, y - 4), stroke=colour(1), width=1.8)
-    drawing.text((middle + 35, y), _("peak during a step"), size=TICK)
+    drawing.text((middle + 35, y), "peak during a step", size=TICK)
     highest = max(points, key=lambda p: p.peak_bytes)
-    words = _("Across: {n} steps. At most {peak}, at {name}; {live} alive at the end.").format(
-        n=len(points),
-        peak=formats.byte_size(highest.peak_bytes),
-        name=highest.name,
-        live=formats.byte_size(points[-1].live_bytes),
-    )
+    most_bytes, end_bytes = formats.byte_size(highest.peak_bytes), formats.byte_size(points[-1].live_bytes)
+    words = f"Across: {len(points)} steps. At most {most_bytes}, at {highest.name}; {end_bytes} alive at the end."
     return drawing.svg(prefix, title, words)
 
 
@@ -114,15 +109,13 @@ def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str)
     if not any(size for _, size in most):
         return None
     series = [Series(name, list(range(len(sizes))), list(sizes), "steps") for name, sizes in lines]
-    words = "; ".join(
-        _("{name}: at most {size}").format(name=name, size=formats.byte_size(size)) for name, size in most
-    )
+    words = "; ".join(f"{name}: at most {formats.byte_size(size)}" for name, size in most)
     return plot(
         series,
         prefix,
-        _("Memory along the lecture"),
+        "Memory along the lecture",
         words,
-        labels=(_("matched step"), ""),
+        labels=("matched step", ""),
         log=(False, True),
         linear_to=1024,
         write=formats.byte_size,

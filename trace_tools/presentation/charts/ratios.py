@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from trace_tools.presentation.charts.axes import TICK, Axes, Scale, grid_across, ticks
 from trace_tools.presentation.charts.drawing import INK, SOFT, Drawing, colour, marker, width_of
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 MOST = 26  # most rows of a figure
 WIDTH, RIGHT, TOP, ROW, BOTTOM = 860.0, 14.0, 6.0, 22.0, 44.0
@@ -52,11 +51,7 @@ def time_ratios(ratios: Sequence[TimeRatio], prefix: str, labels: tuple[str, str
         y, slower = axes.up(row + 0.5), item.ratio > 1
         first, last = (min(max(end, low), high) for end in item.interval or (item.ratio, item.ratio))
         paint = SOFT if first <= 1 <= last else colour(slower)
-        interval = (
-            _(", interval × {first} to × {last}").format(first=formats.ratio(first), last=formats.ratio(last))
-            if item.interval
-            else ""
-        )
+        interval = f", interval × {formats.ratio(first)} to × {formats.ratio(last)}" if item.interval else ""
         with drawing.linked(item.link, item.name if name != item.name else ""):
             drawing.text((left - 8, y + 4), name, size=TICK, anchor="end")
         with drawing.linked(None, f"× {formats.ratio(item.ratio)}{interval}"):
@@ -66,8 +61,6 @@ def time_ratios(ratios: Sequence[TimeRatio], prefix: str, labels: tuple[str, str
                 drawing.path(f"M{across(first):.1f} {y:g}H{across(last):.1f}{edges}", stroke=INK, width=1.1)
             marker(drawing, (across(item.ratio), y), slower, 3.4, fill=paint)
     middle = (left + across.end) / 2
-    drawing.text(
-        (middle, bottom + 36), _("time of {b} ÷ time of {a}").format(b=labels[1], a=labels[0]), size=12, anchor="middle"
-    )
+    drawing.text((middle, bottom + 36), f"time of {labels[1]} ÷ time of {labels[0]}", size=12, anchor="middle")
     words = "; ".join(f"{item.name}: × {formats.number(item.ratio, 3)}" for item in shown[:8])
-    return drawing.svg(prefix, _("Times as ratios"), words)
+    return drawing.svg(prefix, "Times as ratios", words)

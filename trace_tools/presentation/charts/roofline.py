@@ -20,7 +20,6 @@ from trace_tools.presentation.charts.axes import TICK, Axes, Scale, decades, gri
 from trace_tools.presentation.charts.drawing import INK, SOFT, Drawing, Labels, Point, colour, marker, polyline
 from trace_tools.trace.model import Machine
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 WIDTH, HEIGHT = 680.0, 340.0
 LEFT, RIGHT, TOP, BOTTOM = 92.0, 14.0, 14.0, 46.0
@@ -73,7 +72,7 @@ def roof_of(label: str, machine: Machine, points: Iterable[RoofPoint]) -> Roof:
     used = {leading.name if leading is not None else None, *(point.dtype for point in points)}
     names = [name for name in dict.fromkeys(peak.name for peak in machine.peaks) if name in used and name != "memory"]
     best = [peak for name in names if (peak := peak_of(machine, name)) is not None]
-    measured = _("{format}, measured") if machine.device != "cpu" else "{format}"
+    measured = "{format}, measured" if machine.device != "cpu" else "{format}"
     peaks = tuple(
         (measured.format(format=p.name) if p.measured else p.name, p.per_second)
         for p in best
@@ -108,10 +107,10 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     grid_across(drawing, Axes(across, replace(up, start=bottom)), intensities)
     rates = decades(up.low, up.high)
     grid_up(drawing, axes, [(tick, formats.quantity(tick, "FLOP/s", 3)) for tick in rates], gap=7, opacity=0.25)
-    drawing.text(((across.start + across.end) / 2, bottom + 36), _("FLOP per byte"), size=12, anchor="middle")
+    drawing.text(((across.start + across.end) / 2, bottom + 36), "FLOP per byte", size=12, anchor="middle")
     if below:
         drawing.line((LEFT, up.start), (across.end, up.start), stroke=SOFT, stroke_dasharray="3 3")
-        drawing.text((LEFT - 7, bottom - STRIP / 2 + 4), _("far below"), size=TICK, anchor="end")
+        drawing.text((LEFT - 7, bottom - STRIP / 2 + 4), "far below", size=TICK, anchor="end")
     labels = Labels((LEFT, TOP, WIDTH, bottom))
     labels.avoid([(LEFT, up.start), (across.end, up.start)])
     for machine, roof in placed.items():
@@ -129,7 +128,7 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
                 y = bottom - STRIP / 2 if is_far else up(max(point.flops_per_second, up.low))
                 spot, rate = (across(point.intensity), y), formats.quantity(point.flops_per_second, "FLOP/s", 3)
                 tip = f"{roof.label}: {point.name} · {formats.number(point.intensity, 3)} FLOP/byte, {rate}"
-                tip += _(": above its roof") if point.flops_per_second > (roof.over(point) or math.inf) else ""
+                tip += ": above its roof" if point.flops_per_second > (roof.over(point) or math.inf) else ""
                 with drawing.linked(point.link, tip):
                     marker(drawing, spot, machine)
                 labels.avoid([spot])
@@ -141,11 +140,11 @@ def roofline(roofs: Sequence[Roof], prefix: str, title: str = "Roofline") -> str
     words = " ".join(map(_in_words, shown))
     if below:
         ends = dict.fromkeys(formats.quantity(end(below), "FLOP/s", 3) for end in (min, max))
-        summary = _("far below: {steps} at less than a thousandth of the roof: {rates}")
+        summary = "far below: {steps} at less than a thousandth of the roof: {rates}"
         summary = summary.format(steps=formats.plural(len(below), "step"), rates="–".join(ends))
         drawing.text((LEFT, drawing.height - 6), summary, size=TICK)
         words += f" {summary}."
-    return drawing.svg(prefix, title, f"{_('Across: FLOP per byte. Up: FLOP/s. Both logarithmic.')} {words}")
+    return drawing.svg(prefix, title, f"{'Across: FLOP per byte. Up: FLOP/s. Both logarithmic.'} {words}")
 
 
 def _axes(roofs: Sequence[Roof], far: Sequence[Sequence[bool]]) -> Axes:
@@ -177,7 +176,7 @@ def _draw_roof(drawing: Drawing, roof: Roof, machine: int, axes: Axes) -> list[l
         lines.append([(across(x), up(max(y, up.low))) for x, y in points])
         tip = f"{roof.label}: {name}, {formats.quantity(peak, 'FLOP/s', 3)}"
         if ridge_point is not None:
-            tip += _(", ridge point {intensity}").format(intensity=formats.quantity(ridge_point, "FLOP/B", 3))
+            tip += ", ridge point {intensity}".format(intensity=formats.quantity(ridge_point, "FLOP/B", 3))
         with drawing.linked(None, tip):
             dashes = DASHES[number % len(DASHES)]
             drawing.path(polyline(lines[-1]), stroke=colour(machine), width=1.8, stroke_dasharray=dashes)
@@ -214,10 +213,8 @@ def _legend(drawing: Drawing, roofs: Mapping[int, Roof], top: float) -> None:
 
 def _in_words(roof: Roof) -> str:
     rates = [point.flops_per_second for point in roof.points]
-    peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or _(
-        "no known peak"
-    )
+    peaks = ", ".join(f"{name} {formats.quantity(peak, 'FLOP/s', 3)}" for name, peak in roof.peaks) or "no known peak"
     count = formats.plural(len(rates), "step")
-    reached = _("; {steps}, at most {rate}") if rates else ""
+    reached = "; {steps}, at most {rate}" if rates else ""
     reached = reached.format(steps=count, rate=formats.quantity(max(rates, default=0), "FLOP/s", 3))
     return f"{formats.one_line(roof.label, 60)}: {peaks}{reached}."

@@ -18,7 +18,6 @@ from trace_tools.presentation.charts.drawing import SOFT, Drawing, colour, width
 from trace_tools.trace import shapes
 from trace_tools.trace.model import Tensor
 from trace_tools.util import formats
-from trace_tools.util.languages import _
 
 MOST_CELLS = 32
 MOST_VIEWS = 6
@@ -80,11 +79,9 @@ def storage(name: str, tensor: Tensor, views: Sequence[tuple[str, Tensor]]) -> s
     for line, words in enumerate(omitted):
         drawing.text((1, bottom + ROW * line + 11), words, size=TICK)
     strides = formats.sizes(tensor.strides or ())
-    words = _("{cells} cells; {name} sees {n} of them with strides ({strides})").format(
-        cells=cells, name=formats.one_line(name, 40), n=len(set(addresses)), strides=strides
-    )
+    words = f"{cells} cells; {formats.one_line(name, 40)} sees {len(set(addresses))} of them with strides ({strides})"
     names = ", ".join(formats.one_line(other, 40) for other, _view in rows[1:])
-    shared = _("; so do {names}").format(names=names) if others else ""
+    shared = f"; so do {names}" if others else ""
     return drawing.inline(". ".join([words + shared, *omitted]) + ".")
 
 
@@ -98,29 +95,26 @@ def cells_of(tensor: Tensor) -> int:
 
 def _label(name: str, view: Tensor) -> str:
     size, strides = formats.shape(view.shape), formats.sizes(view.strides or ())
-    offset = _(", offset {n}").format(n=view.offset) if view.offset else ""
-    return (
-        _("{name} {shape}, strides ({strides})").format(name=formats.one_line(name, 30), shape=size, strides=strides)
-        + offset
-    )
+    offset = f", offset {view.offset}" if view.offset else ""
+    return f"{formats.one_line(name, 30)} {size}, strides ({strides})" + offset
 
 
 def _omitted(tensor: Tensor, cells: int, drawn: range, others: Sequence[tuple[str, Tensor]]) -> list[str]:
     """Describe what the figure omits."""
     sentences, count = [], shapes.count(tensor.shape, MOST_ELEMENTS)
     if len(drawn) < cells:
-        before = _(", {n} of them before these").format(n=f"{drawn[0]:,}") if drawn[0] else ""
-        more = _("… {n} more of {all} elements").format(n=f"{cells - len(drawn):,}", all=f"{cells:,}")
+        before = ", {n} of them before these".format(n=f"{drawn[0]:,}") if drawn[0] else ""
+        more = "… {n} more of {all} elements".format(n=f"{cells - len(drawn):,}", all=f"{cells:,}")
         sentences.append(more + before)
     if missing := count - len(tensor.elements or ()):
-        absent = _("… {n} of {all} elements of this tensor are not in the trace")
+        absent = "… {n} of {all} elements of this tensor are not in the trace"
         sentences.append(absent.format(n=f"{missing:,}", all=f"{count:,}"))
     if others:
         names = ", ".join(formats.one_line(name, 30) for name, _ in others[:MOST_VIEWS])
         if len(others) > MOST_VIEWS:
-            names = _("{names} and {n} more").format(names=names, n=f"{len(others) - MOST_VIEWS:,}")
+            names = "{names} and {n} more".format(names=names, n=f"{len(others) - MOST_VIEWS:,}")
         tensors = formats.plural(len(others), "more tensor")
-        sentences.append(_("… {tensors} in this storage: {names}").format(tensors=tensors, names=names))
+        sentences.append(f"… {tensors} in this storage: {names}")
     return sentences
 
 

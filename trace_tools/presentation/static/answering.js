@@ -28,14 +28,14 @@
     const answering = element("div", { className: "answering" });
     if (kind === "choice") {
       const list = box.querySelector(".choices");
-      const group = element("fieldset", {}, element("legend", { className: "hidden", textContent: _("Your answer") }));
+      const group = element("fieldset", {}, element("legend", { className: "hidden", textContent: "Your answer" }));
       [...list.children].forEach((item) => {
         const button = element("input", { type: "radio", name: box.id, value: item.dataset.choice });
         if (button.value === before) { button.checked = true; again = before === right; }
         button.addEventListener("change", () => {
           const known = slips.find(([slip]) => slip === item.dataset.choice);
-          if (item.dataset.choice === right) judge("right", _("✓ Right."), right);
-          else judge("wrong", known ? `✗ ${known[1]}` : _("✗ Not this one."));
+          if (item.dataset.choice === right) judge("right", "✓ Right.", right);
+          else judge("wrong", known ? `✗ ${known[1]}` : "✗ Not this one.");
         });
         const shown = element("span", {});
         shown.append(...item.childNodes);
@@ -46,29 +46,29 @@
     } else if (kind === "number") {
       const field = element("input", { type: "text", autocomplete: "off", spellcheck: false, size: 14 });
       field.inputMode = unit ? "text" : "decimal";
-      const enough = within ? _(`: within ${Number((100 * within).toPrecision(3))}% is right.`) : _(": the exact number is required.");
+      const enough = within ? `: within ${Number((100 * within).toPrecision(3))}% is right.` : ": the exact number is required.";
       if (before) { field.value = before; again = near(parsed(before, unit), right[0], right[1], within); }
       const check = () => {
         if (!field.value.trim()) return;
         const value = parsed(field.value, unit);
         const known = slips.find(([slip]) => typeof slip === "number" && near(value, slip, slip, within));
-        if (Number.isNaN(value)) judge("", _("Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%."));
-        else if (near(value, right[0], right[1], within)) judge("right", _("✓ Right."), field.value.trim());
+        if (Number.isNaN(value)) judge("", "Not a number. Write, for example, 5.6e11, 560 GB, 3/4 or 12%.");
+        else if (near(value, right[0], right[1], within)) judge("right", "✓ Right.", field.value.trim());
         else if (known) judge("wrong", `✗ ${known[1]}`);
         else judge("wrong", value !== 0 && right[0] !== 0 && (value / right[0] > 1.5 || value / right[0] < 0.67)
-          ? Math.abs(value) > Math.abs(right[0]) ? _("✗ No, the answer is smaller.") : _("✗ No, the answer is larger.") : _("✗ Close, but not close enough") + enough);
+          ? Math.abs(value) > Math.abs(right[0]) ? "✗ No, the answer is smaller." : "✗ No, the answer is larger." : "✗ Close, but not close enough" + enough);
       };
       field.addEventListener("focus", () => field.select());
       field.addEventListener("keydown", (event) => { event.stopPropagation(); if (event.key === "Enter") check(); });
-      const button = element("button", { type: "button", textContent: _("Check") });
+      const button = element("button", { type: "button", textContent: "Check" });
       button.addEventListener("click", check);
-      answering.append(element("label", {}, _("Your answer "), field, unit ? ` ${unit}` : ""), button, verdict);
+      answering.append(element("label", {}, "Your answer ", field, unit ? ` ${unit}` : ""), button, verdict);
     } else {
-      const button = element("button", { type: "button", textContent: _("I got it right") });
-      button.addEventListener("click", () => judge("right", _("✓ Saved.")));
+      const button = element("button", { type: "button", textContent: "I got it right" });
+      button.addEventListener("click", () => judge("right", "✓ Saved."));
       solution.append(element("div", { className: "answering" }, button, verdict));
     }
     if (answering.childNodes.length) box.insertBefore(answering, box.querySelector(".hint, .solution"));
-    if (before) verdict.textContent = again ? _("✓ Answered earlier.") : _("✓ Answered earlier, when another answer was right.");
+    if (before) verdict.textContent = again ? "✓ Answered earlier." : "✓ Answered earlier, when another answer was right.";
   });
 })();

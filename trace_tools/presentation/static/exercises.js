@@ -15,7 +15,7 @@ const thinkFirst = (() => {
     on = !on;
     choice.set(on ? "" : "off");
     draw();
-    return on ? _("Think first: on.") : _("Think first: off.");
+    return on ? "Think first: on." : "Think first: off.";
   };
   const pass = (fold) => { fold.open = true; passed(fold).set("yes"); };
   const showHere = () => {  // the first fold in view
@@ -23,9 +23,9 @@ const thinkFirst = (() => {
       const { top, bottom } = one.getBoundingClientRect();
       return !one.open && one.checkVisibility() && bottom > 0 && top < innerHeight;
     });
-    if (!fold) return _("No folded text is in view.");
+    if (!fold) return "No folded text is in view.";
     pass(fold);
-    return _("What follows the question is shown.");
+    return "What follows the question is shown.";
   };
   for (const question of document.querySelectorAll(".ask")) {
     if (storedHere(`answer ${question.dataset.asked}`, question).get()) question.classList.add("right");
@@ -35,7 +35,7 @@ const thinkFirst = (() => {
     line.addEventListener("click", () => passed(fold).set(fold.open ? "" : "yes"));  // the click changes it afterwards
     question.querySelector(".solution > summary").addEventListener("click", () => pass(fold));
     const label = Object.assign(document.createElement("label"), { className: "think" });
-    label.append(box, _(" Fold what follows until I answer"));
+    label.append(box, " Fold what follows until I answer");
     question.append(label);
     boxes.push(box);
   }

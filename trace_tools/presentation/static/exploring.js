@@ -32,7 +32,7 @@ const written = (() => {
   };
   const percent = (x) => (x >= 9.95 ? `${fixed(x, 0)}%` : x >= 0.095 ? `${fixed(x, 1)}%` : x ? "< 0.1%" : "0%");
   return (x, { unit = "", ladder, times = 1, most = Infinity } = {}, digits = 4) => {
-    if (typeof x === "boolean") return x ? _("yes") : _("no");
+    if (typeof x === "boolean") return x ? "yes" : "no";
     if (unit === "%") return percent(100 * x);
     if (unit === "") return number(x);
     if (Math.abs(x) >= 1e300) return `${number(x)} ${unit}`;
@@ -129,7 +129,7 @@ const explore = (figures, formulas) => {
       field.addEventListener("input", () => {
         const x = parsed(field.value, it.unit), fine = allows(it, x);
         field.ariaInvalid = String(!fine);
-        wrong.textContent = fine ? "" : it.whole ? _(`A whole number from ${typed(it.low, it)} to ${typed(it.high, it)}`) : _(`From ${typed(it.low, it)} to ${typed(it.high, it)}`);
+        wrong.textContent = fine ? "" : it.whole ? `A whole number from ${typed(it.low, it)} to ${typed(it.high, it)}` : `From ${typed(it.low, it)} to ${typed(it.high, it)}`;
         if (fine) { given.set(it.name, x); update(it, field); }
       });
       field.addEventListener("change", () => { if (field.ariaInvalid !== "true") field.value = typed(given.get(it.name), it); });
@@ -149,12 +149,12 @@ const explore = (figures, formulas) => {
       ...menus.flatMap((menu, index) => [make("div", { className: "control" }, make("label", { htmlFor: selects[index].id, textContent: menu.label }), selects[index]), owns[index]]),
       ...inputs.map(control));
     const heard = make("span", { role: "status" });
-    const link = make("button", { type: "button", textContent: _("Copy a link to these values") });
-    const back = make("button", { type: "button", textContent: _("Reset to the lecture's values") });
+    const link = make("button", { type: "button", textContent: "Copy a link to these values" });
+    const back = make("button", { type: "button", textContent: "Reset to the lecture's values" });
     controls.append(make("p", { className: "buttons" }, link, back, heard));
     link.addEventListener("click", async () => {
       await copied(location.href.replace(/#.*$/, "") + address());
-      heard.textContent = _("Copied.");
+      heard.textContent = "Copied.";
       setTimeout(() => { heard.textContent = ""; }, 2000);
     });
     back.addEventListener("click", () => { reset(); update(); });
@@ -220,7 +220,7 @@ const explore = (figures, formulas) => {
     const row = (index) => menus[index].rows[rows[index]]?.[0] ?? menus[index].own;
     const update = (moved = null, typing = null, restoring = false) => {
       const now = answer();
-      said.replaceChildren(...(now ? sentence(known.says, now) : [_("There is no result for these values.")]));
+      said.replaceChildren(...(now ? sentence(known.says, now) : ["There is no result for these values."]));
       const texts = [...menus.map((_, index) => row(index)), ...listed.map((it) => written(given.get(it.name), it)), ...results.map((it) => (now ? written(now.get(it.name), it.unit === it.label ? {} : it) : "–"))];
       cells.forEach((cell, n) => { cell.textContent = texts[n]; });
       selects.forEach((select, index) => {
@@ -267,7 +267,7 @@ const explore = (figures, formulas) => {
         const y = top + nth * high, limit = limited(found, changed);
         const over = known.limit !== null && sum(found) > limit;
         svg.append(draw("text", { class: here ? "here" : "", x: 0, y: y + em }, name),
-          draw("text", { class: `${here ? "here" : ""}${over ? " over" : ""}`, x: width, y: y + em, "text-anchor": "end" }, `${written(sum(found), unit)}${over ? _(", over the limit") : ""}`));
+          draw("text", { class: `${here ? "here" : ""}${over ? " over" : ""}`, x: width, y: y + em, "text-anchor": "end" }, `${written(sum(found), unit)}${over ? ", over the limit" : ""}`));
         known.stack.reduce((left, part, n) => {
           const wide = (Math.max(0, found.get(part)) / most) * width;
           svg.append(draw("rect", { class: `s${(n % 6) + 1}${here ? "" : " faint"}`, x: left, y: y + 1.4 * em, width: wide, height: 1.1 * em }));

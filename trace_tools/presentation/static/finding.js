@@ -4,8 +4,8 @@
 // assign a name, then claims and text, then other code.
 const lookUp = (() => {
   const WEIGHTS = { section: 44, heading: 34, name: 30, failed: 14, row: 16, text: 12, claim: 9, table: 8, figure: 8, exercise: 8, link: 8, code: 7, note: 5 };
-  const SAID = { section: _("section"), heading: _("heading"), name: _("name"), row: _("report"), text: _("text"), claim: _("claim ✓"), failed: _("claim ✗"),
-    table: _("table"), figure: _("figure"), exercise: _("exercise"), link: _("reference"), note: _("note"),
+  const SAID = { section: "section", heading: "heading", name: "name", row: "report", text: "text", claim: "claim ✓", failed: "claim ✗",
+    table: "table", figure: "figure", exercise: "exercise", link: "reference", note: "note",
     code: "code" };
   const SHOWN = 60, BEFORE = 50, AROUND = 170;
   const ABOVE = 0.9, NEAR = 60;  // weight of a match in the heading above; characters
@@ -53,7 +53,6 @@ const lookUp = (() => {
 
   // --- finding ---
 
-  // Han characters are no part of a word here, since Chinese has no spaces between words.
   const BOUND = "(?!\\p{Script=Han})[\\p{L}_]";
   const SMALL = /^(?:an?|and|are|as|at|be|by|can|do(?:es)?|for|from|get|go|has|have|how|i|if|in|is|it|its|many|me|much|my|need|not|of|on|or|our|should|so|than|that|the|there|this|to|use|was|we|what|when|where|which|why|will|with|you|your)$/i;
   const stem = (word) => (/^[a-z]{5,}$/i.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/i, "") : word);
@@ -151,7 +150,7 @@ const lookUp = (() => {
     const code = CODE.includes(entry.kind), line = code ? /L(\d+)$/.exec(entry.anchor) : null;
     const kind = entry.kind === "code" && entry.fresh.some((name) => likeness(name, wanted[0].plain)) ? "name" : entry.kind;
     const snippet = make(code ? "code" : "span", "snippet", ...marked(around(entry, wanted), wanted));
-    const where = make("span", "where", make("span", "kind", SAID[kind]), ` ${entry.title}${line ? _(`, line ${line[1]}`) : ""}`);
+    const where = make("span", "where", make("span", "kind", SAID[kind]), ` ${entry.title}${line ? `, line ${line[1]}` : ""}`);
     const link = make("a", "", snippet, where);
     if (entry.also && !wanted.every((term) => quality(entry.text, term))) where.append(", with ", make("code", "", ...marked(entry.also, wanted)));
     link.role = "option";
@@ -177,10 +176,10 @@ const lookUp = (() => {
     if (mine !== turn) return;  // an older query
     const wanted = terms(field.value, same), found = wanted.length ? find(entries, wanted, field.value) : [];
     list.replaceChildren(...found.slice(0, SHOWN).map((one, place) => option(one, wanted, place)));
-    const told = !wanted.length ? "" : found.length > SHOWN ? _(`${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`)
-      : found.length ? found.length === 1 ? _("1 result.") : _(`${found.length} results.`) : _("No results.");
+    const told = !wanted.length ? "" : found.length > SHOWN ? `${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`
+      : found.length ? found.length === 1 ? "1 result." : `${found.length} results.` : "No results.";
     const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
-    said.textContent = [told, missed.length ? _(`No result has all words; the first one lacks ${missed.join(", ")}.`) : "", reach].filter(Boolean).join(" ");
+    said.textContent = [told, missed.length ? `No result has all words; the first one lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
     field.ariaExpanded = String(list.children.length > 0);
     list.hidden = !list.children.length;
     activate(0);

@@ -14,7 +14,7 @@
       if (!text || !row) return;
       let beside = row.querySelector(":scope > .beside");
       if (!beside) row.append(beside = Object.assign(document.createElement("div"), { className: "beside" }));
-      beside.append(Object.assign(document.createElement("div"), { className: "floor", textContent: _(`on ${name}: ${text}`), title: _("lower bound, computed from the datasheet") }));
+      beside.append(Object.assign(document.createElement("div"), { className: "floor", textContent: `on ${name}: ${text}`, title: "lower bound, computed from the datasheet" }));
     });
   };
 

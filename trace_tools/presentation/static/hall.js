@@ -114,7 +114,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const label = ({ blocks: [begins], spot }) => {
     if (begins.matches(TITLE)) return brief(text(begins), 70);
     const said = spot.matches("figure") ? spot.querySelector("h3, figcaption, .answer, td") : spot.matches(".listing") ? spot.querySelector(".code") : spot;
-    return brief(text(said ?? spot) || _("Figure"), 70);
+    return brief(text(said ?? spot) || "Figure", 70);
   };
   const headingOf = ({ heading }) => (heading?.closest("main") ? text(heading) : title);
   const lastSentence = (prose) => {  // a copy, with its links and code
@@ -191,22 +191,22 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   top.id = "hall-top";
   const bar = make("nav"), done = make("i"), where = make("b"), then = make("span", "wide"), time = make("span", "time");
   bar.id = "hall";
-  bar.ariaLabel = _("Slides");
+  bar.ariaLabel = "Slides";
   const said = make("span", "words", where, " ", then);
-  const folds = button(_("Deeper parts"), "d", () => move("deep")), beside = button(_("Presenter's window"), "n", () => openPresenter());
+  const folds = button("Deeper parts", "d", () => move("deep")), beside = button("Presenter's window", "n", () => openPresenter());
   folds.hidden = !main.querySelector("details.deeper");
   beside.classList.add("wide");
-  bar.append(done, button(_("Back"), "←", () => move("back")), button(_("Next"), "→", () => move("on")),
-    button(_("Over calls"), "↓", () => move("over")), said, time, folds, beside, button(_("Close"), "Esc", () => leave()));
+  bar.append(done, button("Back", "←", () => move("back")), button("Next", "→", () => move("on")),
+    button("Over calls", "↓", () => move("over")), said, time, folds, beside, button("Close", "Esc", () => leave()));
   let lined = false;  // whether one line of a listing is marked
   const draw = () => {
     const next = places[at + 1], heading = headingOf(places[at]);
-    where.textContent = _(`${at + 1} of ${places.length}`);
+    where.textContent = `${at + 1} of ${places.length}`;
     const isTitle = places[at].blocks.includes(places[at].heading);  // it is large, below
     top.replaceChildren(title, ...(heading === title || isTitle ? [] : [make("b", "", heading)]));
     top.hidden = isTitle && heading === title;
-    const after = next ? label(next) : turn("next") && text(turn("next")).replace(_("Next"), "");
-    then.textContent = more() ? _("next: the rest of this block") : after ? _(`next: ${after}`) : "";
+    const after = next ? label(next) : turn("next") && text(turn("next")).replace("Next", "");
+    then.textContent = more() ? "next: the rest of this block" : after ? `next: ${after}` : "";
     done.style.width = `${100 * (at + 1) / places.length}%`;
     if (!document.activeElement?.checkVisibility() || document.activeElement === document.body) main.focus({ preventScroll: true });
     tell();
@@ -244,7 +244,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   const leaf = (rel) => {
     const link = turn(rel);
     if (link) location.href = `${link.href}#hall${rel === "prev" ? "-end" : ""}`;
-    else say(rel === "next" ? _("This is the end of the last section.") : _("This is the beginning of the first section."));
+    else say(rel === "next" ? "This is the end of the last section." : "This is the beginning of the first section.");
   };
   const nearest = (way, fits) => {
     let index = at + way;
@@ -256,7 +256,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     let step = isWhole ? (way > 0 ? Math.min(...stopsOf(place.spot)) : here()) : here() + way;
     while (step >= 0 && step < steps.number.length && isLeftOut(step)) step += way;
     if (step >= 0 && step < steps.number.length) visit(step);
-    else say(step < 0 ? _("This is the first step.") : _("This is the last step."));
+    else say(step < 0 ? "This is the first step." : "This is the last step.");
   };
   const more = () => !lined && main.scrollTop + main.clientHeight < main.scrollHeight - 8;
   const pageDown = () => { main.scrollBy({ top: 0.8 * main.clientHeight, behavior: "instant" }); draw(); };
@@ -277,7 +277,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       deep = folds.ariaPressed === "false";
       if (!deep) for (const box of main.querySelectorAll("details.deeper")) box.open = false;
       plan();
-      notice = !deep ? _("Deeper parts are hidden. ") : places.length === before ? _("This page has no deeper parts. ") : _("Deeper parts are shown. ");
+      notice = !deep ? "Deeper parts are hidden. " : places.length === before ? "This page has no deeper parts. " : "Deeper parts are shown. ";
       go(indexOf.get(spot) ?? Math.max(0, places.findLastIndex(({ key }) => key <= here())), 0);
     },
   };
@@ -301,7 +301,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
   hall.spoken = () => {
     const before = notice, { blocks } = places[at], line = lined && $(steps.anchor[here()])?.querySelector(".code");
     notice = "";
-    return `${before}${_(`${at + 1} of ${places.length}`)}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
+    return `${before}${`${at + 1} of ${places.length}`}. ${brief(line ? text(line) : blocks.map(text).join(" "), 300)}${line ? ` ${spoken()}` : ""}`;
   };
   hall.enter = (place) => {
     const [, asked, number] = /^#hall(?:-(end|\d+))?(?:-(\d+))?$/.exec(place) ?? [];
@@ -346,7 +346,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     stop();
     spot.scrollIntoView({ block: "center", behavior: "instant" });
     $("hall-open").focus({ preventScroll: true });
-    say(_("Slides closed."));
+    say("Slides closed.");
     try { history.replaceState(null, "", `#${(spot.closest("[id]:not(#text)") ?? spot.querySelector("[id]") ?? main).id}`); } catch { /* too many in a row */ }
     tell();
   };
@@ -362,7 +362,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     if (presenter && !presenter.closed) return presenter.focus();
     presenter = window.open(`${location.href.replace(/#.*/, "")}#presenter`, "presenter", "popup,width=900,height=760");
     if (presenter) return;
-    notice = `${(then.textContent = _("The browser blocked the second window. Allow pop-ups for this page."))} `;
+    notice = `${(then.textContent = "The browser blocked the second window. Allow pop-ups for this page.")} `;
     later();
   };
   const minutes = (heading) => Number(heading?.dataset.minutes ?? 0);  // planned: the reading time of what is directly below
@@ -379,7 +379,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     if (!presenter || presenter.closed) return;
     const next = places[at + 1];
     presenter.postMessage({ hall: hall.on ? {
-      title, heading: headingOf(places[at]), outline: outline(), at: at + 1, of: places.length, now: label(places[at]), next: next ? label(next) : then.textContent.replace(_("next: "), ""),
+      title, heading: headingOf(places[at]), outline: outline(), at: at + 1, of: places.length, now: label(places[at]), next: next ? label(next) : then.textContent.replace("next: ", ""),
       note: noteOf(noteAt(places[at].spot)), since,
     } : null }, "*");
   };
@@ -399,10 +399,10 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const [head, now, next, note] = ["head", "doing", "next", "note-text"].map(field), body = make("tbody"), since = make("b"), day = make("b");
     const act = (way) => () => window.opener?.postMessage({ presenter: true, way }, "*");
     const column = (name) => Object.assign(make("th", "", name), { scope: "col" });
-    const box = make("main", "", make("h1", "hidden", _("Presenter")), head, now, next, note,
-      make("div", "outline", make("table", "", make("thead", "", make("tr", "", column(_("heading")), column(_("planned, min:s")), column(_("spent, min:s")))), body)),
-      make("p", "foot", _("since the slides began "), since, _(" · time of day "), day),
-      make("p", "buttons", button(_("Back"), "←", act("back")), button(_("Next"), "→", act("on")), button(_("Over calls"), "↓", act("over"))));
+    const box = make("main", "", make("h1", "hidden", "Presenter"), head, now, next, note,
+      make("div", "outline", make("table", "", make("thead", "", make("tr", "", column("heading"), column("planned, min:s"), column("spent, min:s"))), body)),
+      make("p", "foot", "since the slides began ", since, " · time of day ", day),
+      make("p", "buttons", button("Back", "←", act("back")), button("Next", "→", act("on")), button("Over calls", "↓", act("over"))));
     box.id = "presenter";
     document.body.append(box);
     let heard = 0, begun = 0, told = null, ticked = 0;
@@ -423,7 +423,7 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
         spent.set(key(told.heading), (spent.get(key(told.heading)) ?? 0) + passed);
         const all = told.outline.map(([name, planned]) => [name, planned, spent.get(key(name)) ?? 0]);
         body.replaceChildren(...all.map(([name, planned, seconds]) => row(name, planned, seconds, name === told.heading)),
-          row(_("This section"), ...[1, 2].map((column) => all.reduce((sum, it) => sum + it[column], 0)), false));
+          row("This section", ...[1, 2].map((column) => all.reduce((sum, it) => sum + it[column], 0)), false));
       }
       since.textContent = begun ? clock((Date.now() - begun) / 1000) : "–";
       day.textContent = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -433,12 +433,12 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
       heard = Date.now();
       tick();  // the time until now belongs to the heading until now
       told = data.hall;
-      if (!told) { now.textContent = _("The slides are closed. Press p in the lecture's window."); next.textContent = ""; return; }
+      if (!told) { now.textContent = "The slides are closed. Press p in the lecture's window."; next.textContent = ""; return; }
       begun = told.since;
-      head.textContent = `${told.title} · ${_(`${told.at} of ${told.of}`)}`;
-      now.textContent = _(`Now: ${told.now}`);
-      next.textContent = _(`Next: ${told.next}`);
-      note.textContent = told.note || _("No note for this section.");
+      head.textContent = `${told.title} · ${`${told.at} of ${told.of}`}`;
+      now.textContent = `Now: ${told.now}`;
+      next.textContent = `Next: ${told.next}`;
+      note.textContent = told.note || "No note for this section.";
       tick();
       const row = body.querySelector(".current"), list = body.closest(".outline");
       if (row) list.scrollTop = row.offsetTop - list.clientHeight / 2;
@@ -446,8 +446,8 @@ const lectureHall = ({ steps, make, stand, stop, say, spoken, later, start, here
     const ask = () => {
       const gone = !window.opener || window.opener.closed;
       if (!gone) window.opener.postMessage({ presenter: true, since: begun }, "*");
-      if (gone) now.textContent = _("This window is not connected to any slides. Press n on the slides.");
-      else if (Date.now() - heard > 4000 && heard) now.textContent = _("The slides do not respond.");
+      if (gone) now.textContent = "This window is not connected to any slides. Press n on the slides.";
+      else if (Date.now() - heard > 4000 && heard) now.textContent = "The slides do not respond.";
       tick();
     };
     ask();

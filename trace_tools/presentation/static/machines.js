@@ -56,7 +56,7 @@
         }
       });
       for (const listing of chosen.length ? main.querySelectorAll(".listing") : []) {
-        const heads = make("div", "heads", make("i"), make("span", "", _("here")), ...chosen.map((place) => Object.assign(make("span", "", names[place]), { title: names[place] })));
+        const heads = make("div", "heads", make("i"), make("span", "", "here"), ...chosen.map((place) => Object.assign(make("span", "", names[place]), { title: names[place] })));
         heads.ariaHidden = "true";
         if (listing.querySelector(":scope > .row > .other")) listing.prepend(heads);
       }
@@ -64,13 +64,13 @@
       at = -1;
       if (chosen.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
       $("differing").hidden = !differing.length;
-      $("differs-now").textContent = differing.length === 1 ? _("1 line differs") : _(`${differing.length} lines differ`);
+      $("differs-now").textContent = differing.length === 1 ? "1 line differs" : `${differing.length} lines differ`;
     };
     const jump = (way) => {
       at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
       reveal(differing[at]);
       differing[at].scrollIntoView({ block: "center" });
-      $("differs-now").textContent = _(`${at + 1} of ${differing.length}`);
+      $("differs-now").textContent = `${at + 1} of ${differing.length}`;
     };
     const chosen = addressed("compare", names);
     choices.forEach((choice) => { choice.checked = chosen.get().includes(choice.value); });

@@ -22,8 +22,8 @@ const unpack = async (text) => {
   return JSON.parse(await new Response(stream).text());
 };
 // What a reader did is stored for this lecture: several may share one storage.
-const { dataset: ofLecture, textContent: ofTitle } = document.querySelector(".bar .home");  // the first has a translated one's own
-const stored = (name, of = ofLecture.lecture ?? ofTitle, storage = () => localStorage) => {
+const { textContent: ofTitle } = document.querySelector(".bar .home");
+const stored = (name, of = ofTitle, storage = () => localStorage) => {
   const key = `${of} ${name}`;
   return {
     get: () => { try { return storage().getItem(key); } catch { return null; } },
@@ -44,13 +44,6 @@ const placeInSight = () => {
   const inSight = (element) => element.getBoundingClientRect().bottom > top && element.checkVisibility();
   return scrollY > 40 ? [...document.querySelectorAll("main :is(.row[id], .prose[id], figure[id], :is(h2, h3, h4)[id])")].find(inSight) : undefined;
 };
-// The same page in another language keeps the place, or the step, and what is compared.
-document.querySelector(".languages")?.addEventListener("click", ({ target }) => {
-  const link = target.closest("a"), panel = document.getElementById("panel"), place = placeInSight();
-  if (!link) return;
-  link.search = location.search;
-  link.hash = place && (!panel || panel.hidden) ? `#${place.id}` : location.hash;
-});
 // A choice among names, in the address and for the pages that follow: "?compare=cpu&bounds=H100". The address counts.
 const addressed = (name, names) => ({
   get: () => {
@@ -81,7 +74,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") settle();
   else requestAnimationFrame(() => setTimeout(settle));
   const theme = stored("theme", "all lectures:"), button = document.getElementById("theme");
-  const SIGNS = { "": ["◐", _("same as the system")], light: ["☀", _("light")], dark: ["☾", _("dark")] };
+  const SIGNS = { "": ["◐", "same as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
   const colour = () => {
     const chosen = theme.get() ?? "", [sign, name] = SIGNS[chosen] ?? SIGNS[""];
     if (chosen) root.dataset.theme = chosen; else delete root.dataset.theme;
@@ -101,7 +94,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     const row = target.closest?.(".row:not(:has(> .code > .n))"), number = row && /L(\d+)$/.exec(row.id);
     if (!number) return;
     const link = Object.assign(document.createElement("a"), { className: "n", href: `#${row.id}`, textContent: number[1] });
-    link.ariaLabel = _(`Line ${number[1]}`);
+    link.ariaLabel = `Line ${number[1]}`;
     row.querySelector(".code").prepend(link);
   });
 
@@ -113,14 +106,14 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
-    button.ariaLabel = _("Copy this code");
+    button.ariaLabel = "Copy this code";
     button.addEventListener("click", async (event) => {
       event.stopPropagation();  // not a click on the line under it
       const lines = [...listing.querySelectorAll(":scope > .row > .code > code, :scope > .unran > .row > .code > code")].map((line) => line.textContent);
       await copied(`${lines.join("\n")}\n`);
       button.focus();
       button.classList.add("done");
-      heard.textContent = lines.length === 1 ? _("Copied 1 line.") : _(`Copied ${lines.length} lines.`);
+      heard.textContent = lines.length === 1 ? "Copied 1 line." : `Copied ${lines.length} lines.`;
       setTimeout(() => { button.classList.remove("done"); heard.textContent = ""; }, 2000);
     });
     listing.querySelector(":scope > .row > .code, :scope > .unran > .row > .code")?.append(button);
@@ -129,7 +122,7 @@ const styled = (css) => { const sheet = new CSSStyleSheet(); sheet.replaceSync(c
   const fitting = new ResizeObserver((entries) => entries.forEach(({ target }) =>
     target.classList.toggle("fits", !target.classList.contains("whole") && target.scrollHeight <= target.clientHeight + 4)));
   const unfolder = (notes) => {
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "unfold", ariaLabel: _("Show all notes"), ariaExpanded: "false" });
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "unfold", ariaLabel: "Show all notes", ariaExpanded: "false" });
     const unfold = (open) => { notes.classList.toggle("whole", open); button.ariaExpanded = `${open}`; };
     button.addEventListener("click", (event) => { event.stopPropagation(); unfold(!notes.classList.contains("whole")); });
     notes.addEventListener("toggle", ({ target }) => { if (target.open) unfold(true); }, true);

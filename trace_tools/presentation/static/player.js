@@ -7,7 +7,7 @@
 (() => {
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
-  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: _("Warning: ") };
+  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ ", printed: "", warning: "Warning: " };
   const $ = (id) => document.getElementById(id);
   const main = $("text"), panel = $("panel");
   if (!panel || typeof DecompressionStream === "undefined") return;
@@ -83,8 +83,8 @@
       if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
       const to = { l: () => here + 1, h: () => here - 1, j: () => over(here, 1), k: () => over(here, -1),
         u: () => above(here), Home: () => 0, End: () => count - 1 }[way]();
-      if (way === "u" && to < 0) return say(_("This call ends with the section."));
-      if (to < 0 || to >= count) return say(to < 0 ? _("This is the first step.") : _("This is the last step."));
+      if (way === "u" && to < 0) return say("This call ends with the section.");
+      if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
       show(to, 0);
     };
     const go = (stop) => (hall?.on ? hall.visit(stop) : show(stop, 0));
@@ -107,7 +107,7 @@
       stand(stop);
       if (modes.animate) uncoverPage();
       drawPanel();
-      $("step-now").textContent = _(`step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`);
+      $("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
       $("step-done").value = steps.number[here];
       scroll();
       later();
@@ -197,7 +197,7 @@
     const toldOf = (stop) => {
       if (stop < 0) return [];
       const list = steps.executions.get(steps.same[stop]), told = [];
-      if (list.length > 1) told.push(make("small", "", _(`${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`)));
+      if (list.length > 1) told.push(make("small", "", `${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`));
       for (const entry of steps.seenAt.get(stop) ?? []) {
         if (seen.change[entry] === 4 || !isKnown(entry, here)) continue;
         told.push(make("span", "", make("b", "", seen.name[entry] + (/^\w+\[/.test(seen.text[entry]) ? " " : " = ")), seen.text[entry]));
@@ -260,12 +260,12 @@
       const box = make("div", "gridbox", grid);
       box.tabIndex = 0;
       box.role = "group";
-      box.ariaLabel = _("Elements");
+      box.ariaLabel = "Elements";
       return box;
     };
     const labelled = (storage) => {
       const place = seen.shared.indexOf(storage);
-      return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), _(`storage ${storage}`))];
+      return place < 0 ? [] : [make("span", `storage s${place % 6 + 1}`, make("span", "dot"), `storage ${storage}`)];
     };
     const variable = (entry, change) => {
       const parts = seen.name[entry].split(/(?<=\W)(?=\w)/);  // line breaks allowed in an expression
@@ -273,7 +273,7 @@
       row.firstChild.scope = "row";
       const cell = make("td", "", seen.text[entry], ...labelled(seen.storage[entry]));
       if (seen.grid[entry]) cell.append(gridOf(seen.grid[entry]));
-      const told = { alias: _("written through another name") }[change] ?? change;
+      const told = { alias: "written through another name" }[change] ?? change;
       if (told) cell.append(make("small", "", told));
       row.append(cell);
       return row;
@@ -297,15 +297,15 @@
       const { box, title, slider, label, text, from, body } = boxAt(depth);
       const list = (boxes[depth].list = steps.executions.get(steps.same[stop]));
       box.hidden = false;
-      const call = steps.totals[frame] > 1 ? make("small", "", _(` call ${steps.calls[frame]} of ${steps.totals[frame]}`)) : "";
-      title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", _(` at line ${steps.line[stop]}`))] : []));
+      const call = steps.totals[frame] > 1 ? make("small", "", ` call ${steps.calls[frame]} of ${steps.totals[frame]}`) : "";
+      title.replaceChildren(make("code", "", steps.names[frame]), call, ...(depth ? [make("small", "", ` at line ${steps.line[stop]}`)] : []));
       label.hidden = list.length < 2;
       slider.max = list.length;
       slider.value = list.indexOf(stop) + 1;
-      text.textContent = _(`line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`);
+      text.textContent = `line ${steps.line[stop]}: execution ${steps.execution[stop]} of ${steps.execution[list.at(-1)]}`;
       const caller = steps.of[frame];
       from.hidden = depth > 0;  // the others say the line that they are at
-      from.textContent = caller < 0 ? _("The section's own function") : _(`Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`);
+      from.textContent = caller < 0 ? "The section's own function" : `Called by ${steps.names[steps.frame[caller]]}, line ${steps.line[caller]}`;
       const rank = ["alias", ""], told = [...names.values()].map((entry) => {
         const storage = seen.storage[entry];
         return [entry, isFresh(entry) ? CHANGES[seen.change[entry] % 8] : storage && writes.has(storage) ? "alias" : ""];
@@ -337,15 +337,15 @@
       const told = new Set((steps.seenAt.get(here) ?? []).map((entry) => seen.name[entry].split(/\W/)[0]));
       const unseen = (assigned ?? []).filter((name) => !told.has(name.split(/\W/)[0]));
       return [
-        calls ? calls === 1 ? _("Calls: 1 step inside it.") : _(`Calls: ${calls.toLocaleString("en")} steps inside it.`) : "",
-        unseen.length ? unseen.length > 1 ? _(`Assigns ${unseen.join(" and ")}; their values were not inspected.`) : _(`Assigns ${unseen[0]}; its value was not inspected.`) : "",
-        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? _("Writes the highlighted block.") : "",
-        /^\s*return\b/.test(code) && !told.size ? _("Returns to its caller.") : "",
+        calls ? calls === 1 ? "Calls: 1 step inside it." : `Calls: ${calls.toLocaleString("en")} steps inside it.` : "",
+        unseen.length ? unseen.length > 1 ? `Assigns ${unseen.join(" and ")}; their values were not inspected.` : `Assigns ${unseen[0]}; its value was not inspected.` : "",
+        row?.matches(".prose, .reference, .note, .ask, figure") && !steps.code[here] ? "Writes the highlighted block." : "",
+        /^\s*return\b/.test(code) && !told.size ? "Returns to its caller." : "",
       ].filter(Boolean).join(" ");
     };
     const drawHead = () => {
       const cost = [steps.time[here], steps.memory[here]].filter(Boolean).join(" · ");
-      const lines = [make("p", "where", _(`line ${steps.line[here]}`) + (cost ? ` · ${cost}` : ""))];
+      const lines = [make("p", "where", `line ${steps.line[here]}` + (cost ? ` · ${cost}` : ""))];
       if (steps.code[here]) lines.push(make("pre", "", steps.code[here]));
       const words = does();
       if (words) lines.push(make("p", "", words));
@@ -358,7 +358,7 @@
     let waiting = 0;
     const say = (text) => { $("step-said").textContent = text; };
     const spoken = () => {
-      const place = _(`Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`);
+      const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
       const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
       const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
       return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
@@ -383,7 +383,7 @@
       setMode(name, !modes[name]);
       try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
       const on = modes[name];
-      say(name === "animate" ? (on ? _("Reveal step by step: on.") : _("Reveal step by step: off.")) : on ? _("Notes: on.") : _("Notes: off."));
+      say(name === "animate" ? (on ? "Reveal step by step: on." : "Reveal step by step: off.") : on ? "Notes: on." : "Notes: off.");
     };
 
     // --- the slides ---
@@ -397,7 +397,7 @@
       });
       loading.then(() => hall.enter(place), () => {
         loading = null;
-        say($("step-now").textContent = _("Cannot load hall.js, which belongs next to this page."));
+        say($("step-now").textContent = "Cannot load hall.js, which belongs next to this page.");
       });
     };
 

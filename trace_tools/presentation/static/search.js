@@ -11,7 +11,7 @@
       document.head.append(Object.assign(document.createElement("script"), { src: `${dialog.dataset.folder}search-index.js`, onload: done, onerror: fail }));
     });
     loading.then(() => lookUp(), () => {
-      said.textContent = _("Cannot load the search index, search-index.js.");
+      said.textContent = "Cannot load the search index, search-index.js.";
       loading = null;
     });
   };

@@ -76,8 +76,7 @@ def merged_narrative(own: Version, runs: Runs, position: int, index: int) -> Nar
             narrative = replace(narrative, answer=replace(narrative.answer, value=value, samples=answers))
     if not isinstance(narrative, Text | Note | Ask | Table):
         return narrative
-    # `filled` also has the values of sentences that a run did not choose, which no reader sees
-    if len({as_key({name: part for name, part in version.items() if name != "filled"}) for version in timed}) < 2:
+    if len({as_key(version) for version in timed}) < 2:
         return narrative
     form = _form(own)
     other_forms = Counter(_form(version) for version in timed if _form(version) != form)

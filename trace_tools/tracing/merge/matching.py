@@ -147,9 +147,7 @@ class Runs:
         self.representative = chosen or (most_typical(candidates) if candidates else timed[0])
 
     @classmethod
-    def of(
-        cls, processes: Sequence[ProcessRecord], wanted: RunId | None = None
-    ) -> Runs | None:
+    def of(cls, processes: Sequence[ProcessRecord], wanted: RunId | None = None) -> Runs | None:
         """Return the runs of all processes; None if no pass recorded a step."""
         recorded = [run for process in processes if process.id.kind == PASS for run in process.runs]
         of_passes = [run for run in recorded if run.id.kind != COUNTED]

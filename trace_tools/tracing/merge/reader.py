@@ -148,7 +148,8 @@ def stored(path: Path, read: Callable[[str], Any] = json.loads) -> Any:
 def read_process(path: Path, source: ParsedSource, *, interned: Said | None = None) -> ProcessRecord:
     """Read the journal of the process that its file is named after.
 
-    A damaged line is left out and counted. With `interned`, equal observations of several runs share one object, see `read_journal`.
+    A damaged line is left out and counted. With `interned`, equal observations of several runs share one object, see
+    `read_journal`.
     """
     process = ProcessRecord(ProcessId.parse(path.stem), [], [], [])
     unreadable: list[int] = []

@@ -1,8 +1,8 @@
 """Decide which asserts of a lecture raise when they fail: the same ones as in plain Python, in every run.
 
-In a timed run every failing assert raises, unless the user has asked to continue after failed claims. The counted run is
-slow, so claims about time may fail in it: such an error is not part of the lecture. There an evaluation raises if it did
-so in a timed run of the same process (`TimedClaims`).
+In a timed run every failing assert raises, unless the user has asked to continue after failed claims. The counted run
+is slow, so claims about time may fail in it: such an error is not part of the lecture. There an evaluation raises if it
+did so in a timed run of the same process (`TimedClaims`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TimedClaims:
         self.runs = runs
 
     def raises(self, evaluation: Evaluation) -> bool | None:
-        """Return whether a failing evaluation should raise: True if it raised in a timed run, None if none reached it."""
+        """Return whether a failing evaluation should raise: as in a timed run; None if none reached it."""
         statement, count = evaluation
         if count == MEASURED:
             results = [run.measured[statement] for run in self.runs if statement in run.measured]

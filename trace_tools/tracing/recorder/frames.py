@@ -42,8 +42,6 @@ class OpenFrame(TimedFrame):
 
     parent: OpenFrame | None
     failing: int | None = None  # the step of the claim that is being raised
-    # a step, and the values in its f-strings that no narrative call has recorded yet
-    filled: tuple[int, list[tuple[int, list[str]]]] | None = None
 
     @property
     def recorded(self) -> bool:

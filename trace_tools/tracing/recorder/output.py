@@ -165,8 +165,6 @@ def shortened(narrative: Narrative, most: int = BOUNDS["narrative"].of_step // 2
         if isinstance(text, str) and len(text) > most:
             changed[name] = text[:most] if name not in ("svg", "narrow") else None
             left_out += len(text) - len(changed[name] or "")
-    if narrative.filled and len(encoded(narrative.filled)) > most:
-        narrative = replace(narrative, filled=None)
     if isinstance(narrative, Ask) and (size := len(encoded(to_plain(narrative.answer)))) > most:
         answer = narrative.answer
         value = answer.value[: most // 2] if isinstance(answer.value, str) else answer.value

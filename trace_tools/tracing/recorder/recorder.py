@@ -15,7 +15,6 @@ from typing import Any
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import start_apart
 from trace_tools.tracing.instrument import (
-    FILLED,
     IN_GRAPH,
     IS_COMPILING,
     OPEN,
@@ -98,30 +97,6 @@ class Recorder(Recording):
             owner.emit(field, content)
         self.clock.lost += perf_counter() - now
 
-    def fill(self, statement: int, index: int, parts: tuple[str | None, ...], *values: str) -> str:
-        """Return an f-string of a narrative call; keep the values of its placeholders for the call's record.
-
-        `index` is its position among the strings of the statement, `parts` its literals with None for each value. Only
-        values of the statement that the open step executes are kept.
-        """
-        now = perf_counter()
-        owner = self.ownership.owner(_getframe(1))
-        if isinstance(owner, OpenFrame) and owner.current == statement:
-            if owner.filled is None or owner.filled[0] != owner.seq:
-                owner.filled = (owner.seq, [])
-            owner.filled[1].append((index, list(values)))
-        self.clock.lost += perf_counter() - now
-        formatted = iter(values)
-        return "".join([next(formatted) if part is None else part for part in parts])
-
-    def take_filled(self) -> list[tuple[int, list[str]]] | None:
-        """Return the values of f-strings that the open step has made since its last narrative call, if any."""
-        owner = self.ownership.recorded_owner(_getframe(1))
-        if owner is None or owner.filled is None or owner.filled[0] != owner.seq:
-            return None
-        (_, filled), owner.filled = owner.filled, None
-        return filled
-
     def printed(self, text: str) -> None:
         """Record Python's output, after any earlier output that bypassed Python."""
         if self.output.has_grown() and (earlier := self.output.take()):
@@ -196,7 +171,6 @@ def hooks(recorder: Recorder, is_compiling: Callable[[], bool] = bool) -> dict[s
     """Return the functions that generated code calls, by name; the lecture's module finds them among the built-ins."""
     return {
         OPEN: recorder.open,
-        FILLED: recorder.fill,
         IS_COMPILING: is_compiling,
         IN_GRAPH: recorder.in_graph,
         UNSET: UNSET_SIDE,

@@ -3,7 +3,7 @@
 // The address holds the choice, before what leads to a place on the page: ?machines=cpu,nvidia-h200#time_s
 (() => {
   const heads = document.querySelector("table.side")?.querySelectorAll("thead th");
-  const names = [...(heads ?? [])].slice(1).map((head) => head.textContent.replace(_(" (base)"), ""));
+  const names = [...(heads ?? [])].slice(1).map((head) => head.textContent.replace(" (base)", ""));
   if (names.length < 3) return;
   const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
@@ -16,9 +16,9 @@
     if (mark) label.append(" ", swatch(mark));
     return box.appendChild(label).firstChild;
   });
-  const all = Object.assign(document.createElement("button"), { type: "button", textContent: _("All") });
+  const all = Object.assign(document.createElement("button"), { type: "button", textContent: "All" });
   const said = Object.assign(document.createElement("output"), { ariaLive: "polite" });
-  box.prepend(Object.assign(document.createElement("legend"), { textContent: _("Machines shown") }));
+  box.prepend(Object.assign(document.createElement("legend"), { textContent: "Machines shown" }));
   box.append(all, said);
 
   function swatch(mark) {
@@ -31,7 +31,7 @@
   const draw = () => {
     const hidden = boxes.flatMap((input, place) => (input.checked ? [] : [place]));
     sheet.replaceSync(hidden.map((n) => `table.side :is(th, td):nth-child(${n + 2}), table[data-of=machines] tbody tr:nth-child(${n + 1}), .chart-roofs .m${n} { display: none }`).join("\n"));
-    said.textContent = hidden.length ? _(`${names.length - hidden.length} of ${names.length}; ratios, best and worst cover all machines`) : "";
+    said.textContent = hidden.length ? `${names.length - hidden.length} of ${names.length}; ratios, best and worst cover all machines` : "";
     all.hidden = !hidden.length;
   };
   box.addEventListener("change", (event) => {
@@ -58,7 +58,7 @@
   const line = document.createElement("p");
   line.className = "finder";
   line.innerHTML = '<label> <input type="search" autocomplete="off" spellcheck="false"></label> <output aria-live="polite"></output>';
-  line.firstChild.prepend(_("Rows with"));
+  line.firstChild.prepend("Rows with");
   const [input, said] = [line.querySelector("input"), line.querySelector("output")];
   let before = null; // which boxes were open
   const find = () => {
@@ -75,7 +75,7 @@
       if (asked.length && box.matches("details")) box.open = some;
     }
     if (!asked.length && before) { boxes.forEach((box, at) => { box.open = before[at]; }); before = null; }
-    said.textContent = asked.length ? _(`${found} of ${rows.length}`) : "";
+    said.textContent = asked.length ? `${found} of ${rows.length}` : "";
   };
   input.addEventListener("input", () => {
     find();
