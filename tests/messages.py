@@ -1,6 +1,6 @@
 """Checks the facts of a message, its names and numbers in order, independently of its wording.
 
-assert says(str(error), "--ranks 3", "lecture.py", "1", "2")
+assert says(str(error), "--only x", "lecture.py", "1", "2")
 """
 
 from __future__ import annotations

@@ -53,7 +53,6 @@ PRINT_OR_EXIT_ALLOWED = {
         "SystemExit",
         "sys.stderr.write",
     },  # its own process; ends as plain Python
-    "trace_tools.tracing.torchrun": {"print", "sys.exit"},  # its own process
     "trace_tools.tracing.recorder.frames": {"SystemExit"},  # raised by a lecture
 }
 

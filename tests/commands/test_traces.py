@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.diff.planted import at, made, tensor, with_steps
+from tests.diff.planted import made
 from tests.programs import require
 from trace_tools.cli import main
 from trace_tools.commands.traces import open_side
-from trace_tools.diff.judge.between import difference_between
-from trace_tools.diff.wording import subject_text
 from trace_tools.errors import TraceFileError, UsageError
-from trace_tools.trace.ranks import joined
 from trace_tools.trace.trace_file import write
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
@@ -122,17 +118,3 @@ def test_trace_may_be_a_file_folder_or_revision(tmp_path: Path, monkeypatch: pyt
         open_side("HEAD:nothing")
     with pytest.raises(TraceFileError):
         open_side("nothing")
-
-
-def test_single_ranks_of_a_trace_can_be_compared(tmp_path: Path) -> None:
-    """The value that differs between the two ranks is found."""
-    rank_1 = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
-    trace = joined({0: made(0), 1: rank_1})
-    (tmp_path / "cpu").mkdir()
-    write(replace(trace, run=replace(trace.run, ranks=2)), tmp_path / "cpu" / "trace.yaml")
-    a, b = (open_side(f"{tmp_path}/cpu#rank{rank}") for rank in (0, 1))
-    assert b.label.endswith(", rank 1")
-    findings = [f for row in difference_between(a, b).rows for f in row.findings if f.matters]
-    assert [(f.aspect, subject_text(f.subject)) for f in findings] == [("values", "y")]
-    with pytest.raises(UsageError, match=r"rank 2: .*0 to 1"):
-        open_side(f"{tmp_path}/cpu/trace.yaml#rank2")

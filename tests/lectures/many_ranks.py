@@ -3,8 +3,8 @@
 What it takes to train one model on several devices: what each holds, what they send one another, and how long they
 wait. Every number is derived, then counted or measured, on each rank that runs this file.
 
-    trace-tools trace many_ranks.py --ranks 4      four processes of this machine, under torchrun
-    python many_ranks.py                           one process that pretends to be the first of 64 (RANKS_PRETENDED)
+    torchrun --nproc-per-node 4 -m trace_tools trace many_ranks.py      four processes of this machine
+    python many_ranks.py      one process that pretends to be the first of 64 (RANKS_PRETENDED)
 
 A *rank* is one process of a group, with its number; the *world* is all of them.
 """
@@ -21,7 +21,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trace_tools import ask, count, explore, link, measure, plot, table, text
 
-RANKS = (2, 4, 8)  # by which the sizes here can be divided
 DTYPE = torch.float64  # so that sums in another order differ by little
 # Both have been renamed (torch 2.13).
 scatter_summed = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor

@@ -13,7 +13,6 @@ import torch.distributed as dist
 from tests.cases_in_one import each
 from trace_tools import count
 from trace_tools.metering.collectives import factor
-from trace_tools.metering.meters import Meter
 from trace_tools.trace.model import Collective
 
 fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
@@ -99,13 +98,6 @@ def test_groups_of_different_sizes_are_counted_separately() -> None:
         dist.all_reduce(x(), group=pair)
 
     assert [(c.ranks, c.calls, c.bytes) for c in count(both).collectives] == [(2, 2, 2 * BYTES), (8, 1, BYTES)]
-
-
-def test_simulated_groups_have_no_times_and_no_barriers() -> None:
-    with Meter(separate_waiting=True) as meter:
-        dist.all_reduce(x())
-    (collective,) = meter.reading().plain()["collectives"]
-    assert collective == {"operation": "all_reduce", "ranks": N, "calls": 1, "bytes": BYTES, "factor": 1.75}
 
 
 def test_collectives_of_sharded_parameters() -> None:

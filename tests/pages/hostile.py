@@ -24,7 +24,6 @@ from trace_tools.trace.model import (
     Peak,
     Plot,
     Raised,
-    RankStep,
     Result,
     Run,
     Series,
@@ -85,23 +84,17 @@ def hostile_trace() -> Trace:
     values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
     values.append(("unit", Value("float", 1.0, unit=PWNED)))
     values.append(("tensor", matrix(2, 2, storage=PWNED)))
-    collectives = [Collective(trick[:2000], 2, 1, 64, 1.0, 5, 5) for trick in TRICKY]
+    collectives = [Collective(trick[:2000], 2, 1, 64, 1.0) for trick in TRICKY]
     meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=collectives, why=FENCE)
-    rank_values = [(name, Value("str", PWNED + FENCE)) for name, _ in values]
-    ranks = [RankStep(1, values=rank_values, stdout=FENCE + PWNED, host_ns=[10**8], warnings=TRICKY)]
     narratives = [_narrative(kind, trick) for trick in TRICKY for kind in KINDS]
-    recording.step(
-        evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=narratives, ranks=ranks
-    )
+    recording.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=narratives)
     raised = Raised(PWNED, FENCE)
     recording.step(evil, "b = ", stdout=FENCE + TRICKY[6] + TRICKY[-1], warnings=TRICKY)
     recording.step(evil, "c = ", raised=raised)
     sides = [(PWNED, Value("str", FENCE)), ("b", Value("str", TRICKY[-1]))]
     recording.step(evil, "assert", claim=Claim(FENCE, False, sides, message=FENCE, failed_runs=[PWNED]))
     machine = Machine(PWNED, "cpu", "cpu", driver=FENCE, os=TRICKY[2], peaks=[Peak(PWNED, 1.0, FENCE)])
-    run = Run(
-        "lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE], ranks=2
-    )
+    run = Run("lecture.py", PWNED, 0, 1, 100, complete=False, ended=FENCE, only=PWNED, commit=PWNED, dropped=[FENCE])
     return recording.trace(title=PWNED, machine=machine, run=run, versions=[("torch", PWNED), (FENCE, FENCE)])
 
 

@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import zlib
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -35,7 +34,6 @@ from trace_tools.trace.model import (
     Trace,
     Value,
 )
-from trace_tools.trace.ranks import joined
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -183,31 +181,6 @@ def test_shared_storage_has_a_colour_and_a_label() -> None:
     text = html(lecture().trace())
     assert text.count('<span class="dot s1"></span>') == 2
     assert text.count('<span class="storage s1">storage A</span>') == 2
-
-
-def of_two_ranks() -> Trace:
-    """Return a trace with a value that differs by rank, one that does not, and a line that only rank 1 ran."""
-    traces = {}
-    for rank in (0, 1):
-        recording = Recording("def main():\n    f()\n\ndef f():\n    x = g()\n    y = h()\n")
-        frame = recording.call(recording.frame("main"), "f()", "f")
-        recording.step(frame, "x = ", values=[("x", Value("int", 70 + rank)), ("n", Value("int", 2))], annotated=True)
-        if rank:
-            recording.step(frame, "y = ", values=[("y", Value("int", 5))], annotated=True)
-        traces[rank] = recording.trace()
-    trace = joined(traces)
-    return replace(trace, run=replace(trace.run, ranks=2))
-
-
-def test_values_that_differ_by_rank_are_a_table() -> None:
-    text = html(of_two_ranks())
-    assert '<table class="facts ranks"><tr><th>rank 0</th><td>70</td></tr><tr><th>rank 1</th><td>71</td></tr>' in text
-    assert text.count('class="facts ranks"') == 1
-    assert "ran on rank 1 only" in text
-    document = make_document(of_two_ranks())
-    page = MarkdownWriter(document, site_context()).section(document.sections[0])
-    assert "# x by rank: rank 0: 70; rank 1: 71 · n = 2" in page
-    assert "| 5 | `x` | rank 1 | 71 |" in page
 
 
 def test_a_varying_value_shows_its_spread() -> None:

@@ -11,9 +11,8 @@ from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.difference import Side
 from trace_tools.pages.columns import Column, ColumnCell
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.machine_columns import Listed, beside, column, counterparts_of_ranks
+from trace_tools.pages.machine_columns import Listed, beside
 from trace_tools.trace.model import Claim, Measured, Meters, Step, Trace, Value
-from trace_tools.trace.ranks import joined
 
 
 def columns(trace: Trace, other: Trace) -> dict[str, Column]:
@@ -141,19 +140,3 @@ def test_each_measurement_of_a_line_is_compared() -> None:
         ("measurement 1", "3 µs", "≈", False),
         ("measurement 2", "100 µs", "2× slower", True),
     ]
-
-
-def test_each_rank_of_a_trace_has_a_column() -> None:
-    """Only values that differ from those on the page count as differences."""
-    other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
-    trace = joined({0: made(0), 1: other})
-    trace = replace(trace, run=replace(trace.run, ranks=2))
-    first, second = counterparts_of_ranks(trace)
-    assert (first.name, second.name) == ("rank 0", "rank 1")
-    sections = make_document(trace).sections
-    assert sum(column(Listed.of(section), first).differing for section in sections) == 0
-    assert sum(column(Listed.of(section), second).differing for section in sections) == 1
-
-
-def test_a_trace_without_ranks_has_no_columns_of_ranks() -> None:
-    assert counterparts_of_ranks(made(0)) == []

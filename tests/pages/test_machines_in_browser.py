@@ -14,7 +14,6 @@ from tests.pages.browsing import NARROW, ask, press, show
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Machine, Trace, Value
-from trace_tools.trace.ranks import joined
 
 
 def one_thread(trace: Trace) -> Trace:
@@ -29,26 +28,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     traces = {"cpu": made(0), "one": other, "pretend-gpu": pretend_gpu(made(0))}
     render_site([SiteTrace(trace, name) for name, trace in traces.items()], out)
     return out
-
-
-def test_ranks_have_columns_like_machines(browser: Any, tmp_path: Path) -> None:
-    other = with_steps(made(0), at(6, values=[("y", tensor(elements=[9.0, 2.0, 3.0, 4.0]))]))
-    trace = joined({0: made(0), 1: other})
-    render_site([SiteTrace(replace(trace, run=replace(trace.run, ranks=2)), "cpu")], tmp_path)
-    show(browser, tmp_path / "cpu" / "00-first.html")
-    browser.execute_async_script(
-        "const done = arguments[0]; (function wait() {"
-        "document.getElementById('machines').hidden ? setTimeout(wait, 10) : done() })()"
-    )
-    assert "rank 0 no line differs" in ask(browser, "document.getElementById('machines').textContent")
-    choose(browser, 1)
-    assert ask(browser, "[...document.querySelectorAll('.row.differs')].map(row => row.id)") == ["L6"]
-    rows = ask(browser, "[...document.querySelectorAll('#L6 .ranks tr')].map(row => row.innerText)")
-    assert [row.split("\t") for row in rows] == [
-        ["rank 0", "f32[2, 2] · elements 1., 2., 3., 4."],
-        ["rank 1", "f32[2, 2] · elements 9., 2., 3., 4."],
-    ]
-    choose(browser)
 
 
 def choose(browser: Any, *indices: int) -> None:

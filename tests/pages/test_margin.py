@@ -9,7 +9,7 @@ from tests.cases_in_one import each
 from tests.messages import says
 from trace_tools.pages.document import Call, CodeRow, Failure, execution
 from trace_tools.pages.margin import MarginNote, counted_once, margin_notes, notes_under, timed
-from trace_tools.trace.model import Claim, Collective, LeftOut, Machine, Meters, Raised, RankStep, Step, Value
+from trace_tools.trace.model import Claim, Collective, LeftOut, Machine, Meters, Raised, Step, Value
 
 CPU = Machine("A processor", "cpu", "cpu")
 MS = 1_000_000
@@ -186,92 +186,6 @@ def test_the_count_of_executions_is_shown_once_per_loop() -> None:
     assert [len(notes) for _, notes in counted_once(with_notes(two_loops))] == [2, 1, 2]
 
 
-def ranked(**step: Any) -> CodeRow:
-    return CodeRow((), "L1", 1, (execution(Step(0, 0, 0, 1, 1, **step), CPU, ranks=3),))
-
-
-def test_values_that_differ_are_listed_by_rank() -> None:
-    notes = margin_notes(
-        ranked(values=[("x", Value("int", 1)), ("n", Value("int", 3))], annotated=True, ranks=[
-            RankStep(1, values=[("x", Value("int", 7)), ("n", Value("int", 3))])
-        ])
-    )  # fmt: skip
-    assert [(note.name, note.text, note.ranks) for note in notes] == [
-        ("x", "", (("ranks 0, 2", "1"), ("rank 1", "7"))),
-        ("n", "3", ()),
-    ]
-
-
-def test_times_far_apart_are_a_range_over_ranks() -> None:
-    slow = {"host_ns": [4 * MS] * 3, "ranks": [RankStep(1, host_ns=[3 * MS] * 3), RankStep(2, host_ns=[2 * MS] * 3)]}
-    assert [note.text for note in margin_notes(ranked(**slow))] == ["4 ms ± 0%", "by rank 2 ms to 4 ms"]
-    alike = {"host_ns": [4 * MS] * 3, "ranks": [RankStep(1, host_ns=[39 * MS // 10] * 3)]}
-    assert [note.text for note in margin_notes(ranked(**alike))] == ["4 ms ± 0%"]
-
-
-def test_of_many_ranks_only_the_first_are_listed() -> None:
-    """Each of 64 ranks has its own value, time and output; the size of a page does not grow with them."""
-    rank_steps = [
-        RankStep(rank, host_ns=[(rank + 1) * MS] * 3, values=[("x", Value("int", rank))], stdout=f"{rank}\n")
-        for rank in range(1, 64)
-    ]
-    step = Step(
-        0, 0, 0, 1, 1, [64 * MS] * 3, values=[("x", Value("int", 0))], stdout="0\n", annotated=True, ranks=rank_steps
-    )
-    step = replace(step, ranks=[RankStep(0, host_ns=[MS] * 3), *rank_steps])
-    code_row = CodeRow((), "L1", 1, (execution(step, CPU, ranks=64),))
-    value, time, spread = margin_notes(code_row)
-    assert value.ranks == (*((f"rank {rank}", f"{rank}") for rank in range(8)), ("ranks 8 to 63", "56 other values"))
-    assert (time.text, spread.text) == ("64 ms ± 0%", "by rank 1 ms to 64 ms")
-    assert spread.facts == tuple((f"among the slowest: rank {rank}", f"{rank + 1} ms") for rank in range(56, 64))
-    assert [note.text for note in notes_under(code_row)] == [*map(str, range(8)), ""]
-    assert notes_under(code_row)[-1].label == "… 56 more ranks printed (see the trace)"
-
-
-def test_claims_whose_sides_differ_name_the_ranks() -> None:
-    sides = [Claim("x < 6", True, [("x", Value("int", x)), ("6", Value("int", 6))]) for x in (3, 4)]
-    (note,) = margin_notes(ranked(claim=sides[0], ranks=[RankStep(1, claim=sides[1])]))
-    assert note.text == "3 < 6 on ranks 0, 2"
-    (note,) = margin_notes(ranked(claim=sides[0]))
-    assert note.text == "3 < 6"
-
-
-def test_lines_and_output_of_some_ranks_name_them() -> None:
-    assert summaries(margin_notes(ranked(values=[("x", Value("int", 1))], on=[0, 2]))) == [
-        ("value", "", "x 1"),
-        ("runs", "", "ran on ranks 0, 2 only"),
-    ]
-    printed = notes_under(ranked(stdout="a\n", ranks=[RankStep(1, stdout="b\n"), RankStep(2, lacks=["stdout"])]))
-    assert [(note.text, note.label) for note in printed] == [("a", "rank 0"), ("b", "rank 1")]
-
-
-def test_bus_bandwidth_is_payload_times_factor_over_time() -> None:
-    """1 MiB between 4 ranks in 1.5 ms: 1.5 MiB on each link, so 2²⁰ bytes per millisecond."""
-    collective = Collective("all_reduce", 4, 2, 1 << 20, 1.5, waited_ns=500_000, moved_ns=1_500_000)
-    (note,) = margin_notes(ranked(meters=Meters(collectives=[collective], operators=[("c10d.allreduce_", 2)])))
-    assert note.text == "all-reduce × 2 · 4 ranks · 1 MiB · bus 1.05 GB/s"
-    assert note.facts[:2] == (("on each link", "1.5 MiB, 1.5 × the payload"), (
-        "rank 0", "waited 500 µs, moved 1.5 ms: 1.05 GB/s"
-    ))  # fmt: skip
-
-
-def test_executions_that_differ_by_rank_are_separate_notes() -> None:
-    steps = (
-        execution(
-            Step(
-                n, 0, 0, 1, n + 1, values=[("x", Value("int", n))], ranks=[RankStep(1, values=[("x", Value("int", 9))])]
-            ),
-            CPU,
-            ranks=2,
-        )
-        for n in range(2)
-    )
-    assert [(note.label, note.ranks) for note in margin_notes(CodeRow((), "L1", 1, tuple(steps)))] == [
-        ("1", (("rank 0", "0"), ("rank 1", "9"))),
-        ("2", (("rank 0", "1"), ("rank 1", "9"))),
-    ]
-
-
 def test_long_waits_for_queued_work_are_reported() -> None:
     def waits(*queued_ns: int) -> list[str]:
         steps = [{"device_ns": [9_000] * 3, "queued_ns": [ns] * 3} for ns in queued_ns]
@@ -281,3 +195,11 @@ def test_long_waits_for_queued_work_are_reported() -> None:
     assert "22 ms" in waits(22_000_000)[0] and "not in any step" in waits(22_000_000)[0]
     (longest,) = waits(3_000_000, 22_000_000, 150_000)
     assert "22 ms" in longest and "3 waits" in longest
+
+
+def test_traffic_between_ranks_names_operation_group_and_payload() -> None:
+    """1 MiB between 4 ranks: an all-reduce moves 1.5 times that on each link."""
+    collective = Collective("all_reduce", 4, 2, 1 << 20, 1.5)
+    (note,) = margin_notes(row({"meters": Meters(collectives=[collective], operators=[("c10d.allreduce_", 2)])}))
+    assert note.text == "all-reduce × 2 · 4 ranks · 1 MiB"
+    assert note.facts == (("on each link", "1.5 MiB, 1.5 × the payload"),)

@@ -12,7 +12,6 @@ from trace_tools.errors import TraceFileError, UsageError
 from trace_tools.pages.site import SiteTrace, render_files, render_folder, render_site
 from trace_tools.trace import trace_file
 from trace_tools.trace.model import Image, Machine, Plot, Run, Series, Text, Value
-from trace_tools.trace.ranks import joined
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -252,19 +251,3 @@ def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) ->
     [anchor] = re.findall(r'href="cpu/00-counting\.html#([\w-]+)"', page)
     assert f'id="{anchor}"><div class="code"><code>total' in section
     assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')
-
-
-@pytest.mark.slow
-def test_ranks_share_pages_and_old_pages_by_rank_are_removed(tmp_path: Path) -> None:
-    trace = joined(dict.fromkeys(range(10), lecture().trace()))
-    trace = replace(trace, run=replace(trace.run, ranks=10))
-    render_site([SiteTrace(trace, "cpu", LECTURE)], tmp_path)
-    page_names = names(tmp_path / "cpu")
-    assert [path.name for path in (tmp_path / "cpu").iterdir() if path.is_dir()] == ["figures"]
-    old = tmp_path / "cpu" / "rank1" / "00-first.html"
-    old.parent.mkdir()
-    old.write_text("as rank 1 had it", encoding="utf-8")
-    with (tmp_path / "cpu" / ".pages").open("a", encoding="utf-8") as manifest:
-        manifest.write("rank1/00-first.html\n")
-    assert render_site([SiteTrace(trace, "cpu", LECTURE)], tmp_path) == [old]
-    assert names(tmp_path / "cpu") == page_names

@@ -20,7 +20,6 @@ from rich.console import Console, RenderableType
 from trace_tools.commands.traces import open_side, path_of, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference
 from trace_tools.errors import UsageError
-from trace_tools.trace.ranks import divided
 from trace_tools.util.files import replace as replace_file
 
 FORMAT = "Format of the report (default: terminal)."
@@ -63,7 +62,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     """Show what differs between two traces and whether it matters.
 
     A and B are trace files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in
-    `git show`. Add #rank1 to compare what that rank did.
+    `git show`.
 
     \b
     Examples:
@@ -119,10 +118,9 @@ def _named(trace: str) -> str:
     """Return a side as `open_side` takes it, with a folder's name replaced by its path."""
     if Path(trace).exists():
         return trace
-    name, rank = divided(trace)
-    if ":" in name and not Path(name).exists():  # REV:path
+    if ":" in trace:  # REV:path
         return trace
-    return f"{path_of(name)}{'' if rank is None else f'#rank{rank}'}"
+    return str(path_of(trace))
 
 
 def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:

@@ -25,9 +25,9 @@ from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
 from trace_tools.config import ProjectOption, from_here, of_project, trace_options
 from trace_tools.errors import FailedError, TraceToolsError, UsageError
-from trace_tools.trace.ranks import sharing_a_device
 from trace_tools.tracing.options import OPTIONS, TraceOptions
 from trace_tools.tracing.progress import Progress
+from trace_tools.util.files import one_at_a_time
 from trace_tools.util.interpreter import collector_paused
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
       trace-tools trace -m course.lecture_01        a module inside a package
       trace-tools trace talk.py --device cuda:1     on the second GPU
       trace-tools trace talk.py --include model.py  also what happens inside model.py
-      trace-tools trace talk.py --ranks 4           four processes, for torch.distributed
-      trace-tools trace talk.py --ranks 4 --nodes 2 --node-rank 0 --rdzv-endpoint head:29500
     """
     if (lecture is None) == (options.module is None):
         raise UsageError("expected a lecture, as in `trace-tools trace talk.py`, or -m and the name of a module")
@@ -72,21 +70,10 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         with collector_paused():
             from trace_tools.pages.site import get_ready, render_folder
             from trace_tools.source.lint import mistakes
-            from trace_tools.tracing.nodes import placed
             from trace_tools.tracing.supervisor import Tracer
 
-        node = None
-        if options.ranks is not None or options.nodes is not None:
-            node = placed(options.nodes, options.node_rank, options.rdzv_endpoint)
         with all_mistakes(lecture, options.main):
-            tracer = Tracer(lecture, out, options, progress.show, server, nodes=node)
-        if node is not None and node.node > 0:
-            try:
-                ended = tracer.follow()
-            finally:
-                progress.done()
-            click.echo(f"node {node.node} of {node.count}: {ended}; the trace is on node 0", err=True)
-            sys.exit(ended != "complete")
+            tracer = Tracer(lecture, out, options, progress.show, server)
         if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)
         elif tracer.plan.torch:
@@ -98,15 +85,14 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             progress.done()
     started = time.monotonic()
     try:
-        pages = render_folder(out, lecture=lecture)
+        with one_at_a_time(out):  # each rank of a run renders
+            pages = render_folder(out, lecture=lecture)
     except TraceToolsError as error:
         again = f"correct this, then `trace-tools render {traced.path}` makes the pages"
         raise UsageError(f"{error}; the trace is in {traced.path}: {again}") from None
     seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
     trace, path = traced.trace, traced.path
     lines = where_time_went(trace, seconds)
-    if (sharing := sharing_a_device(trace)) is not None:
-        lines.append(f"--ranks {trace.run.ranks}: {sharing}")
     lines += [f"impossible figure: {violation}" for violation in violations(trace)]
     if (spread := noise_text(trace)) is not None:
         lines.append(spread)
@@ -131,7 +117,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
 
 def _fork_server(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
     """Begin to import torch for a draft that needs it, while this process imports the rest of the tools."""
-    if options.draft and options.ranks is None and options.module is None:
+    if options.draft and options.module is None:
         from trace_tools.source.imports import imported, is_installed
         from trace_tools.source.statements import read_source
         from trace_tools.tracing.processes import FORKS, ForkServer, environment

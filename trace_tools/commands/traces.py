@@ -4,7 +4,6 @@
     path_of("cpu")             Path("rendered/cpu/trace.yaml"), if no file or folder here is called cpu
     path_of("rendered/cpu")    Path("rendered/cpu/trace.yaml")
     open_side("HEAD~1:rendered/cpu/trace.yaml")  # the trace at a revision, as in `git show`
-    open_side("rendered/cpu#rank1")              # the trace of that rank
 
 A name refers to a folder in the project's folder of pages: `out` in its pyproject.toml, else `rendered`.
 """
@@ -55,31 +54,26 @@ def path_of(name: str | Path) -> Path:
 
 
 def open_side(argument: str) -> Side:
-    """Load a trace for a comparison: a file, its folder, REV:path, or the trace of one rank of these.
+    """Load a trace for a comparison: a file, its folder, or REV:path.
 
     The path after REV is relative to the root of the repository, or, with `./`, to the current folder. Raises
-    `TraceFileError` if it is not a trace, `UsageError` if git has no such file at the revision or the trace has no such
-    rank.
+    `TraceFileError` if it is not a trace, `UsageError` if git has no such file at the revision.
     """
     from trace_tools.diff.difference import Side
-    from trace_tools.trace.ranks import divided, of_rank
     from trace_tools.trace.trace_file import load
     from trace_tools.util.git import show
 
-    name, rank = (argument, None) if Path(argument).exists() else divided(argument)
-    path = Path(name) / TRACE if (Path(name) / TRACE).is_file() else Path(name)
-    if ":" in name and not path.exists():
+    path = Path(argument) / TRACE if (Path(argument) / TRACE).is_file() else Path(argument)
+    if ":" in argument and not path.exists():
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / TRACE
             with copy.open("wb") as file:
-                show(name, file)
+                show(argument, file)
             try:
-                side = Side(name, load(copy).trace)
+                return Side(argument, load(copy).trace)
             except TraceFileError as error:
-                raise UsageError(str(error).replace(str(copy), name)) from None
-    else:
-        side = Side(str(path), load(path).trace)
-    return side if rank is None else Side(argument, of_rank(side.trace, rank), f"{side.label}, rank {rank}")
+                raise UsageError(str(error).replace(str(copy), argument)) from None
+    return Side(str(path), load(path).trace)
 
 
 def what_is_there() -> str:

@@ -253,13 +253,6 @@ class Accelerator(ABC):
         """Return the peak of reserved memory since the last `reset_peaks`, on the device with the highest peak."""
         return max(self._each(self.module.max_memory_reserved, None))
 
-    def busiest(self) -> int | None:
-        """Return the device with the highest peak of this process's reserved memory; None if that peak is 0."""
-        indices = (self.index(), *self._other_devices())
-        peak_bytes = {index: int(self.module.max_memory_reserved(index)) for index in indices}
-        busiest = max(indices, key=lambda index: peak_bytes[index])
-        return busiest if peak_bytes[busiest] else None
-
     def memory_info(self) -> tuple[int, int]:
         """Return the free and the total bytes of the current device."""
         free, total = self.module.mem_get_info()
@@ -465,10 +458,6 @@ class AppleGpu(Accelerator):
     def peak_reserved_bytes(self) -> int:
         """Return the bytes that Metal has allocated so far: it records no peak, and seldom takes memory back."""
         return self.reserved_bytes()
-
-    def busiest(self) -> int | None:
-        """Return None, because only one device exists."""
-        return None
 
     def memory_info(self) -> tuple[int, int]:
         """Return the memory that Metal recommends to use at most: first without this process's memory, then in all."""

@@ -71,7 +71,7 @@ class CpuTime:
 
     at_s: float
     all_s: float  # on the cores that this process may use, by all processes and by the system
-    own_s: float  # by this process and its session, by other ranks, and by the process that started them
+    own_s: float  # by this process and its session, and by the process that started it
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def cpu_time(root: Path = ROOT) -> CpuTime | None:
     """Read the CPU time used so far, by this run and by all processes; None if it can't be read.
 
     A run consists of this process and the rest of its session, the process that started it, and the other children of
-    that process: with several ranks, the other ranks.
+    that process.
 
     Returns None under the quota of a control group, because other groups share the cores, and the total CPU time does
     not show the load on this group. Source: `man 5 proc`, /proc/stat (user, nice, system, idle, iowait, irq, softirq

@@ -7,9 +7,6 @@ The payload S and the factor are those of NVIDIA's nccl-tests (github.com/NVIDIA
 *bus bandwidth*, S × factor over the time, can be compared with the peak of a link, for any operation and number of
 ranks. S is the data that one rank holds: for an all-gather all gathered data, for a reduce-scatter all data to reduce,
 for an all-reduce or a broadcast the tensor. Backends may send more, or less often.
-
-A rank that waits for a slower rank spends that time inside the operation. Under a meter with `separate_waiting`, a
-barrier precedes each operation of a whole group: the barrier's time is waiting, the operation's time is moving.
 """
 
 from __future__ import annotations
@@ -17,18 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter_ns
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from trace_tools.machines import accelerators
-from trace_tools.metering.operators import EagerMode, tensors_in
+from trace_tools.metering.operators import EagerMode
 from trace_tools.trace.model import Collective
 
 NAMESPACES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
-BETWEEN_TWO = frozenset({"send", "recv"})  # without the other ranks of the group
 BARRIER = "barrier"
 
 Counted = Counter[tuple[str, int, str]]  # by operation, size of the group and field of `Collective`
@@ -134,47 +128,17 @@ def _group(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return None
 
 
-def run(call: Exchange, func: Callable[[], Any], counted: Counted, *, separate_waiting: bool) -> Any:
-    """Call and count the operator; with `separate_waiting`, time waiting and moving separately by a barrier before it.
-
-    Sends and receives get no barrier, because other ranks of the group do something else. A fake group has no times.
-    """
-    ranks = call.group.size()
-    counted[call.operation, ranks, "calls"] += 1
-    counted[call.operation, ranks, "bytes"] += call.bytes
-    separates = separate_waiting and call.operation not in BETWEEN_TWO
-    if not separates or str(torch.distributed.get_backend(call.group)) == "fake":
-        return func()
-    began_ns = _moment()
-    with _disable_current_modes():
-        torch.distributed.barrier(group=call.group)
-    arrived_ns = _moment()
-    out = func()
-    with _disable_current_modes():
-        # `c10d` returns works to wait for, a functional operation its results
-        works = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, torch.ScriptObject)]
-        for work in works:
-            torch.distributed.Work.unbox(work).wait()
-        if not works:
-            for tensor in tensors_in([out]):
-                torch.ops._c10d_functional.wait_tensor(tensor)
-    counted[call.operation, ranks, "waited_ns"] += arrived_ns - began_ns
-    counted[call.operation, ranks, "moved_ns"] += _moment() - arrived_ns
-    return out
-
-
-def _moment() -> int:
-    """Return the time when all launched work is done."""
-    if (gpu := accelerators.in_use()) is not None and gpu.can_wait():
-        gpu.wait()
-    return perf_counter_ns()
+def note(call: Exchange, counted: Counted) -> None:
+    """Count one operation."""
+    counted[call.operation, call.group.size(), "calls"] += 1
+    counted[call.operation, call.group.size(), "bytes"] += call.bytes
 
 
 def in_plain(counted: Counted) -> list[dict[str, Any]]:
     """Return the fields of `Collective` for each counted operation and size of group."""
     rows = []
     for operation, ranks in sorted({key[:2] for key in counted}):
-        figures = {name: counted.get((operation, ranks, name)) for name in ("calls", "bytes", "waited_ns", "moved_ns")}
+        figures = {name: counted.get((operation, ranks, name)) for name in ("calls", "bytes")}
         plain = {"operation": operation, "ranks": ranks, "factor": factor(operation, ranks), **figures}
         rows.append({"bytes": 0} | {name: figure for name, figure in plain.items() if figure is not None})
     return rows

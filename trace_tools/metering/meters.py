@@ -60,13 +60,11 @@ class Meter(Counts):
     """Counts the work of operators inside its `with` block.
 
     `device`, a type ("cpu", "cuda"), restricts live and peak bytes to one type of device; other figures cover all.
-    `separate_waiting` times waiting for other ranks and moving bytes to them separately (`collectives`): then all ranks
-    must be metered. `compiling` leaves torch's compiler on.
+    `compiling` leaves torch's compiler on.
     """
 
-    def __init__(self, device: str | None = None, *, separate_waiting: bool = False, compiling: bool = False) -> None:
+    def __init__(self, device: str | None = None, *, compiling: bool = False) -> None:
         super().__init__(Storages(device))
-        self.separate_waiting = separate_waiting
         self.unmetered = 0  # pauses, during which work is unknown
         self.stopped = False
         self._mode = _Mode(self)
@@ -200,10 +198,8 @@ class _Mode(EagerMode):
         if call is None:
             out = func(*_with_tensors(operator, args), **keywords)
         else:
-            meter = self._meter
-            out = collectives.run(
-                call, lambda: func(*args, **keywords), meter.collectives, separate_waiting=meter.separate_waiting
-            )
+            out = func(*args, **keywords)
+            collectives.note(call, self._meter.collectives)
         began = perf_counter()
         fused = not hasattr(func, "_schema") or _in_compiled_function()
         try:

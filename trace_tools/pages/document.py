@@ -12,7 +12,7 @@ Meters, Narrative) are the trace's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -20,7 +20,6 @@ from trace_tools.analysis.distances import Distance
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.source.claim_kinds import Kind
 from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
-from trace_tools.trace.ranks import in_words
 
 
 def in_runs(verb: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
@@ -63,7 +62,6 @@ class Execution:
     sometimes: str | None = None  # in how many of the timed runs it ran, if not in all
     failure: Failure | None = None
     calls: tuple[Call, ...] = ()
-    ranks: int = 1  # number of ranks of the run; the step holds what differs between them
 
     @property
     def values(self) -> Sequence[tuple[str, Value]]:
@@ -84,20 +82,12 @@ class Execution:
         return bool(step.values or step.claim or step.stdout or step.warnings) or any(c.observed for c in self.calls)
 
 
-def execution(
-    step: Step,
-    machine: Machine,
-    failure: Failure | None = None,
-    timed_runs: int | None = None,
-    ranks: int | None = None,
-) -> Execution:
+def execution(step: Step, machine: Machine, failure: Failure | None = None, timed_runs: int | None = None) -> Execution:
     """Return the execution of one step, for a trace with so many timed runs; the caller adds its calls."""
     timing = timing_of(step, machine)
-    conditions = [in_runs("ran", step.runs, timed_runs, clock=step.clock)]
-    conditions += [f"ran on {in_words(step.on)} only"] if step.on is not None else []
     rates = rates_of(step, timing, machine)
-    sometimes = "; ".join(filter(None, conditions)) or None
-    return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure, ranks=ranks or 1)
+    sometimes = in_runs("ran", step.runs, timed_runs, clock=step.clock)
+    return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +117,6 @@ class MarginNote:
     label: str = ""
     value: Value | None = None
     facts: Facts = ()
-    ranks: Facts = ()  # its text by ranks, if they differ
     link: str | None = None  # address: "#anchor" on the page
     timing: Timing | None = None  # drawn as a figure of its samples
     counted: bool = False  # the FLOPs of the timed work are known
@@ -150,7 +139,6 @@ class CodeRow:
     ran: bool = True
     marks: frozenset[str] = frozenset()  # names of directives that affect only pages, used as classes of the row
     arguments: tuple[tuple[str, Value], ...] = ()  # on the `def` line of a call
-    disagreeing: tuple[tuple[str, Mapping[int, Value]], ...] = ()  # of these, by rank: those that differ
     # code that the row names and no call on the page shows; "named": another page shows it
     definitions: tuple[Call, ...] = ()
     beside: tuple[MarginNote, ...] = ()  # made last, from all of the above
@@ -204,17 +192,8 @@ def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -
     differing = sum(count for _, count in narrative.others or ())
     ran = step.runs if step.runs is not None else timed_runs
     if differing and ran is not None:
-        text: str | None = f"this is the text of {ran - differing} of {timed_runs} runs"
-    else:
-        text = (
-            "this is the text of most runs" if differing else in_runs("said", step.runs, timed_runs, clock=step.clock)
-        )
-    ranks = []
-    if step.on is not None:
-        ranks.append(f"said on {in_words(step.on)} only")
-    if otherwise := [one.rank for one in step.ranks or () if one.narrative is not None]:
-        ranks.append(f"different text on {in_words(otherwise)}")
-    return "; ".join(filter(None, [text, *ranks])) or None
+        return f"this is the text of {ran - differing} of {timed_runs} runs"
+    return "this is the text of most runs" if differing else in_runs("said", step.runs, timed_runs, clock=step.clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +287,6 @@ class Variable:
     value: Value | None
     change: Literal["same", "new", "changed", "written", "cleared"]
     argument: bool = False  # known from the beginning of the call
-    ranks: tuple[tuple[str, str], ...] = ()  # its values by ranks, if they differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +385,6 @@ class Document(WithClaims):
     left_out: tuple[str, ...] = ()  # all omissions of the trace
     claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
     violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
-    sharing: str | None = None  # which ranks computed on the same GPU, and how to change that
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
     distances: tuple[Distance, ...] = ()  # distances from the measured roof
     live_bytes: int | None = None  # maximum bytes of tensors alive at the same time

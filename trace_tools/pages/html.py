@@ -84,7 +84,6 @@ class SiteContext:
     picture: Callable[[str], Picture | None]
     columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # columns of the other machines
     roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # roofs of the other machines, with steps
-    ranks_note: str = ""  # which ranks have no column
     home: str = "index.html"  # first page of the whole site
     has_trace: bool = True  # trace.yaml is next to the pages
     alone: bool = False  # the page is self-contained, with no other files

@@ -25,11 +25,9 @@ from trace_tools.pages.document import Call, CodeListing, CodeRow, Execution, Ma
 from trace_tools.pages.margin import observed, timed, took, worth_saying
 from trace_tools.pages.section_charts import section_points
 from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of
-from trace_tools.trace.model import Frame, Machine, Trace, Value
-from trace_tools.trace.ranks import of_rank
+from trace_tools.trace.model import Frame, Machine, Value
 from trace_tools.util import formats
 
-MOST_RANKS = 8  # most ranks that have columns
 ALIKE = 1.05  # ratio of times below which no factor is shown
 WORTH_SHOWING_BYTES = 1024
 ENTRY_KINDS: dict[str, Kind] = {
@@ -136,27 +134,6 @@ def beside(a: Side, b: Side, of_a: Sequence[Listed], of_b: Sequence[Listed]) -> 
     return Beside.of(in_b, of_a), Beside.of(in_a, of_b)
 
 
-def counterparts_of_ranks(trace: Trace) -> list[Counterparts]:
-    """Return, for a trace of several ranks, the steps of each of the first few ranks."""
-    counterparts = []
-    together = Side("all ranks", trace)
-    for rank in range(trace.run.ranks or 0)[:MOST_RANKS]:
-        name = f"rank {rank}"
-        try:
-            difference = _difference(together, Side(name, of_rank(trace, rank)))
-        except UsageError:  # the rank has no records
-            continue
-        counterparts.append(replace(Counterparts.of(difference, name, here_is_a=True), notes=()))
-    return counterparts
-
-
-def ranks_note(trace: Trace) -> str:
-    """Return a note that only the first ranks have a column; "" if all have."""
-    if (trace.run.ranks or 0) <= MOST_RANKS:
-        return ""
-    return f"The first {MOST_RANKS} of {trace.run.ranks} ranks have a column; the trace contains all ranks."
-
-
 def other_roofs(sections: Sequence[Section], other_machines: Sequence[Beside], *, index: bool = False) -> list[Roof]:
     """Return the roofline of each other machine with the statements of some sections; on an index, linked to pages."""
     roofs = []
@@ -200,7 +177,7 @@ def _entries(row: CodeRow, call: Call | None, here: _Texts, other: Counterparts)
     frame = other.frames.get(call.frame) if call is not None else None
     arguments = tuple(frame.arguments or ()) if frame is not None else ()
     if arguments or any(e.step.values or e.step.claim for e in counterparts.values()):
-        shown = replace(row, executions=tuple(counterparts.values()), arguments=arguments, disagreeing=(), omitted=0)
+        shown = replace(row, executions=tuple(counterparts.values()), arguments=arguments, omitted=0)
         caller = other.rows.get(call.step) if call is not None and call.step is not None else None
         of_steps = [(e.step.execution, pairs[step].findings) for step, e in counterparts.items()]
         yield from _result_entries(here, shown, of_steps, caller.findings if caller is not None else (), other)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -33,7 +33,6 @@ from trace_tools.analysis.summaries import (
     LINE,
     claim_summary,
     facts,
-    grids,
     side_text,
     summary,
     tells_nothing_new,
@@ -44,20 +43,15 @@ from trace_tools.pages.document import (
     CodeListing,
     CodeRow,
     Execution,
-    Facts,
     MarginNote,
     calls_shown,
     salient,
 )
-from trace_tools.trace.model import NOT_METERED, Collective, Measured, Meters, Step, Value
-from trace_tools.trace.ranks import by_rank, disagreeing, in_words, times
+from trace_tools.trace.model import NOT_METERED, Measured, Meters, Value
 from trace_tools.util import formats
 
 PRINTED = 6_000  # characters of output shown
 WARNED = 5  # warnings of one execution
-RANKS_APART = 1.1  # minimum ratio of times at which a line shows how far ranks differ
-CLOSER, FIRST = 2, 6  # most facts, and elements, that distinguish equal lines of ranks
-RANKS_SHOWN = 8  # most ranks listed with values, times and outputs
 NAMED = 3  # most operators named on a line
 UNLIKE = 2  # minimum ratio of times at which executions count as different work
 STORAGE = 12  # characters of a storage's label
@@ -147,11 +141,11 @@ def observed(row: CodeRow) -> list[MarginNote]:
     """Return the notes on a row's arguments, values, claims and exceptions."""
     shown = salient(row.executions)
     several = len(row.executions) > 1
-    notes = list(_values(row.arguments, row.disagreeing))
+    notes = list(_values(row.arguments))
     joined = _joined(row)
     for execution in shown:
         label = _number(row, execution) if several else ""
-        own = [*_values(execution.values, disagreeing(execution.step, execution.ranks))]
+        own = [*_values(execution.values)]
         if (claim := execution.step.claim) is not None:
             sides = tuple((formats.one_line(name, 60), summary(value)) for name, value in claim.sides)
             kind: Literal["held", "failed", "caught"] = "held" if claim.held else "failed"
@@ -168,10 +162,10 @@ def observed(row: CodeRow) -> list[MarginNote]:
             elif joined[note.index] not in notes:
                 notes.append(joined[note.index])
     if several:  # notes that are equal in every shown execution are merged
-        texts: dict[tuple[str, int | None, str, Facts], list[MarginNote]] = {}
+        texts: dict[tuple[str, int | None, str], list[MarginNote]] = {}
         for note in notes:
             collapsed = note.kind == "held" and note.collapsed
-            texts.setdefault((note.kind, note.index, "" if collapsed else note.text, note.ranks), []).append(note)
+            texts.setdefault((note.kind, note.index, "" if collapsed else note.text), []).append(note)
         notes = [same[0] if len(same) == 1 else replace(same[0], label="") for same in texts.values()]
     return notes
 
@@ -205,7 +199,7 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
                 and not value.varies
                 and (value.tensor is None or not value.tensor.shape)
             )
-            same = names.setdefault(index, name) == name and not execution.step.ranks
+            same = names.setdefault(index, name) == name
             texts.setdefault(index, []).append(text if plain and same else " " * (SHORT + 1))
     return {
         index: MarginNote("value", formats.one_line(names[index], 60), " → ".join(short_texts), index=index)
@@ -217,59 +211,15 @@ def _joined(row: CodeRow) -> dict[int | None, MarginNote]:
 
 
 def claim_text(execution: Execution) -> str:
-    """Return a claim's result; if it differs between ranks, with the ranks of these sides."""
-    step = execution.step
-    if step.claim is None:
-        return ""
-    text = claim_summary(step.claim)
-    if not text or all(one.claim is None for one in step.ranks or ()):
-        return text
-    claims = {rank: one.claim for rank, one in by_rank(step, execution.ranks).items() if one.claim is not None}
-    agreeing = [
-        rank for rank, claim in claims.items() if claim.held == step.claim.held and claim_summary(claim) == text
-    ]
-    return f"{text} on {in_words(agreeing)}" if len(agreeing) < len(claims) else text
+    """Return a claim's result."""
+    return claim_summary(execution.step.claim) if execution.step.claim is not None else ""
 
 
-def values_by_rank(of_ranks: Mapping[int, Value]) -> Facts:
-    """Return a value by ranks; if their lines read the same, with details that distinguish them."""
-    texts = {rank: summary(value) for rank, value in of_ranks.items()}
-    if len({*texts.values()}) == 1:
-        of_rank = {rank: dict([*_elements(value), *facts(value)]) for rank, value in of_ranks.items()}
-        names = dict.fromkeys(name for details in of_rank.values() for name in details)
-        differing = [name for name in names if len({details.get(name) for details in of_rank.values()}) > 1]
-        for rank, details in of_rank.items():
-            more = [f"{name} {details[name]}" for name in differing[:CLOSER] if name in details] or ["details differ"]
-            texts[rank] = formats.one_line(" · ".join([texts[rank], *more]), 200)
-    alike: dict[str, list[int]] = {}
-    for rank, text in texts.items():
-        alike.setdefault(text, []).append(rank)
-    lines = [(in_words(ranks), text) for text, ranks in alike.items()]
-    further = [*alike.values()][RANKS_SHOWN:]
-    if len(further) > 1:  # the trace has the others
-        lines[RANKS_SHOWN:] = [
-            (in_words(rank for ranks in further for rank in ranks), f"{len(further):,} other values")
-        ]
-    return tuple(lines)
-
-
-def _elements(value: Value) -> list[tuple[str, str]]:
-    """Return the first elements of a tensor's first matrix."""
-    for label, rows in grids(value.tensor)[:1] if value.tensor is not None else ():
-        cells = [cell for row in rows for cell in row]
-        return [(label or "elements", ", ".join(cells[:FIRST]) + ", …" * (len(cells) > FIRST))]
-    return []
-
-
-def _values(
-    values: Sequence[tuple[str, Value]], disagreeing: Sequence[tuple[str, Mapping[int, Value]]]
-) -> Iterator[MarginNote]:
-    by_name = dict(disagreeing)
+def _values(values: Sequence[tuple[str, Value]]) -> Iterator[MarginNote]:
     for index, (name, value) in enumerate(values):
         kind: Literal["error", "value"] = "error" if value.type == "error" else "value"
         details = tuple(facts(value))
-        note = MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=details, index=index)
-        yield replace(note, text="", ranks=values_by_rank(by_name[name])) if name in by_name else note
+        yield MarginNote(kind, formats.one_line(name, 60), summary(value), value=value, facts=details, index=index)
 
 
 def _passed_on(execution: Execution) -> bool:
@@ -311,7 +261,7 @@ def is_tall(beside: Sequence[MarginNote], row: CodeRow) -> bool:
             length += STORAGE
         if note.kind == "value" and note.value is None:
             length = min(length, MARGIN)
-        lines += max(-(-length // MARGIN), len(note.ranks) + bool(note.ranks))
+        lines += -(-length // MARGIN)
         lines += (lines == 1) * (length <= MARGIN < length + first)
     return lines > max(len(row.lines), 1)
 
@@ -338,76 +288,33 @@ def _time(row: CodeRow) -> list[MarginNote]:
         text += " · with compilation"
     if typical.step.harness and typical.timing.clock != "call":
         text += " · with measuring"
-    ranks = times(typical.step, typical.ranks) if typical.ranks > 1 and not typical.step.measured else {}
-    slowest = sorted(sorted(ranks, key=lambda rank: -ranks[rank])[:RANKS_SHOWN])
-    which = "rank" if len(slowest) == len(ranks) else "among the slowest: rank"
-    of_ranks = tuple((f"{which} {rank}", formats.duration(ranks[rank])) for rank in slowest)
-    details = (*measured(typical), *of_ranks)
+    details = tuple(measured(typical))
     samples = typical.timing.samples_ns
     short = statistics.median(samples) < TEACHES_NS and not typical.step.measured
     collapsed = (short and not flops) or formats.half_range(samples) >= TEACHES_WITHIN
-    notes = [
+    return [
         MarginNote("time", "", text, facts=details, timing=typical.timing, counted=bool(flops), collapsed=collapsed)
     ]
-    if ranks and not collapsed and TEACHES_NS <= max(ranks.values()) > RANKS_APART * min(ranks.values()):
-        range_of_ranks = f"by rank {formats.duration(min(ranks.values()))} to {formats.duration(max(ranks.values()))}"
-        notes.append(MarginNote("sent", "", range_of_ranks, facts=of_ranks))
-    return notes
 
 
 def _sent(row: CodeRow) -> list[MarginNote]:
-    """Return notes on the traffic between ranks in one execution: a line for each operation, with waiting and moving
-    times.
-    """
+    """Return notes on the traffic between ranks in one execution: a line for each operation."""
     executions = [e for e in row.executions if e.step.meters is not None and e.step.meters.collectives]
     if not executions or executions[0].calls:  # shown at the lines that it calls
         return []
-    typical = executions[len(executions) // 2]
-    of_ranks = {rank: exchanged(step) for rank, step in by_rank(typical.step, typical.ranks).items()}
+    meters = executions[len(executions) // 2].step.meters
     notes = []
-    for key in dict.fromkeys(key for of_rank in of_ranks.values() for key in of_rank):
-        exchanges = {rank: of_rank[key] for rank, of_rank in of_ranks.items() if key in of_rank}
-        one = next(iter(exchanges.values()))
+    for one in (meters.collectives if meters is not None else None) or ():
         text = formats.one_line(one.operation.replace("_", "-"), 40) + (f" × {one.calls:,}" if one.calls > 1 else "")
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
-        rates = [rate for rate in map(bus_bandwidth, exchanges.values()) if rate is not None]
-        if rates:
-            text += f" · bus {formats.quantity(min(rates), 'B/s', 3)}"
         details = []
         if one.factor is not None:
             moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
             details.append(("on each link", moved))
-        timed_ranks = []
-        for rank, it in exchanges.items():
-            if it.waited_ns is not None or it.moved_ns is not None:
-                waits = f"waited {formats.duration(it.waited_ns or 0)}, moved {formats.duration(it.moved_ns or 0)}"
-                rate = bus_bandwidth(it)
-                rate_text = f": {formats.quantity(rate, 'B/s', 3)}" if rate is not None else ""
-                timed_ranks.append((f"rank {rank}", waits + rate_text))
-        details += timed_ranks[:RANKS_SHOWN]
-        if len(timed_ranks) > RANKS_SHOWN:
-            details.append(("others", f"{len(timed_ranks) - RANKS_SHOWN:,} more ranks, in the trace"))
-        if rates:
-            details.append(
-                ("how", "in the metering run, after a barrier: waiting is the time in the barrier, moving is the rest")
-            )
         notes.append(MarginNote("sent", "", text, facts=tuple(details)))
     return notes
-
-
-def exchanged(step: Step) -> dict[tuple[str, int], Collective]:
-    """Return the traffic between ranks in a step, by operation and size of the group."""
-    collectives = step.meters.collectives if step.meters is not None else None
-    return {(one.operation, one.ranks): one for one in collectives or ()}
-
-
-def bus_bandwidth(one: Collective) -> float | None:
-    """Return bytes per second on a link, as nccl-tests define it (`metering.collectives`); None without a time."""
-    if not one.moved_ns or not one.bytes or one.factor is None:
-        return None
-    return one.bytes * one.factor / one.moved_ns * 1e9
 
 
 def took(timing: Timing) -> str:
@@ -568,7 +475,7 @@ def notes_under(row: CodeRow) -> list[MarginNote]:
         notes.append(MarginNote("more", label=label))
     printed = None  # the output of a few executions, as one text if each printed little
     texts = [e.step.stdout for e in row.executions if e.step.stdout]
-    short = all(len(text) <= LINE for text in texts) and not any(e.step.ranks for e in row.executions)
+    short = all(len(text) <= LINE for text in texts)
     if 2 <= len(texts) <= ROUNDS and not row.omitted and short:
         text = formats.visible("".join(texts).rstrip("\n"))
         printed = MarginNote("stdout", text=text, label=f"{len(texts)} executions")
@@ -606,16 +513,7 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         return ", ".join(part for part in (label, *more) if part)
 
     left_out = {it.what: it for it in step.left_out or ()}
-    own = by_rank(step, execution.ranks) if step.ranks else {}
-    printed = {rank: of_rank.stdout for rank, of_rank in own.items() if of_rank.stdout}
-    if len({*printed.values(), *(None for rank in own if rank not in printed)}) > 1:
-        left_out.pop("stdout", None)
-        for rank, text in [*printed.items()][:RANKS_SHOWN]:
-            text = formats.visible(text[: PRINTED // len(printed)].rstrip("\n"))
-            yield MarginNote("stdout", text=text, label=labelled(f"rank {rank}"))
-        if len(printed) > RANKS_SHOWN:
-            yield MarginNote("more", label=f"… {len(printed) - RANKS_SHOWN:,} more ranks printed (see the trace)")
-    elif step.stdout:
+    if step.stdout:
         text, length, gone = step.stdout, len(step.stdout), left_out.pop("stdout", None)
         if gone is not None:  # the beginning and end of the output were kept; show a part of each
             at, length = gone.at or 0, length + gone.count
@@ -633,7 +531,7 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         lines += [f"{formats.one_line(name, 80)} = {side_text(value)}" for name, value in claim.sides]
         if claim.message:
             lines.append(formats.visible(formats.shorten(claim.message, 1_000)))
-        runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""  # with the ranks
+        runs = f"in {', '.join(claim.failed_runs)}" if claim.failed_runs else ""
         yield MarginNote("failure", "This claim failed", "\n".join(lines), labelled(runs))
     elif failure is not None and not _passed_on(execution):
         message = formats.visible(formats.shorten(failure.message, 2_000))
@@ -642,6 +540,4 @@ def _happened(execution: Execution, label: str) -> Iterator[MarginNote]:
         kind: Literal["caught", "failure"] = "caught" if failure.caught else "failure"
         sync_line = failure.waited_line
         launched = f"launched after the synchronisation at line {sync_line}" if sync_line is not None else ""
-        raised = [rank for rank, of_rank in own.items() if of_rank.raised is not None]
-        on = f"on {in_words(raised)}" if raised and len(raised) < len(own) else ""
-        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(on, from_line, launched, outcome))
+        yield MarginNote(kind, formats.one_line(failure.type, 80), message, labelled(from_line, launched, outcome))

@@ -212,19 +212,6 @@ class MarkdownWriter:
             gathered.append(row)
             if row.under or index == len(rows) - 1:
                 yield fenced("\n".join(_commented(gathered, self._shared)), "python")
-                by_rank = [  # values that differ between ranks
-                    [
-                        str(one.lines[0].number if one.lines else "") + (f", execution {it.label}" if it.label else ""),
-                        code_span(it.name),
-                        escape(ranks),
-                        escape(text),
-                    ]
-                    for one in gathered
-                    for it in one.beside
-                    for ranks, text in it.ranks
-                ]
-                if by_rank:
-                    yield table(["line", "value", "on", "is"], by_rank)
                 yield from _details(gathered)
                 gathered = []
             for it in row.under:
@@ -334,9 +321,6 @@ def _comment(note: MarginNote, shared: Sequence[str]) -> str:
         return f"{label}↯ {note.text}"
     if note.kind == "call":
         return label + f"calls {note.name}" + (f", {note.text}" if note.text else "")
-    if note.ranks:
-        values = "; ".join(f"{ranks}: {text}" for ranks, text in note.ranks)
-        return f"{label}{note.name} by rank" + (f": {values}" if len(values) <= WIDEST // 2 else ", below")
     tensor = note.value.tensor if note.value is not None else None
     if tensor is not None:
         storage = f" · storage {formats.one_line(tensor.storage or '', 20)}" if tensor.storage in shared else ""
@@ -349,8 +333,6 @@ def _details(rows: Sequence[CodeRow]) -> Iterator[str]:
     parts: list[str] = []
     for row in rows:
         for note in row.beside:
-            if note.ranks:
-                continue
             texts = []  # elements of one or more matrices, or the first rows of a frame, in aligned columns
             for grid in summaries.tables(note.value) if note.value is not None else ():
                 columns = range(max(map(len, grid.rows)))

@@ -40,7 +40,6 @@ from trace_tools.presentation.formulas import mathml
 from trace_tools.presentation.markdown_text import escape
 from trace_tools.source.claim_kinds import tally
 from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Run, Text
-from trace_tools.trace.ranks import whole_runs
 from trace_tools.util import formats
 
 Facts = list[tuple[str, str]]
@@ -85,12 +84,8 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
     """Return the parts of the line under a page's title."""
     counted: Document | Section = section if section is not None else document
     parts = [formats.one_line(document.machine.name, 60)]
-    run, ranks = document.run, []
-    if run.ranks is not None:
-        of_nodes = f" on {len(run.nodes)} nodes" if run.nodes else ""
-        ranks = [f"{formats.plural(run.ranks, 'rank')}{of_nodes}, times of the slowest rank"]
     if section is not None:
-        return [reading(section), *parts, claims_text(counted.held, counted.failed), *ranks]
+        return [reading(section), *parts, claims_text(counted.held, counted.failed)]
     torch = dict(document.versions).get("torch")
     if torch:
         parts.append(f"torch {formats.one_line(torch, 40)}")
@@ -98,7 +93,7 @@ def meta(document: Document, section: Section | None = None) -> list[str]:
         cuda = formats.one_line(document.machine.cuda, 20)
         parts.append(f"CUDA {cuda}" if cuda[:1].isdigit() else cuda)
     parts.append(formats.plural(document.run.passes, "pass").replace("passs", "passes"))
-    return [*parts, *ranks, claims_text(counted.held, counted.failed)]
+    return [*parts, claims_text(counted.held, counted.failed)]
 
 
 def reading(section: Section) -> str:
@@ -207,7 +202,7 @@ def _alone(listing: CodeListing) -> CodeListing:
     rows = []
     for row in listing.rows:
         notes = (n for n in row.beside if n.kind == "held" or not (n.kind == "call" or n.collapsed))
-        beside = tuple(replace(note, facts=(), ranks=(), collapsed=False) for note in notes)
+        beside = tuple(replace(note, facts=(), collapsed=False) for note in notes)
         rows.append(replace(row, anchor="", marks=frozenset(), beside=beside, under=()))
     return CodeListing(tuple(rows))
 
@@ -253,8 +248,6 @@ def document_notices(document: Document) -> Iterator[Notice]:
     anchor = first_trouble(around(document))
     if anchor:
         yield Notice("failed", "Code outside the sections failed.", f"{SETUP}.html#{anchor}")
-    if document.sharing is not None:
-        yield Notice("doubtful", f"{document.sharing[:1].upper()}{document.sharing[1:]}.")
     for line in document.violations:
         yield Notice("doubtful", f"This trace is not consistent: {line}.")
     if document.why_no_floors == NO_WORK:
@@ -339,12 +332,12 @@ def _bandwidth(machine: Machine) -> Peak | None:
 
 def _cold_runs(run: Run) -> Sequence[int]:
     """Return the time of the first run of `main` in each process, in nanoseconds."""
-    return whole_runs(run, "cold_ns")
+    return run.lasted("cold_ns")
 
 
 def _warm_runs(run: Run) -> Sequence[int]:
     """Return the time of the second, warm run of `main` in each process, in nanoseconds."""
-    return whole_runs(run, "warm_ns")
+    return run.lasted("warm_ns")
 
 
 def peak_texts(peak: Peak) -> tuple[str, str, str]:
@@ -389,10 +382,6 @@ def run_facts(document: Document) -> Facts:
         if run.timed_runs:
             sentence = "values and prose come from {run}, the most typical of {runs}"
         origin = sentence.format(run=run.story, runs=formats.plural(run.timed_runs or 0, "run"))
-    ranks = str(run.ranks) if run.ranks is not None else ""
-    if run.ranks is not None and run.nodes:
-        nodes = run.nodes if len({*run.nodes}) > 1 else run.nodes[:1]
-        ranks += f", {run.ranks // len(run.nodes)} on each of {len(run.nodes)} nodes: {', '.join(nodes)}"
     recorded = bool(run.processes)  # unknown if another tool wrote the trace
     passes = (
         "{n}, each in its own process, which runs the lecture once"
@@ -404,7 +393,6 @@ def run_facts(document: Document) -> Facts:
         ("started", run.started),
         ("ended", run.ended),
         ("passes", passes.format(n=run.passes) if recorded else ""),
-        ("ranks", ranks),
         ("shown run", origin),
         ("seed", str(run.seed) if recorded else ""),
         ("commit", run.commit),
@@ -427,10 +415,14 @@ def process_texts(process: Process) -> tuple[str, str, str, str, str, str]:
     held = [(process.peak_ram_bytes, ""), (process.peak_device_bytes, " on the device")]
     memory = ", ".join(f"{formats.quantity(size, 'B', 3)}{where}" for size, where in held if size is not None)
     all_notes = formats.one_line("; ".join(notes), 300)
-    name = process.name
-    if process.rank is not None:
-        name = f"{name}, rank {process.rank}"
-    return formats.one_line(name, 40), formats.one_line(process.ended, 200), cold, warm, memory or "–", all_notes
+    return (
+        formats.one_line(process.name, 40),
+        formats.one_line(process.ended, 200),
+        cold,
+        warm,
+        memory or "–",
+        all_notes,
+    )
 
 
 # --- the site's index ---

@@ -25,18 +25,17 @@ import statistics
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from trace_tools.analysis import summaries
 from trace_tools.pages.content.lecture import Lecture
 from trace_tools.pages.document import Anchors, Section, StackFrame, Stepping, Stop, Variable
-from trace_tools.pages.margin import claim_text, values_by_rank
+from trace_tools.pages.margin import claim_text
 from trace_tools.presentation.payload import packed
 from trace_tools.source.directives import RETURN
 from trace_tools.trace import shapes
 from trace_tools.trace.model import Element, Frame, Step, Value
-from trace_tools.trace.ranks import disagreeing, in_words
 from trace_tools.util import formats
 
 
@@ -65,7 +64,6 @@ class StorageContents:
 
 BUDGET = 250_000  # characters of base64
 PRINTED = 600  # characters of output at a stop
-APART = 160  # characters of a variable that differs between ranks
 
 CHANGES = ("same", "new", "changed", "written", "cleared")  # numbered in the block
 NOTES = ("held", "failed", "raised", "caught", "printed", "warning")
@@ -162,12 +160,10 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
     def all_noted(event: Step | Frame) -> Iterator[Variable]:
         """Record the values observed by a step, or the arguments of a call."""
         argument = isinstance(event, Frame)
-        by_rank = dict(disagreeing(event, lecture.trace.run.ranks or 1))
         for name, value in (event.arguments if isinstance(event, Frame) else event.values) or ():
             if argument and name == RETURN:  # of a call that returned; not known at its first step
                 continue
-            one = noted(event.frame, name, value, argument=argument)
-            yield replace(one, ranks=values_by_rank(by_rank[name])) if name in by_rank else one
+            yield noted(event.frame, name, value, argument=argument)
 
     def lies_at(value: Value) -> tuple[object, ...] | None:
         """Identify the view of memory that a tensor is: equal results mean the same view."""
@@ -304,16 +300,13 @@ def _variable(variable: Variable) -> tuple[str, str, str, int, str]:
     value = variable.value
     tensor = value.tensor if value is not None else None
     text = summaries.summary(value) if value is not None else ""
-    ranked_text = "; ".join(f"{ranks}: {ranked}" for ranks, ranked in variable.ranks)
-    if len(ranked_text) > APART:  # the lowest rank's; the others are shown next to the line
-        text, ranked_text = f"{text} on {variable.ranks[0][0]}", ""
     grid = ""  # a small matrix or a frame, as lines of cells separated by tabs
-    if not ranked_text and value is not None and summaries.is_small(value):
-        [ranked] = summaries.tables(value)
-        grid = "\n".join("\t".join(row) for row in ranked.rows)
+    if value is not None and summaries.is_small(value):
+        [table] = summaries.tables(value)
+        grid = "\n".join("\t".join(row) for row in table.rows)
     return (
         formats.one_line(variable.name, 60),
-        ranked_text or text,
+        text,
         grid,
         CHANGES.index(variable.change) + 8 * variable.argument,
         formats.one_line(tensor.storage, 20) if tensor is not None and tensor.storage else "",
@@ -337,8 +330,6 @@ def _notes(stop: Stop) -> Iterator[tuple[int, str]]:
         text = formats.one_line(f"{failure.type}: {failure.message}", 200)
         yield NOTES.index("caught" if failure.caught else "raised"), text
     if step.stdout:
-        differs = any(one.stdout is not None or "stdout" in (one.lacks or ()) for one in step.ranks or ())
-        whose = f"{in_words([step.on[0] if step.on else 0])}:\n" if differs else ""
-        yield NOTES.index("printed"), whose + formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
+        yield NOTES.index("printed"), formats.visible(formats.shorten(step.stdout.rstrip("\n"), PRINTED))
     for warning in (step.warnings or ())[:3]:
         yield NOTES.index("warning"), formats.one_line(warning, 200)

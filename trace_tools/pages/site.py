@@ -31,7 +31,7 @@ from trace_tools.pages.columns import columns_block
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document, Notice, Section, SourceText
 from trace_tools.pages.html import MachineLink, SiteContext
-from trace_tools.pages.machine_columns import Beside, Listed, beside, counterparts_of_ranks, other_roofs, ranks_note
+from trace_tools.pages.machine_columns import Beside, Listed, beside, other_roofs
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
 from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
@@ -46,8 +46,8 @@ from trace_tools.util.processes import cores, in_processes
 PARTIAL = "partial"
 SECTIONS = 4  # number of sections that justify a process
 REPORTS = "diff"  # the folder that compares the machines
-_OURS = re.compile(  # each rank had a folder of pages in older versions; they are removed
-    r"(?:rank\d+/)?(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
+_OURS = re.compile(
+    r"(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
     r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js)"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
@@ -110,18 +110,14 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
             html.highlighted_source(source)
     sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
     _ = [side.tree for side in sides]
-    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 or one.trace.run.ranks else [] for one in site]
+    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 else [] for one in site]
     pairs = [*combinations(range(len(site)), 2)]
     columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
     other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
     for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
         other_machines[a].append(in_b)
         other_machines[b].append(in_a)
-    ranks = [
-        [Beside.of(rank, sections_listed) for rank in counterparts_of_ranks(one.trace)]
-        for one, sections_listed in zip(site, listed, strict=True)
-    ]
-    machines = [*zip(site, other_machines, ranks, strict=True)]
+    machines = [*zip(site, other_machines, strict=True)]
     parts = 1
     if len(machines) == 1:  # the pages of one machine are divided among processes
         parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
@@ -130,7 +126,7 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
     written = in_processes(calls)
     reports = written.pop(0) if compared else {}
     files_by_folder: dict[str, dict[str, bytes]] = {}
-    for (one, _, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
+    for (one, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
         files_by_folder.setdefault(one.folder, {}).update(files)
     if reports:
         files_by_folder[REPORTS] = reports
@@ -218,7 +214,6 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
 def _machine_files(
     one: SiteTrace,
     other_machines: Sequence[Beside],
-    ranks: Sequence[Beside],
     site: Traces,
     out: Path,
     part: int,
@@ -226,8 +221,8 @@ def _machine_files(
 ) -> dict[str, bytes]:
     """Return the files of one machine by their names in its folder.
 
-    `other_machines` are the columns of the other machines, `ranks` the columns of its ranks. With several parts, each
-    writes its share of the sections, and the first one also writes all other files.
+    `other_machines` are the columns of the other machines. With several parts, each writes its share of the sections,
+    and the first one also writes all other files.
     """
     document, up = one.document, "../" * (one.folder.count("/") + 1)
     notices: list[Notice] = []
@@ -248,11 +243,10 @@ def _machine_files(
     context = SiteContext(
         machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
-        columns=lambda section: columns_block([other.columns[section.slug] for other in (*ranks, *other_machines)]),
+        columns=lambda section: columns_block([other.columns[section.slug] for other in other_machines]),
         roofs=lambda section: other_roofs(
             [section] if section else document.sections, other_machines, index=section is None
         ),
-        ranks_note=ranks_note(one.trace),
         home=f"{up}index.html",
         has_trace=(out / one.folder / "trace.yaml").exists(),
         notices=tuple(notices),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib import metadata
@@ -36,18 +36,6 @@ def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
 def modules(source: ParsedSource, folder: Path) -> frozenset[str]:
     """Return the full names of all modules that a lecture, or a module in its folder, imports absolutely."""
     return frozenset(name for name, _ in _reached(source, folder))
-
-
-def mentions(source: ParsedSource, folder: Path, words: Collection[str]) -> bool:
-    """Return whether a lecture, or a module in its folder, uses or imports any of the names in `words`."""
-    for _, nodes, imports in _modules(source, folder):
-        if any(part in words for name, _ in imports for part in name.split(".")):
-            return True
-        for node in nodes:
-            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
-            if name in words:
-                return True
-    return False
 
 
 def trees_beside(source: ParsedSource, folder: Path) -> Iterator[tuple[bytes, ast.AST]]:

@@ -72,19 +72,6 @@ def qualified_name(definition: Statement) -> str:
     return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
 
 
-def rank_counts(source: ParsedSource) -> list[int]:
-    """Return the numbers of ranks that a lecture allows, from `RANKS = (2, 4)` in its module; else an empty list."""
-    for node in source.tree.body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["RANKS"]:
-            try:
-                counts = ast.literal_eval(node.value)
-            except ValueError:
-                return []
-            counts = counts if isinstance(counts, (tuple, list)) else [counts]
-            return [count for count in counts if type(count) is int]
-    return []
-
-
 def sections(source: ParsedSource, main: str = MAIN) -> list[str]:
     """Return the lecture's sections, which are its functions that `main` calls, in order.
 

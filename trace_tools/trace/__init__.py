@@ -1,1 +1,1 @@
-"""Define a trace: its model, its file, its call tree, and traces of several ranks."""
+"""Define a trace: its model, its file and its call tree."""

@@ -30,7 +30,7 @@ CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device
 _PASS = re.compile(r"pass[ -]([1-9][0-9]*)", re.ASCII)
 _LINE = re.compile(r"(.*) at line (\d+|None)", re.DOTALL | re.ASCII)
 _CLASS = re.compile(r"[^\W\d][\w.]*")
-_WHERE = re.compile(rf" on ranks? \d| \((?:pass \d+|{METERING}|{PERTURBED})\)|; ", re.ASCII)  # follows the first ending
+_WHERE = re.compile(rf" \((?:pass \d+|{METERING}|{PERTURBED})\)|; ", re.ASCII)  # follows the first ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,12 @@ class RunId:
         return f"{self.process}, {self.kind}"
 
 
-EndingKind = Literal["complete", "raised", "killed", "exited", "stopped", "waited", "failed"]
+EndingKind = Literal["complete", "raised", "killed", "exited", "stopped", "failed"]
 
 _PREFIXES: dict[EndingKind, str] = {
     "killed": "killed by ",  # a signal
     "exited": "exited with status ",
-    "stopped": "stopped ",  # by torchrun or with the tracer
-    "waited": "waited for the others ",  # waited until the time limit, because another rank was missing
+    "stopped": "stopped ",  # with the tracer
 }
 
 
@@ -104,7 +103,7 @@ class Ending:
 
     @classmethod
     def of_trace(cls, text: str) -> Ending:
-        """Return the first ending in the text for a whole trace, which names processes and ranks."""
+        """Return the first ending in the text for a whole trace, which names processes."""
         return cls.parse(_WHERE.split(text, maxsplit=1)[0])
 
     def __str__(self) -> str:
@@ -115,13 +114,6 @@ class Ending:
     def is_complete(self) -> bool:
         """Whether it ended without an error."""
         return self == COMPLETE
-
-    @property
-    def follows_another(self) -> bool:
-        """Whether another rank's end may be its only cause: an operation waited for that rank, or torchrun stopped this
-        one.
-        """
-        return self.kind in ("stopped", "waited")
 
 
 COMPLETE = Ending("complete")

@@ -123,8 +123,7 @@ class Collective(Struct, frozen=True):
     """Calls of one operation between ranks, in one step, on groups of one size.
 
     `bytes` is the payload S of all calls together as nccl-tests define it, and `factor` converts it to bus traffic;
-    see `metering.collectives` for the sources. The times are this rank's in the metering process, with a barrier before
-    each call: `waited_ns` is the wait for other ranks at the barrier, `moved_ns` the operation.
+    see `metering.collectives` for the sources.
     """
 
     operation: str  # "all_reduce"
@@ -132,8 +131,6 @@ class Collective(Struct, frozen=True):
     calls: Positive
     bytes: Total
     factor: Annotated[float, Meta(ge=0, le=2)] | None = None  # None without a payload, as for a barrier
-    waited_ns: Natural | None = None  # None if no barrier can precede it: for a send, or a group that is not real
-    moved_ns: Natural | None = None
 
 
 NOT_METERED = "the lecture measures time here; a full trace counts it"  # reason why a draft counted no work in a step
@@ -441,13 +438,6 @@ class Raised(Struct, frozen=True):
     waited_line: Positive | None = None  # of a device error: the failed work was launched after the tracer waited here
 
 
-class RankCall(Struct, frozen=True):
-    """The arguments of a call on one rank, if they differ from those of the frame."""
-
-    rank: int
-    arguments: list[Observed]
-
-
 class Frame(Struct, frozen=True):
     """One call of a lecture function (or the module itself, the first frame)."""
 
@@ -457,40 +447,10 @@ class Frame(Struct, frozen=True):
     source: Natural = 0  # index in the trace's sources
     arguments: list[Observed] | None = None  # when its `def` line is inspected
     thread: str | None = None  # when it ran in another thread than its caller
-    on: list[int] | None = None  # the ranks that made this call, where not all did
-    ranks: list[RankCall] | None = None
-
-
-class RankStep(Struct, frozen=True):
-    """A step on one rank: the fields of `Step` that differ from the joined step.
-
-    A field that is None equals the step's, except for the fields in `lacks`, which this rank did not have at all.
-    """
-
-    rank: int
-    host_ns: list[Natural] | None = None
-    cold_ns: list[Natural] | None = None
-    device_ns: list[Natural] | None = None
-    launch_ns: list[Natural] | None = None
-    queued_ns: list[Natural] | None = None
-    values: list[Observed] | None = None  # all values, if any differs
-    claim: Claim | None = None
-    narrative: list[Narrative] | None = None
-    stdout: str | None = None
-    warnings: list[str] | None = None
-    left_out: list[LeftOut] | None = None
-    allocated_bytes: Natural | None = None
-    meters: Meters | None = None
-    measured: list[Measured] | None = None
-    raised: Raised | None = None
-    lacks: list[str] | None = None
 
 
 class Step(Struct, frozen=True):
     """One execution of one statement.
-
-    With several ranks, it holds the record of the lowest rank that ran it, with the slowest rank's times, a claim that
-    failed on any rank and an exception that any rank raised; `ranks` has the differences.
 
     `host_ns` are the warm run's durations, one per timed pass; `cold_ns` the first run's. They exclude the time spent
     recording. On CUDA the host time of an unannotated statement is launch time, because work may still be under way; an
@@ -525,8 +485,6 @@ class Step(Struct, frozen=True):
     graph: bool = False  # torch recorded a graph during it; the calls for that were neither observed nor counted
     runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, if not in all
     clock: bool = False  # whether it ran depends on a clock: with perturbed clocks it did not run
-    on: list[int] | None = None  # the ranks that ran it, where not all did
-    ranks: list[RankStep] | None = None  # differences by rank
 
 
 class Omitted(Struct, frozen=True):
@@ -537,7 +495,6 @@ class Omitted(Struct, frozen=True):
     statement: Natural
     line: Positive
     host_ns: Natural  # total time of these executions in the first pass
-    on: list[int] | None = None  # the ranks with such executions, if not all
 
 
 Event = Frame | Step | Omitted
@@ -589,8 +546,6 @@ class Process(Struct, frozen=True):
     peak_device_bytes: Natural | None = None  # peak of torch's allocator on one device, without its context
     floor_ns: Natural | None = None  # the device's clock for an empty step
     other_cores: Annotated[float, Meta(ge=0)] | None = None  # average number of cores that other processes kept busy
-    rank: Natural | None = None  # if there are several ranks
-    device_index: Natural | None = None  # of a rank: the accelerator that holds most of its memory
 
     @property
     def id(self) -> ProcessId:
@@ -620,8 +575,6 @@ class Run(Struct, frozen=True):
     commit: str | None = None
     keep_going: bool = False
     inspect_all: bool = False
-    ranks: Positive | None = None  # how many processes each pass was, under torchrun
-    nodes: list[str] | None = None  # names of the machines, if several, in order; each has as many ranks
     processes: list[Process] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)  # left out by the size cap or a limit
 
@@ -629,6 +582,11 @@ class Run(Struct, frozen=True):
     def ending(self) -> Ending:
         """The first ending that `ended` describes."""
         return Ending.of_trace(self.ended)
+
+    def lasted(self, name: str) -> list[int]:
+        """Return how long `main` took in each pass, in nanoseconds; `name` is "cold_ns" or "warm_ns"."""
+        passes = (getattr(process, name) for process in self.processes if process.id.kind == "pass")
+        return [ns for ns in passes if ns is not None]
 
 
 class SourceFile(Struct, frozen=True):

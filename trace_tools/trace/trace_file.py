@@ -171,7 +171,7 @@ def _checked_trace(
     """Return the trace in plain data, whose steps may be given as lines, and the number of events that it promises."""
     head = from_plain(Head, plain, path)
     check_head(head.run, head.machine, head.sources, path)
-    check = References(head.sources, head.run.ranks or 0).check
+    check = References(head.sources).check
     events: Iterable[tuple[int | None, object]] = lines or ((None, event) for event in head.steps or ())
     steps: list[Event] = []
     for line, item in events:

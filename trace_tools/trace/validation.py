@@ -1,7 +1,7 @@
 """Check a trace beyond the types and bounds of `model`: references must resolve, sizes must agree.
 
     check_head(trace.run, trace.machine, trace.sources, path)
-    check = References(trace.sources, ranks=0).check
+    check = References(trace.sources).check
     for event in trace.steps:
         check(event)  # Mismatch: .line: found 900; expected 1 to 120
 
@@ -15,7 +15,6 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,8 +40,6 @@ from trace_tools.trace.model import (
     Narrative,
     Observed,
     Plot,
-    RankCall,
-    RankStep,
     Run,
     Series,
     SourceFile,
@@ -57,7 +54,6 @@ from trace_tools.util.files import why_not_inside
 T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
-MOST_RANKS = 1_024  # most ranks of one run, because every step may have a part for each rank
 MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
 LARGEST_NUMBER = 1e300  # largest number that a figure can show
 LARGEST_COUNT = 10**40  # FLOPs and bytes of operators: the product of seven such counts still fits a float
@@ -77,10 +73,6 @@ def check_head(run: Run, machine: Machine, sources: list[SourceFile], path: Path
     """Raise `TraceFileError`, with `path` and the position, at the first impossible value in a trace's head."""
     try:
         _stays_inside(run.lecture, ".run.lecture")
-        nodes, ranks = run.nodes, run.ranks or 0
-        _check_range(ranks or 1, 1, MOST_RANKS, ".run.ranks")
-        if nodes is not None and (not nodes or not ranks or ranks % len(nodes)):
-            raise Mismatch(f"found {len(nodes)} nodes; expected a number that divides the {ranks} ranks", ".run.nodes")
         if not _SLUG.fullmatch(machine.slug):
             problem = f"found {short(machine.slug)}; expected a plain folder name like 'nvidia-h200'"
             raise Mismatch(problem, ".machine.slug")
@@ -107,8 +99,7 @@ def check_step(step: Step, source: str) -> None:
 class References:
     """Checks events in order against the frames and steps that came before."""
 
-    def __init__(self, sources: list[SourceFile], ranks: int = 0) -> None:
-        self._ranks = ranks
+    def __init__(self, sources: list[SourceFile]) -> None:
         # Lines of each source, and an upper bound of its statements: each needs a character and a separator. Counting
         # them takes a parser of the Python version that ran.
         texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
@@ -119,8 +110,6 @@ class References:
 
     def check(self, event: Event) -> None:
         """Raise `Mismatch` at the first impossible value in the next event."""
-        if event.on is not None:
-            self._check_ranks(event.on, ".on")
         if isinstance(event, Frame):
             self._check_frame(event)
             return
@@ -134,9 +123,6 @@ class References:
                 raise Mismatch(f"found {event.id}; expected a number that no earlier step has", ".id")
             self._steps.add(event.id)
             self._check_observed(event)
-            if event.ranks is not None:
-                self._check_ranks([one.rank for one in event.ranks], ".ranks")
-                _each(event.ranks, ".ranks", self._check_observed)
 
     def _check_frame(self, frame: Frame) -> None:
         if frame.frame in self._frames:
@@ -149,11 +135,8 @@ class References:
             )
         self._frames[frame.frame] = self._bounds[frame.source]
         _each(frame.arguments, ".arguments", _check_named)
-        if frame.ranks is not None:
-            self._check_ranks([one.rank for one in frame.ranks], ".ranks")
-            _each(frame.ranks, ".ranks", _check_call)
 
-    def _check_observed(self, step: Step | RankStep) -> None:
+    def _check_observed(self, step: Step) -> None:
         if step.values is not None:
             _each(step.values, ".values", _check_named)
         if step.claim is not None:
@@ -167,17 +150,6 @@ class References:
         for field in ("origin_line", "waited_line") if step.raised is not None else ():
             if (line := getattr(step.raised, field)) is not None:
                 _check_range(line, 1, self._last_line, f".raised.{field}")
-
-    def _check_ranks(self, ranks: list[int], part: str) -> None:
-        """Check that ranks are ranks of the run, in ascending order."""
-        for rank in ranks:
-            _check_range(rank, 0, self._ranks - 1, part)
-        if any(one >= other for one, other in pairwise(ranks)):
-            raise Mismatch("found ranks that are not in ascending order", part)
-
-
-def _check_call(call: RankCall) -> None:
-    _each(call.arguments, ".arguments", _check_named)
 
 
 def _check_counted(counted: Counts) -> None:

@@ -44,8 +44,8 @@ def keep(journal: Path, error: BaseException) -> None:
 
 
 def tracebacks(folder: Path) -> list[Path]:
-    """Return the traceback files in a run's folder and in its ranks' folders."""
-    return sorted([*folder.glob(f"*{ENDING}"), *folder.glob(f"rank-*/*{ENDING}")])
+    """Return the traceback files in a run's folder."""
+    return sorted(folder.glob(f"*{ENDING}"))
 
 
 def in_words(status: Path) -> str | None:

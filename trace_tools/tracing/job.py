@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
-from os import getppid  # imported now, because a lecture may replace it in `os`
+from dataclasses import dataclass
 from pathlib import Path
 
 from trace_tools.trace.identities import COLD, COUNTED, WARM
-from trace_tools.tracing.journal import rank_folder
 from trace_tools.tracing.options import TraceOptions
 
 FETCHED = "fetched"  # folder in the run's folder: network answers, fetched once for all processes
@@ -32,9 +29,6 @@ class Job:
     progress: int  # file descriptor
     parent: int  # process id
     spawns: bool  # whether an import of the lecture may start processes
-    roots: list[str]  # private copy of each rank, if there are several; torchrun sets the rank
-    rank: int | None  # rank of this process, once it is known
-    rank_progress: str  # path of the pipe for the progress of ranks, because torchrun passes no descriptors
 
     @property
     def path(self) -> str:
@@ -50,15 +44,8 @@ class Job:
 
     @property
     def run_folder(self) -> Path:
-        """The folder of the run, which contains the folders of ranks."""
-        return Path(self.journal).parents[1 if self.roots else 0]
-
-    def of_rank(self, rank: int) -> Job:
-        """Return the job of one rank, with its own journal, private copy, progress pipe and parent."""
-        journal = rank_folder(Path(self.journal).parent, rank) / Path(self.journal).name
-        progress = os.open(self.rank_progress, os.O_WRONLY)
-        root = self.roots[rank]
-        return replace(self, journal=str(journal), root=root, rank=rank, progress=progress, parent=getppid())
+        """The folder of the run."""
+        return Path(self.journal).parent
 
     @property
     def runs(self) -> tuple[str, ...]:

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from trace_tools.tracing.isolation.output_capture import OwnFile
 
-FAILED = ".failed"  # suffix of a file next to a rank's journal, created when an exception ended the rank
-
 # --- the records --------------------------------------------------------------------------------------------------
 
 Row = tuple[Any, ...]  # a record as the probes make it: its class, then its fields
@@ -201,14 +199,9 @@ class Journal:
         self._waiting = b""
 
 
-def rank_folder(folder: Path, rank: int) -> Path:
-    """Return the folder of one rank's journals in a run's folder."""
-    return folder / f"rank-{rank}"
-
-
 def journals(folder: Path) -> list[Path]:
-    """Return the journals in a run's folder and in its ranks' folders."""
-    return [*folder.glob("*.journal"), *folder.glob("rank-*/*.journal")]
+    """Return the journals in a run's folder."""
+    return [*folder.glob("*.journal")]
 
 
 Said = dict[bytes, Observation]  # text of an observation in a journal → its first record

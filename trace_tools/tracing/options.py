@@ -1,4 +1,4 @@
-"""The options of a trace, in one table: the command line, projects, worker processes, nodes and other machines read it.
+"""The options of a trace, in one table: the command line, projects and worker processes read it.
 
     options = TraceOptions(passes=5, only="matmul")
     OPTIONS["passes"].help                         "How many times to run the lecture, each in a new process."
@@ -6,7 +6,7 @@
     TraceOptions.from_plain(asdict(options))       the same options; also after a way through JSON
 
 To add an option, add a field here, and the code that acts on it. `config` makes it an option of `trace`; worker
-processes and other machines receive all options as JSON, so each value is a text, a number, a bool, None or a tuple.
+processes receive all options as JSON, so each value is a text, a number, a bool, None or a tuple.
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ class Scope(Flag):
     """Where an option is known besides the command line of `trace`."""
 
     PROJECT = auto()  # a project can set its default in pyproject.toml
-    FLEET = auto()  # `fleet` has it, with one value for all machines
     RECORDED = auto()  # a field of `Run` repeats it in the trace
-    NODE = auto()  # the nodes of one run may have different values
 
 
-PROJECT, FLEET, RECORDED, NODE = Scope
+PROJECT, RECORDED = Scope
 NOWHERE = Scope(0)
-RUN = FLEET | RECORDED  # what runs, so the same on all machines and nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,46 +69,34 @@ class TraceOptions:
         None, str, NOWHERE, "Trace a module inside a package instead of a file.", "PACKAGE.MODULE", ("-m", "--module")
     )
     device: str | None = _option(
-        None, checked, PROJECT | NODE, f"Device to run on: {FORMS} (default: cuda if this machine has one).", "DEVICE"
+        None, checked, PROJECT, f"Device to run on: {FORMS} (default: cuda if this machine has one).", "DEVICE"
     )
-    passes: int = _option(3, int, PROJECT | RUN, "How many times to run the lecture, each in a new process.", least=1)
-    seed: int = _option(0, read_seed, PROJECT | RUN, "Seed of the random number generators.", "N")
-    limit: int = _option(100, int, PROJECT | RUN, "How many executions of each statement to keep.", "N", least=2)
-    main: str = _option(MAIN, str, RUN, "The function that runs the lecture.", "FUNCTION")
+    passes: int = _option(
+        3, int, PROJECT | RECORDED, "How many times to run the lecture, each in a new process.", least=1
+    )
+    seed: int = _option(0, read_seed, PROJECT | RECORDED, "Seed of the random number generators.", "N")
+    limit: int = _option(100, int, PROJECT | RECORDED, "How many executions of each statement to keep.", "N", least=2)
+    main: str = _option(MAIN, str, RECORDED, "The function that runs the lecture.", "FUNCTION")
     only: str | None = _option(
-        None, str, RUN, "Run only this section: one of the functions that main calls.", "SECTION"
+        None, str, RECORDED, "Run only this section: one of the functions that main calls.", "SECTION"
     )
-    keep_going: bool = _option(False, bool, PROJECT | RUN, "After an error, record it and run the next section.")
+    keep_going: bool = _option(False, bool, PROJECT | RECORDED, "After an error, record it and run the next section.")
     inspect_all: bool = _option(
-        False, bool, PROJECT | RUN, "Record every value that is assigned, as if marked @inspect."
+        False, bool, PROJECT | RECORDED, "Record every value that is assigned, as if marked @inspect."
     )
     vocabularies: tuple[str, ...] = _option(
         (),
         str,
-        PROJECT | FLEET,
+        PROJECT,
         "The lecture's vocabulary, if its imports do not show it.",
         flags=("--vocabulary",),
         choices=BORROWED,
     )
-    include: tuple[str, ...] = _option((), str, NODE, "Also trace this module or package.", "PATH|MODULE")
-    name: str | None = _option(None, str, NODE, "Name of this machine's folder (default: the device's name).")
-    ranks: int | None = _option(None, int, RUN, "Run N processes at once, as torchrun does.", "N")
-    timeout_s: float = _option(
-        600.0,
-        float,
-        NODE,
-        "With --ranks: stop when no process makes progress for this long.",
-        "SECONDS",
-        ("--timeout",),
-    )
-    nodes: int | None = _option(None, int, NODE, "Divide the ranks among N machines; start the command on each.", "N")
-    node_rank: int | None = _option(None, int, NODE, "Number of this machine; machine 0 writes the trace.", "K")
-    rdzv_endpoint: str | None = _option(
-        None, str, NODE, "Address at which machine 0 waits for the others.", "HOST:PORT"
-    )
+    include: tuple[str, ...] = _option((), str, NOWHERE, "Also trace this module or package.", "PATH|MODULE")
+    name: str | None = _option(None, str, NOWHERE, "Name of this machine's folder (default: the device's name).")
     draft: bool = _option(False, bool, NOWHERE, "Run once, for a quick look at the pages.")
-    survey: bool = _option(False, bool, NODE, "Measure this machine's peak speeds again.")
-    force: bool = _option(False, bool, FLEET | NODE, "Replace the trace of another lecture.")
+    survey: bool = _option(False, bool, NOWHERE, "Measure this machine's peak speeds again.")
+    force: bool = _option(False, bool, NOWHERE, "Replace the trace of another lecture.")
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TraceOptions:

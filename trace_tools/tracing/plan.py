@@ -7,32 +7,26 @@ plan.torch, plan.skipped      # True, []
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from trace_tools import __version__
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines import devices
 from trace_tools.source.directives import parse_directives
-from trace_tools.source.imports import imported, is_installed, mentions, modules
+from trace_tools.source.imports import imported, is_installed, modules
 from trace_tools.source.lint import (
     refuse_failing_calls,
     refuse_relative_imports,
     refuse_uncompilable,
     refuse_without_main,
 )
-from trace_tools.source.statements import ParsedSource, rank_counts, read_source, sections
+from trace_tools.source.statements import ParsedSource, read_source, sections
 from trace_tools.source.vocabularies import BORROWED, detected, used
 from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.trace.model import MAIN
-from trace_tools.trace.validation import MOST_RANKS
 from trace_tools.tracing import included
-from trace_tools.tracing.nodes import LECTURE, Nodes
-from trace_tools.tracing.options import DEFAULTS, NODE, OPTIONS, TraceOptions, flag_of
+from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.util.files import why_not_inside
 
 SPAWNING = ("multiprocessing", "concurrent")  # modules that start processes; torch imports the first one itself
@@ -46,11 +40,9 @@ class Plan:
     folder: Path  # the lecture's folder; that of its topmost package for a module
     source: ParsedSource
     options: TraceOptions
-    nodes: Nodes | None  # the position of this machine among several
     uses: frozenset[str]  # packages that the lecture and its modules import
     torch: bool
     spawns: bool  # it may start processes
-    binds_a_port: bool  # it binds a port for a process group, so two runs at once would conflict
     skipped: list[str]  # functions that `main` must not call
     modules: Sequence[included.Module]
 
@@ -64,31 +56,13 @@ class Plan:
         """The processes that are timed."""
         return [str(ProcessId(PASS, number)) for number in range(1, self.options.passes + 1)]
 
-    @property
-    def own_ranks(self) -> range:
-        """The ranks that run on this machine."""
-        ranks = self.options.ranks or 0
-        return range(ranks) if self.nodes is None else self.nodes.ranks_of(self.nodes.node, ranks)
-
     def visible(self, device: str) -> str:
         """Return the device that the processes see: the requested card on a machine with several."""
         asked = self.options.device
         return asked if asked is not None and devices.kind(asked) == device else device
 
-    def facts(self, folder: Path) -> dict[str, Any]:
-        """Return the values that must be equal on all nodes, by the names used in the error message."""
-        included_texts = "".join(f"\0{module.name}\0{module.source.text}" for module in self.modules)
-        plain = json.loads(json.dumps(asdict(self.options)))  # node 0 gets those of other nodes as JSON
-        return {
-            LECTURE: hashlib.sha256((self.source.text + included_texts).encode()).hexdigest(),
-            "trace-tools": __version__,
-            **{flag_of(name): plain[name] for name, option in OPTIONS.items() if NODE not in option.scope},
-            "--nodes": self.nodes.count if self.nodes else 1,
-            **dict(json.loads((folder / "versions.json").read_text(encoding="utf-8"))),
-        }
 
-
-def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None = None) -> Plan:
+def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
     """Return the plan of a lecture's trace. Raises LectureError or UsageError for an invalid lecture or option."""
     source = check_lecture(lecture, in_package=options.module is not None, main=options.main)
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
@@ -99,25 +73,19 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS, nodes: Nodes | None
     options = replace(options, vocabularies=vocabularies, passes=1 if options.draft else options.passes)
     # If torch is not installed, the lecture itself decides how to continue.
     torch = ("torch" in uses and is_installed("torch")) or options.device not in (None, "cpu")
-    # Lectures that check whether they are traced do so in order to start no process group.
-    asks = mentions(source, folder, {"gettrace"})
     functions = skipped(source, options)
     traced = included.find_modules(options.include, lecture) if options.include else []
     if options.device is not None:
         devices.checked(options.device)
-    if options.ranks is not None and not torch:
-        raise UsageError(f"--ranks {options.ranks}: {lecture.name} does not import torch, which ranks need")
-    refuse_options(source, options, nodes)
+    refuse_options(source, options)
     return Plan(
         lecture=lecture,
         folder=folder,
         source=source,
         options=options,
-        nodes=nodes,
         uses=uses,
         torch=torch,
         spawns=any(name.partition(".")[0] in SPAWNING for name in imports),
-        binds_a_port=not asks and mentions(source, folder, {"init_process_group"}),
         skipped=functions,
         modules=traced,
     )
@@ -138,31 +106,13 @@ def check_lecture(path: Path, *, in_package: bool = False, main: str = MAIN) -> 
     return source
 
 
-def refuse_options(source: ParsedSource, options: TraceOptions, nodes: Nodes | None = None) -> None:
-    """Raise UsageError if the options fail on any machine: an unknown section, or an impossible number of ranks."""
+def refuse_options(source: ParsedSource, options: TraceOptions) -> None:
+    """Raise UsageError if the options fail on any machine, such as an unknown section."""
     skipped(source, options)
     if options.passes < 1 or options.limit < 2:
         raise UsageError(
             f"passes: {options.passes}, limit: {options.limit}; expected at least 1 pass and a limit of at least 2"
         )
-    ranks = options.ranks
-    if ranks is None:
-        if nodes is not None:
-            raise UsageError(f"--nodes {nodes.count}: expected --ranks as well (the total over all nodes)")
-        return
-    if not 1 <= ranks <= MOST_RANKS:
-        raise UsageError(f"--ranks {ranks}: expected 1 to {MOST_RANKS:,}")
-    if options.device is not None and ":" in options.device and ranks > 1:
-        kind = options.device.partition(":")[0]
-        raise UsageError(f"--ranks {ranks}: --device {options.device} gives all ranks one GPU; use --device {kind}")
-    if options.timeout_s <= 0:
-        raise UsageError(f"--timeout {options.timeout_s:g}: expected seconds above 0")
-    if nodes is not None and ranks % nodes.count:
-        raise UsageError(f"--ranks {ranks}: expected a multiple of {nodes.count}, the number of nodes")
-    possible = rank_counts(source)
-    if possible and ranks not in possible:
-        counts = " or ".join(filter(None, (", ".join(map(str, possible[:-1])), str(possible[-1]))))
-        raise UsageError(f"--ranks {ranks}: RANKS in {Path(source.path).name} allows {counts}")
 
 
 def skipped(source: ParsedSource, options: TraceOptions) -> list[str]:

@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -27,9 +26,7 @@ from trace_tools.machines import devices, host, torch_build
 from trace_tools.machines.machine import FREE, FREE_FILE, STORED
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
-TORCHRUN = "trace_tools.tracing.torchrun"
 OURS = str(Path(__file__).parents[1])
-LEADING_S = 40.0  # torchrun waits 30 s for its ranks before it kills them
 FORKS = sys.platform == "linux"  # on other systems, the system's libraries don't survive a fork
 # Interpreter settings that would remove asserts (claims), keep a process from ending, or write after the last line, in
 # which a process reports its error.
@@ -85,13 +82,11 @@ class Spawner:
     ) -> Running:
         """Run `main` of a module, with its output going to a descriptor.
 
-        `progress` is the descriptor for its progress, if it reports any. A process that starts others in sessions of
-        their own (torchrun) is asked to end before it is killed, so that it ends them.
+        `progress` is the descriptor for its progress, if it reports any.
 
         Raises OSError if no process can be started, UsageError if an import that it needs fails.
         """
-        started = _Leading if module == TORCHRUN else _Spawned
-        return started(
+        return _Spawned(
             subprocess.Popen(
                 [*PYTHON, module, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -116,23 +111,6 @@ class _Spawned(Running):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)  # kill its leftovers before its process id is reused
         return self._started.wait()
-
-
-class _Leading(_Spawned):
-    """A process with children in sessions of their own, which would survive if it were just killed."""
-
-    def __init__(self, started: subprocess.Popen[bytes]) -> None:
-        super().__init__(started)
-        self._asked: float | None = None
-
-    def kill(self) -> None:
-        if self._asked is None:
-            self._asked = time.monotonic()
-            if self.ended() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGTERM)
-        elif time.monotonic() > self._asked + LEADING_S:
-            super().kill()
 
 
 ENDING_S = 5.0  # limit for a process to end after it closed its socket

@@ -1,4 +1,4 @@
-"""The progress of a process: one message, from a worker through pipes, nodes and machines to the display.
+"""The progress of a process: one message, from a worker through a pipe to the display.
 
 message = Progress("pass 1", "matmul", line=42, stalled_s=30)
 message.where                          "matmul, line 42 for 30 s"
@@ -37,8 +37,6 @@ class Progress:
     section: str = ""  # a function that `main` calls, or a run: "cold"
     line: int | None = None  # line of the lecture
     stalled_s: int = 0  # seconds without a new line or step
-    rank: int | None = None
-    waits_in: str | None = None  # function of torch.distributed in which the rank waits for others
 
     @property
     def where(self) -> str:
@@ -61,7 +59,6 @@ class Progress:
 
 
 INTERVAL_S = 1.0  # between reports of the position
-_DISTRIBUTED = os.path.join("torch", "distributed", "distributed_c10d.py")
 
 
 class ProgressSender:
@@ -97,9 +94,7 @@ class ProgressSender:
                 frame = frame.f_back
             if (current := (frame and frame.f_lineno, steps)) != position:
                 position, since = current, now
-            waits_in = _waiting_in() if self._job.roots else None
-            stalled_s = round(now - since)
-            self._send(Progress(self._job.name, self._section, position[0], stalled_s, self._job.rank, waits_in))
+            self._send(Progress(self._job.name, self._section, position[0], round(now - since)))
 
         return report
 
@@ -111,13 +106,3 @@ class ProgressSender:
         with contextlib.suppress(OSError):  # the parent has stopped reading, or is stopped
             if fstat(self._job.progress).st_ino == self._pipe:  # else the lecture closed the pipe
                 write(self._job.progress, message.to_json())
-
-
-def _waiting_in() -> str | None:
-    """Return the torch.distributed function that the main thread called, while it is in one; else None."""
-    frame = _current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None and not frame.f_code.co_filename.endswith(_DISTRIBUTED):
-        frame = frame.f_back
-    while frame is not None and frame.f_back is not None and frame.f_back.f_code.co_filename.endswith(_DISTRIBUTED):
-        frame = frame.f_back
-    return frame.f_code.co_name if frame is not None else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,13 +20,10 @@ from pathlib import Path
 from trace_tools.errors import FailedError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.machines import machine as machines
 from trace_tools.source.imports import versions as versions_of
-from trace_tools.trace.identities import ProcessId
 from trace_tools.trace.model import Machine, Run, Trace
 from trace_tools.trace.structure import to_plain
-from trace_tools.tracing import failures, included
-from trace_tools.tracing.isolation import private_folder
+from trace_tools.tracing import failures, included, ranks
 from trace_tools.tracing.merge.merging import program_of
-from trace_tools.tracing.nodes import Following, LeaderError, Leading, Nodes
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.tracing.plan import plan_of
 from trace_tools.tracing.processes import FORKS, ForkServer, NotStartedError, Spawner, environment
@@ -41,11 +37,10 @@ from trace_tools.tracing.run_folder import (
     run_folder,
     set_aside,
 )
-from trace_tools.tracing.runner import SURVEY, ProcessRunner, StoppedError
+from trace_tools.tracing.runner import ProcessRunner, StoppedError
 from trace_tools.tracing.survey import DESCRIBE, MEASURE, RECALL
 from trace_tools.util.git import commit_of
 
-MACHINE_FILES = ("machine.json", "versions.json", machines.FREE_FILE)  # in a run's folder, for its processes
 SURVEYS = 3  # measurements of a CPU, because no datasheet gives its roof
 
 
@@ -65,14 +60,13 @@ class Tracer:
         progress: Callable[[Progress], None] = lambda message: None,
         server: ForkServer | None = None,
         *,
-        nodes: Nodes | None = None,
         like: Trace | None = None,
     ) -> None:
-        """Take the position among several `nodes`, and a recent trace of this machine, which is not measured then."""
-        self.plan, self.out, self.like = plan_of(lecture, options, nodes), out, like
+        """`like` is a recent trace of this machine, which is not measured then."""
+        self.plan, self.out, self.like = plan_of(lecture, options), out, like
         self._own = None
-        torch, draft, ranks = self.plan.torch, self.plan.options.draft, self.plan.options.ranks
-        if FORKS and ranks is None and (not torch or (draft and server is None)):
+        torch, draft = self.plan.torch, self.plan.options.draft
+        if FORKS and (not torch or (draft and server is None)):
             with contextlib.suppress(OSError):  # `run` will meet the same error and report it
                 self._own = server = ForkServer(environment(), torch=torch)
         self.runner = ProcessRunner(self.plan, server or Spawner(), progress)
@@ -90,11 +84,8 @@ class Tracer:
         trace stays unchanged.
         """
         plan, runner, out, folder = self.plan, self.runner, self.out, None
-        leading: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         try:
-            if plan.nodes is not None:
-                leading = runner.leading = Leading(plan.nodes, plan.options.ranks or 0, runner.stopped.is_set)
-            with self._own or contextlib.nullcontext(), leading, run_folder(out) as folder:
+            with self._own or contextlib.nullcontext(), run_folder(out) as folder:
                 if plan.options.draft:  # meanwhile the server imports torch
                     program_of((plan.source.text, *(module.source.text for module in plan.modules)))
                 try:
@@ -128,8 +119,6 @@ class Tracer:
                         f"trace-tools failed: {kept.why}; the traceback and its journals are kept in {kept.folder}"
                     ) from error
                 traced = replace(traced, failed=dispose(folder))
-                if runner.leading is not None:
-                    runner.leading.how = traced.trace.run.ended
         except (NothingRecordedError, UsageError, OSError, MemoryError, KeyboardInterrupt) as error:
             is_kept = folder is not None and folder.exists()
             none_recorded = isinstance(error, NothingRecordedError)
@@ -145,34 +134,6 @@ class Tracer:
             raise UsageError(f"{where}{in_words(error)}{advice}") from error
         return replace(traced, seconds=seconds)
 
-    def follow(self) -> str:
-        """Run the ranks of this node as node 0 directs; return how the whole run ended.
-
-        Node 0 makes the trace. Raises LeaderError if node 0 refuses or has ended, and UsageError as `run` does.
-        """
-        plan, runner = self.plan, self.runner
-        assert plan.nodes is not None
-        folder = Path(tempfile.mkdtemp(prefix="trace-node-"))
-        try:
-            machine = runner.survey(folder, 1, DESCRIBE)
-            facts, timeout_s = plan.facts(folder), plan.options.timeout_s
-            with Following(plan.nodes, facts, machine.name, timeout_s, runner.interrupt, self.stop) as leader:
-                runner.following, runner.device = leader, leader.device
-                (folder / "lecture.py").write_text(plan.source.text, encoding="utf-8", newline="")
-                included.store(plan.modules, folder)
-                for name in MACHINE_FILES:
-                    (folder / name).write_text(str(leader.files.get(name, "")), encoding="utf-8")
-                for name, port in leader.orders():
-                    runner.port = port
-                    status, _ = runner.run(name, folder)
-                    output = folder / f"{ProcessId.parse(name).file_stem}.out"
-                    leader.hand_in(folder, plan.own_ranks, output, status)
-            if leader.how is None:
-                raise LeaderError("node 0 has ended; the steps of its own ranks are on that machine")
-            return leader.how
-        finally:
-            private_folder.remove(folder)
-
     def prepare(self, folder: Path) -> None:
         """Measure the machine, and write the options into a run's folder."""
         plan, runner, options = self.plan, self.runner, self.plan.options
@@ -180,21 +141,15 @@ class Tracer:
         included.store(plan.modules, folder)
         machine = self._survey(folder)
         runner.device = machine.device
-        nodes = None
-        if runner.leading is not None:
-            runner.progress(Progress(SURVEY, "other nodes"))
-            nodes = [machine.name, *runner.leading.gather(folder, plan.facts(folder), options.timeout_s)]
-            paths = [folder / name for name in MACHINE_FILES if (folder / name).exists()]
-            runner.leading.send_machine(machine.device, {path.name: path.read_text(encoding="utf-8") for path in paths})
         run = Run(
             lecture=plan.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             complete=False,
             commit=commit_of(plan.lecture),
-            nodes=nodes,
             **options.recorded(),
         )
-        more: dict[str, object] = {"name": options.name, "force": options.force, "beside": []}
+        name = options.name if ranks.rank() is None else ranks.named(options.name or machine.slug)
+        more: dict[str, object] = {"name": name, "force": options.force, "beside": []}
         (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
@@ -222,11 +177,12 @@ class Tracer:
             machine = like.machine
             (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
         elif plan.torch:
-            machine = self.runner.survey(folder, 1, DESCRIBE if options.draft else RECALL)
+            described = options.draft or not ranks.measures_peaks()
+            machine = self.runner.survey(folder, 1, DESCRIBE if described else RECALL)
         else:
             machine, installed = machines.without_torch(versions_of(plan.uses))
             (folder / "versions.json").write_text(json.dumps(installed), encoding="utf-8")
-        slug = machines.slug(options.name) if options.name else machine.slug
+        slug = ranks.named(machines.slug(options.name) if options.name else machine.slug)
         if not options.force:
             refuse_other_lecture(self.out / slug / "trace.yaml", plan.name)
         measured = any(peak.measured for peak in machine.peaks) and not machines.are_recalled(machine)

@@ -34,7 +34,6 @@ from trace_tools.describing.redact import Redactor
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
 from trace_tools.machines import accelerators, host
-from trace_tools.machines.devices import visible
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import witnessed
 from trace_tools.source.directives import parse_directives
@@ -43,8 +42,6 @@ from trace_tools.trace.identities import (
     COMPLETE,
     COUNTED,
     Ending,
-    ProcessId,
-    RunId,
 )
 from trace_tools.tracing import failures, included
 from trace_tools.tracing.inspect_all import inspect_all
@@ -57,13 +54,13 @@ from trace_tools.tracing.isolation.private_folder import make, remove
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
 from trace_tools.tracing.isolation.spawned import adopted_in_spawned, saying_what_is_untraced
 from trace_tools.tracing.job import FETCHED, LOADED_TORCH, Job
-from trace_tools.tracing.journal import FAILED, Journal, ProcessNote, RunEnd, RunStart
+from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.progress import ProgressSender
-from trace_tools.tracing.rank_barrier import meet_ranks, meeting_at
+from trace_tools.tracing.ranks import meeting, rank
 from trace_tools.tracing.recorder.claims import Evaluations, TimedClaims
 from trace_tools.tracing.recorder.frames import exit_status, exits_well
 from trace_tools.tracing.recorder.recorder import Recorder, hooks, shown
@@ -84,8 +81,6 @@ def main(job_path: str) -> int:
     """
     plain, this_process = json.loads(Path(job_path).read_text(encoding="utf-8")), os.getpid()
     job = Job(**{**plain, "options": TraceOptions.from_plain(plain["options"])})
-    if job.roots:
-        job = job.of_rank(int(os.environ["RANK"]))
     try:
         return _run_job(job)
     except KeyboardInterrupt:
@@ -199,16 +194,12 @@ class _Process:
         for name in later if ending == COMPLETE else ():
             # Like the value after the next run, this includes the module's tensors.
             held_bytes = self.memory.held_on_gpu()
-            (restored, left), port = before.restore(), None
+            restored, left = before.restore()
             self.note("restored", restored)
-            stuck = f"left behind: {'; '.join(left)}" if left else None
-            if self.job.roots:
-                run = str(RunId(ProcessId.parse(self.job.name), name))
-                stuck, port = meet_ranks(run, self.job.rank or 0, len(self.job.roots), stuck)
-            if stuck:  # a run from another state would not be the warm run of the first
-                self.note("why_no_warm", stuck)
+            if left:  # a run from another state would not be the warm run of the first
+                self.note("why_no_warm", f"left behind: {'; '.join(left)}")
                 break
-            again = self._run(name, codes.pop(name), port)
+            again = self._run(name, codes.pop(name))
             if (kept := self.memory.held_on_gpu() - held_bytes) > 0:
                 self.note(
                     "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
@@ -222,15 +213,16 @@ class _Process:
         if self.job.options.draft:
             self.note("why_no_warm", A_DRAFT)
         self.note("notes", conditions())
-        if (cores := host.other_cores(began, host.cpu_time())) is not None:
+        # the other ranks of this machine are other sessions, and no load
+        if rank() is None and (cores := host.other_cores(began, host.cpu_time())) is not None:
             self.note("other_cores", cores)
         self.note("done", str(ending))
         if "torch" in sys.modules and not self.job.torch:
             (self.job.run_folder / LOADED_TORCH).touch()
         return ending
 
-    def _run(self, name: str, code: types.CodeType, port: int | None = None) -> Ending:
-        """Run the lecture once. Ranks meet at `port`; without one, in torchrun's own store."""
+    def _run(self, name: str, code: types.CodeType) -> Ending:
+        """Run the lecture once."""
         self.journal.write([(RunStart, name)])
         self.progress.enter(name)
         seed_everything(self.job.options.seed)
@@ -242,8 +234,7 @@ class _Process:
         recorder.namespace = vars(module)
         ending = COMPLETE
         with contextlib.ExitStack() as stack:
-            if self.job.roots:
-                stack.enter_context(meeting_at(port))
+            stack.enter_context(meeting(self.job.name, self.job.runs.index(name)))
             stack.enter_context(self._private_folder())
             if meter is not None:
                 stack.enter_context(meter)
@@ -274,8 +265,6 @@ class _Process:
                 if failures.is_of_probes(error) and not self.forked:
                     raise
                 ended_by = error
-                if self.job.roots and not self.forked:  # the trace gives the reason of the rank that failed first
-                    Path(self.job.journal).with_suffix(FAILED).touch()
             ns = perf_counter_ns() - started
             if self.forked:
                 _end_as_plain(ended_by)
@@ -298,7 +287,7 @@ class _Process:
         refused = list(recorder.retention.refused.items())
         self.journal.write([(RunEnd, str(ending), ns, refused)])
         self.evaluations.append(recorder.claims.evaluations)
-        for field, content in self.memory.peaks(of_rank=bool(self.job.roots)):
+        for field, content in self.memory.peaks():
             self.note(field, content)
         return ending
 
@@ -318,7 +307,7 @@ class _Process:
         if counted:
             from trace_tools.metering.meters import Meter
 
-            meter = Meter(device=gpu.type if gpu else None, separate_waiting=bool(self.job.roots), compiling=True)
+            meter = Meter(device=gpu.type if gpu else None, compiling=True)
         describer = Describer(redact=self.redact)
         instruments = Instruments(describer, gpu, meter, self.progress.enter, self.output, self.records_graph)
         return Recorder(self.program, self.journal, instruments, settings), meter
@@ -387,7 +376,6 @@ class _Memory:
 
     def __init__(self) -> None:
         self._peak_device_bytes = 0
-        self._visible = visible()  # a lecture that changes it renumbers its devices
 
     def held_on_gpu(self) -> int:
         """Return the bytes that live tensors hold on the GPU at the end of a run, after a garbage collection."""
@@ -397,17 +385,13 @@ class _Memory:
         gc.collect()
         return gpu.allocated_bytes()
 
-    def peaks(self, *, of_rank: bool) -> Iterator[tuple[str, int]]:
-        """Yield the peak RAM of this process, its peak on the device since the lecture last reset it, and, for a rank,
-        the index of its device.
-        """
+    def peaks(self) -> Iterator[tuple[str, int]]:
+        """Yield the peak RAM of this process, and its peak on the device since the lecture last reset it."""
         if (ram_bytes := host.peak_bytes()) is not None:
             yield "peak_ram_bytes", ram_bytes
         if (gpu := accelerators.in_use()) is not None:
             self._peak_device_bytes = max(self._peak_device_bytes, gpu.peak_reserved_bytes())
             yield "peak_device_bytes", self._peak_device_bytes
-            if of_rank and visible() == self._visible and (index := gpu.busiest()) is not None:
-                yield "device_index", index
 
 
 def _end_as_plain(error: BaseException | None) -> NoReturn:

@@ -16,7 +16,7 @@ from trace_tools.machines.peaks import peak_of
 from trace_tools.trace.model import Machine, Trace
 from trace_tools.util import formats
 
-RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all", "ranks")
+RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
 MACHINE = (
     *("name", "device", "emulated", "cpu", "cores", "threads"),
     *("multiprocessors", "compute_capability", "memory_bytes"),

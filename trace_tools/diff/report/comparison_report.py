@@ -23,7 +23,6 @@ from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.plot import bars
 from trace_tools.trace.model import Machine, Trace
-from trace_tools.trace.ranks import whole_runs
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
@@ -314,7 +313,7 @@ def _facts(trace: Trace) -> list[str]:
     failed = sum(not all(held) for held in claims.values())
     machine = trace.machine
     threads = f", {formats.plural(machine.threads, 'thread')}" if machine.threads else ""
-    times = [whole_runs(trace.run, "warm_ns"), whole_runs(trace.run, "cold_ns")]
+    times = [trace.run.lasted("warm_ns"), trace.run.lasted("cold_ns")]
     return [
         formats.one_line(machine.name + threads, 60),
         formats.one_line(dict(trace.versions).get("torch", "–"), 40),

@@ -59,7 +59,6 @@ from trace_tools.presentation.markdown_text import escape, inline_markdown
 from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
 from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
-from trace_tools.trace.ranks import disagreeing, sharing_a_device
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
 BODIES = 4  # most bodies of one function on a page
@@ -113,7 +112,6 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         left_out=tuple(trace.run.dropped),
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
-        sharing=sharing_a_device(trace),
         promise=(ran.titled(ran.definitions[main_frame.frame], main)[1] or None) if main_frame is not None else None,
         distances=tuple(distances(trace)),
         live_bytes=most_live_bytes(trace),
@@ -266,8 +264,7 @@ class _Composer:
             numbers = range(0) if inline else range(definition.first_line, definition.header_end + 1)
             lines = self._lines(frame.source, numbers, definition.node.col_offset)
             line, arguments = definition.line, tuple(frame.arguments or ())
-            disagreement = tuple(disagreeing(frame, self._ran.trace.run.ranks or 1))
-            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments, disagreeing=disagreement)
+            header = CodeRow(lines, f"{anchor}-L{line}", line, arguments=arguments)
         executions = [execution for row in _rows(blocks) for execution in row.executions]
         inner = [block for block in blocks if isinstance(block, Call)]
         return Call(

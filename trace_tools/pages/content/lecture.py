@@ -102,7 +102,7 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                     survived=tree.survived(step),
                     waited_line=line_now(raised.waited_line),
                 )
-            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs, trace.run.ranks)
+            executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)
     texts = [
         e.source.parsed if e.source.parsed.text == kept.text else parse_source(kept.text, kept.path)

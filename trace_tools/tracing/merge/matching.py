@@ -27,7 +27,6 @@ from trace_tools.trace.identities import (
     WARM,
     CallCounter,
     Positions,
-    RunId,
     StepKey,
 )
 from trace_tools.tracing.merge.reader import UNKNOWN, ProcessRecord, RecordedStep, RunRecord
@@ -124,7 +123,6 @@ class Runs:
         timed: Sequence[RunRecord],
         metered: RunRecord | None = None,
         abandoned: Sequence[RunRecord] = (),
-        wanted: RunId | None = None,
         floor_ns: int | None = None,
     ) -> None:
         """Take the timed runs of the passes, and the metered run.
@@ -143,11 +141,10 @@ class Runs:
             self._locate(run)
         self.complete = [run for run in timed if run.ending.is_complete]
         candidates = [run for run in self.complete if run in self.warm] or self.complete
-        chosen = next((run for run in candidates or timed if run.id == wanted), None)
-        self.representative = chosen or (most_typical(candidates) if candidates else timed[0])
+        self.representative = most_typical(candidates) if candidates else timed[0]
 
     @classmethod
-    def of(cls, processes: Sequence[ProcessRecord], wanted: RunId | None = None) -> Runs | None:
+    def of(cls, processes: Sequence[ProcessRecord]) -> Runs | None:
         """Return the runs of all processes; None if no pass recorded a step."""
         recorded = [run for process in processes if process.id.kind == PASS for run in process.runs]
         of_passes = [run for run in recorded if run.id.kind != COUNTED]
@@ -159,7 +156,6 @@ class Runs:
             timed,
             metered=next((run for run in recorded if run.id.kind == COUNTED), None),
             abandoned=[run for run in of_passes if run not in timed],
-            wanted=wanted,
             floor_ns=max((process.floor_ns for process in processes if process.floor_ns is not None), default=None),
         )
 

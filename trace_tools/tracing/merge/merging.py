@@ -19,7 +19,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,14 +30,13 @@ from trace_tools.errors import NothingRecordedError, TraceFileError
 from trace_tools.machines.machine import from_json, slug
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, title_of
-from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId, RunId
+from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
 from trace_tools.trace.model import Event, Process, Run, SourceFile, Step, Tensor, Trace, Value
 from trace_tools.trace.plain_yaml import flow
-from trace_tools.trace.ranks import in_words, joined
 from trace_tools.trace.structure import from_plain, to_plain
 from trace_tools.tracing import failures, included
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.journal import FAILED, NO_RECORD, Said, journals, rank_folder
+from trace_tools.tracing.journal import NO_RECORD, Said, journals
 from trace_tools.tracing.merge.events import events
 from trace_tools.tracing.merge.matching import Runs
 from trace_tools.tracing.merge.reader import ProcessRecord, RunRecord, read_process, stored
@@ -62,16 +61,13 @@ def status_file(folder: Path, process: ProcessId) -> Path:
 
 
 def ending_by_status(status: Path) -> Ending:
-    """Return the ending in a status file: an exit status or, of a rank, the text of an `Ending`."""
+    """Return the ending in a status file."""
     try:
-        written = status.read_text(encoding="utf-8")
-        return ending_by_code(int(written))
+        return ending_by_code(int(status.read_text(encoding="utf-8")))
     except OSError:
         return Ending("stopped", "when the tracer was killed")
     except ValueError:
-        return (
-            Ending.parse(written) if written else Ending("failed", "its exit status could not be written (full disk?)")
-        )
+        return Ending("failed", "its exit status could not be written (full disk?)")
 
 
 def ending_by_code(code: int) -> Ending:
@@ -81,29 +77,6 @@ def ending_by_code(code: int) -> Ending:
     if -code in {*signal.Signals}:
         return Ending("killed", signal.Signals(-code).name)
     return Ending("exited", str(code))
-
-
-def endings_of_ranks(folder: Path, processes: Sequence[Process]) -> str | None:
-    """Describe how each rank of the first incomplete process ended, in chronological order; None if all completed.
-
-    Endings that follow from another rank's come last: operations fail because that rank is missing, or torchrun stops
-    the process.
-    """
-    incomplete = [one for one in processes if not one.ending.is_complete]
-    if not incomplete:
-        return None
-    name = incomplete[0].name
-
-    def when(process: Process) -> tuple[bool, float]:
-        journal = status_file(rank_folder(folder, process.rank or 0), process.id).with_suffix(".journal")
-        failed = journal.with_suffix(FAILED)
-        last = failed if failed.exists() else journal
-        return process.ending.follows_another, last.stat().st_mtime if last.exists() else 0.0
-
-    ranks_by_ending: dict[str, list[int]] = {}
-    for process in sorted((one for one in incomplete if one.name == name and one.rank is not None), key=when):
-        ranks_by_ending.setdefault(process.ended, []).append(process.rank or 0)
-    return f"{', then '.join(f'{ended} on {in_words(ranks)}' for ended, ranks in ranks_by_ending.items())} ({name})"
 
 
 def last_words(folder: Path) -> str:
@@ -214,20 +187,7 @@ def merge(folder: Path, source: ParsedSource) -> Trace:
     if not (folder / "machine.json").exists() or not journals(folder):
         why = last_words(folder) or "the run ended too early"
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
-    if run.ranks is None:
-        return _of_journals(folder, folder, source)
-    traces: dict[int, Trace] = {}
-    last_error: NothingRecordedError | None = None
-    for rank in range(run.ranks):
-        # the same run for all ranks, because ranks exchange data within a run
-        wanted = next((RunId.parse(trace.run.story or "") for trace in traces.values()), None)
-        try:
-            traces[rank] = _of_journals(folder, rank_folder(folder, rank), source, wanted=wanted)
-        except NothingRecordedError as error:
-            last_error = error
-    if last_error is not None and not traces:
-        raise last_error
-    return replace(joined(traces), run=_run_of_ranks(folder, traces, run.ranks))
+    return _of_journals(folder, source)
 
 
 class _Requested(NamedTuple):
@@ -244,43 +204,10 @@ def _requested(folder: Path) -> _Requested:
     return _Requested(from_plain(Run, plain, folder / "run.json"), name)
 
 
-def _run_of_ranks(folder: Path, traces: Mapping[int, Trace], ranks: int) -> Run:
-    """Return the head of the trace for a run of several ranks: how each rank ended, the first end first."""
-    runs = {rank: trace.run for rank, trace in traces.items()}
-    first = next(iter(runs.values()))
-    recorded = {(rank, process.name): process for rank, run in runs.items() for process in run.processes}
-    processes = []
-    for name in dict.fromkeys(process.name for run in runs.values() for process in run.processes):
-        for rank in range(ranks):
-            if (process := recorded.get((rank, name))) is None:
-                status = status_file(rank_folder(folder, rank), ProcessId.parse(name))
-                process = Process(name, ended=str(ending_by_status(status)))
-            processes.append(replace(process, rank=rank))
-    complete = len(runs) == ranks and all(run.complete for run in runs.values())
-    ended = str(COMPLETE)
-    if not complete:
-        incomplete = next((run for run in runs.values() if not run.complete), first)
-        ended = endings_of_ranks(folder, processes) or incomplete.ended
-    dropped: dict[str, list[int]] = {}
-    for rank, run in runs.items():
-        for line in run.dropped:
-            dropped.setdefault(line, []).append(rank)
-    return replace(
-        first,
-        complete=complete,
-        ended=ended,
-        processes=processes,
-        dropped=[line if len(on) == len(runs) else f"{line} ({in_words(on)})" for line, on in dropped.items()],
-    )
-
-
-def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wanted: RunId | None = None) -> Trace:
-    """Return the trace of the journals in `own`, which is the run's folder or the folder of one rank.
-
-    `wanted` names the run to show, if it is a candidate.
-    """
+def _of_journals(folder: Path, source: ParsedSource) -> Trace:
+    """Return the trace of the journals in a run's folder."""
     run, name = _requested(folder)
-    passes = sorted(own.glob("pass-*.journal"), key=lambda path: ProcessId.parse(path.stem).pass_ or 0)
+    passes = sorted(folder.glob("pass-*.journal"), key=lambda path: ProcessId.parse(path.stem).pass_ or 0)
     if not passes:
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {last_words(folder)}")
     sources = [source, *(module.source for module in included.stored(folder))]
@@ -288,14 +215,14 @@ def _of_journals(folder: Path, own: Path, source: ParsedSource, *, wanted: RunId
     interned: Said = {}
     records = [read_process(path, source, interned=interned) for path in passes]
     del interned
-    runs = Runs.of(records, wanted)
+    runs = Runs.of(records)
     if runs is None:
-        why = last_words(folder) or next(one.done or str(ending_of(one, own, source)) for one in records)
+        why = last_words(folder) or next(one.done or str(ending_of(one, folder, source)) for one in records)
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
     program = program_of(tuple(source.text for source in sources))
     steps, dropped = capped(events(runs, program, source, included.first_numbers(sources)))
     dropped += _beyond_bounds(runs.representative, program, steps)
-    processes = [_process(record, own, source) for record in records]
+    processes = [_process(record, folder, source) for record in records]
     endings = {process.id: process.ending for process in processes}
     required = [ProcessId(PASS, n) for n in range(1, run.passes + 1)]
     failed = [f"{endings[process]} ({process})" for process in required if endings.get(process, COMPLETE) != COMPLETE]
@@ -367,5 +294,4 @@ def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Proc
         peak_device_bytes=process.peak_device_bytes,
         floor_ns=process.floor_ns,
         other_cores=process.other_cores,
-        device_index=process.device_index,
     )

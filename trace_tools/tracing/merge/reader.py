@@ -133,7 +133,6 @@ class ProcessRecord:
     peak_device_bytes: int | None = None
     floor_ns: int | None = None
     other_cores: float | None = None
-    device_index: int | None = None
     unreadable: int = 0  # number of damaged records
 
 
@@ -251,7 +250,7 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     for collective in (*(first.get("collectives") or ()), *(second.get("collectives") or ())):
         sums = groups.setdefault((collective["operation"], collective["ranks"]), {})
         for name, figure in collective.items():
-            counted = name in ("calls", "bytes", "waited_ns", "moved_ns") and name in sums
+            counted = name in ("calls", "bytes") and name in sums
             sums[name] = sums[name] + figure if counted else figure
     total["collectives"] = [groups[group] for group in sorted(groups)]
     work: dict[tuple[str, str | None], list[int]] = {}

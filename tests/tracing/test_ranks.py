@@ -1,0 +1,86 @@
+"""Under a launcher such as torchrun, each rank traces itself into a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_tools.trace.model import Step
+from trace_tools.trace.trace_file import load
+from trace_tools.tracing import ranks
+
+ROOT = Path(__file__).parents[2]
+LECTURE = """
+import torch
+import torch.distributed as dist
+
+
+def main():
+    sums()
+
+
+def sums():
+    '''Sums'''
+    dist.init_process_group("gloo")
+    x = torch.full((4,), dist.get_rank() + 1.0)  # @inspect x
+    dist.all_reduce(x)  # @inspect x
+    assert x[0] == 3
+    dist.destroy_process_group()
+"""
+
+
+def test_names_and_ports_without_a_launcher_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert ranks.named("cpu") == "cpu" and ranks.measures_peaks()
+    with ranks.meeting("pass 2", 1):
+        assert os.environ["MASTER_PORT"] == "29500"
+
+
+def test_each_run_of_a_rank_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
+    assert ranks.named("cpu") == "cpu-rank3" and not ranks.measures_peaks()
+    ports = set()
+    for number in range(1, 4):
+        for run in range(ranks.RUNS):
+            with ranks.meeting(f"pass {number}", run):
+                ports.add(os.environ["MASTER_PORT"])
+                assert os.environ[ranks.AGENTS] == "False"
+    assert len(ports) == 9 and "29500" not in ports and os.environ["MASTER_PORT"] == "29500"
+    assert ranks.AGENTS not in os.environ
+
+
+@pytest.mark.slow
+def test_two_ranks_trace_themselves(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "lecture.py").write_text(LECTURE, encoding="utf-8")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launcher, "-m", "trace_tools", "trace", "lecture.py", "--passes", "2", "-o", "out"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    traces = {path.parent.name: load(path).trace for path in sorted((tmp_path / "out").glob("*/trace.yaml"))}
+    assert [re.sub(r".*-", "", name) for name in traces] == ["rank0", "rank1"]
+    for number, (name, trace) in enumerate(traces.items()):
+        assert trace.machine.slug == name and trace.run.complete and trace.run.timed_runs == 4
+        values = [dict(step.values)["x"] for step in trace.steps if isinstance(step, Step) and step.values]
+        assert [value.tensor.elements[0] for value in values if value.tensor and value.tensor.elements] == [
+            number + 1.0,
+            3.0,
+        ]
+        meters = [step.meters for step in trace.steps if isinstance(step, Step) and step.meters is not None]
+        sent = {(one.operation, one.ranks, one.bytes) for counted in meters for one in counted.collectives or ()}
+        assert sent == {("all_reduce", 2, 16)}
+    assert (tmp_path / "out" / "index.html").exists()
