@@ -6,7 +6,6 @@
 #               and B the first two of rendered/
 # make compare  all traces side by side, on the terminal
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
-# make site     the pages, for a host of static files: URL=https://example.org/lecture/
 # make serve    the lecture's pages in a browser, made again at each save
 # make api      reference pages from the docstrings, into api/
 # Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
@@ -18,7 +17,6 @@ DEVICE ?=
 PASSES ?= 3
 LECTURE ?= lecture.py
 ARGS ?=
-URL ?=
 # By folder, so that cpu comes before cpu-one-thread and is what others are compared with.
 NAMES = $(sort $(patsubst rendered/%/trace.yaml,%,$(wildcard rendered/*/trace.yaml)))
 TRACES = $(patsubst %,rendered/%/trace.yaml,$(NAMES))
@@ -45,7 +43,7 @@ endif
 GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
 
-.PHONY: trace doctor test test-all render diff compare pairs site serve api check bench mutate fuzz emulate clean
+.PHONY: trace doctor test test-all render diff compare pairs serve api check bench mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -69,9 +67,6 @@ diff: $(READY)
 
 compare: $(READY)
 	$(RUN) -m trace_tools compare $(TRACES) $(ARGS)
-
-site: $(READY)
-	$(RUN) -m trace_tools site rendered --url "$(URL)" $(ARGS)
 
 serve: $(READY)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
@@ -98,7 +93,7 @@ emulate: $(READY)
 	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
 
 clean:
-	rm -rf .venv .serve .emulated site api .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .serve .emulated api .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml Makefile trace_tools/machines/venv.sh trace_tools/machines/torch_build.py
 	sh trace_tools/machines/venv.sh $(VENV) $(PYTHON)

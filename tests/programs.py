@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from trace_tools.export.html_file import BROWSERS
-
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = "|".join(BROWSERS)
 PYTHON = shlex.quote(sys.executable)  # quoted for a shell, because the path may contain a space
 SERVERS = "/usr/sbin:/usr/local/sbin"  # folders of sshd and Slurm's daemons, which a user's PATH may lack

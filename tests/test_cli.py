@@ -144,7 +144,7 @@ NOWHERE = "error: nowhere.yaml: can't be read: No such file or directory\n"
     [
         ('tool validate "$TRACE" <&- >&- 2>&-', 0, ""),
         ('tool validate nowhere.yaml 2>&3 <&- >&-', 2, NOWHERE),
-        ('tool diff --textconv "$TRACE" 2>&3 | true; exit ${PIPESTATUS[0]}', 128 + signal.SIGPIPE, ""),
+        ('tool diff --all "$TRACE" "$TRACE" 2>&3 | true; exit ${PIPESTATUS[0]}', 128 + signal.SIGPIPE, ""),
         ('tool validate "$TRACE" 2>&3 >/dev/full', 2, "error: No space left on device\n"),
     ],
 )  # fmt: skip
@@ -154,7 +154,7 @@ def test_closed_and_full_streams(command: str, code: int, message: str, trace: P
 
 def test_letters_missing_in_the_terminal_are_no_error(trace: Path) -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    assert shell('tool diff --textconv "$TRACE" 2>&3', trace, **plain) == (0, "")
+    assert shell('tool diff "$TRACE" "$TRACE" 2>&3', trace, **plain) == (0, "")
 
 
 def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -34,7 +34,7 @@ from trace_tools.commands.diff import write_report
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.between import Choices, difference_between
-from trace_tools.diff.report import comparison_report, textconv
+from trace_tools.diff.report import comparison_report
 from trace_tools.diff.report.folder import write_reports
 from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.errors import TraceToolsError
@@ -248,7 +248,6 @@ def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "diff back", lambda: diff("hostile", "good")
     yield "compare", compared
     yield "serve", served
-    yield "git diff", lambda: textconv.text_of(load(path).trace)
 
 
 if __name__ == "__main__":

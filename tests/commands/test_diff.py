@@ -186,19 +186,6 @@ def test_invalid_revision_is_an_error(clone: Path, name: str) -> None:
     assert sorted(path.name for path in clone.iterdir()) == [".git", "cpu"]
 
 
-@pytest.mark.slow
-def test_git_diff_shows_changed_claims_in_words(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    assert diff("--setup-git").exit_code == 0 and diff("--setup-git").exit_code == 0
-    assert (clone / ".git/info/attributes").read_text("utf-8").count("diff=trace") == 1
-    lines = git("diff", "HEAD~1", "HEAD").splitlines()
-    changes = [line for line in lines if line[:1] in "+-" and not line.startswith(("+++", "---"))]
-    assert changes == ["-    claim held: 2 == 2", "+    claim FAILED: y == 2"] or any("FAILED" in c for c in changes)
-    assert len(changes) == 2
-    (clone / "cpu/trace.yaml").write_text("broken", encoding="utf-8")
-    assert "+not a trace: " in git("diff")
-
-
 # Times that could not be judged
 
 

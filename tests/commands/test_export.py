@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.programs import BROWSER, require
 from tests.traces import example_trace
 from trace_tools.cli import main
-from trace_tools.commands.export import ENDINGS
 from trace_tools.trace.trace_file import write
 
 
@@ -26,23 +24,13 @@ def run(*arguments: str | Path) -> Result:
 
 
 def test_output_is_named_after_the_lecture_or_the_option(trace: Path) -> None:
-    assert run(trace, "--format", "html").stdout == "lecture.html\n"
-    assert run(trace, "--format", "html", "-o", "other.html").stdout == "other.html\n"
+    assert run(trace).stdout == "lecture.html\n"
+    assert run(trace, "-o", "other.html").stdout == "other.html\n"
     contents = [Path(name).read_bytes() for name in ("lecture.html", "other.html")]
     assert contents[0] == contents[1] and contents[0].startswith(b"<!doctype html>")
 
 
 def test_export_errors_are_one_line(trace: Path) -> None:
-    result = run(trace, "--format", "html", "-o", "nowhere/x.html")
+    result = run(trace, "-o", "nowhere/x.html")
     assert (result.exit_code, result.stderr) == (2, "error: nowhere: no such folder\n")
-    assert run(trace, "--format", "parquet").exit_code == 2
-    assert run("no.yaml", "--format", "html").stderr == "error: no.yaml: can't be read: No such file or directory\n"
-
-
-@pytest.mark.slow
-def test_every_format_is_written_and_readable(trace: Path) -> None:
-    require(BROWSER)
-    for kind, ending in ENDINGS.items():
-        result = run(trace, "--format", kind)
-        assert (result.exit_code, result.stdout) == (0, f"lecture{ending}\n")
-    assert Path("lecture.pdf").read_bytes().startswith(b"%PDF-")
+    assert run("no.yaml").stderr == "error: no.yaml: can't be read: No such file or directory\n"

@@ -39,8 +39,7 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
         (0, "render", path),
         (0, "compare", path, tmp_path / "whole.yaml"),
         (None, "diff", path, tmp_path / "whole.yaml"),
-        (0, "diff", "--textconv", path),
-        (0, "export", path, "--format", "html", "-o", tmp_path / "page.html"),
+        (0, "export", path, "-o", tmp_path / "page.html"),
     ):
         code, output = run(*arguments)
         assert "cut short" in output and code == (code if expected is None else expected), (arguments, output)

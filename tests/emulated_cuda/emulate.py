@@ -1,6 +1,6 @@
 """`make emulate`: trace and render the whole lecture on the emulated CUDA device, and run the tests that need a GPU.
 
-    python -m tests.emulated_cuda.emulate [--card t4] [--only trace,pages,diff,counts,contact,tests,coverage] [-o DIR]
+    python -m tests.emulated_cuda.emulate [--card t4] [--only trace,pages,diff,counts,tests,coverage] [-o DIR]
 
 All output is written to `.emulated/`, never to `rendered/`. Traces and pages made here are marked `emulated`. The exit
 code is 1 if a step failed, and 2 if the device can't be built.
@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests import first_contact
 from tests.emulated_cuda import covered
 from tests.emulated_cuda.build import ROOT, CannotBuild, environment
 from tests.emulated_cuda.profiles import PROFILES
@@ -27,10 +26,9 @@ from trace_tools.machines.machine import slug
 from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
 
-STEPS = ("trace", "pages", "diff", "counts", "contact", "tests", "coverage")
+STEPS = ("trace", "pages", "diff", "counts", "tests", "coverage")
 # The share of launches that may run in step although CUDA would queue them. The battery names the operators.
 IN_STEP_SHARE = 0.01
-SURPRISING = ("doctor", "roof", "section", "lecture")  # steps of first contact that may report a surprise here
 # The lecture chooses its sizes by the device's memory. Here it gets the CPU's sizes, which two cores can compute.
 SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\)) == "cpu":\n')
 
@@ -80,8 +78,6 @@ def main() -> int:
         failed += _step("counts", _asynchronous(counts))
     del variables["EMULATED_CUDA_COUNTS"]
     coverage_folder = out / "coverage"
-    if "contact" in steps:
-        failed += _step("contact", _first_contact(out, variables))
     if {"tests", "coverage"} & {*steps}:
         shutil.rmtree(coverage_folder, ignore_errors=True)
         coverage_folder.mkdir(parents=True)
@@ -141,31 +137,6 @@ def _all_say_emulated(folder: Path) -> bool:
     if unmarked:
         print(f"these pages don't say that they are emulated: {', '.join(unmarked)}")
     return bool(pages) and not unmarked
-
-
-def _first_contact(out: Path, variables: Mapping[str, str]) -> bool:
-    """Run `first_contact.sh` with short sections of the lecture; return whether each of its steps ran.
-
-    `doctor` and the measured peaks rightly report surprises: the emulated card is slow, and its clocks are held back.
-    """
-    folder, packed = out / "contact", out / "contact.tgz"
-    shutil.rmtree(folder, ignore_errors=True)
-    packed.unlink(missing_ok=True)
-    command = ["bash", str(ROOT / "tests/first_contact.sh"), "-o", str(folder), "--lecture", str(_lecture(out))]
-    command += ["--section", "gradients", "--only", "memory_accounting"]
-    done = subprocess.run(command, env={**variables, "PYTHON": sys.executable, "VENV": "none"}, cwd=ROOT)
-    summary = (folder / "summary.txt").read_text(encoding="utf-8").splitlines()
-    verdicts = {name: {line.split()[1] for line in summary if line.split()[0] == name} for name in first_contact.STEPS}
-    # Claims and figures that fail only under load are judged below, as for the whole lecture.
-    unexpected = [
-        name for name, words in verdicts.items() if not words or (name not in SURPRISING and words != {"ok:"})
-    ]
-    if unexpected:
-        print(f"first contact: surprises, or nothing at all, in {', '.join(unexpected)}")
-    traces = [path for name in ("section", "lecture") for path in folder.glob(f"{name}/*/partial/trace.yaml")]
-    return (
-        not unexpected and done.returncode in (0, 1) and packed.is_file() and [*map(_completed, traces)] == [True, True]
-    )
 
 
 def _asynchronous(folder: Path) -> bool:

@@ -29,7 +29,7 @@ def retraced() -> Trace:
 
 def test_pages_are_rendered_once_and_have_fixed_addresses(tmp_path: Path) -> None:
     site = Site(tmp_path, served(trace_of_lecture()))
-    names = ["index.html", "setup.html", "search-index.js", "hall.js", "section.js"]
+    names = ["index.html", "setup.html", "search-index.js", "section.js"]
     names += ["00-first.html", "00-first.js", "01-second.html", "01-second.js"]
     assert [*site.addresses] == [f"cpu/{name}" for name in names]
     page = site.page("cpu/00-first.html")

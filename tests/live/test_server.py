@@ -73,7 +73,6 @@ def test_a_page_is_sent_with_its_policy(client: Client) -> None:
     ("name", "beginning"),
     [
         ("search-index", b'searchIndex = "'),
-        ("hall", b'hallStyle = "'),
         ("section", b'sectionStyle = "'),
         ("00-first", b"const sectionData = {"),
     ],

@@ -16,7 +16,6 @@ from tests.pages.browsing import NARROW, WIDE, press, show
 from tests.pages.explored import explored_lecture
 from tests.pages.hostile import hostile_trace
 from tests.pages.test_compose import LECTURE, failing, lecture
-from tests.pages.test_ranks_in_browser import of_ranks
 from tests.presentation.test_varied_in_browser import varied_lecture
 from trace_tools.pages.site import SiteTrace, render_site
 
@@ -95,7 +94,6 @@ def site(axe: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     render_site([SiteTrace(t, name, None if name == "hostile" else LECTURE) for name, t in traces.items()], out)
     render_site([SiteTrace(varied_lecture(), "varied")], out)
     render_site([SiteTrace(explored_lecture(), "explored", None)], out)
-    render_site([SiteTrace(of_ranks(9), "ranked")], out)
     return out
 
 
@@ -138,22 +136,6 @@ def test_search_panel_and_list_of_keys_pass_axe(browser: Any, axe: str, site: Pa
         assert problems(browser, axe) == []
         press(browser, "?")
         assert problems(browser, axe) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_slides_and_presenter_window_pass_axe(browser: Any, axe: str, site: Path, size: tuple[int, int]) -> None:
-    browser.implicitly_wait(5)
-    for scheme in ("light", "dark"):
-        show(browser, site / "plain" / "00-first.html", size, scheme, at="#hall")
-        browser.find_element("id", "hall")
-        for _ in range(8):
-            press(browser, "\ue014\ue014")
-            assert problems(browser, axe) == []
-        show(browser, site / "plain" / "00-first.html", size, scheme, at="#presenter")
-        browser.find_element("id", "presenter")
-        assert problems(browser, axe) == []
-    browser.implicitly_wait(0)
 
 
 @pytest.fixture(scope="module")

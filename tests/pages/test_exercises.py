@@ -222,7 +222,7 @@ def test_readers_turn_folding_off_and_on(browser: Any, page: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cleared")
-@pytest.mark.parametrize("way", ["a link", "an address", "a step", "a slide", "paper"])
+@pytest.mark.parametrize("way", ["a link", "an address", "a step", "paper"])
 def test_links_steps_and_print_unfold_text_temporarily(browser: Any, page: Path, way: str) -> None:
     target = "document.querySelector('.waits > .prose').id"
     ready(browser, page)
@@ -233,14 +233,6 @@ def test_links_steps_and_print_unfold_text_temporarily(browser: Any, page: Path,
         show(browser, page, at=f"#{ask(browser, target)}")
     elif way == "a step":
         press(browser, "llll")
-    elif way == "a slide":
-        press(browser, "p")
-        until(lambda: bool(ask(browser, "document.getElementById('hall')")))
-        until(
-            lambda: bool(
-                press(browser, "\ue014") or ask(browser, f"{SEEN} && {target} == document.querySelector('.now').id")
-            )
-        )
     else:
         script = "[['beforeprint', 'afterprint'].map(name => (dispatchEvent(new Event(name)), SEEN))]"
         (opened,) = ask(browser, script.replace("SEEN", SEEN))

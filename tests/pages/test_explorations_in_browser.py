@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.pages.browsing import NARROW, WIDE, ask, drag, forget, press, show, until
+from tests.pages.browsing import NARROW, WIDE, ask, drag, forget, show, until
 from tests.pages.explored import GPUS, explored_lecture, holding, training
 from trace_tools.pages import explorations
 from trace_tools.pages.site import SiteTrace, render_site
@@ -231,23 +230,6 @@ def test_print_shows_the_current_inputs(opened: Any) -> None:
     text = opened.find_element("css selector", ".explore").text
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert days(gpus=2048) in text and "Given" in text and "2048" in text and "Reset to" not in text
-
-
-def test_slides_keep_their_place_while_inputs_change(browser: Any, page: Path) -> None:
-    show(browser, page, at="#hall-1")
-    until(lambda: bool(ask(browser, "document.getElementById('hall') !== null")))
-    while not ask(browser, "document.querySelector('.explore.now') !== null"):
-        press(browser, RIGHT)
-    point = browser.find_element("css selector", ".explore.now .point")
-    point.send_keys(RIGHT, RIGHT)
-    type_in(browser, "GPUs", "512")
-    assert days(gpus=512, mfu=float(point.get_attribute("aria-valuenow"))) in answer(browser)
-    time.sleep(0.5)  # the page would write the address earlier
-    assert ask(browser, "location.hash").startswith("#hall")
-    browser.execute_script("document.activeElement.blur()")
-    press(browser, RIGHT)
-    assert not ask(browser, "document.querySelectorAll('.explore')[0].classList.contains('now')")
-    press(browser, ESCAPE)
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

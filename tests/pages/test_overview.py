@@ -48,7 +48,7 @@ def index(trace: Trace) -> str:
 def test_key_figures_of_a_lecture() -> None:
     figures = list(key_figures(make_document(traced())))
     assert [(figure.value, figure.label, figure.note) for figure in figures] == [
-        ("3", "claims, all hold", "3 derived"),
+        ("3", "claims, all hold", ""),
         ("7 s", "for the whole lecture", "9 s in the first run"),
         ("3", "steps in 1 section", ""),
         ("219 GFLOP/s", "float32, peak", "measured: best of 3"),
@@ -82,7 +82,7 @@ def test_claims_are_folded_by_section_and_link_to_their_lines() -> None:
     text = index(traced())
     page = Page(text)
     assert '<details class="claimed" id="claims-00-f">' in text and 'href="#claims-00-f"' in text
-    assert '<a href="00-f.html#L6">6</a> <code>x0 &lt; 0</code> <small>derived</small> <span>-1 &lt; 0</span>' in text
+    assert '<a href="00-f.html#L6">6</a> <code>x0 &lt; 0</code> <span>-1 &lt; 0</span>' in text
     assert page.text("claimed").startswith("0 F 3 ✓")
     assert '<details class="claimed" id="claims-00-f" open>' in index(traced(held=False))
 

@@ -26,7 +26,6 @@ def test_a_machine_has_index_and_section_pages_in_both_formats(tmp_path: Path) -
     pages |= {
         "cpu/setup.html",
         "cpu/search-index.js",
-        "cpu/hall.js",
         "cpu/section.js",
         "cpu/00-first.js",
         "cpu/figures/index-time.svg",

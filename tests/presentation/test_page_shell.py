@@ -9,9 +9,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from trace_tools.presentation.page_shell import (
-    HALL,
     HERE,
-    SECTION,
     allowed,
     assets,
     environment,
@@ -43,10 +41,7 @@ def test_quoted_text_in_styles_keeps_its_spaces() -> None:
 
 
 def test_shared_scripts_contain_their_style() -> None:
-    style, script = shared_script(HALL).split(";\n", 1)
-    assert json.loads(style.removeprefix("hallStyle = ")).startswith("@media screen{.hall{")
-    assert script.startswith("const lectureHall = ") and len(shared_script(HALL)) < 30_000
-    style, _ = shared_script(SECTION).split(";\n", 1)
+    style, _ = shared_script().split(";\n", 1)
     assert ".panel{" in json.loads(style.removeprefix("sectionStyle = "))
 
 

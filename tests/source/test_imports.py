@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.source.imports import imported, mentions, modules, versions
+from trace_tools.source.imports import imported, modules, versions
 from trace_tools.source.statements import parse_source
 
 NEEDS_TORCH = [
@@ -57,28 +57,6 @@ def test_imported_excludes_standard_library_and_local_modules(folder: Path) -> N
     text = "import os, numpy.linalg, beside\nfrom yaml import safe_load\nimport trace_tools"
     packages = imported(parse_source(text, "lecture.py"), folder)
     assert packages == {"numpy", "yaml", "torch"}  # torch is imported by way of `beside`
-
-
-@pytest.mark.parametrize(
-    ("text", "mentioned"),
-    [
-        ("import time", True),
-        ("from time import sleep", True),
-        ("import torch.utils.benchmark as b", True),
-        ("import beside.time", True),
-        ("f = torch.compile(f)", True),
-        ("measure(f)", True),
-        ("import beside", True),  # it imports `further`, which mentions `Event`
-        ("import package.inner", True),
-        ("import torch, json\nx = 'time'  # measure", False),
-        ("compiled = timely = 1\nimport timeless", False),
-    ],
-)
-def test_mentions_include_those_in_local_modules(text: str, mentioned: bool, folder: Path) -> None:
-    (folder / "further.py").write_text("import beside\nx = torch.cuda.Event()\n")
-    (folder / "package" / "inner.py").write_text("from timeit import timeit\n")
-    words = {"time", "timeit", "benchmark", "compile", "measure", "Event"}
-    assert mentions(parse_source(text, "lecture.py"), folder, words) is mentioned
 
 
 def test_versions_are_those_of_the_installed_packages() -> None:

@@ -146,10 +146,7 @@ def noise_text(trace: Trace) -> str | None:
     if load is None and typical <= NOISY:
         return f"quiet: {differ}"
     causes = ["noisy"] * (typical > NOISY) + [f"under load ({load})"] * (load is not None)
-    return (
-        f"{', '.join(causes)}: {differ}. Stop other programs and trace again, or use more --passes; "
-        "`trace-tools bench` can compare two versions on a busy machine"
-    )
+    return f"{', '.join(causes)}: {differ}. Stop other programs and trace again, or use more --passes"
 
 
 # --- impossible figures ---------------------------------------------------------------------------

@@ -49,14 +49,6 @@ WIDTH = 120  # width of a terminal report that goes to a file
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
 @click.option("--all", "everything", is_flag=True, help="On the terminal, also show differences that do not matter.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
-@click.option(
-    "--textconv",
-    type=click.Path(path_type=Path),
-    metavar="TRACE",
-    hidden=True,  # git calls it, as --setup-git has configured
-    help="Print one trace as text, for git.",
-)
-@click.option("--setup-git", is_flag=True, help="Let `git diff` show traces as text in this clone.")
 @click.pass_context
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
     """Show what differs between two traces and whether it matters.
@@ -71,17 +63,9 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
       trace-tools diff cpu nvidia-h200 --only values --tolerance bfloat16=0.05
       trace-tools diff cpu nvidia-h200 --ignore "loss*" --fail-on claims
       trace-tools diff cpu nvidia-h200 --format md -o report.md
-      trace-tools diff --setup-git
     """
-    from trace_tools.diff.report import textconv
     from trace_tools.util.interpreter import collector_paused
 
-    if options["textconv"] is not None:
-        click.echo(textconv.convert(options["textconv"]), nl=False)
-        return
-    if options["setup_git"]:
-        click.echo(textconv.set_up())
-        return
     if len(traces) != 2:
         raise click.UsageError(f"expected two traces, A and B; found {len(traces)}: {what_is_there()}")
     fail_on = read_aspects(options["fail_on"], "--fail-on")

@@ -1,4 +1,4 @@
-"""Run `export TRACE.yaml --format …`: save its lecture as one file."""
+"""Run `export TRACE.yaml`: save its lecture as one file."""
 
 from __future__ import annotations
 
@@ -13,26 +13,19 @@ from trace_tools.errors import UsageError
 if TYPE_CHECKING:
     from trace_tools.trace.trace_file import Loaded
 
-ENDINGS = {  # of the output files, if no name is given
-    "html": ".html",
-    "pdf": ".pdf",
-}
-
 
 @click.command()
 @click.argument("path", metavar="TRACE", type=TracePath())
-@click.option("--format", "kind", required=True, type=click.Choice([*ENDINGS]), help="What to write.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="File to write (default: the lecture's name, in this folder)."
 )
 @click.option("--lecture", type=click.Path(path_type=Path), help="Take prose and images from this file.")
-def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> None:
-    """Save a lecture as one HTML or PDF file.
+def export(path: Path, out: Path | None, lecture: Path | None) -> None:
+    """Save a lecture as one HTML file.
 
     \b
-    Examples:
-      trace-tools export rendered/cpu/trace.yaml --format html
-      trace-tools export rendered/cpu/trace.yaml --format pdf -o talk.pdf
+    Example:
+      trace-tools export rendered/cpu/trace.yaml -o talk.html
     """
     from trace_tools.trace.trace_file import load
     from trace_tools.util.files import replace
@@ -40,22 +33,21 @@ def export(path: Path, kind: str, out: Path | None, lecture: Path | None) -> Non
     loaded = load(path)
     for note in loaded.notes:
         click.echo(f"{path}: {note}", err=True)
-    written = out or Path(Path(loaded.trace.run.lecture).stem + ENDINGS[kind])
+    written = out or Path(Path(loaded.trace.run.lecture).stem + ".html")
     if not written.parent.is_dir():
         raise UsageError(f"{written.parent}: no such folder")
     if written.is_dir():
         raise UsageError(f"{written}: is a folder; expected a file to write")
-    content = _page(loaded, path, kind, lecture)
+    content = _page(loaded, path, lecture)
     replace(written, content)
     click.echo(str(written))
 
 
-def _page(loaded: Loaded, path: Path, kind: str, lecture: Path | None) -> str | bytes:
-    from trace_tools.export.html_file import one_file, printed
+def _page(loaded: Loaded, path: Path, lecture: Path | None) -> str:
+    from trace_tools.export.html_file import one_file
     from trace_tools.pages.site import placed
 
     lecture_name = Path(loaded.trace.run.lecture).name
     if lecture is not None and (lecture.name != lecture_name or not lecture.is_file()):
         raise UsageError(f"--lecture {lecture}: expected a file named {lecture_name}, as in the trace")
-    page = one_file(placed(loaded, path, None, lecture))
-    return page if kind == "html" else printed(page)
+    return one_file(placed(loaded, path, None, lecture))

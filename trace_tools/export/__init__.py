@@ -1,1 +1,1 @@
-"""Export a trace as one HTML file, as PDF, or for Perfetto."""
+"""Export a trace as one HTML file."""

@@ -30,7 +30,7 @@ from trace_tools.pages.document import Document, Section
 from trace_tools.pages.html import HtmlWriter, MachineLink, SiteContext
 from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import HALL, SECTION, shared_script, source_hash
+from trace_tools.presentation.page_shell import SECTION, shared_script, source_hash
 from trace_tools.trace.model import Trace
 
 PARTIAL = "partial"
@@ -120,7 +120,7 @@ class Site:
         if only is None:
             self._makers |= {f"{folder}/index.html": writer.index, f"{folder}/setup.html": writer.setup}
             self._makers |= {f"{folder}/{FILE}": writer.search_index}
-            self._makers |= {f"{folder}/{name}": partial(shared_script, name) for name in (HALL, SECTION)}
+            self._makers[f"{folder}/{SECTION}"] = shared_script
         for section in document.sections:
             if only is None or section.function in only:
                 self._makers[f"{folder}/{section.slug}.html"] = partial(writer.section, section)

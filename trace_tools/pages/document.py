@@ -18,7 +18,6 @@ from typing import Literal, TypeVar
 
 from trace_tools.analysis.distances import Distance
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
-from trace_tools.source.claim_kinds import Kind
 from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 
 
@@ -256,7 +255,6 @@ class ClaimLine:
     line: int
     claim: Claim  # the first that failed, else the last
     judged: int
-    kind: Kind = "observed"
 
 
 class WithClaims:

@@ -50,7 +50,7 @@ from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture
 from trace_tools.pages.player import step_block
-from trace_tools.pages.reading_time import own_minutes, reading_minutes
+from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import SearchIndex
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
 from trace_tools.presentation import prose
@@ -410,11 +410,6 @@ class _HtmlPage:
     def minutes(self, blocks: Sequence[Block]) -> int:
         """Return the reading time of a part, including its folded parts."""
         return reading_minutes(blocks, deeper=None)
-
-    def plan(self, blocks: Sequence[Block]) -> Markup:
-        """Return the attribute with a heading's own time, for the presenter's window."""
-        minutes = own_minutes(blocks)
-        return Markup(f' data-minutes="{minutes:g}"') if minutes else Markup()
 
     def narration(self, narration: Narration) -> Markup:
         return as_html(narration, self.image, web=not self.site.alone)

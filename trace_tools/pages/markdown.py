@@ -258,15 +258,15 @@ def _entry(section: Section) -> list[str]:
 
 def _claims(lists: Sequence[overview.ClaimList]) -> Iterator[str]:
     if lists:
-        yield "## " + "All claims"
+        yield "## All claims"
     for listed in lists:
         yield f"### {inline_markdown(listed.title)}"
         rows = []
         for line in listed.claims:
             source, sides, _adds = overview.claim_texts(line)
             mark = "✓" if line.claim.held else "**✗**"
-            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides), line.kind])
-        yield table(["", "line", "claim", "values", "kind"], rows)
+            rows.append([mark, f"[{line.line}]({_page(listed.slug)})", code_span(source), escape(sides)])
+        yield table(["", "line", "claim", "values"], rows)
 
 
 def _claim_count(held: int, failed: int) -> str:

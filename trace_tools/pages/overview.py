@@ -38,7 +38,6 @@ from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.presentation import prose
 from trace_tools.presentation.formulas import mathml
 from trace_tools.presentation.markdown_text import escape
-from trace_tools.source.claim_kinds import tally
 from trace_tools.trace.model import Explore, Machine, Peak, Plot, Process, Run, Text
 from trace_tools.util import formats
 
@@ -279,16 +278,9 @@ def claim_lists(document: Document) -> list[ClaimList]:
     return [listed for listed in lists if listed.claims]
 
 
-def claim_kinds_text(document: Document) -> str:
-    """Count the claims by kind; "" without claims."""
-    return tally(line.kind for listed in claim_lists(document) for line in listed.claims)
-
-
 def headline(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (name, text): results of the claims, time of `main`, number of recorded steps."""
     yield "claims", claims_text(document.held, document.failed)
-    if kinds := claim_kinds_text(document):
-        yield "kinds of claims", kinds
     for name, times in (("first run", _cold_runs(document.run)), ("second run", _warm_runs(document.run))):
         if times:
             yield name, f"{formats.spread(times)} for all of main()"
@@ -302,7 +294,7 @@ def key_figures(document: Document) -> Iterator[KeyFigure]:
         yield KeyFigure(f"{document.failed:,}", f"of {document.held + document.failed:,} claims failed", bad=True)
     elif document.held:
         label = "claims, all hold" if document.held > 1 else "claim, it holds"
-        yield KeyFigure(f"{document.held:,}", label, claim_kinds_text(document))
+        yield KeyFigure(f"{document.held:,}", label)
     cold, warm = _cold_runs(document.run), _warm_runs(document.run)
     if warm or cold:
         first = f"{formats.duration(statistics.median(cold))} in the first run" if warm and cold else ""

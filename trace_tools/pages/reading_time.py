@@ -31,11 +31,6 @@ def reading_minutes(blocks: Sequence[Block], *, deeper: bool | None = False) -> 
     return max(round(minutes), 1) if minutes else 0
 
 
-def own_minutes(blocks: Sequence[Block]) -> float:
-    """Return the time of a page or part in minutes, to a tenth, without its parts: the planned time of its heading."""
-    return round(sum(_minutes(block) for block in blocks), 1)
-
-
 def _parts(blocks: Sequence[Block], in_deeper: bool = False) -> Iterator[tuple[Block, bool]]:
     """Yield the open blocks of a page, each with whether it is in a deeper part."""
     for block in blocks:

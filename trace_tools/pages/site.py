@@ -34,7 +34,7 @@ from trace_tools.pages.html import MachineLink, SiteContext
 from trace_tools.pages.machine_columns import Beside, Listed, beside, other_roofs
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import HALL, SECTION, shared_script
+from trace_tools.presentation.page_shell import SECTION, shared_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
@@ -255,7 +255,7 @@ def _machine_files(
     files: dict[str, str | None] = {}
     if part == 0:
         files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
-        files |= {FILE: pages.search_index()} | {name: shared_script(name) for name in (HALL, SECTION)}
+        files |= {FILE: pages.search_index(), SECTION: shared_script()}
     for section in document.sections[part::parts]:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.js"] = pages.section_data(section)

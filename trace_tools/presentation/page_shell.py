@@ -22,14 +22,11 @@ from trace_tools.presentation import prose
 from trace_tools.util import formats
 
 HERE = Path(__file__).parent
-HALL, SECTION = "hall.js", "section.js"  # script files next to the pages, shared by all of them
-_PARTS = {  # of these, in `static/`
-    HALL: ["hall"],
-    SECTION: [
-        *("hanging", "folded", "drawn", "linked", "player", "machines", "floors"),
-        *("numbers", "answering", "exploring"),
-    ],
-}
+SECTION = "section.js"  # the script file next to the pages, shared by all of them
+_PARTS = (  # of it, in `static/`
+    *("hanging", "folded", "drawn", "linked", "player", "machines", "floors"),
+    *("numbers", "answering", "exploring"),
+)
 
 # The icon: three memory stacks, in the colours of the figures.
 _BARS = "".join(
@@ -68,10 +65,10 @@ def assets(*names: str) -> Assets:
     return allowed(css, js, beside="search" in names)
 
 
-def shared_script(file: str) -> str:
-    """Return a shared script, `HALL` or `SECTION`, with the style of the parts that it adds."""
-    parts = assets(*_PARTS[file])
-    return f"{Path(file).stem}Style = {json.dumps(parts.css, ensure_ascii=False)};\n{parts.js}"
+def shared_script() -> str:
+    """Return the shared script, with the style of the parts that it adds."""
+    parts = assets(*_PARTS)
+    return f"{Path(SECTION).stem}Style = {json.dumps(parts.css, ensure_ascii=False)};\n{parts.js}"
 
 
 def environment(*folders: Path) -> Environment:

@@ -20,7 +20,6 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from trace_tools.errors import LectureError
-from trace_tools.source.claim_kinds import Kind, claim_kinds
 from trace_tools.source.directives import RECORDED, Directive
 from trace_tools.source.layout import CutSource, cut_source
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
@@ -54,11 +53,6 @@ class ShownSource:
         """The number in the shown text of each statement of the trace, reworded prose included."""
         prose = ((number, new.beside) for number, new in self.prose.items() if new.reworded)
         return {old: new for new, old in (*prose, *self.recorded.items()) if old is not None}
-
-    @cached_property
-    def claim_kinds(self) -> Mapping[int, Kind]:
-        """The kind of each claim of the shown text."""
-        return claim_kinds(self.source.parsed)
 
     @cached_property
     def directives(self) -> Mapping[int, Sequence[Directive]]:

@@ -582,9 +582,7 @@ def _claims(ran: Lecture, section: str | None, anchors: Anchors) -> tuple[ClaimL
         step = failed[0] if failed else steps[-1]
         assert step.claim is not None
         anchor = next((anchors.rows[s.id] for s in (step, *steps) if s.id in anchors.rows), "")
-        statement, kinds = ran.edition(step).statement(step), ran.edition(step).claim_kinds
-        kind = kinds.get(statement.number, "observed") if statement is not None else "observed"
-        lines.append(ClaimLine(anchor, ran.lines[step.id], step.claim, len(steps), kind))
+        lines.append(ClaimLine(anchor, ran.lines[step.id], step.claim, len(steps)))
     return tuple(lines)
 
 

@@ -174,7 +174,6 @@ const explore = (figures, formulas) => {
     const remember = () => {  // replaced, so that Back leaves the page; browsers limit the rate
       clearTimeout(waiting);
       waiting = setTimeout(() => {
-        if (document.documentElement.classList.contains("hall")) return;  // the address has the slides' position
         try { history.replaceState(null, "", address()); } catch { /* not allowed on this page */ }
       }, 250);
     };

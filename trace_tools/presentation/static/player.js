@@ -1,9 +1,8 @@
 // The player: step through the run, one statement at a time.
 //
-// `player.py` wrote the stops (each step's position, with the values observed there) and the frames (calls). A stop is an index; readers see its `number`. The panel shows the state after
-// a stop's statement: values observed on the line of a call are shown at that line, not inside the call. No state is
-// stored per step; it is computed at each key press. The slides (`hall.js`, called the hall in this code) are loaded
-// when they are first opened.
+// `player.py` wrote the stops (each step's position, with the values observed there) and the frames (calls). A stop is
+// an index; readers see its `number`. The panel shows the state after a stop's statement: values observed on the line of
+// a call are shown at that line, not inside the call. No state is stored per step; it is computed at each key press.
 (() => {
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
@@ -51,7 +50,6 @@
     const modes = { animate: false, notes: false };
     let here = -1, before = -1, part = 0;  // shown stop, previously shown stop, outputs shown of it (@animate)
     let marked = [];
-    let hall = null;  // once loaded; `hall.on` while slides are shown
 
     // --- moving ---
 
@@ -77,7 +75,6 @@
     const outputs = () => (modes.animate ? steps.outputs.get(here) ?? 1 : 1);
 
     const move = (way) => {
-      if (hall?.on) return hall.move(way);
       const stepping = panel.hidden === false;
       if (here < 0 || !stepping) return "lj".includes(way) ? go(here < 0 ? start() : here) : undefined;
       if ("lj".includes(way) && part + 1 < outputs()) return show(here, part + 1);
@@ -87,7 +84,7 @@
       if (to < 0 || to >= count) return say(to < 0 ? "This is the first step." : "This is the last step.");
       show(to, 0);
     };
-    const go = (stop) => (hall?.on ? hall.visit(stop) : show(stop, 0));
+    const go = (stop) => show(stop, 0);
 
     const stand = (stop) => {  // set the current stop and mark it on the page; -1: none yet
       before = stop === here ? before : here;
@@ -128,7 +125,7 @@
     const placeOf = (stop) => {  // a line that is not on the page is shown at the line before it, in its call
       const within = steps.within.get(steps.frame[stop]);
       let at = within.indexOf(stop);
-      while (!hall?.on && steps.code[within[at]]) at--;  // slides have their own positions
+      while (steps.code[within[at]]) at--;
       return $(steps.anchor[within[at] ?? stop]);
     };
     const mark = () => {
@@ -159,7 +156,7 @@
     };
     const drawRows = () => {
       const wanted = new Map(), called = new Map();
-      if (!panel.hidden || hall?.on) for (const [frame] of stack()) {
+      if (!panel.hidden) for (const [frame] of stack()) {
         const within = steps.within.get(frame);
         for (const [anchor, places] of rows(frame)) {
           if (wanted.has(anchor) || steps.standing.get(anchor).length < 2) continue;
@@ -364,8 +361,8 @@
       return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
     };
     const settle = () => {
-      say(hall?.on ? hall.spoken() : spoken());
-      try { history.replaceState(null, "", hall?.on ? hall.address() : `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
+      say(spoken());
+      try { history.replaceState(null, "", `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
     };
     const later = () => { clearTimeout(waiting); waiting = setTimeout(settle, 250); };
 
@@ -386,33 +383,24 @@
       say(name === "animate" ? (on ? "Reveal step by step: on." : "Reveal step by step: off.") : on ? "Notes: on." : "Notes: off.");
     };
 
-    // --- the slides ---
-
-    let loading = null;
-    const inHall = (place) => {
-      loading ??= new Promise((done, fail) => {
-        document.head.append(Object.assign(document.createElement("script"), { src: "hall.js", onload: done, onerror: fail }));
-      }).then(() => {
-        hall = lectureHall({ steps, make, stand, stop, say, spoken, later, over, start, here: () => here });
-      });
-      loading.then(() => hall.enter(place), () => {
-        loading = null;
-        say($("step-now").textContent = "Cannot load hall.js, which belongs next to this page.");
-      });
+    // Large type for a lecture hall: the text and the panel, without bar and contents.
+    const enlarge = () => {
+      const on = document.documentElement.classList.toggle("large");
+      say(on ? "Large type: on." : "Large type: off.");
+      if (here >= 0 && !panel.hidden) scroll();
     };
 
     // --- events ---
 
     const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
-    const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => inHall(""), N: () => toggle("notes"), O: () => say(thinkFirst.showHere()),
+    const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => enlarge(), N: () => toggle("notes"), O: () => say(thinkFirst.showHere()),
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
-      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden && !hall?.on;
+      const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden;
       const letter = letters[key] ?? letters[key.toUpperCase()];  // with Shift, as in edtrace, or without
       if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
       if (/^[a-z]$/i.test(key) && !lettersAreKeys.get()) return;
       if (target.closest("textarea, select, dialog[open], input:not([type=range], [type=checkbox])")) return;
-      if (hall?.on && (hall.key(event) || key !== "?")) return;
       const own = target.matches("input[type=range]") || (target.scrollWidth > target.clientWidth && target.matches("[tabindex]"));
       if ((arrow || key === "Home" || key === "End") && own) return;  // these keys move a slider or scroll a table
       if (away && ["ArrowUp", "ArrowDown", "ArrowLeft", "Home", "End", "Escape"].includes(key)) return;  // outside the player, these keys scroll
@@ -431,7 +419,7 @@
       if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);  // a second click on the line goes to its next execution
     });
     for (const [name, way] of [["back", "h"], ["over", "j"], ["on", "l"]]) $(`step-${name}`).addEventListener("click", () => move(way));
-    $("hall-open").addEventListener("click", letters.P);
+    $("step-large").addEventListener("click", letters.P);
     $("step-end").addEventListener("click", () => { stop(); $("step-on").focus(); });
     $("mode-core").checked = printsCore.get() === "core";
     $("mode-core").addEventListener("change", ({ target }) => printsCore.set(target.checked ? "core" : ""));
@@ -444,15 +432,13 @@
     document.addEventListener("touchend", ({ changedTouches: [at] }) => {
       const across = touched && at.clientX - touched.clientX;
       if (Math.abs(across) < 45 || Math.abs(across) < 2 * Math.abs(at.clientY - touched.clientY)) return;
-      if (!panel.hidden || hall?.on) move(hall?.on ? (across < 0 ? "on" : "back") : across < 0 ? "l" : "h");
+      if (!panel.hidden) move(across < 0 ? "l" : "h");
     });
     $("step-help").addEventListener("click", letters["?"]);
     $("keys-close").addEventListener("click", () => $("keys").close());
     for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
 
     const follow = () => {  // go to the step in the address, or while stepping to its line
-      const place = /^#(?:hall|presenter)\b.*/.exec(location.hash)?.[0];
-      if (place || hall?.on) return inHall(place ?? location.hash);
       const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
       if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
       else if (addressed() !== undefined && !panel.hidden) go(addressed());
