@@ -106,7 +106,7 @@ INVALID = {  # a line of the table, and facts that the message states
     "limit = 1": ("limit", "1", "x>=2"),
     f"seed = {2**64}": ("seed", str(2**64), "64 bits"),
     "port = 65536": ("port", "65536", "65535"),
-    'device = "tpu"': ("device", "'tpu'", "cpu, cuda, cuda:N, mps, xpu or xpu:N"),
+    'device = "tpu"': ("device", "'tpu'", "cpu, cuda or cuda:N"),
     'vocabulary = ["edtrace", "latex"]': ("vocabulary", "'latex'", "edtrace"),
 }
 

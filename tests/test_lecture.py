@@ -350,7 +350,7 @@ def test_gpu_parts_on_a_simulated_gpu(kept: int, freed: int, monkeypatch: pytest
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 2**26)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2**36, 2**37))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=2**37))
-    monkeypatch.setattr(accelerators.CudaGpu, "properties", lambda self: accelerators.Properties("", 2**37))
+    monkeypatch.setattr(accelerators.Accelerator, "properties", lambda self: accelerators.Properties("", 2**37))
     monkeypatch.setattr(module, "device", lambda: "cuda")
     monkeypatch.setattr(module, "copy_rate", lambda: 4e15)
     monkeypatch.setattr(module, "peak_bandwidth", lambda: 4.8e12)
@@ -428,7 +428,7 @@ def test_free_memory_decides_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: next(held))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free[0], int(80e9)))
-    monkeypatch.setattr(accelerators.CudaGpu, "properties", lambda self: accelerators.Properties("", int(80e9)))
+    monkeypatch.setattr(accelerators.Accelerator, "properties", lambda self: accelerators.Properties("", int(80e9)))
     large = load(SOURCE, "the_lecture_on_a_free_card").sizes
     assert (large().matmul_side, large().streamed_bytes) == (8192, 2**30)
     del free[0]

@@ -11,7 +11,6 @@ from tests.diff.report_cases import html_of, markdown_of
 from trace_tools.diff.difference import Difference, Side, Subject
 from trace_tools.diff.report.difference_json import difference_json
 from trace_tools.diff.report.entries import entries
-from trace_tools.diff.report.listing import listing_of, observations
 from trace_tools.diff.wording import subject_text
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.machine_columns import Listed, beside
@@ -33,17 +32,13 @@ def changed() -> Difference:
 
 def test_change_is_reported_for_the_right_similar_expression() -> None:
     difference = changed()
-    [(row, finding)] = list(difference.findings("values"))
+    [(_, finding)] = list(difference.findings("values"))
     assert finding.subject == Subject("value", 1, SECOND)
     assert (finding.a, finding.b) == (Value("int", 200), Value("int", 300))
-    listed = [o for o in observations(difference, row) if o.aspect == "values"]
-    assert [(o.a, o.b, o.verdict) for o in listed] == [("100", None, "same"), ("200", "300", "changed")]
-    assert listed[0].name != listed[1].name and len(listed[1].name) <= 80
     [entry] = entries(difference, "values")
-    assert entry.name == listed[1].name and entry.name.endswith("#2")
+    assert entry.name.endswith("#2") and len(entry.name) <= 80
     for report in (markdown_of(difference), html_of(difference)):
         assert report.count("#2") >= 1
-    assert listing_of(difference).rows >= {row.number}
 
 
 def test_json_contains_the_full_expression() -> None:

@@ -124,7 +124,7 @@ def _for_a_gpu(tree: ast.Module) -> Iterator[int]:
             body = node.orelse if FOR_NONE.search(test) else node.body
         elif isinstance(node, ast.FunctionDef):
             body = node.body if any("Accelerator" in ast.unparse(argument) for argument in node.args.args) else []
-        elif isinstance(node, ast.ClassDef) and node.name in ("Accelerator", "CudaGpu"):
+        elif isinstance(node, ast.ClassDef) and node.name in ("Accelerator",):
             body = node.body
         for statement in body:
             yield from range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)

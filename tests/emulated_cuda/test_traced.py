@@ -523,7 +523,6 @@ BAD = {
     "no kernels": ("v100", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "but none for Tesla V100-SXM2-16GB"),
     "no device": ("h100", [], {"EMULATED_CUDA_FAULTS": "unavailable"}, "NVIDIA H100 80GB HBM3 (driver 580.95.05)"),
     "full": ("shared", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "the GPU is full: "),
-    "another": ("t4", ["--device", "xpu"], {}, "device 'xpu': PyTorch finds no XPU device"),
 }
 
 

@@ -16,7 +16,7 @@ from tests.machines.test_accelerators import Batching, Module
 from tests.programs import require
 from trace_tools.errors import UsageError
 from trace_tools.machines import checks, devices, float32_precision, host
-from trace_tools.machines.accelerators import CudaGpu, Properties
+from trace_tools.machines.accelerators import Accelerator, Properties
 from trace_tools.machines.preflight import Check, PastMemory
 
 
@@ -162,10 +162,10 @@ def test_description_of_an_nvidia_or_amd_card(monkeypatch: pytest.MonkeyPatch) -
     let_cuda_answer(monkeypatch, current_device=1, device_count=2, get_device_properties=card)
     monkeypatch.setattr(host, "gpu_driver", lambda: "580.95.05")
     description = "NVIDIA H100, 80 GiB, 132 processors, compute capability 9.0, driver 580.95.05, card 1 of 2"
-    assert only(checks._card(CudaGpu())) == Check("device", "ok", description)
+    assert only(checks._card(Accelerator())) == Check("device", "ok", description)
     card.gcnArchName = "gfx942:sramecc+:xnack-"
     monkeypatch.setattr(torch.version, "hip", "6.4")
-    assert "compute capability gfx942," in only(checks._card(CudaGpu())).found
+    assert "compute capability gfx942," in only(checks._card(Accelerator())).found
 
 
 def test_missing_card_is_reported_where_nvidia_smi_exists(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +178,9 @@ def test_missing_card_is_reported_where_nvidia_smi_exists(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("free", "verdict"), [(75, "ok"), (60, "look"), (1, "look")])
 def test_free_device_memory(free: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     let_cuda_answer(monkeypatch, mem_get_info=(free * 2**30, 80 * 2**30), memory_reserved=2**20)
-    monkeypatch.setattr(CudaGpu, "properties", lambda self: Properties("A card", 80 * 2**30))
-    assert only(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"Another": 2**40}))).verdict == verdict
-    check = only(checks._free_on_card(CudaGpu(), PastMemory(device_bytes={"A card": 76 * 2**30})))
+    monkeypatch.setattr(Accelerator, "properties", lambda self: Properties("A card", 80 * 2**30))
+    assert only(checks._free_on_card(Accelerator(), PastMemory(device_bytes={"Another": 2**40}))).verdict == verdict
+    check = only(checks._free_on_card(Accelerator(), PastMemory(device_bytes={"A card": 76 * 2**30})))
     assert check.verdict == "look" and check.found.endswith(" are free; an earlier run took 76 GiB")
 
 
@@ -198,7 +198,7 @@ def test_allocator_counts_are_checked(readings: tuple[int, ...], verdict: str, m
     let_cuda_answer(monkeypatch, memory_allocated=iter(readings).__next__)
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, dtype, device: empty(*size, dtype=dtype))
-    assert only(checks._allocator(CudaGpu())).verdict == verdict
+    assert only(checks._allocator(Accelerator())).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -226,26 +226,26 @@ def test_clocks_of_host_and_device_agree(faster: float, verdict: str, monkeypatc
     """The check computes for so long that the times of start and wait do not matter."""
     work_s: list[float] = []
 
-    def timed(gpu: CudaGpu, run: Callable[[], object], calls: int) -> tuple[float, float]:
+    def timed(gpu: Accelerator, run: Callable[[], object], calls: int) -> tuple[float, float]:
         work_s.append(calls * 7e-6)
         return work_s[-1] * faster, work_s[-1]
 
     monkeypatch.setattr(checks, "_timed", timed)
     monkeypatch.setattr(torch.Tensor, "to", lambda self, device: self)
-    assert only(checks._two_clocks(CudaGpu())).verdict == verdict
+    assert only(checks._two_clocks(Accelerator())).verdict == verdict
     assert checks.LONG_S <= work_s[-1] < 3 * checks.LONG_S
 
 
 @pytest.mark.parametrize(("floor_us", "verdict"), [(5, "ok"), (80, "look")])
 def test_duration_of_an_empty_step(floor_us: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_timed", lambda gpu, run, calls: (floor_us * 1e-6, 1.0))
-    check = only(checks._floor(CudaGpu()))
+    check = only(checks._floor(Accelerator()))
     assert (check.verdict, check.found.split(" µs for ")[0]) == (verdict, f"{floor_us:.3g}")
 
 
 @pytest.mark.parametrize(("sends_when_asked", "verdict"), [(True, "ok"), (False, "look")])
 def test_a_batching_driver_is_detected(sends_when_asked: bool, verdict: str) -> None:
-    check = only(checks._asleep(CudaGpu(Batching(sends_when_asked=sends_when_asked))))
+    check = only(checks._asleep(Accelerator(Batching(sends_when_asked=sends_when_asked))))
     assert (check.verdict, "this driver batches" in check.found) == (verdict, True)
 
 
@@ -253,7 +253,7 @@ def test_a_batching_driver_is_detected(sends_when_asked: bool, verdict: str) -> 
 def test_slow_waits_for_an_idle_device_are_reported(wait_us: float, verdict: str) -> None:
     module = Module()
     module.wait_s = wait_us * 1e-6
-    check = only(checks._idle_wait(CudaGpu(module)))
+    check = only(checks._idle_wait(Accelerator(module)))
     assert check.verdict == verdict and ("WSL2" in check.advice) == (verdict == "look")
 
 
@@ -277,7 +277,7 @@ def test_workspace_of_matmuls(held: int, peak: int, words: str, monkeypatch: pyt
     )
     ones = torch.ones
     monkeypatch.setattr(torch, "ones", lambda *size, device: ones(*size))
-    check = only(checks._workspace(CudaGpu()))
+    check = only(checks._workspace(Accelerator()))
     assert check.verdict == "ok" and words in check.found
 
 

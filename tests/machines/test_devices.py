@@ -97,12 +97,6 @@ def test_invalid_device_names(name: str) -> None:
         devices.checked(name)
 
 
-@pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is an MPS device")
-def test_missing_mps_device_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="device 'mps': PyTorch finds no MPS device; use --device cpu"):
-        devices.chosen("mps")
-
-
 @each(
     ("device", "before", "after"),
     [

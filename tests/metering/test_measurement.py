@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from trace_tools.machines import accelerators
-from trace_tools.machines.accelerators import CudaGpu
+from trace_tools.machines.accelerators import Accelerator
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import Count, Measurement, Witness, count, measure, witnessed
 from trace_tools.metering.meters import Meter
@@ -204,7 +204,7 @@ class FakeCuda:
 
 def test_cuda_measurements_use_the_clock_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda()
-    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(cuda))
+    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
     measured = measure(cuda.kernel, repeats=10, min_seconds=0.2)
     assert measured.device == "cuda:1"
     assert measured.seconds == pytest.approx(0.003)
@@ -297,7 +297,7 @@ def ramping(monkeypatch: pytest.MonkeyPatch) -> Ramping:
     cuda = Ramping()
     for module in (accelerators, measurement):
         monkeypatch.setattr(module, "perf_counter", cuda.perf_counter)
-    monkeypatch.setattr(accelerators, "in_use", lambda: CudaGpu(cuda))
+    monkeypatch.setattr(accelerators, "in_use", lambda: Accelerator(cuda))
     return cuda
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.diff.plain_tracing import traced
-from tests.diff.planted import CPU, differ, with_steps
+from tests.diff.planted import with_steps
 from tests.traces import example_trace
-from trace_tools.diff.compare import compare
-from trace_tools.diff.difference import Side
-from trace_tools.diff.report.listing import listing_of
-from trace_tools.trace.model import Omitted, Raised, Step, Value
+from trace_tools.trace.model import Omitted, Raised, Step
 from trace_tools.trace.tree import Tree
 
 LECTURE = """\
@@ -27,16 +24,6 @@ def helper():
     x = [1]
 main()
 """
-
-
-def test_a_report_has_the_sections_of_the_call_tree() -> None:
-    trace = with_steps(traced(LECTURE, machine=CPU), lambda step: replace(step, values=[("x", Value("int", 1))]))
-    tree = Tree(trace)
-    sections = [section.title for section in listing_of(differ(trace, trace)).sections]
-    assert sections == ["Outside the sections", *dict.fromkeys(filter(None, tree.section_of.values()))]
-    assert sections[1:] == ["first", "second"]  # one section although it is called twice
-    of_compare = {line.code for line in compare([Side("a", trace), Side("b", trace)]).tables[0].lines}
-    assert of_compare == {"first()", "y = second()"}
 
 
 def test_omitted_executions_are_counted() -> None:

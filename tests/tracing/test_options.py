@@ -19,12 +19,12 @@ def test_trace_has_the_options_of_the_table() -> None:
 
 
 def test_options_survive_json() -> None:
-    options = TraceOptions(only="part", vocabularies=("edtrace",), include=("a.py", "b"), timeout_s=1.5, draft=True)
+    options = TraceOptions(only="part", vocabularies=("edtrace",), include=("a.py", "b"), draft=True)
     assert TraceOptions.from_plain(json.loads(json.dumps(asdict(options)))) == options != DEFAULTS
 
 
 def test_recorded_options_are_fields_of_a_run() -> None:
     recorded = {name for name, option in OPTIONS.items() if RECORDED in option.scope}
     assert TraceOptions(main="talk", passes=5).recorded().keys() == recorded
-    assert recorded == {f.name for f in fields(Run)} & {f.name for f in fields(TraceOptions)} - {"nodes"}
+    assert recorded == {f.name for f in fields(Run)} & {f.name for f in fields(TraceOptions)}
     assert (DEFAULTS.recorded()["main"], TraceOptions(main="talk").recorded()["main"]) == (None, "talk")

@@ -156,5 +156,5 @@ def test_all_processes_of_a_trace_see_the_same_free_memory(tmp_path: Path, monke
     variables = environment(machine_file)
     monkeypatch.setenv(machine.FREE, variables[machine.FREE])
     monkeypatch.setattr(machine, "device", lambda: "cuda")
-    monkeypatch.setattr(accelerators.CudaGpu, "memory_info", lambda self: (29 * 10**9, 80 * 10**9))
+    monkeypatch.setattr(accelerators.Accelerator, "memory_info", lambda self: (29 * 10**9, 80 * 10**9))
     assert machine.free_bytes() == 31 * 10**9

@@ -12,7 +12,7 @@ import pytest
 from tests.tracing.probed import Clock, Probed, Trace, tracing
 from trace_tools.describing.values import Describer
 from trace_tools.machines import accelerators
-from trace_tools.machines.accelerators import CudaGpu, Mark
+from trace_tools.machines.accelerators import Accelerator, Mark
 from trace_tools.tracing.recorder.recording import Instruments
 
 
@@ -54,6 +54,9 @@ class Device:
     def is_initialized(self) -> bool:
         return self.initialised
 
+    def device_count(self) -> int:
+        return 1
+
     def is_current_stream_capturing(self) -> bool:
         return self.capturing
 
@@ -90,7 +93,7 @@ class Event:
 
 def on_device(trace: Trace, clock: Clock, text: str) -> Probed:
     device = Device(clock)
-    instruments = Instruments(Describer(), gpu=CudaGpu(device))
+    instruments = Instruments(Describer(), gpu=Accelerator(device))
     return trace(text, instruments=instruments, given={"launch": device.launch, "device": device})
 
 
@@ -216,7 +219,7 @@ def outer():
     assert a is None
     tell()
     b = launch(30)  # @inspect b
-""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=CudaGpu(device)),
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(SlowDescriber(device), gpu=Accelerator(device)),
         given={"launch": device.launch, "tell": lambda: None})  # fmt: skip
     vars(lecture.module)["tell"] = lambda: _excluded(lecture, draw)
     lecture.main()
@@ -247,7 +250,7 @@ def by_the_device():
     launch(500)
     probe()
     work(5)
-""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(Describer(), gpu=CudaGpu(device)),
+""", "lecture.py", tmp_path / "x.journal", instruments=Instruments(Describer(), gpu=Accelerator(device)),
         given={"launch": device.launch, "work": clock.work, "probe": lambda: None})  # fmt: skip
 
     def probe() -> None:
@@ -268,7 +271,7 @@ def test_both_clocks_agree_when_the_tracer_is_delayed(tmp_path: Path, clock: Clo
     """
     device = RealTime(clock)
 
-    class DelayedGpu(CudaGpu):
+    class DelayedGpu(Accelerator):
         def start(self) -> Mark:
             """Mark the time; afterwards another process takes the core for 900 ns."""
             mark = super().start()

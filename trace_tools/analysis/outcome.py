@@ -154,9 +154,8 @@ def noise_text(trace: Trace) -> str | None:
 
 CLOCKS = 1.02  # limit of the device's time over the host's
 OVER_ROOF = 1.05  # limit of a rate over its peak, and of a measured peak over the datasheet's
-# A datasheet states its peak at one clock. Gaming cards exceed that clock while they are cool. A slice of a card
-# exceeds it if the power limit of the whole card keeps the clock down.
-OVER_CLOCKED, CLOCKED_HIGHER = 1.25, ("GeForce", "TITAN", " MIG ")
+# A datasheet states its peak at one clock. Gaming cards exceed that clock while they are cool.
+OVER_CLOCKED, CLOCKED_HIGHER = 1.25, ("GeForce", "TITAN")
 
 Violation = tuple[float, Step, str]  # by how much the figure is wrong, its step, and its description
 

@@ -17,13 +17,12 @@ from trace_tools.machines import accelerators, host, torch_build
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.util import formats
 
-FORMS = "cpu, cuda, cuda:N, mps, xpu or xpu:N"
+FORMS = "cpu, cuda or cuda:N"
 ON_THE_CPU = "trace the CPU: DEVICE=cpu (--device cpu)"
 LEAST_BYTES = 2**29  # least free memory of a GPU: for products' workspaces and a small lecture's tensors
 FILLING_SIDE = 4096  # side of a square product that keeps all of a GPU busy
-# Variables that list the GPUs that a process may see: CUDA's; ROCm's, which has precedence there; Intel's.
+# Variables that list the GPUs that a process may see: CUDA's; ROCm's, which has precedence there.
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-INTELS = "ZE_AFFINITY_MASK"
 
 
 def visible() -> tuple[str | None, ...]:
@@ -33,7 +32,7 @@ def visible() -> tuple[str | None, ...]:
 
 def checked(name: str) -> str:
     """Return a device's name if it has a valid form. Raises UsageError for other names."""
-    if re.fullmatch(r"cpu|mps|(cuda|xpu)(:\d{1,4})?", name, re.ASCII) is None:
+    if re.fullmatch(r"cpu|cuda(:\d{1,4})?", name, re.ASCII) is None:
         raise UsageError(f"device {name!r}; expected {FORMS}")
     return name
 
@@ -46,12 +45,9 @@ def kind(device: str) -> str:
 def environment(device: str | None) -> dict[str, str]:
     """Return the environment variables that restrict a process to this device, as the first of its type.
 
-    For "cpu" the GPUs of NVIDIA and AMD are hidden. Intel's and Apple's GPUs can't be hidden by a variable;
-    `trace_tools.device` handles them.
+    For "cpu" all GPUs are hidden.
     """
     visible = [name for name in VISIBLE if name in os.environ] or list(VISIBLE[:1])
-    if device is not None and kind(device) == "xpu":
-        visible = [INTELS]
     if device == "cpu":
         return dict.fromkeys({*visible, VISIBLE[0]}, "")
     number = _number(device)
@@ -73,8 +69,6 @@ def chosen(asked: str | None) -> str:
     gpu = accelerators.accelerator(wanted_type if wanted_type != "cpu" else "cuda")
     assert gpu is not None
     if not gpu.is_available():
-        if gpu.type != "cuda":
-            raise UsageError(f"device {asked!r}: PyTorch finds no {gpu.type.upper()} device; use --device cpu")
         card = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
         card = card or ("an AMD GPU" if host.has_amd_card() else None)
         if card is None or any(os.environ.get(name, "0").strip() in ("", "-1") for name in VISIBLE):

@@ -44,7 +44,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, host
-from trace_tools.machines.accelerators import BACKENDS
 from trace_tools.machines.peaks import known_machine, matrix_format, peak_of, table_peaks
 from trace_tools.source.imports import is_installed
 from trace_tools.trace.model import Machine, Peak
@@ -73,8 +72,8 @@ def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
     Measuring takes about a second, once per process; without it, only the table gives peaks. Raises UsageError
     for a device that does not exist and for a stored machine that can't be read.
     """
-    if device not in (None, "cpu", *BACKENDS):
-        raise UsageError(f"device {device!r}; expected one of cpu, {', '.join(BACKENDS)}")
+    if device not in (None, "cpu", "cuda"):
+        raise UsageError(f"device {device!r}; expected cpu or cuda")
     path = os.environ.get(STORED)
     if path:
         stored = _stored(path)
@@ -88,7 +87,7 @@ def this_machine(device: str | None = None, *, measure: bool = True) -> Machine:
 def device() -> str:
     """Return the device type for a lecture's tensors: the device of the trace, else the best available, or "cpu".
 
-    In torch's spelling: "cuda" (also for AMD's GPUs), "mps", "xpu".
+    In torch's spelling: "cuda", also for AMD's GPUs.
     """
     path = os.environ.get(STORED)
     return _stored(path).device if path else accelerators.best() if is_installed("torch") else "cpu"
@@ -135,7 +134,7 @@ def peak_is_promised(dtype: torch.dtype | str) -> bool:
 def fast_format() -> str:
     """Return the format of fast matrix products on this machine: "bfloat16", or "float16" on a GPU that lacks it.
 
-    "float32" on a CPU, which widens bfloat16 for most operations. Also on GPUs of Apple and Intel, which are untested.
+    "float32" on a CPU, which widens bfloat16 for most operations.
     """
     machine = this_machine(measure=False)
     return matrix_format(machine) if machine.device == "cuda" else "float32"

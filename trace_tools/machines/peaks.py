@@ -1,20 +1,16 @@
 """Look up the published peaks of a machine in a table, and select a machine's peak for each purpose.
 
 `known_machine` finds a device by its name, as the driver reports it, and returns the peaks with their source. A name
-that is not in `known_machines.yaml` gives `None`, never the entry of a similar name. A slice of a card has the
-corresponding share of the card's peaks.
+that is not in `known_machines.yaml` gives `None`, never the entry of a similar name.
 
     >>> known_machine("NVIDIA H200").flops_per_second["bfloat16"]
     989500000000000.0
-    >>> known_machine("NVIDIA H200 MIG 1g.18gb", 16).bytes_per_second
-    600000000000.0
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -25,12 +21,6 @@ from trace_tools.trace.model import Machine, Peak
 # float64_tensor is the rate of matmuls on cards that have it; float64 is the ordinary cores' rate.
 PEAK_NAMES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "float4", "int8")
 NOT_IN_THE_TABLE = "not in the table"
-# A hardware slice with its memory: "… MIG 2g.20gb", "… MIG 1c.3g.40gb", "… MIG 1g.10gb+me", and its name in a virtual
-# machine: "A30-1-6C". A virtual GPU that shares a card in turns, also with its memory: "A10-24Q".
-MIG = re.compile(r"(?P<card>.+?)(?: MIG (?:\d+c\.)?\d+g\.(?P<of>\d+)gb\b.*|-\d+-(?P<virtual>\d+)[ACQ](?:ME)?)")
-VIRTUAL = re.compile(r"(?:GRID )?(?P<card>.+?)-(?P<of>\d+)[ABCQ]")
-# of a card: a slice has some of them, and that share of the bandwidth (Multi-Instance GPU User Guide)
-MEMORY_SLICES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,36 +57,13 @@ def known_machines() -> tuple[KnownMachine, ...]:
 def known_machine(name: str, multiprocessors: int | None = None) -> KnownMachine | None:
     """Return the entry for a device's full name, as the driver reports it.
 
-    With `multiprocessors`, a device with another number of them (a partition) is not that machine. The names of MIG
-    slices and virtual GPUs name their card; the number of multiprocessors determines their share of its rates.
+    With `multiprocessors`, a device with another number of them (a part of a card) is not that machine.
     """
     plain_name = _plain(name)
     for machine in known_machines():
         if plain_name in map(_plain, machine.names):
             return machine if multiprocessors in (None, machine.multiprocessors) else None
-    mig = MIG.fullmatch(plain_name)
-    part = mig or VIRTUAL.fullmatch(plain_name)
-    if multiprocessors is None or part is None:
-        return None
-    card = part["card"].removeprefix("GRID ")
-    full_card = known_machine(card) or known_machine(f"Tesla {card}")
-    if full_card is None or multiprocessors > full_card.multiprocessors:
-        return None
-    gigabytes = int(part["of"] or part["virtual"])
-    compute_share = multiprocessors / full_card.multiprocessors
-    slices = min(max(round(MEMORY_SLICES * gigabytes * 10**9 / full_card.memory_bytes), 1), MEMORY_SLICES)
-    bandwidth_share = slices / MEMORY_SLICES if mig is not None else 1.0
-    parts = f"{multiprocessors} of its {full_card.multiprocessors} multiprocessors"
-    parts += f", {slices} of its {MEMORY_SLICES} slices of memory" if mig is not None else ", time-shared with others"
-    return replace(
-        full_card,
-        names=(plain_name,),
-        multiprocessors=multiprocessors,
-        flops_per_second={peak: rate * compute_share for peak, rate in full_card.flops_per_second.items()},
-        bytes_per_second=full_card.bytes_per_second * bandwidth_share,
-        memory_bytes=gigabytes * 10**9,
-        source=f"{full_card.source}, for {parts}",
-    )
+    return None
 
 
 def table_peaks(machine: KnownMachine | None) -> list[Peak]:
