@@ -1,4 +1,4 @@
-"""Comparison of machines: quantities, floors and estimates, checked against figures computed by hand."""
+"""Comparison of machines: quantities and floors, checked against figures computed by hand."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from trace_tools.analysis.floors import NO_WORK, ceiling_named
 from trace_tools.diff.compare import NOWHERE, SEVERAL, Cell, Comparison, Line, compare, extremes, with_ratios
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
-from trace_tools.diff.report.comparison_report import report_of
-from trace_tools.diff.report.report import markdown
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace, Value, Work
 from trace_tools.trace.trace_file import dump, load, write
@@ -326,44 +324,3 @@ def test_extremes_of_separated_and_overlapping_passes(
     measured = sum(span is not None for span in spans)
     assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and measured > 1)
     assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and measured > 2)
-
-
-def far_from_its_floors(name: str, factor: int) -> Trace:
-    """Return a trace of steps that each take `factor` times their floor."""
-    recording = Recording(LECTURE)
-    first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
-    for n in range(1, 11):
-        meters = Meters(1, operators=[("aten.mm", 1)], work=[("aten.mm", "float32", n * 10**6, 0)])
-        ns = [factor * n * 100_000] * 3  # at 1e10 FLOP/s the floor is 100 µs
-        recording.step(first, "z = ", annotated=True, host_ns=ns, meters=meters)
-    measured_peaks = [replace(peak, measured=True) for peak in PEAKS]
-    return recording.trace(machine=Machine(name, name, "cpu", peaks=measured_peaks))
-
-
-def test_estimates_state_their_error_and_need_two_machines() -> None:
-    """Each step takes 4 times its floor on a, and twice its floor on b."""
-    sides = [Side(f"{name}.yaml", far_from_its_floors(name, factor)) for name, factor in (("a", 4), ("b", 2))]
-    slow = replace(H100, flops_per_second={"float32": 1e9})  # makes the floor 1 ms
-    comparison = compare(sides, ceilings=[slow])
-    assert comparison.estimator is not None and comparison.estimator.tried == 20
-    assert comparison.estimator.most == pytest.approx(2), "the estimate of b from a, or a from b, is wrong by × 2"
-    line = lines(comparison, "time_s")[0]
-    assert line.floors[0].seconds == pytest.approx(1e-3)
-    assert comparison.estimator.seconds(line.floors[0]) == pytest.approx(8**0.5 * 1e-3)
-    text = markdown(report_of(comparison, "md"))
-    assert "≥ 1 ms, float32 (≈ 2.8 ms, 9 in 10 within × 2)" in text
-    assert "All of these are CPUs" in text
-    alone = markdown(report_of(compare(sides[:1], ceilings=[slow]), "md"))
-    assert "≈" not in alone and "Estimates need traces of two or more machines" in alone
-
-
-def test_traces_of_one_machine_give_no_estimate() -> None:
-    """If one trace is left out, the other one is from the same machine, so the error would seem to be zero."""
-    sides = [Side(f"{name}.yaml", far_from_its_floors("one", 4)) for name in ("monday", "tuesday")]
-    emulated = far_from_its_floors("two", 4)
-    emulated = replace(emulated, machine=replace(emulated.machine, emulated=True))
-    assert compare([*sides, Side("emulated.yaml", emulated)], ceilings=[H100]).estimator is None
-    report = markdown(report_of(compare(sides, ceilings=[H100]), "md"))
-    assert "All of these traces are from one machine, one." in report
-    estimator = compare([*sides, Side("other.yaml", far_from_its_floors("two", 2))], ceilings=[H100]).estimator
-    assert estimator is not None and (estimator.tried, estimator.most) == (30, pytest.approx(2))

@@ -1,6 +1,6 @@
 """Verdicts on durations: statements are judged over processes, measured functions by the time of one call.
 
-Differences that also occur between runs of one side (two modes) are tested with observed, invented and random times.
+A slower side whose own first or unloaded runs were as fast is not called.
 """
 
 from __future__ import annotations
@@ -17,18 +17,13 @@ from tests.diff.planted import CPU, MANY, SLOW_LINE, differ, made, measuring, no
 from tests.diff.report_cases import terminal_of
 from trace_tools.diff.difference import Difference, Subject
 from trace_tools.diff.judge.times import (
-    FIRST_RUN,
     HARNESS,
-    LOAD,
     LOADED,
-    OTHER_FIRST_RUN,
     SMALL,
     UNLIKE,
-    SideDurations,
-    why_two_modes,
+    first_runs_were_as_fast,
 )
-from trace_tools.diff.report.entries import ReportEntry, entries
-from trace_tools.diff.report.listing import listing_of
+from trace_tools.diff.report.entries import entries
 from trace_tools.trace.model import Peak, Process, Step, Trace
 
 
@@ -49,12 +44,6 @@ def test_executions_of_a_statement_are_tested_together() -> None:
     assert len(slow) == 20 and {time.executions for time in slow} == {20} and len({time.p for time in slow}) == 1
     assert len({time.ratio for time in slow}) == 20  # each execution has its own ratio, and all share one p-value
     assert difference.times.different == 20 and difference.times.statements < 20 < difference.times.judged
-    assert sum(o.level == 2 for row in difference.rows for o in observations_of(difference, row.number)) == 1
-
-
-def observations_of(difference: Difference, number: int) -> Sequence[ReportEntry]:
-    """Return the entries that the page shows for a row."""
-    return listing_of(difference).entries.get(number, ())
 
 
 def test_negligible_statement_is_not_judged() -> None:
@@ -82,7 +71,7 @@ def test_common_slowdown_is_attributed_to_the_machine(notes: list[str] | None, t
     difference = differ(a, b)
     slower_lines = {e.line for e in entries(difference, "time")}
     if notes:  # load slows some steps more than others, so steps that are slower only under load are not called
-        assert slower_lines == set() and LOAD in dict(difference.times.not_judged)
+        assert slower_lines == set()
     else:
         assert (9 in slower_lines) and (difference.times.drift == 1 if called else slower_lines == {9})
     if not called:
@@ -140,13 +129,6 @@ def test_slower_measured_function_is_detected_despite_equal_step_times() -> None
     assert times(difference, 6) == [(Subject("measured", 0), "slower", None)]
     [entry] = entries(difference, "time")
     assert (entry.line, entry.name, entry.a, entry.b) == (6, "1.5× slower", "3 µs", "4.5 µs")
-    listed = [
-        o
-        for row_entries in listing_of(difference).entries.values()
-        for o in row_entries
-        if o.aspect == "time" and o.level == 2
-    ]
-    assert [(o.name, o.verdict) for o in listed] == [("one call", "slower")] and "µs" in (listed[0].a or "")
 
 
 def test_harness_time_is_neither_judged_nor_shown() -> None:
@@ -193,8 +175,6 @@ def test_launch_and_device_times_have_separate_verdicts() -> None:
     def verdicts(launch: float, device: float, **machine: str) -> dict[str, str]:
         a, b = on_device(made(0), 1, 1), on_device(made(1), launch, device)
         difference = differ(a, replace(b, machine=replace(b.machine, **machine)))
-        names = " ".join(time_names(difference))
-        assert ("launch time" in names) == (launch != 1 or bool(machine)) and "roof" not in names
         return {subject.kind: verdict for subject, verdict, _ in times(difference, SLOW_LINE)}
 
     unchanged = "no difference detected"
@@ -203,90 +183,7 @@ def test_launch_and_device_times_have_separate_verdicts() -> None:
     assert verdicts(1, 1, name="Another processor") == {"time": "ratio", "launch": "ratio"}
 
 
-def time_names(difference: Difference) -> list[str]:
-    """Return the names of the times that the page emphasises."""
-    return [
-        o.name
-        for row_entries in listing_of(difference).entries.values()
-        for o in row_entries
-        if o.aspect == "time" and o.level
-    ]
-
-
-# --- two modes ------------------------------------------------------------------------------------
-
-
-QUIET = (False, False, False)
-
-
-def side(warm: Sequence[float], cold: Sequence[float] = (), loaded: Sequence[bool] = QUIET) -> SideDurations:
-    return SideDurations([*map(math.log, warm)], [*map(math.log, cold)], loaded)
-
-
-FAST, SLOW = (
-    [0.63, 0.60, 0.63],
-    [14.5, 14.0, 10.7],
-)  # ms, for a product of (64, 1024) by (1024, 64) on two threads
-
-
-@pytest.mark.parametrize(
-    ("cold_slow", "cold_fast", "reason"),
-    [
-        ([8.7, 8.5, 0.79], [0.60, 0.61, 9.06], FIRST_RUN),  # the observed durations
-        ([8.7, 8.5, 0.79], [0.60, 0.61, 0.62], FIRST_RUN),
-        ([8.7, 8.5, 9.2], [0.60, 0.61, 9.06], OTHER_FIRST_RUN),
-        ([14.9, 14.2, 13.0], [0.60, 0.61, 0.62], None),  # the code of the slower side is slower
-        ([26.0, 25.0, 24.0], [12.5, 12.9, 12.1], None),  # also, a first run takes 12 ms longer on both sides
-        ([14.9, 14.2, 13.0], [11.0, 12.9, 12.1], None),  # slow first runs in every process are no second mode
-        (
-            [14.9, 14.2, 13.0],
-            [0.60, 0.61, 300.0],
-            None,
-        ),  # unlike the slower side; for example, a disk access
-        ([7.0, 7.1, 6.9], [0.30, 0.31, 0.29], None),  # first runs are twice as fast on both sides
-    ],
-)
-def test_first_runs_can_reveal_two_modes(cold_slow: list[float], cold_fast: list[float], reason: str | None) -> None:
-    assert why_two_modes(side(SLOW, cold_slow), side(FAST, cold_fast), 0.1) == reason
-
-
-def test_one_slow_first_run_does_not_excuse_a_doubled_time() -> None:
-    doubled = side([2.0, 2.05, 1.95], [2.1, 2.2, 2.0])
-    assert why_two_modes(doubled, side([1.0, 1.02, 0.99], [1.01, 1.05, 1.6]), 0.02) is None
-    assert why_two_modes(doubled, side([1.0, 1.02, 0.99], [3.0, 3.1, 40.0]), 0.02) is None
-
-
-@pytest.mark.parametrize(
-    ("loaded", "warm", "reason"),
-    [
-        ([True, True, True], SLOW, LOAD),
-        ([True, True, False], SLOW, LOAD),
-        ([True, False, False], SLOW, None),  # as slow without load
-        ([True, False, False], [14.5, 0.60, 0.63], LOAD),
-    ],
-)
-def test_slowness_only_under_load_is_excused(loaded: list[bool], warm: list[float], reason: str | None) -> None:
-    assert why_two_modes(side(warm, loaded=loaded), side(FAST), 0.1) == reason
-    assert why_two_modes(side(SLOW), side(FAST, loaded=loaded), 0.1) is None  # faster despite its load
-
-
-@pytest.mark.parametrize("passes", [3, 5])
-def test_real_differences_are_rarely_excused(passes: int) -> None:
-    rng = np.random.default_rng(passes)
-    for noise, factor in ((0.03, 1.2), (0.05, 1.5), (0.1, 2.0)):
-        excused = 0
-        for _ in range(500):
-            first = rng.exponential(0.3)  # additional time of a first run, on both sides
-            runs = [
-                SideDurations(
-                    rng.normal(log_ns, noise, passes).tolist(),
-                    rng.normal(log_ns + first, noise, passes).tolist(),
-                    [False] * passes,
-                )
-                for log_ns in (math.log(factor), 0.0)
-            ]
-            excused += why_two_modes(*runs, noise) is not None
-        assert excused <= 0.03 * 500, (noise, factor, excused)
+# --- a side's own runs ------------------------------------------------------------------------------------
 
 
 def _with_cold(trace: Trace, factors: Sequence[float], line: int) -> Trace:
@@ -299,39 +196,31 @@ def _with_cold(trace: Trace, factors: Sequence[float], line: int) -> Trace:
     return with_steps(trace, change)
 
 
-def test_statement_with_two_modes_and_its_caller_are_not_judged() -> None:
-    def called(step: Step) -> Step:  # line 11 calls the function of line 15 and takes longer than it
-        return replace(step, host_ns=[ns + 90_000 for ns in step.host_ns or ()]) if step.line == 11 else step
-
-    a, b = (with_steps(made(seed), called) for seed in (0, 1))
-    b = with_steps(
-        with_steps(b, slower(10.0)),
-        lambda s: replace(s, host_ns=[ns + 90_000 for ns in s.host_ns or ()]) if s.line == 11 else s,
-    )
-    two_modes = _with_cold(a, [1.0, 1.0, 9.0], SLOW_LINE), _with_cold(b, [9.0, 9.5, 1.1], SLOW_LINE)
-    slower_sides = _with_cold(a, [1.0, 1.0, 1.1], SLOW_LINE), _with_cold(b, [9.0, 9.5, 9.2], SLOW_LINE)
-    difference = differ(*slower_sides)
-    assert {row.step.line for row in difference.rows for time in row.times if time.matters} >= {SLOW_LINE}
-    difference = differ(*two_modes)
-    modes = {row.step.line for row in difference.rows for time in row.times if time.verdict == "two modes"}
-    assert not difference.matters and modes == {11, SLOW_LINE}
-    assert (FIRST_RUN, 40) in difference.times.not_judged and difference.times.different == 0
-    assert difference.time_not_judged is None  # other statements were judged
+def test_slower_side_whose_own_first_runs_were_as_fast_is_not_called() -> None:
+    """As observed for a product on two threads: 0.6 ms, or 14 ms if its second thread must be woken."""
+    a, b = made(0), with_steps(made(1), slower(10.0))
+    slow_first = _with_cold(a, [1.0, 1.0, 9.0], SLOW_LINE), _with_cold(b, [9.0, 9.5, 9.2], SLOW_LINE)
+    fast_first = _with_cold(a, [1.0, 1.0, 1.1], SLOW_LINE), _with_cold(b, [9.0, 9.5, 1.1], SLOW_LINE)
+    called = differ(*slow_first)
+    assert {row.step.line for row in called.rows for time in row.times if time.matters} >= {SLOW_LINE}
+    excused = differ(*fast_first)
+    assert not excused.matters and excused.times.different == 0 and excused.time_not_judged is None
+    verdicts = {time.verdict for row in excused.rows if row.step.line == SLOW_LINE for time in row.times}
+    assert verdicts == {"no difference detected"}
 
 
-@pytest.mark.slow
-def test_time_is_not_judged_if_everything_has_two_modes() -> None:
-    def only(trace: Trace, *, factor: float) -> Trace:  # only one statement is long enough to be judged
-        def change(step: Step) -> Step:
-            ns = round(10_000_000 * factor) if step.line == 5 else 500
-            return replace(step, host_ns=[ns, ns + 5, ns - 5], cold_ns=[10_000_000] * 3)
-
-        return with_steps(trace, change)
-
-    difference = differ(only(made(0), factor=1.0), only(made(1), factor=9.0))
-    assert difference.time_not_judged == FIRST_RUN and not difference.matters
-    short = differ(only(made(0), factor=1e-6), only(made(1), factor=5e-5))
-    assert short.time_not_judged is None and not short.matters  # nothing is long enough to matter
+@pytest.mark.parametrize("passes", [3, 5])
+def test_real_differences_are_rarely_excused(passes: int) -> None:
+    """First runs take longer than warm runs, by as much on both sides."""
+    rng = np.random.default_rng(passes)
+    for noise, factor in ((0.03, 1.2), (0.05, 1.5), (0.1, 2.0)):
+        excused = 0
+        for _ in range(500):
+            first = rng.exponential(0.3)
+            slow, fast = (np.exp(rng.normal(mean, noise, passes)) for mean in (math.log(factor), 0.0))
+            first_runs = np.exp(rng.normal(math.log(factor) + first, noise, passes))
+            excused += first_runs_were_as_fast([*first_runs], float(np.median(fast)), float(np.median(slow)))
+        assert excused <= 0.05 * 500, (noise, factor, excused)
 
 
 @pytest.mark.slow

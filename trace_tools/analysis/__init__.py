@@ -1,1 +1,1 @@
-"""Derive rates, floors, distances from the roofline and one-line summaries from measured numbers."""
+"""Derive rates, floors and one-line summaries from measured numbers."""

@@ -12,17 +12,15 @@ roofline are absent, with the reason.
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trace_tools.analysis.distances import Distance, Estimator, distances, estimator_of
 from trace_tools.analysis.floors import (
     NO_WORK,
     Ceiling,
     Floor,
-    best_known_ceiling,
     floor_of,
     has_work,
     most_live_bytes,
@@ -136,7 +134,6 @@ class Comparison:
     notes: tuple[str, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()  # ceilings of the machines that get lower bounds
     live_bytes: int | None = None  # the maximum of bytes in live tensors, if the work was counted
-    estimator: Estimator | None = None  # turns lower bounds into estimates, with their error
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +180,6 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
     tables = [_table(quantity, rows, base_index) for quantity in QUANTITIES]
     annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
-    # Traces of one machine are left out together, or its own times would predict it; emulated ones have no times.
-    by_machine: dict[tuple[str, str], list[Distance]] = defaultdict(list)
-    for machine, trace in ((side.trace.machine, side.trace) for side in sides if ceilings):
-        if not machine.emulated:
-            by_machine[machine.device, machine.name] += distances(trace, best_known_ceiling(machine))
     return Comparison(
         title=sides[base_index].title,
         sides=tuple(sides),
@@ -202,7 +194,6 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         notes=tuple(_notes(sides, floors=bool(ceilings))),
         ceilings=tuple(ceilings),
         live_bytes=most_live_bytes(sides[order[0]].trace),
-        estimator=estimator_of(list(by_machine.values())) if ceilings else None,
     )
 
 

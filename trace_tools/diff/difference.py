@@ -42,7 +42,6 @@ Verdict = Literal[
     "faster",
     "slower",
     "no difference detected",  # does not mean "same"
-    "two modes",  # a time is not judged, because a side's own runs show both durations; `why` names the runs
     "not judged",  # `why` has the reason
     "ratio",  # times on different machines, which always differ
     "claim flipped",
@@ -162,7 +161,7 @@ class TimeFinding:
     statement.
     """
 
-    verdict: Verdict  # "faster", "slower", "no difference detected", "two modes", "not judged", "ratio", "only in …"
+    verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio", "only in …"
     clock: Clock  # "call" if one call by `measure` was timed; "launch" for `LAUNCH_TIME`
     a_ns: float
     b_ns: float

@@ -41,7 +41,6 @@ SHOWN: dict[str, str] = {  # aspects and verdicts, as pages name them
     "faster": "faster",
     "slower": "slower",
     "no difference detected": "no difference detected",
-    "two modes": "two modes",
     "not judged": "not judged",
     "ratio": "ratio",
     "claim flipped": "claim flipped",

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from trace_tools.analysis.distances import Distance
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
 from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 
@@ -384,7 +383,6 @@ class Document(WithClaims):
     claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
     violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
-    distances: tuple[Distance, ...] = ()  # distances from the measured roof
     live_bytes: int | None = None  # maximum bytes of tensors alive at the same time
     why_no_floors: str | None = None
 

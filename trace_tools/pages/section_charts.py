@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trace_tools.analysis.distances import verdict
 from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
 from trace_tools.pages.document import Block, Document, Execution, Section, Stop, brief_code, rows_shown, salient
 from trace_tools.presentation import prose
-from trace_tools.presentation.charts.distances import distance
 from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
 from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
@@ -22,7 +20,6 @@ from trace_tools.presentation.charts.storage import Views, window
 from trace_tools.util import formats
 
 TIME, MEMORY, ROOF = "Where the time went", "Memory, step by step", "Roofline"
-FAR = "Distance of this lecture from the roof"
 UNDER = (
     " A roof is the smaller of the machine's peak and its bandwidth times FLOPs per byte. A point can be above its "
     "roof because it read from a cache (a small memory, faster than that bandwidth), needed fewer FLOPs than are "
@@ -72,17 +69,9 @@ def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[
     points = [point for s in document.sections for point in section_points(s, f"{s.slug}.html")]
     sections_caption = "The whole lecture, section by section, and its slowest lines."
     roof_caption = "All statements of the lecture whose FLOPs and bytes were counted."
-    distance_caption = (
-        "Time divided by its lower bound, which is the sum of the operators' least times under the roof measured here. "
-        "Only statements that call no function of the lecture count. A box covers the middle half, its line covers "
-        "eight in ten. Short ones are far from any roof, because starting an operator takes longer than running it. "
-        "A fill writes zeros or draws random numbers."
-    )
-    distance_caption = f"{distance_caption} {verdict(document.distances)}"
     return _figures(
         (TIME, sections_caption, _where_time_went(tree, rows=5)),
         _under_the_roof(document, points, other_roofs, roof_caption),
-        (FAR, distance_caption, distance(document.distances, "distance", FAR)),
     )
 
 
@@ -93,7 +82,7 @@ def _where_time_went(root: StatementTime, rows: int = 7) -> str | None:
 
 def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     """Return the figures that exist, from (title, caption, SVG)."""
-    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline", FAR: "distance"}
+    names = {TIME: "time", MEMORY: "memory", ROOF: "roofline"}
     return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
 
 

@@ -13,29 +13,9 @@ compared separately. Between two machines, each execution has its own ratio and 
 The three stages are `durations`, which collects the times of both sides with the reason if they cannot be judged,
 `by_statement`, which groups executions, and a test that finds the statements that differ. `bench` shares the first two.
 
-A longer time on one side may be no difference, because a side's own runs show both durations:
-
-    slow = SideDurations(warm=[2.67, 2.64, 2.37], cold=[2.16, 2.14, -0.24], loaded=[False] * 3)  # log(milliseconds)
-    fast = SideDurations(warm=[-0.46, -0.51, -0.46], cold=[-0.51, -0.49, 2.20], loaded=[False] * 3)
-    why_two_modes(slow, fast, 0.15)     # FIRST_RUN: 0.79 ms in one of the first runs
-
-A test of warm runs uses half of the observations. A matrix product on two threads takes 20 times as long if its second
-thread must be woken. On a busy machine that may happen in all warm runs of one trace and in no warm run of another. The
-warm runs of three processes then agree, and the test takes a mode for a difference. Three observations reveal a mode:
-
-1. Load makes a run longer, never shorter, so a pass under load gives an upper bound. The slower side must be as slow
-   without load, in at least half of its passes.
-2. A first run has at least as much to do as a warm run. If the slower side's code were slower, its first runs would be
-   slower as well. A first run of the slower side that was as fast as the faster side's warm runs shows that its code is
-   not slower. If the faster side's first runs are quicker than its own warm runs, that difference is subtracted.
-3. First runs may be slow for their own reasons: they touch files and memory for the first time and load kernels. Every
-   process pays for that. So a slow first run of the faster side excuses a difference only if another first run was as
-   fast as the warm runs, if it falls among the slower side's own durations, and if the sides differ by a factor of 2
-   or more, because smaller factors are within the noise of first runs.
-
-An observation is in the other mode if it is nearer to that mode, and at least three standard deviations from its own
-side's mode. If a side has more than four first runs, a quarter of them must be in the other mode. `tests/README.md`
-gives the cost in power.
+A longer time on one side may be no difference. A matrix product on two threads takes 20 times as long if its second
+thread must be woken. On a busy machine that may happen in all warm runs of one trace and in no warm run of another. So
+the slower side is not called if its own first or unloaded runs were as fast as the other side: its code is not slower.
 """
 
 from __future__ import annotations
@@ -43,7 +23,7 @@ from __future__ import annotations
 import math
 import statistics as samples
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,14 +62,10 @@ NARRATES = "narrative calls, which are not the lecture's work"
 HARNESS = "its own time covers all the calls that `measure` or `count` made"
 UNLIKE = "the two sides made different numbers of measurements"
 FEW = f"fewer than {statistics.FEWEST_PROCESSES} processes on a side"
-LOAD = "two modes: the slower side shared the machine with other processes and is faster without them"
-FIRST_RUN = "two modes: some first runs of the slower side were as fast as the other side"
-OTHER_FIRST_RUN = "two modes: some first runs of the faster side were as slow as the other side, and some were not"
-TWO_MODES = (LOAD, FIRST_RUN, OTHER_FIRST_RUN)
 # If no time was judged, the first of these reasons that occurred leads the report.
-GRAVEST = (LOADED, FEW, *TWO_MODES, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, SHORT, NARRATES)
+GRAVEST = (LOADED, FEW, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, SHORT, NARRATES)
 NO_QUESTION = frozenset({SMALL, SHORT, NARRATES})  # if all times have these reasons, no time is long enough to matter
-OF_A_CALL = 0.5  # least share of a call's change that statements with two modes inside it must explain
+OFTEN = 0.25  # least share of a side's first runs that must be as fast, because a few may be by chance
 
 RowTime = tuple[StepPair, TimeFinding]  # an execution timed on both sides, or a single measured call of it
 
@@ -302,28 +278,24 @@ def _on_one_machine(
     test = statistics.moderated([s.logs for s in statements], most_drift, suspected)
     low, high = test.intervals()
     detectable = test.detectable()
-    modes = _two_modes(statements, test, difference)
     judged = [
         execution
         for index, statement in enumerate(statements)
         for execution in with_verdict(
             statement,
             float(test.effect[index]),
-            called=bool(test.called[index]),
-            why=modes.get(index),
+            called=bool(test.called[index]) and not _was_as_fast(statement, float(test.effect[index]), difference),
             interval=(float(low[index]), float(high[index])),
             p=float(test.p[index]),
             adjusted_p=float(test.adjusted_p[index]),
             detectable=float(detectable[index]),
         )
     ]
-    of_two_modes = Counter(time.why for _, time in judged if time.why is not None)
     return judged, replace(
         counted,
-        judged=len(judged) - of_two_modes.total(),
+        judged=len(judged),
         different=sum(time.matters for _, time in judged),
-        statements=len(statements) - len(modes),
-        not_judged=(*counted.not_judged, *of_two_modes.most_common()),
+        statements=len(statements),
         noise=math.sqrt(test.typical.variance),
         degrees_of_freedom=test.prior.degrees_of_freedom,
         drift=math.exp(test.drift),
@@ -332,71 +304,35 @@ def _on_one_machine(
     )
 
 
-def _two_modes(
-    statements: Sequence[StatementTimes], test: statistics.ModeratedTest, difference: Difference
-) -> dict[int, str]:
-    """Return, by index, why a statement that differs is not judged: its own runs show both durations.
-
-    The same holds for calls if such statements make up half of their difference.
-    """
-    why: dict[int, str] = {}
-    differing = [index for index in range(len(statements)) if test.called[index]]
-    for index in differing:
-        statement, slower_b = statements[index], bool(test.effect[index] > 0)
-        spread = float(test.error[index]) / math.sqrt(1 / len(statement.a_ns) + 1 / len(statement.b_ns))
-        sides = []
-        for side, warm_ns in ((0, statement.a_ns), (1, statement.b_ns)):
-            cold = [(row.a, row.b)[side] for row, time in statement.executions if time.clock == "host"]
-            colds_ns = [step.cold_ns for step in cold if step is not None and step.cold_ns]
-            complete = len(colds_ns) == len(statement.executions) and {*map(len, colds_ns)} == {len(warm_ns)}
-            cold_ns = [sum(in_process) for in_process in zip(*colds_ns, strict=True)] if complete else []
-            run = (difference.a, difference.b)[side].trace.run
-            sides.append(SideDurations(_logs(warm_ns), _logs(cold_ns), loaded_passes(run, len(warm_ns))))
-        fast, slow = (sides[0], sides[1])[:: 1 if slower_b else -1]
-        if reason := why_two_modes(slow, fast, spread):
-            why[index] = reason
-    while more := _around(statements, [index for index in differing if index not in why], why, difference):
-        why |= more
-    return why
+def _was_as_fast(statement: StatementTimes, effect: float, difference: Difference) -> bool:
+    """Return whether the slower side's own first runs, or its runs without load, were as fast as the other side."""
+    slow, fast_ns, slow_ns = (1, statement.a_ns, statement.b_ns) if effect > 0 else (0, statement.b_ns, statement.a_ns)
+    as_fast_ns = math.sqrt(samples.median(fast_ns) * samples.median(slow_ns))  # nearer to the faster side
+    steps = [(row.a, row.b)[slow] for row, time in statement.executions if time.clock == "host"]
+    colds_ns = [step.cold_ns for step in steps if step is not None and step.cold_ns]
+    if len(colds_ns) == len(statement.executions) and len({*map(len, colds_ns)}) == 1:
+        first_ns = [sum(in_process) for in_process in zip(*colds_ns, strict=True)]
+        if first_runs_were_as_fast(first_ns, samples.median(fast_ns), samples.median(slow_ns)):
+            return True
+    loaded = loaded_passes((difference.a, difference.b)[slow].trace.run, len(slow_ns))
+    if not any(loaded):
+        return False
+    unloaded_ns = [ns for ns, was_loaded in zip(slow_ns, loaded, strict=True) if not was_loaded]
+    return 2 * len(unloaded_ns) < len(slow_ns) or samples.median(unloaded_ns) <= as_fast_ns
 
 
-def _around(
-    statements: Sequence[StatementTimes], differing: Sequence[int], why: Mapping[int, str], difference: Difference
-) -> dict[int, str]:
-    """Return the differing statements that owe most of their difference to statements with two modes inside."""
-    reasons = {row.number: (time, why[index]) for index in why for row, time in statements[index].executions}
-    # row → change of statements with two modes in its calls (ns), and the reason
-    inside: dict[int, tuple[float, str]] = {}
-    for row in reversed(difference.rows):  # callers come before their callees
-        parent = difference.frames[row.frame].parent
-        if row.number in reasons:
-            time, reason = reasons[row.number]
-            change_ns = time.change_ns
-        elif row.number in inside:
-            change_ns, reason = inside[row.number]
-        else:
-            continue
-        if parent is not None:
-            inside[parent] = inside.get(parent, (0.0, reason))[0] + change_ns, reason
-    explained: dict[int, str] = {}
-    for index in differing:
-        rows = [(row.number, time) for row, time in statements[index].executions if row.number in inside]
-        change_ns = sum(time.change_ns for _, time in statements[index].executions)
-        if rows and change_ns and sum(inside[number][0] for number, _ in rows) / change_ns >= OF_A_CALL:
-            explained[index] = inside[rows[0][0]][1]
-    return explained
+def first_runs_were_as_fast(first_ns: Sequence[float], fast_ns: float, slow_ns: float) -> bool:
+    """Return whether enough of the slower side's first runs were nearer to the faster side's warm runs than its own."""
+    return sum(ns <= math.sqrt(fast_ns * slow_ns) for ns in first_ns) >= OFTEN * len(first_ns)
 
 
-def with_verdict(
-    statement: StatementTimes, effect: float, *, called: bool, why: str | None = None, **figures: Any
-) -> list[RowTime]:
-    """Give each execution the verdict on its statement, and its own durations; `effect` is log(B / A).
-
-    `why` is the reason why it is not judged although the test found a difference.
-    """
-    verdict: Verdict = verdict_of(effect, called=called) if why is None else "two modes"
-    figures["why"] = why
-    figures |= {"verdict": verdict, "executions": len(statement.executions), "overall": math.exp(effect)}
+def with_verdict(statement: StatementTimes, effect: float, *, called: bool, **figures: Any) -> list[RowTime]:
+    """Give each execution the verdict on its statement, and its own durations; `effect` is log(B / A)."""
+    figures |= {
+        "verdict": verdict_of(effect, called=called),
+        "executions": len(statement.executions),
+        "overall": math.exp(effect),
+    }
     return [(row, replace(time, **figures)) for row, time in statement.executions]
 
 
@@ -407,53 +343,3 @@ def verdict_of(effect: float, *, called: bool) -> Verdict:
 
 def _operators(step: Step | None) -> list[tuple[str, int]] | None:
     return step.meters.operators if step is not None and step.meters is not None else None
-
-
-# --- two modes ------------------------------------------------------------------------------------
-
-
-APART = 3.0  # least distance of two modes, in standard deviations
-OFTEN = 0.25  # least share of a side's first runs in the other mode, because a few may be there by chance
-NORMAL = 1.4826  # standard deviation ÷ median absolute deviation of normally distributed numbers
-FIRST_RUNS_VARY = math.log(2.0)  # between processes, in 1 statement of 20 of the lecture on a quiet machine
-
-
-@dataclass(frozen=True, slots=True)
-class SideDurations:
-    """The durations of a statement on one side: logarithms, one per process."""
-
-    warm: Sequence[float]
-    cold: Sequence[float]  # from the first runs; empty if these cannot be compared
-    loaded: Sequence[bool]  # whether other processes used the machine, by process
-
-
-def why_two_modes(slow: SideDurations, fast: SideDurations, spread: float) -> str | None:
-    """Return why a difference between warm runs may be a difference between modes; None without evidence of two modes.
-
-    `spread` is the standard deviation of a logarithm between processes.
-    """
-    high, low = samples.fmean(slow.warm), samples.fmean(fast.warm)
-    # the standard deviation of most first runs around their side's median, ignoring outliers
-    deviations = [abs(log - samples.median(side)) for side in (slow.cold, fast.cold) for log in side]
-    first_runs = max(spread, NORMAL * samples.median(deviations)) if deviations else spread
-
-    def is_slow(log: float, spread: float) -> bool:
-        """Return whether an observation belongs to the slower side's duration rather than to the faster side's."""
-        return log - low >= max((high - low) / 2, APART * spread)
-
-    def is_fast(log: float, spread: float) -> bool:
-        return high - log >= max((high - low) / 2, APART * spread)
-
-    without_load = [log for log, loaded in zip(slow.warm, slow.loaded, strict=True) if not loaded]
-    if any(slow.loaded) and (2 * len(without_load) < len(slow.warm) or is_fast(samples.median(without_load), spread)):
-        return LOAD
-    if not slow.cold or not fast.cold:
-        return None
-    quicker = min(0.0, samples.median(fast.cold) - low)
-    as_fast = [log for log in slow.cold if is_fast(log - quicker, first_runs)]
-    if len(as_fast) >= OFTEN * len(slow.cold):
-        return FIRST_RUN
-    own = [log for log in (*slow.warm, *slow.cold) if is_slow(log, first_runs)] if high - low >= FIRST_RUNS_VARY else []
-    as_slow = [log for log in fast.cold if own and min(own) <= log <= max(own)]
-    not_always = any(is_fast(log, first_runs) for log in fast.cold)
-    return OTHER_FIRST_RUN if not_always and len(as_slow) >= OFTEN * len(fast.cold) else None

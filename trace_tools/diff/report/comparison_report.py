@@ -13,7 +13,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from trace_tools.analysis.distances import Estimator
 from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
@@ -148,7 +147,7 @@ class _Writer:
         return Grid("sides", (), lines, "Machines")
 
     def untraced(self) -> Part:
-        """Describe the machines with lower bounds, whether the lecture's tensors would fit there, and the estimates."""
+        """Describe the machines with lower bounds, and whether the lecture's tensors would fit there."""
         rows = []
         for ceiling in self.comparison.ceilings:
             by_dtype = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
@@ -164,8 +163,8 @@ class _Writer:
                 fit=fit_in_words(self.comparison.live_bytes, ceiling),
             )
             rows.append([Phrase(text)])
-        meaning, estimates = Phrase(FLOORS.format(base=self.base)), Phrase(_estimates(self.comparison, self.labels))
-        return Part("Machines that were not traced", [meaning, Grid("list", (), rows), estimates], "floors")
+        meaning = Phrase(FLOORS.format(base=self.base))
+        return Part("Machines that were not traced", [meaning, Grid("list", (), rows)], "floors")
 
     def fastest(self) -> Iterator[Part]:
         """Yield the times of sections, and the steps that one machine ran faster in every pass."""
@@ -292,13 +291,10 @@ class _Writer:
         return Phrase(text, ratio=ratio, style="best" if cell.best else "worst" if cell.worst else "right")
 
     def floor(self, floor: Floor) -> Phrase:
-        """Format a lower bound with the roof that limits most of it, and an estimate with its error, if any."""
+        """Format a lower bound with the roof that limits most of it."""
         if floor.seconds is None:
             return Phrase("–", soft=formats.one_line(floor.why or "", 160), style="missing")
-        estimate, estimator = "", self.comparison.estimator
-        if estimator is not None and (seconds := estimator.seconds(floor)):
-            estimate = f"≈ {formats.duration(1e9 * seconds, 2)}, {_off(estimator)}"
-        return Phrase(floor_in_words(floor, "≥ "), ratio=estimate, style="floor")
+        return Phrase(floor_in_words(floor, "≥ "), style="floor")
 
 
 def _facts(trace: Trace) -> list[str]:
@@ -321,38 +317,6 @@ def _facts(trace: Trace) -> list[str]:
         f"{failed:,} of {len(claims):,} failed" if failed else f"all {len(claims):,} hold" if claims else "none",
         *(formats.duration(statistics.median(runs_ns)) if runs_ns else "not timed" for runs_ns in times),
     ]
-
-
-def _estimates(comparison: Comparison, labels: Sequence[str]) -> str:
-    """Describe the basis of the estimates and their error for each machine that was left out."""
-    estimator, sides = comparison.estimator, comparison.sides
-    if estimator is None:
-        names = {formats.one_line(side.trace.machine.name, 60) for side in sides}
-        one = ""
-        if len(sides) > len(names) == 1:
-            one = f" All of these traces are from one machine, {names.pop()}."
-        return (
-            "Estimates need traces of two or more machines with counts for each operator: leaving out "
-            f"each machine in turn shows the error of the estimates.{one}"
-        )
-    kinds = {"CPU" if side.trace.machine.device == "cpu" else "GPU" for side in sides}
-    only = ""
-    if len(kinds) == 1:
-        only = f" All of these are {kinds.pop()}s; the error on other devices was not tested."
-    return (
-        "An estimate, ≈, multiplies the floor of each kind of operator by its ratio of time to floor "
-        "on {names}: {ratios}. As a test, each machine was left out in turn: half of {tried} for its "
-        "steps were off by at most × {ratio}, nine in ten by at most × {ratio2}, the range shown with "
-        "each estimate.{only} Operators with a floor below a microsecond have no estimate, because launching "
-        "them takes longer."
-    ).format(
-        names=" and ".join(labels),
-        ratios=", ".join(f"{kind} × {formats.ratio(ratio)}" for kind, ratio in sorted(estimator.ratios.items())),
-        tried=formats.plural(estimator.tried, "estimate"),
-        ratio=formats.ratio(estimator.half),
-        ratio2=formats.ratio(estimator.most),
-        only=only,
-    )
 
 
 def _warnings(*lines: Line) -> list[Phrase]:
@@ -400,10 +364,6 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
             yield Chart(name, " ".join([title, *(warning.text for warning in _warnings(*lines))]), drawn)
 
 
-def _off(estimator: Estimator) -> str:
-    return f"9 in 10 within × {formats.ratio(estimator.most)}"
-
-
 def _share(share: float) -> str:
     return f"{formats.number(100 * share, 3).removesuffix('.0')}%"
 
@@ -416,9 +376,6 @@ def csv_text(comparison: Comparison) -> str:
     header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
     header += [f"{label} ÷ {labels[comparison.base]}" for label in labels]
     header += [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
-    estimator = comparison.estimator
-    if estimator is not None:
-        header += [f"estimate, {_off(estimator)}: {ceiling.name}" for ceiling in comparison.ceilings]
     header += ["above its roof"]
     rows.writerow(map(_as_text, header))
     every = [(t.quantity.key, t.quantity.unit or "1", (*t.lines, *t.folded)) for t in comparison.tables]
@@ -440,8 +397,6 @@ def csv_text(comparison: Comparison) -> str:
             ]
             least = [floor.seconds for floor in line.floors] or [None] * len(comparison.ceilings)
             numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells), *least]
-            if estimator is not None:
-                numbers += [estimator.seconds(floor) for floor in line.floors] or [None] * len(comparison.ceilings)
             above = "; ".join(label for label, cell in zip(labels, line.cells, strict=True) if cell.above)
             shown = ["" if number is None else repr(number) for number in numbers]
             rows.writerow([*map(_as_text, columns), *shown, _as_text(above)])

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from trace_tools.diff.compare import RATE, measured
 from trace_tools.diff.difference import HARMLESS, Aspect, Difference, Side, StepPair, TimeFinding
-from trace_tools.diff.judge.times import TWO_MODES
 from trace_tools.diff.report.comparison_report import roof_of
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
@@ -278,9 +277,6 @@ def _notes(difference: Difference) -> list[str]:
     """Return the most important notes, each once, including the note that a slowdown could go unnoticed."""
     times, notes = difference.times, list(difference.notes)
     passes, needed = min(times.a_processes, times.b_processes), times.passes_for_20_percent
-    for why, count in times.not_judged:
-        if why in TWO_MODES:
-            notes.append(f"time: {_unjudged(why, count)}")
     if times.judged and (needed is None or needed > passes):
         would = f"about {needed} would find it" if needed else "with this noise not even 50 would find it"
         notes.append(f"time: a change of 20% can go unnoticed with {passes} passes; {would}")

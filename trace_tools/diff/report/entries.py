@@ -22,7 +22,7 @@ from trace_tools.util import formats
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
-MILD: frozenset[Verdict] = frozenset({"same", "varies", "random", "no difference detected", "two modes", "not judged"})
+MILD: frozenset[Verdict] = frozenset({"same", "varies", "random", "no difference detected", "not judged"})
 WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; on one machine its time is enough
 TOO_NOISY = "times too noisy to show it"
 
