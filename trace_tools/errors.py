@@ -49,11 +49,6 @@ class UsageError(TraceToolsError):
     """A request that cannot be met: a missing device or section, or a folder that is not writable."""
 
 
-def not_installed(package: str, extra: str, purpose: str) -> str:
-    """Return the message for an optional package that is missing: it names the extra of pyproject.toml to install."""
-    return f"{purpose} needs {package}, which is not installed: pip install 'trace-tools[{extra}]'"
-
-
 class FailedError(TraceToolsError):
     """A fault of the tools; the recorded steps and the traceback are kept."""
 

@@ -306,10 +306,6 @@ class Accelerator:
 
     # ------------------------------------------------------------------ random numbers
 
-    def generators(self) -> list[Any]:
-        """List the default random generators of the operators."""
-        return [*self.module.default_generators]
-
 
 @functools.cache
 def _idle_wait_s(module: Any, other_devices: tuple[int, ...]) -> float:

@@ -38,13 +38,6 @@ def modules(source: ParsedSource, folder: Path) -> frozenset[str]:
     return frozenset(name for name, _ in _reached(source, folder))
 
 
-def trees_beside(source: ParsedSource, folder: Path) -> Iterator[tuple[bytes, ast.AST]]:
-    """Yield the text and syntax tree of each module in the lecture's folder that it imports, directly or indirectly."""
-    for text, nodes, _ in _modules(source, folder):
-        if text is not None:
-            yield text, nodes[0]
-
-
 def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
     """Yield each module imported by a lecture or by a module in its folder, and whether it is in that folder."""
     for _, _, imports in _modules(source, folder):

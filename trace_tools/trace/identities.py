@@ -120,7 +120,6 @@ COMPLETE = Ending("complete")
 
 
 TOP = -1  # the caller of a call that no traced step made
-OMITTED = 0  # the execution of the totals that stand for executions beyond the limit
 
 
 class CallKey(NamedTuple):

@@ -12,7 +12,7 @@ A section is a function that `main` calls: `statements.sections` finds them befo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from trace_tools.trace.model import MAIN, MODULE, Frame, Omitted, Step, Trace
 
@@ -92,17 +92,6 @@ class Tree:
     def calls(self, step: int | None) -> Sequence[Frame]:
         """Return the frames that a step opened, in order; for None, the frames that no traced step opened."""
         return self._calls.get(step, ())
-
-    def with_calls(self, step: Step) -> Iterator[Step]:
-        """Yield the steps of all calls made in a step, in the order in which they ended, and the step itself last."""
-        waiting = [(step, False)]  # a stack of our own: calls may be as deep as the lecture's own recursion
-        while waiting:
-            ran, has_ended = waiting.pop()
-            if has_ended:
-                yield ran
-                continue
-            called = [inner for frame in self.calls(ran.id) for inner in self.steps_of(frame.frame)]
-            waiting += [(ran, True), *((inner, False) for inner in reversed(called))]
 
     def section_calls(self) -> list[tuple[Step, Frame]]:
         """Return the calls that `main` made, in order, each with its step."""

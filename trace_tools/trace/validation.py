@@ -83,16 +83,6 @@ def check_head(run: Run, machine: Machine, sources: list[SourceFile], path: Path
         raise mismatch.at(path) from None
 
 
-def check_step(step: Step, source: str) -> None:
-    """Raise `TraceFileError` at the first impossible value in a step, which is of frame 0 in this text."""
-    references = References([SourceFile("", source)])
-    references.check(Frame(frame=step.frame, function=""))
-    try:
-        references.check(step)
-    except Mismatch as mismatch:
-        raise mismatch.at(f"line {step.line}") from None
-
-
 # --- the events -----------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,6 @@ class RecordedStep:
             setattr(self, name, content)
 
 
-OBSERVED = frozenset(one.name for one in fields(RecordedStep)) - {
-    "seq",
-    "frame",
-    "statement",
-    "execution",
-    "ns",
-    "position",
-}
 SEVERAL = frozenset({"values", "measured", "narrative", "stdout", "warnings", "left_out"})
 
 
