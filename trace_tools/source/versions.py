@@ -1,22 +1,26 @@
 """Choose the text that the pages use: the source stored in a trace, or the lecture's current text.
 
 Prose may change without a new trace. Both texts are compared without the parts that only readers see: constant `text`
-and `note` statements, and comments other than `@inspect`, `@clear` and `@stepover`. If the rest is equal, every
-statement that ran still exists, and the pages use the current text.
+and `note` statements, the literal parts of their f-strings, questions, hints and titles (`ASIDES`), and comments other
+than `@inspect`, `@clear` and `@stepover`. If the rest is equal, every statement that ran still exists, and the pages
+use the current text.
 
     shown = shown_source(SourceFile("lecture.py", old), new)
     shown.stale           # None, or why the new text can't be used
     shown.recorded[7]     # the number that statement 7 of the shown text has in the trace
+    shown.reworded[9]     # the old and the new words of the f-string of statement 9 of the trace
     changed_functions(SourceFile("lecture.py", old), new)     # functions with changed code: {"matmul"}
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from trace_tools.errors import LectureError
@@ -26,6 +30,7 @@ from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
 from trace_tools.source.vocabularies import words_called
 from trace_tools.trace.model import MODULE, Note, SourceFile, Step, Text
 
+ASIDES = frozenset({"question", "hint", "why", "title", "alt"})  # keywords of narrative calls
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
 
 
@@ -38,6 +43,39 @@ class NewProse:
     reworded: bool = False  # it replaces the recorded statement and takes over its steps
 
 
+_Form = tuple[str | None, ...]  # the literal parts of an f-string; None is a value
+
+
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """An f-string in the trace's words and in the current ones, with the same values."""
+
+    was: _Form
+    now: _Form
+
+    def of(self, narrative: Text | Note) -> Text | Note | None:
+        """Return recorded narrative in the current words; None if its text does not tell where its values are."""
+        form = "".join("(.*?)" if part is None else re.escape(part) for part in self.was)
+        found = re.fullmatch(form, narrative.text or "", re.DOTALL)
+        if found is None:
+            return None
+        text = ""
+        moved: list[tuple[int, int, int]] = []  # start and end of each value, and how far it moves
+        for part in self.now:
+            if part is None:
+                start, end = found.span(len(moved) + 1)
+                moved.append((start, end, len(text) - start))
+                part = found[len(moved)]
+            text += part
+        varied = [
+            replace(one, start=one.start + by, end=one.end + by)
+            for one in narrative.varied or ()
+            for start, end, by in moved
+            if one.start is not None and one.end is not None and start <= one.start and one.end <= end
+        ]
+        return replace(narrative, text=text, varied=varied or None)
+
+
 @dataclass(frozen=True)
 class ShownSource:
     """The text to show, and its relation to the recorded text."""
@@ -45,6 +83,8 @@ class ShownSource:
     source: CutSource
     recorded: Mapping[int, int]  # statement of the shown text → statement of the trace
     prose: Mapping[int, NewProse] = field(default_factory=dict)
+    reworded: Mapping[int, Rewording] = field(default_factory=dict)  # by statement of the trace
+    asides: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # the same: old words, new words
     lines: Mapping[int, int] = field(default_factory=dict)  # line of the trace → line of the shown text, if it moved
     stale: str | None = None
 
@@ -102,7 +142,12 @@ def shown_source(stored: SourceFile, lecture: str | None) -> ShownSource:
         for line in range(before.first_line, before.header_end + 1):
             moved[line] = min(after.first_line + line - before.first_line, after.header_end)
     recorded = dict(zip(new.kept, old.kept, strict=True))
-    return ShownSource(new.source, recorded, prose, moved)
+    forms = ((recorded[number], form) for number, form in new.forms.items())
+    reworded = {number: Rewording(old.forms[number], form) for number, form in forms if old.forms[number] != form}
+    pairs = ((recorded[number], words) for number, words in new.asides.items())
+    changed = {number: dict(zip(old.asides[number], words, strict=True)) for number, words in pairs}
+    asides = {number: words for number, words in changed.items() if any(was != now for was, now in words.items())}
+    return ShownSource(new.source, recorded, prose, reworded, asides, moved)
 
 
 def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
@@ -152,6 +197,12 @@ class _Code:
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
         self.prose_ids = {id(self.statements[number].node) for number in self.prose}
+        forms = {number: form_of(self.statements[number].node, word) for number, (word, _) in words.items()}
+        self.forms = {number: form for number, form in forms.items() if form is not None}
+        self.form_ids = {id(self.statements[number].node.value.args[0]) for number in self.forms}  # type: ignore[attr-defined]
+        asides = {number: asides_of(self.statements[number].node, word) for number, (word, _) in words.items()}
+        self.asides = {number: [str(one.value) for one in found] for number, found in asides.items() if found}
+        self.form_ids |= {id(one) for found in asides.values() for one in found}
         # directives that change the recording, as statement and arguments
         self.directives: list[tuple[int, object]] = []
         for one in source.directives:
@@ -180,7 +231,7 @@ class _Code:
         other.
         """
         directives: list[object] = [(self.index.get(statement), arguments) for statement, arguments in self.directives]
-        return list(_flat(self.source.parsed.tree, self.prose_ids)), directives
+        return list(_flat(self.source.parsed.tree, self.prose_ids, self.form_ids)), directives
 
     def parts(self) -> dict[str, list[object]]:
         """Return the code of each function of the module by name, and the code of the rest of the module."""
@@ -192,7 +243,7 @@ class _Code:
             if statement.parent is None:
                 name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
                 first = index
-                parts.setdefault(name, []).extend(_flat(statement.node, self.prose_ids))
+                parts.setdefault(name, []).extend(_flat(statement.node, self.prose_ids, self.form_ids))
             owners[number] = (name, index - first)
         for of, arguments in self.directives:
             owner, offset = owners.get(of, (MODULE, 0))
@@ -224,12 +275,33 @@ def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Text | Note | N
     return None
 
 
-def _flat(tree: ast.AST, prose_ids: set[int]) -> Iterator[object]:
+def form_of(node: ast.stmt, word: str) -> _Form | None:
+    """Return the form of a `text` or `note` with one f-string; None if values in it are not apart."""
+    match node:
+        case ast.Expr(ast.Call(args=[ast.JoinedStr(values=values)], keywords=[])) if word in ("text", "note"):
+            form = tuple(str(part.value) if isinstance(part, ast.Constant) else None for part in values)
+            return None if any(one is None and other is None for one, other in pairwise(form)) else form
+    return None
+
+
+def asides_of(node: ast.stmt, word: str) -> list[ast.Constant]:
+    """Return the constant words of a narrative call that readers see beside its text."""
+    match node:
+        case ast.Expr(ast.Call(args=args, keywords=keywords)) if word not in ("text", "note"):
+            given = [*(args[:1] if word == "ask" else ()), *(one.value for one in keywords if one.arg in ASIDES)]
+            return [one for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return []
+
+
+def _flat(tree: ast.AST, prose_ids: set[int], form_ids: set[int]) -> Iterator[object]:
     """Write a tree without prose as a sequence that is equal for equal trees, without recursion."""
     stack: list[object] = [tree]
     while stack:
         item = stack.pop()
-        if isinstance(item, ast.AST):
+        if id(item) in form_ids:
+            values = item.values if isinstance(item, ast.JoinedStr) else []
+            yield [ast.dump(part) for part in values if isinstance(part, ast.FormattedValue)]
+        elif isinstance(item, ast.AST):
             yield type(item).__name__
             stack += [value for _, value in ast.iter_fields(item)]
         elif isinstance(item, list):

@@ -13,6 +13,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Any, cast
 
 from trace_tools.pages.content.passages import telling
 from trace_tools.pages.document import Execution, Failure, execution
@@ -20,9 +21,12 @@ from trace_tools.source.layout import with_narrative
 from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, qualified_name, title_and_rest
 from trace_tools.source.versions import ShownSource, shown_source
 from trace_tools.source.vocabularies import narrating
-from trace_tools.trace.model import MODULE, Frame, SourceFile, Step, Trace
+from trace_tools.trace.model import MODULE, Frame, Narrative, Note, SourceFile, Step, Text, Trace
+from trace_tools.trace.structure import from_plain, to_plain
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
+
+UNCLEAR = "the words of an f-string have changed, and the recorded text does not tell where its values are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,10 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     """
     stored = trace.sources or [SourceFile(trace.run.lecture, "")]  # a run that never began has none
     editions = tuple(shown_source(source, None if index else text) for index, source in enumerate(stored))
+    if (reworded := _reworded(trace, editions[0])) is not None:
+        trace = reworded
+    else:
+        editions = (replace(shown_source(stored[0], None), stale=UNCLEAR), *editions[1:])
     tree = Tree(trace)
     executions: dict[int, Execution] = {}
     lines: dict[int, int] = {}
@@ -116,3 +124,33 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
     narrators = narrating(tree, texts)
     return Lecture(trace, tree, editions, executions, lines, definitions, helpers, narrators, defined)
+
+
+def _reworded(trace: Trace, edition: ShownSource) -> Trace | None:
+    """Return a trace with the words of the current text; None if a recorded text does not fit its f-string."""
+    changed = edition.reworded.keys() | edition.asides.keys()
+    own = {frame.frame for frame in trace.steps if isinstance(frame, Frame) and not frame.source}
+    steps = list(trace.steps)
+    for index, step in enumerate(steps if changed else ()):
+        if isinstance(step, Step) and step.frame in own and step.statement in changed and step.narrative:
+            asides, rewording = edition.asides.get(step.statement, {}), edition.reworded.get(step.statement)
+            narrative: list[Narrative] = []
+            for one in step.narrative:
+                if rewording is not None and isinstance(one, Text | Note):
+                    if (in_new_words := rewording.of(one)) is None:
+                        return None
+                    one = in_new_words
+                elif asides:
+                    one = from_plain(cast("Any", Narrative), _with_words(to_plain(one), asides), "narrative")
+                narrative.append(one)
+            steps[index] = replace(step, narrative=narrative)
+    return replace(trace, steps=steps)
+
+
+def _with_words(plain: Any, words: Mapping[str, str]) -> Any:
+    """Return plain data with other words for whole texts."""
+    if isinstance(plain, dict):
+        return {name: _with_words(part, words) for name, part in plain.items()}
+    if isinstance(plain, list):
+        return [_with_words(part, words) for part in plain]
+    return words.get(plain, plain) if isinstance(plain, str) else plain
