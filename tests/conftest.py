@@ -32,14 +32,11 @@ def _small_heap() -> None:
     gc.freeze()
 
 
-SERVICES = {"ssh_box", "slurm", "emulated"}  # fixtures that start a server or a scheduler, or compile
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a service as slow, before `-m` selects tests."""
+    """Mark the tests that compile the emulated device as slow, before `-m` selects tests."""
     for item in items:
-        if SERVICES & {*getattr(item, "fixturenames", ())}:
+        if "emulated" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 

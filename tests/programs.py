@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -12,13 +11,11 @@ import pytest
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = "|".join(BROWSERS)
 PYTHON = shlex.quote(sys.executable)  # quoted for a shell, because the path may contain a space
-SERVERS = "/usr/sbin:/usr/local/sbin"  # folders of sshd and Slurm's daemons, which a user's PATH may lack
 
 
 def require(*programs: str) -> list[str]:
     """Return the paths of programs; skip the test if one is missing. Names joined by `|` are alternatives."""
-    path = f"{os.environ.get('PATH', '')}:{SERVERS}"
-    paths = [next(filter(None, (shutil.which(name, path=path) for name in names.split("|"))), "") for names in programs]
+    paths = [next(filter(None, (shutil.which(name) for name in names.split("|"))), "") for names in programs]
     missing = [names for names, program in zip(programs, paths, strict=True) if not program]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
