@@ -163,8 +163,8 @@ def kill_probed(folder: Path, after_s: float) -> tuple[list[int], int]:
     time.sleep(after_s)
     process.kill()
     process.wait()
-    run = read_process(folder / "x.journal", parse_source(LECTURE, "lecture.py")).runs[0]
-    iterations = [v[2]["value"] for s in run.steps.values() for v in s.values if v[0] == "x"]
+    run = read_process(folder / "x.journal", [parse_source(LECTURE, "lecture.py")]).runs[0]
+    iterations = [v[1].value for s in run.steps.values() for v in s.values or () if v[0] == "x"]
     return lost(stamps.read_text(), iterations), len(iterations)
 
 

@@ -14,7 +14,7 @@ from tests.tracing.probed import Probed
 from trace_tools.lecture import vocabulary
 from trace_tools.machines.machine import to_json
 from trace_tools.trace.model import Machine, Peak
-from trace_tools.tracing.journal import ProcessNote
+from trace_tools.tracing.journal import Note
 
 LECTURE = '''"""A lecture that says a bit of everything."""
 from trace_tools import image, link, plot, table, text
@@ -73,14 +73,14 @@ def dead_run(
             probed.journal.close = lambda: None  # type: ignore[method-assign]
             probed.main()
             del probed.journal.close
-            probed.journal.write([(ProcessNote, "done", "complete")])
+            probed.journal.write([Note("done", "complete")])
             probed.journal.close()
             (folder / "pass-1.status").write_text("0")
         else:
             probed.start()
             exec(probed.code, vars(probed.module))
             probed.module.numbers()
-            probed.recorder.writer.flush(wait_s=-1)
+            probed.recorder.flush(wait_s=-1)
             probed._watching.pop_all()
             probed.journal.close()
     return folder

@@ -28,16 +28,103 @@ from trace_tools.describing.values import Describer
 from trace_tools.machines import accelerators
 from trace_tools.source.directives import Directive, parse_directives
 from trace_tools.source.statements import parse_source
+from trace_tools.trace.structure import to_plain
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
 from trace_tools.tracing.listening import listening
-from trace_tools.tracing.merge.reader import RecordedCall, RecordedStep, RunRecord, read_process
+from trace_tools.tracing.merge.reader import RunRecord, read_process
+from trace_tools.tracing.recorder import call, recorder
 from trace_tools.tracing.recorder import clock as recorder_clock
-from trace_tools.tracing.recorder import frames, journal_writer, recorder, steps
+from trace_tools.tracing.recorder import output as output_
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
-from trace_tools.tracing.recorder.recording import Instruments, Settings
 
 MODULE = "source_under_test"
+ROOMS = dict(output_.ROOMS)
+
+RecordedStep = RecordedCall = types.SimpleNamespace
+
+
+class Instruments(dict):
+    def __init__(
+        self,
+        describer: Any,
+        gpu: Any = None,
+        meter: Any = None,
+        section: Any = None,
+        output: Any = None,
+        records_graph: Any = bool,
+    ) -> None:
+        super().__init__(
+            describer=describer, gpu=gpu, meter=meter, section=section, output=output, records_graph=records_graph
+        )
+
+
+def _plain_values(observed: Any) -> list[list[Any]]:
+    listed = []
+    for source, value in observed or ():
+        plain = to_plain(value)
+        unit = plain.pop("unit", None)
+        listed.append([source, unit, plain])
+    return listed
+
+
+def recorded_run(run: RunRecord, program: Any) -> Any:
+    """Return a run in the form that the tests of the recorder read."""
+    sources = {frame.frame: frame.source for frame in run.frames.values()}
+    number_of = {(source, number): n for n, (number, *_) in program.places.items() for source in (0,)}
+    names = {name: number for number, name in program.functions.items()}
+    claims = {test: n for n, (test, _) in program.claims.items()}
+    steps = {}
+    for step in run.steps.values():
+        first = lambda name: (getattr(step, name) or [None])[0]
+        how = step.claim and (
+            "held" if step.claim.held else "raised" if step.raised or step.id not in run.failed else "passed over"
+        )
+        sides = None
+        if step.claim is not None:
+            read = dict(step.claim.sides)
+            number = claims[step.claim.source]
+            sides = [to_plain(read[s]) if s in read else None for s in program.claims[number][1]]
+        steps[step.id] = types.SimpleNamespace(
+            seq=step.id,
+            frame=step.frame,
+            statement=number_of[0, step.statement],
+            execution=step.execution,
+            ns=first("host_ns"),
+            device_ns=first("device_ns"),
+            launch_ns=first("launch_ns"),
+            queued_ns=first("queued_ns"),
+            allocated_bytes=step.allocated_bytes,
+            values=_plain_values(step.values),
+            claim=step.claim and [number, how, sides],
+            left=step.id in run.failed and how == "raised",
+            measured=[{**to_plain(m), "seconds": m.seconds[0]} for m in step.measured or ()],
+            harness=step.harness,
+            narrative=[to_plain(n) for n in step.narrative or ()],
+            stdout=[step.stdout] if step.stdout else [],
+            warnings=step.warnings or [],
+            left_out=[[l.what, l.count, l.at or 0] for l in step.left_out or ()],
+            meters=to_plain(step.meters) if step.meters else None,
+            compiled=step.compiled,
+            graph=step.graph,
+            raised=to_plain(step.raised) if step.raised else None,
+        )
+    frames = {
+        f.frame: types.SimpleNamespace(
+            id=f.frame, function=names[f.function], of=f.of, thread=f.thread, arguments=_plain_values(f.arguments)
+        )
+        for f in run.frames.values()
+    }
+    omitted = {(o.frame, number_of[0, o.statement]): (o.omitted, o.host_ns) for o in run.omitted}
+    return types.SimpleNamespace(
+        steps=steps,
+        frames=frames,
+        omitted=omitted,
+        refused=run.refused,
+        record=run,
+        ending=run.ending,
+        open_line=run.open_line,
+    )
 
 
 class Probed:
@@ -59,9 +146,8 @@ class Probed:
             directives = parse_directives(self.source)
         self.program = instrument(self.source, directives)
         self.journal = Journal(journal) if isinstance(journal, Path) else journal
-        self.recorder = Recorder(
-            self.program, self.journal, instruments or Instruments(Describer()), Settings(**settings)
-        )
+        output_.ROOMS.update(ROOMS | settings.pop("bounds", {}))
+        self.recorder = Recorder(self.program, self.journal, **(instruments or Instruments(Describer())), **settings)
         self.module = new_module(text, path)
         vars(self.module).update(given or {})
         compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_dynamo_compiling", bool)
@@ -80,13 +166,13 @@ class Probed:
 
     def start(self) -> None:
         """Begin a run in the journal, and start the thread that flushes the journal."""
-        self.journal.write([(RunStart, "cold")])
+        self.journal.write([RunStart("cold")])
         self._watching.enter_context(self.recorder.watching(lambda: None))
 
     def finish(self, *, last: bool = True) -> None:
         """End the run; close the journal if this is the last run."""
         self._watching.close()
-        self.journal.write([(RunEnd, "complete", 0, [])])
+        self.journal.write([RunEnd("complete", 0, [])])
         if last:
             self.journal.close()
 
@@ -128,7 +214,7 @@ class Probed:
     @property
     def run(self) -> RunRecord:
         """The last run, as the parent process reads it."""
-        return read_process(self.journal.path, self.source).runs[-1]
+        return recorded_run(read_process(self.journal.path, [self.source]).runs[-1], self.program)
 
 
 class Clock:
@@ -149,7 +235,7 @@ class Clock:
     def replacing(cls, monkeypatch: pytest.MonkeyPatch) -> Clock:
         """Return a clock that the probes read instead of the real one."""
         clock = cls()
-        for module in (recorder, frames, steps, recorder_clock, journal_writer, accelerators):
+        for module in (recorder, call, recorder_clock, accelerators):
             monkeypatch.setattr(module, "perf_counter", clock)
         return clock
 
@@ -200,9 +286,9 @@ def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Dire
         lecture.start()
         outcome = _outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
         lecture.finish()
-    if lecture.recorder.frames:
+    if lecture.recorder.calls:
         gc.collect()  # an unreachable generator keeps its frame until it is collected
-    assert not lecture.recorder.frames
+    assert not lecture.recorder.calls
     return outcome
 
 

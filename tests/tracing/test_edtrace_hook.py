@@ -151,7 +151,7 @@ class FakeRecorder:
     def __init__(self) -> None:
         self.emitted: list[tuple[str, str]] = []
         self.clock = SimpleNamespace(excluded=nullcontext)
-        self.ownership = SimpleNamespace(recorded_owner=lambda python_frame: SimpleNamespace(seq=7))
+        self.recorded_owner = lambda python_frame: SimpleNamespace(seq=7)
 
     def emit(self, field: str, content: str) -> None:
         self.emitted.append((field, content))

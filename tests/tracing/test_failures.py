@@ -57,7 +57,7 @@ def broken(folder: Path, module: str, before: str, mistake: str) -> Path:
         ),
         (
             "tracing/recorder/recorder.py",
-            "        gone = self.fr",
+            "        gone = self.ca",
             "if number > 1: raise TypeError('mistaken')",
             "TypeError",
             True,

@@ -34,8 +34,8 @@ from tests.tracing.probed import Outcome, Probed, new_module, plain, probed
 from tests.tracing.random_programs import programs
 from trace_tools.source.directives import Directive, DirectiveName, Inspected, Position, parse_directives
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
+from trace_tools.trace.model import Frame as FrameStart
 from trace_tools.tracing.instrument import IS_COMPILING, OPEN, instrument
-from trace_tools.tracing.journal import FrameStart
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
 EXPRESSIONS = ("__name__", "undefined.attribute", "len(__name__)")
@@ -311,7 +311,7 @@ def test_functions_run_as_written_while_compiling(tmp_path: Path) -> None:
         vars(lecture.module)[IS_COMPILING] = lambda: True
         vars(lecture.module)[OPEN] = None  # a probe would fail
         assert lecture.module.main() == [2, 3]
-    assert {record.function for record in lecture.records if isinstance(record, FrameStart)} == {-1}
+    assert {record.function for record in lecture.records if isinstance(record, FrameStart)} == {"<module>"}
 
 
 def test_only_bare_calls_in_main_are_skipped(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracing.probed import Probed, new_module
+from tests.tracing.probed import Instruments, Probed, new_module
 from trace_tools.describing import tensors  # noqa: F401  (loaded before the lecture's modes, as in a worker)
 from trace_tools.describing.values import Describer
 from trace_tools.metering.compiling import records_graph
 from trace_tools.metering.meters import Meter
 from trace_tools.tracing.recorder.recorder import Recorder
-from trace_tools.tracing.recorder.recording import Instruments
 
 COMPILED = '''
 import torch

@@ -60,7 +60,7 @@ def test_exceptions_of_signal_handlers_are_raised_in_the_lecture(tmp_path: Path)
     with Probed(ALARMS, path, tmp_path / "x.journal") as lecture:
         before, alarms = _run(lecture, path)
         assert vars(lecture.module)["seen"] <= {"main", "twice"}
-        assert not lecture.recorder.frames, "every call has ended"
+        assert not lecture.recorder.calls, "every call has ended"
     assert before is signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert len(alarms) == 60 and {text for text, _ in alarms} == {str(int(signal.SIGALRM))}
     assert set().union(*(names for _, names in alarms)) <= {"main", "twice", "handler"}

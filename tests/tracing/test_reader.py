@@ -15,7 +15,8 @@ import pytest
 from tests.checks.kills import kill_probed, lost
 from tests.tracing.probed import Probed
 from trace_tools.source.statements import parse_source
-from trace_tools.tracing.journal import FrameStart, Journal, Observation, RunEnd, RunStart, Said, StepTime
+from trace_tools.trace.model import Frame, Step
+from trace_tools.tracing.journal import Journal, RunEnd, RunStart
 from trace_tools.tracing.merge.reader import UNFINISHED, RunRecord, read_process
 
 
@@ -71,7 +72,7 @@ def test_everything_older_than_50_ms_is_on_disk(tmp_path: Path) -> None:
     values = [step.values[0][2]["value"] for step in run.steps.values() if step.statement == lecture.number("y =")]
     assert sorted(values) == [*range(50), *range(250, 300)]
     assert sum(lecture.program.functions[f.function] == "called" for f in run.frames.values()) == 100
-    assert lecture.source.statements[run.open_statement or 0].line == lecture_line(FIRST_AND_LAST, "look()")
+    assert run.open_line == lecture_line(FIRST_AND_LAST, "look()")
     assert executions(lecture, run, "after = 1") == set()
     totals = {lecture.source.statements[statement].line: n for (_, statement), (n, _) in run.omitted.items()}
     assert totals[lecture_line(FIRST_AND_LAST, "x = i")] == 1900
@@ -178,8 +179,8 @@ def deeper(j):
     step_counts = []
 
     def check() -> None:
-        lecture.recorder.writer.flush(wait_s=-1)
-        with lecture.recorder.writer.flushing:  # nobody writes between reading the journal and its tail
+        lecture.recorder.flush(wait_s=-1)
+        with lecture.recorder._writing:  # nobody writes between reading the journal and its tail
             run = lecture.run
         step_counts.append(len(run.steps))
         for step in run.steps.values():
@@ -260,14 +261,13 @@ def test_runs_take_little_memory_per_step(tmp_path: Path) -> None:
     source, steps, value = parse_source("def main():\n    x = 1\n", "x.py"), 4_000, {"type": "int", "value": 12345}
     paths = [tmp_path / f"{n}.journal" for n in range(4)]
     for path in paths:
-        rows: list[Any] = [(RunStart, "cold"), (FrameStart, 0, 0, None, None)]
+        rows: list[Any] = [RunStart("cold"), Frame(0, "main")]
         for n in range(steps):
-            rows += [(StepTime, n, 0, 1, n + 1, 10**6 + n), (Observation, n, "values", ("x", None, value))]
-        Journal(path).write([*rows, (RunEnd, "complete", 1, [])])
-    interned_values: Said = {}
+            rows += [Step(n, 0, 1, 2, n + 1, [10**6 + n], values=[("x", value)])]
+        Journal(path).write([*rows, RunEnd("complete", 1, [])])
     tracemalloc.start()
     try:
-        runs = [run for path in paths for run in read_process(path, source, interned=interned_values).runs]
+        runs = [run for path in paths for run in read_process(path, [source]).runs]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

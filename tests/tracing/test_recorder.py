@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.tracing.probed import Clock, Probed, Trace, tracing
+from tests.tracing.probed import Clock, Instruments, Probed, Trace, tracing
 from tests.tracing.random_programs import programs
 from trace_tools.describing.guarded_repr import Guard
-from trace_tools.tracing.recorder.recording import Instruments
 
 UNLIMITED = 10**9
 

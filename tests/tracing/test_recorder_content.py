@@ -341,7 +341,7 @@ def test_exception_that_ends_the_run_is_recorded(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         lecture.main()
     assert lecture.steps("f()")[0].raised == {"type": "SystemExit", "message": "3", "origin_line": 4}
-    assert not lecture.recorder.frames
+    assert not lecture.recorder.calls
 
 
 # ------------------------------------------------------------------------------ calls

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.tracing.probed import Clock, Probed, Trace, tracing
+from tests.tracing.probed import Clock, Instruments, Probed, Trace, tracing
 from trace_tools.describing.values import Describer
 from trace_tools.machines import accelerators
 from trace_tools.machines.accelerators import Accelerator, Mark
-from trace_tools.tracing.recorder.recording import Instruments
 
 
 @pytest.fixture
@@ -465,7 +464,7 @@ class Reading:
         return Reading(self.flops - earlier.flops, self.live)
 
     def plain(self) -> dict[str, Any]:
-        return {"flops": self.flops, "live_bytes": self.live, "operators": {}}
+        return {"flops": self.flops, "live_bytes": self.live, "operators": []}
 
 
 METERED = """

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.tracing.probed import Clock, Probed, Trace, tracing
-from trace_tools.tracing import journal
 
 
 @pytest.fixture
@@ -263,9 +261,13 @@ class Measured:
     def look(self) -> None:
         recorder = self.lecture.recorder
         kept = (
-            records for f in recorder.frames.values() if f.recorded for e in f.loop_tails.values() for records in e.kept
+            (entry[4] or ()) if len(entry) == 5 else ()
+            for c in recorder.calls.values()
+            if c.recorded
+            for ring in c.rings.values()
+            for entry in ring.kept
         )
-        size = len(recorder.pending) + len(recorder.frames) + sum(map(len, kept))
+        size = len(recorder.pending) + len(recorder.calls) + sum(map(len, kept))
         self.most = max(self.most, size)
 
 
@@ -286,28 +288,3 @@ def test_a_million_statements_take_bounded_space(tmp_path: Path) -> None:
     assert many[2] == few[2]
     assert many[0] < few[0] * 1.1 < 1_000_000
     assert many[1] < few[1] + 20_000
-
-
-def test_large_tail_files_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "TAIL_LIMIT_BYTES", 50_000)
-    sizes = []
-    text = """
-def main():
-    for i in range(3000):
-        x = "some text that makes it long"  # @inspect x, i
-        if i % 50 == 0: flush()
-"""
-    lecture = Probed(text, "lecture.py", tmp_path / "x.journal")
-
-    def flush() -> None:
-        lecture.recorder.writer.flush(wait_s=-1)  # the watching thread may be writing
-        sizes.append(lecture.journal.tail_path.stat().st_size)
-        if len(sizes) == 55:
-            recorded.append({s.execution for s in lecture.steps("x = ")})
-
-    recorded: list[set[int]] = []
-    lecture.module.flush = flush
-    lecture.main()
-    assert max(sizes) < 50_000 + 30_000
-    assert sum(a > b for a, b in itertools.pairwise(sizes)) >= 3, "the tail was restarted at least three times"
-    assert recorded[0] == {*range(1, 51), *range(2652, 2702)}

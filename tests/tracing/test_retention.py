@@ -14,8 +14,7 @@ from trace_tools.analysis.summaries import NOT_KEPT
 from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Plot, Series, Table, Text
 from trace_tools.trace.structure import to_plain
-from trace_tools.tracing.recorder.output import shortened
-from trace_tools.tracing.recorder.retention import BOUNDS, Bound
+from trace_tools.tracing.recorder.output import ROOMS, shortened
 
 
 @pytest.fixture
@@ -23,8 +22,8 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     return tracing(tmp_path, Clock.replacing(monkeypatch))
 
 
-def bounds(**kinds: tuple[int, int]) -> dict[str, Bound]:
-    return {**BOUNDS, **{kind: Bound(*bound) for kind, bound in kinds.items()}}
+def bounds(**kinds: tuple[int, int]) -> dict[str, int]:
+    return {kind: of_step // (1 + (kind == "stdout")) for kind, (_, of_step) in kinds.items()}
 
 
 # ------------------------------------------------------------------------------ text, warnings and values
@@ -48,7 +47,7 @@ def main():
         lecture.module.main()
     [printed], [warned] = lecture.steps("print"), lecture.steps("warn")
     text = "".join(printed.stdout)
-    assert set(text.replace("<TOKEN>", "")) <= {*" \n", *"<TOKEN>"} and len(text) == BOUNDS["stdout"].of_step
+    assert set(text.replace("<TOKEN>", "")) <= {*" \n", *"<TOKEN>"} and len(text) == 2 * ROOMS["stdout"]
     assert warned.warnings == ["UserWarning: " + "x" * 3_980 + "<TOKEN>"]
     assert max(searched_lengths) < 2 << 20 and sum(searched_lengths) < 4 << 20
     [[kind, count, _]] = printed.left_out
@@ -130,7 +129,7 @@ def test_last_printed_text_survives_a_kill(tmp_path: Path) -> None:
     open_steps: list[Any] = []
 
     def look() -> None:
-        lecture.recorder.writer.flush(wait_s=-1)
+        lecture.recorder.flush(wait_s=-1)
         open_steps.append(lecture.steps("[print")[0])
 
     text = """
@@ -189,10 +188,10 @@ def g(i):
 def test_steps_of_a_run_are_bounded(trace: Trace) -> None:
     """Sections and claims come first, then the first other calls; no section takes all of the bound."""
     lecture = trace(NESTS.format(n=20), steps=8_000)
-    counts = lecture.recorder.retention.refused
+    counts = lecture.recorder.limits.refused
     called = 30 + 20 * 30 + 1
     assert len(lecture.run.steps) < 8_400
-    assert len(lecture.frames("f")) + counts[lecture.number("def f(")] == called
+    assert len(lecture.frames("f")) + counts["f"] == called
     assert len(lecture.frames("epoch")) == 20 and len(lecture.frames("g")) == 21
     callers = {frame.of for frame in lecture.frames("f")}
     assert 10 < sum(step.seq in callers for step in lecture.steps("f(i)")) < 30
@@ -214,7 +213,7 @@ def test_last_executions_replace_earlier_ones(trace: Trace) -> None:
 
 def test_bound_of_steps_changes_nothing_if_not_reached(trace: Trace) -> None:
     few, many = (trace(NESTS.format(n=5), steps=steps) for steps in (100_000, 10**9))
-    assert few.run.steps == many.run.steps and not few.recorder.retention.refused
+    assert few.run.steps == many.run.steps and not few.recorder.limits.refused
 
 
 def test_steps_of_open_frames_are_bounded(trace: Trace) -> None:

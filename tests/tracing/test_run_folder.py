@@ -95,12 +95,12 @@ def test_unreadable_records_are_skipped_and_counted(tmp_path: Path) -> None:
     assert traced.path.parent.name == "partial"  # an incomplete trace replaces no complete trace
 
 
-@pytest.mark.parametrize("first", [b'["run",', b'["end",'])
+@pytest.mark.parametrize("first", [b'{"run":', b'{"end":'])
 def test_runs_with_damaged_start_or_end(tmp_path: Path, first: bytes) -> None:
     journal = dead_run(tmp_path) / "pass-1.journal"
     journal.write_bytes(journal.read_bytes().replace(first, b"[" + first))
     recovered, kept = recover(tmp_path)
-    if first.startswith(b'["run"'):  # it is unknown to which run the records belong
+    if first.startswith(b'{"run"'):  # it is unknown to which run the records belong
         assert not recovered and [run.folder for run in kept] == [tmp_path / ".unmerged-a"]
     else:
         assert lines(recovered[0].trace) and recovered[0].trace.run.dropped

@@ -15,7 +15,7 @@ class FakeRecorder:
     """Replaces a recorder that is at one step, and collects the emitted records."""
 
     def __init__(self) -> None:
-        self.ownership = SimpleNamespace(recorded_owner=lambda python_frame: SimpleNamespace(seq=7))
+        self.recorded_owner = lambda python_frame: SimpleNamespace(seq=7)
         self.emitted: list[tuple[str, str]] = []
 
     def emit(self, field: str, content: str) -> None:

@@ -165,7 +165,7 @@ def saying_it_is_traced(root: str, recorder: Recorder) -> Iterator[None]:
         with recorder.clock.excluded():
             if path not in deciding:
                 deciding[path] = decides_by_trace(path)
-            owner = recorder.ownership.recorded_owner(caller)
+            owner = recorder.recorded_owner(caller)
             if deciding[path] and owner is not None and (path, line, owner.seq) not in warned:
                 warned.add((path, line, owner.seq))
                 recorder.emit("warnings", OTHERWISE.format(path=os.path.basename(path), line=line))

@@ -148,7 +148,7 @@ def locate(number: int, firsts: Sequence[int]) -> tuple[int, int]:
 def together(programs: Sequence[Instrumented]) -> Instrumented:
     """Combine the facts that the recorder needs from several programs, with the tree of the first."""
     first = programs[0]
-    for other in programs[1:]:
+    for index, other in enumerate(programs[1:], 1):
         first = replace(
             first,
             functions=other.functions | first.functions,
@@ -158,6 +158,8 @@ def together(programs: Sequence[Instrumented]) -> Instrumented:
             catching=first.catching | other.catching,
             annotated=first.annotated | other.annotated,
             inspected=first.inspected | other.inspected,
+            places=first.places | other.places,
+            sources=first.sources | dict.fromkeys(other.functions, index),
         )
     return first
 

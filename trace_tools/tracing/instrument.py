@@ -83,6 +83,13 @@ class Instrumented:
     catching: frozenset[int]  # statements inside a `try` or `with` of the same function that catches AssertionError
     annotated: frozenset[int]  # functions with an inspected value, a claim or narrative
     inspected: frozenset[int]  # statements with inspected expressions
+    # statement → its number in its source, its line, whether it has inspected expressions, and whether it may suspend
+    places: dict[int, tuple[int, int, bool, bool]] = field(default_factory=dict)
+    sources: dict[int, int] = field(default_factory=dict)  # function → index of its source, if not the lecture's
+
+    def source_of(self, function: int) -> int:
+        """Return the index of a function's source."""
+        return self.sources.get(function, 0)
 
 
 def is_generated(name: object) -> bool:
@@ -183,10 +190,20 @@ class _Instrumenter:
         # `vars()` of a module returns its own dictionary, so only a list (`dir()`) can omit generated names.
         framed = [_Names(frozenset({"dir"})).visit(node) for node in self._framed(MODULE_FRAME, body[start:])]
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
+        suspending = frozenset(self.first + s.number for s in self.source.statements if suspends(s.node))
         return Instrumented(
             tree=fill_positions(tree),
             functions=self.functions,
-            suspending=frozenset(self.first + s.number for s in self.source.statements if suspends(s.node)),
+            places={
+                self.first + s.number: (
+                    s.number,
+                    s.line,
+                    self.first + s.number in self.inspected,
+                    self.first + s.number in suspending,
+                )
+                for s in self.source.statements
+            },
+            suspending=suspending,
             covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,

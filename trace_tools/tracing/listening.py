@@ -19,11 +19,10 @@ from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Image, Narrative, Video
 from trace_tools.trace.structure import to_plain
 from trace_tools.tracing.isolation.output_capture import printing
-from trace_tools.tracing.recorder.output import shortened
+from trace_tools.tracing.recorder.output import ROOMS, TEXT, shortened
 from trace_tools.tracing.recorder.recorder import Recorder
-from trace_tools.tracing.recorder.retention import BOUNDS, TEXT
 
-_ENDS = 16 * BOUNDS["stdout"].of_step  # characters at each end of a long print that are searched for secrets
+_ENDS = 32 * ROOMS["stdout"]  # characters at each end of a long print that are searched for secrets
 
 
 @contextlib.contextmanager
@@ -35,7 +34,7 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
     start = threading.Thread.start
 
     def recorded_start(self: threading.Thread) -> None:
-        recorder.ownership.starts(self, _getframe(1))
+        recorder.starts(self, _getframe(1))
         start(self)
 
     def record_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -47,7 +47,7 @@ class MeasureWitness(Witness):
 
     def measured(self, measurement: Measurement) -> Measurement:
         counts = self.in_progress[-1].counts() if self.meter else {}
-        self.recorder.emit("measured", {"seconds": measurement.seconds, **counts})
+        self.recorder.emit("measured", {"seconds": [measurement.seconds], **counts})
         if not self.meter and measurement.device == "cpu" and accelerators.in_use() is not None:
             self.recorder.emit("warnings", HOSTS_CLOCK)
         return measurement
@@ -95,4 +95,6 @@ class _MeasuredCall:
             return {"why": in_words(worked) if worked else NOTHING_COUNTED}
         figures = ("flops", "bytes_read", "bytes_written", "dtype", "operators", "work", "why")
         more = ("collectives", "uncounted", "meta_flops")
-        return {name: counted[name] for name in figures} | {name: counted[name] for name in more if counted[name]}
+        return {name: counted[name] for name in figures if counted[name] is not None} | {
+            name: counted[name] for name in more if counted[name]
+        }

@@ -32,11 +32,11 @@ from trace_tools.errors import (
     UsageError,
 )
 from trace_tools.source.statements import ParsedSource, parse_source
-from trace_tools.trace.model import Run, Trace
+from trace_tools.trace.model import Run, Step, Trace
 from trace_tools.trace.trace_file import dump, load_head, validate, write
 from trace_tools.tracing.failures import in_words, keep, tracebacks
 from trace_tools.tracing.isolation import private_folder
-from trace_tools.tracing.journal import FrameStart, ProcessNote, RunEnd, RunStart, journals, read_journal
+from trace_tools.tracing.journal import journals, read_journal
 from trace_tools.tracing.merge.merging import merge
 from trace_tools.tracing.merge.reader import stored
 from trace_tools.util.files import sweep
@@ -140,9 +140,8 @@ def has_records(folder: Path) -> bool:
     """Return whether the folder holds a record of the lecture, or a damaged line that may be one."""
     for path in journals(folder):
         unreadable: list[int] = []
-        for record in read_journal(path, unreadable):
-            if not isinstance(record, (RunStart, RunEnd, FrameStart, ProcessNote)):
-                return True
+        if any(isinstance(line, Step) for line in read_journal(path, unreadable)):
+            return True
         if unreadable:
             return True
     return False

@@ -54,17 +54,16 @@ from trace_tools.tracing.isolation.private_folder import make, remove
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
 from trace_tools.tracing.isolation.spawned import adopted_in_spawned, saying_what_is_untraced
 from trace_tools.tracing.job import FETCHED, LOADED_TORCH, Job
-from trace_tools.tracing.journal import Journal, ProcessNote, RunEnd, RunStart
+from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.ranks import meeting, rank
-from trace_tools.tracing.recorder.claims import Evaluations, TimedClaims
-from trace_tools.tracing.recorder.frames import exit_status, exits_well
+from trace_tools.tracing.recorder.call import exit_status, exits_well
+from trace_tools.tracing.recorder.claims import Claims
 from trace_tools.tracing.recorder.recorder import Recorder, hooks, shown
-from trace_tools.tracing.recorder.recording import Instruments, Settings
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter
@@ -163,7 +162,7 @@ class _Process:
         self.output = OutputFile(Path(job.journal).with_suffix(".stdout"), self.redact)
         self.recorder: Recorder | None = None
         self.forked = False  # whether this is the child of a fork
-        self.evaluations: list[Evaluations] = []  # of claims, in the timed runs
+        self.claims: list[Claims] = []  # of claims, in the timed runs
         self.context = contextvars.Context()  # context of the last run
         self.memory = _Memory()
         self.progress = ProgressSender(job)
@@ -223,7 +222,7 @@ class _Process:
 
     def _run(self, name: str, code: types.CodeType) -> Ending:
         """Run the lecture once."""
-        self.journal.write([(RunStart, name)])
+        self.journal.write([RunStart(name)])
         self.progress.enter(name)
         seed_everything(self.job.options.seed)
         recorder, meter = self._new_recorder(counted=name == COUNTED)
@@ -276,7 +275,7 @@ class _Process:
                 running = []
             if running:
                 self.note("notes", [f"still running {WAIT_S:g} s after the {name} run: {', '.join(running)}"])
-            recorder.output.finish(recorder.last)
+            recorder.finish_output()
             recorder.namespace = {}  # later calls belong to no run, and the module's objects can be freed
             if ended_by is not None and not exits_well(ended_by):
                 ending = Ending("raised", class_name(type(ended_by)), _line_in(ended_by, self.job.path))
@@ -284,9 +283,8 @@ class _Process:
                 ending = Ending.parse(recorder.clock.device_failed)
         if recorder.clock.floor_s is not None:
             self.note("floor_ns", max(1, round(1e9 * recorder.clock.floor_s)))
-        refused = list(recorder.retention.refused.items())
-        self.journal.write([(RunEnd, str(ending), ns, refused)])
-        self.evaluations.append(recorder.claims.evaluations)
+        self.journal.write([RunEnd(str(ending), ns, [*recorder.limits.refused.items()])])
+        self.claims.append(recorder.claims)
         for field, content in self.memory.peaks():
             self.note(field, content)
         return ending
@@ -295,28 +293,34 @@ class _Process:
         from trace_tools.describing.values import Describer
 
         gpu = accelerators.accelerator(self.job.device)
-        settings = Settings(
-            limit=self.job.options.limit,
-            failing_claims_raise=not self.job.options.keep_going,
-            timed_claims=TimedClaims(self.evaluations) if counted else None,
-            opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
-            describe_values=not counted,
-            included=self.included,
-        )
         meter = None
         if counted:
             from trace_tools.metering.meters import Meter
 
             meter = Meter(device=gpu.type if gpu else None, compiling=True)
-        describer = Describer(redact=self.redact)
-        instruments = Instruments(describer, gpu, meter, self.progress.enter, self.output, self.records_graph)
-        return Recorder(self.program, self.journal, instruments, settings), meter
+        recorder = Recorder(
+            self.program,
+            self.journal,
+            Describer(redact=self.redact),
+            gpu,
+            meter,
+            section=self.progress.enter,
+            output=self.output,
+            records_graph=self.records_graph,
+            limit=self.job.options.limit,
+            failing_claims_raise=not self.job.options.keep_going,
+            earlier=self.claims if counted else (),
+            opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
+            describes=not counted,
+            included=self.included,
+        )
+        return recorder, meter
 
     def _write(self, recorder: Recorder) -> None:
         """Write the journal during the lecture, outside its measured time; do nothing in a forked child."""
         if not self.forked:
             with recorder.clock.excluded():
-                recorder.writer.flush(wait_s=WRITING_S)
+                recorder.write_open(WRITING_S)
 
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
@@ -346,7 +350,7 @@ class _Process:
             self.recorder.forget()
 
     def note(self, field: str, content: Any) -> None:
-        self.journal.write([(ProcessNote, field, content)])
+        self.journal.write([Note(field, content)])
 
     def _alive(self, recorder: Recorder) -> Callable[[], None]:
         """Return the function that the watching thread calls.
@@ -361,7 +365,7 @@ class _Process:
             nonlocal listening_to_dynamo
             report()
             if getppid() != self.job.parent:
-                recorder.writer.flush()
+                recorder.flush()
                 os._exit(1)
             handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
             if handler is not None and not listening_to_dynamo:

@@ -39,7 +39,7 @@ def saying_what_is_untraced(recorder: Recorder) -> Iterator[None]:
 
     def recorded_start(self: Any) -> None:
         method = getattr(self, "_start_method", None)
-        owner = recorder.ownership.recorded_owner(_getframe(1)) if method in ("spawn", "forkserver") else None
+        owner = recorder.recorded_owner(_getframe(1)) if method in ("spawn", "forkserver") else None
         if owner is not None and owner.seq not in warned:
             warned.add(owner.seq)
             recorder.emit("warnings", UNTRACED.format(method=method))

@@ -3,13 +3,10 @@
 The run's folder contains lecture.py (the text that ran), run.json (the request), machine.json and versions.json, and
 for each process its journal, its output and, once it has ended, its status.
 
-The trace shows one run, the most typical warm run; the other runs provide samples. `matching` chooses it and finds
-the same calls and steps in all runs. Steps that do not occur in the representative run are left out; for its own steps,
+The trace shows one run, the warm run of median duration; the other runs provide samples. `matching` chooses it and
+finds the same calls and steps in all runs. Steps that do not occur in the representative run are left out; for its own steps,
 the trace records in how many runs they occurred (`events`). How the processes ended is in their status files and at the
 ends of their output.
-
-A trace has a size limit. The least important data is dropped first: histograms and corners of large tensors and samples
-of varying values, then elements, then long texts. The identity of steps, and their times, shapes and claims, are kept.
 """
 
 from __future__ import annotations
@@ -18,8 +15,6 @@ import ast
 import os
 import re
 import signal
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,26 +26,24 @@ from trace_tools.machines.machine import from_json, slug
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import ParsedSource, parse_source, title_of
 from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
-from trace_tools.trace.model import Event, Process, Run, SourceFile, Step, Tensor, Trace, Value
-from trace_tools.trace.plain_yaml import flow
-from trace_tools.trace.structure import from_plain, to_plain
+from trace_tools.trace.model import Process, Run, SourceFile, Step, Trace
+from trace_tools.trace.structure import from_plain
 from trace_tools.tracing import failures, included
 from trace_tools.tracing.instrument import Instrumented, instrument
-from trace_tools.tracing.journal import NO_RECORD, Said, journals
+from trace_tools.tracing.journal import NO_RECORD, journals
 from trace_tools.tracing.merge.events import events
 from trace_tools.tracing.merge.matching import Runs
-from trace_tools.tracing.merge.reader import ProcessRecord, RunRecord, read_process, stored
-from trace_tools.tracing.recorder.recording import Settings
+from trace_tools.tracing.merge.reader import ProcessRecord, read_process, stored
+from trace_tools.tracing.recorder.limits import CALLS
 from trace_tools.util.interpreter import collector_paused
 
 LAST_BYTES = 1 << 16  # end of a process's output that is searched for its last line
 
 
-def ending_of(process: ProcessRecord, folder: Path, source: ParsedSource) -> Ending:
+def ending_of(process: ProcessRecord, folder: Path) -> Ending:
     """Return the ending of a process that could not report it itself."""
     status = status_file(folder, process.id)
-    last = process.runs[-1].open_statement if process.runs else None
-    line = _line_of_fault(status) or (source.statements[last].line if last is not None else None)
+    line = _line_of_fault(status) or (process.runs[-1].open_line if process.runs else None)
     ending = ending_by_status(status)
     return ending if line is None else replace(ending, line=line)
 
@@ -115,69 +108,6 @@ def _end_of_output(path: Path) -> str:
         return ""
 
 
-CAP_BYTES = 64 << 20
-LONG_TEXT = 1000
-
-Thin = Callable[[Value], Value]
-
-
-def capped(events: list[Event], cap_bytes: int = CAP_BYTES) -> tuple[list[Event], list[str]]:
-    """Return the events reduced to `cap_bytes` as far as possible, and descriptions of the dropped data."""
-    events, dropped = [*events], []
-    sizes = [_size(event) for event in events]
-    for description, thin in STAGES:
-        if sum(sizes) <= cap_bytes:
-            break
-        for index, event in enumerate(events):
-            if not isinstance(event, Step):
-                continue
-            values = [(source, thin(value)) for source, value in event.values] if event.values else event.values
-            stdout = event.stdout
-            if thin is _without_long_text and stdout is not None:
-                stdout = stdout[:LONG_TEXT]
-            thinned = replace(event, values=values, stdout=stdout)
-            if thinned != event:
-                events[index], sizes[index] = thinned, _size(thinned)
-        dropped.append(f"{description} (the trace was larger than {cap_bytes >> 20} MiB)")
-    return events, dropped
-
-
-def _size(event: Event) -> int:
-    return len(flow(to_plain(event)))
-
-
-def _without_samples(value: Value) -> Value:
-    return replace(_in_tensor(value, _without_corner), samples=None)
-
-
-def _without_elements(value: Value) -> Value:
-    return replace(
-        _in_tensor(value, lambda tensor: replace(tensor, elements=None)), items=None, entries=None, labels=None
-    )
-
-
-def _without_long_text(value: Value) -> Value:
-    if isinstance(value.value, str) and len(value.value) > LONG_TEXT:
-        value = replace(value, value=value.value[:LONG_TEXT], length=value.length or len(value.value))
-    return replace(value, text=value.text[:LONG_TEXT]) if value.text else value
-
-
-def _without_corner(tensor: Tensor) -> Tensor:
-    statistics = tensor.statistics and replace(tensor.statistics, histogram=None)
-    return replace(tensor, corner=None, corner_shape=None, statistics=statistics)
-
-
-def _in_tensor(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
-    return replace(value, tensor=change(value.tensor)) if value.tensor else value
-
-
-STAGES: tuple[tuple[str, Thin], ...] = (
-    ("corners and histograms of large tensors, samples of varying values", _without_samples),
-    ("elements", _without_elements),
-    ("long texts", _without_long_text),
-)
-
-
 @collector_paused()
 def merge(folder: Path, source: ParsedSource) -> Trace:
     """Return the trace of the run in `folder`, a run of the lecture `source`. Raises NothingRecordedError if no step
@@ -211,18 +141,21 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
     if not passes:
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {last_words(folder)}")
     sources = [source, *(module.source for module in included.stored(folder))]
-    source = included.joined(sources)
-    interned: Said = {}
-    records = [read_process(path, source, interned=interned) for path in passes]
-    del interned
+    records = [read_process(path, sources) for path in passes]
     runs = Runs.of(records)
     if runs is None:
-        why = last_words(folder) or next(one.done or str(ending_of(one, folder, source)) for one in records)
+        why = last_words(folder) or next(one.done or str(ending_of(one, folder)) for one in records)
         raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
-    program = program_of(tuple(source.text for source in sources))
-    steps, dropped = capped(events(runs, program, source, included.first_numbers(sources)))
-    dropped += _beyond_bounds(runs.representative, program, steps)
-    processes = [_process(record, folder, source) for record in records]
+    steps = events(runs)
+    dropped = [
+        calls_left_out(count, function, f"the first {CALLS:,} that were kept" if count else "")
+        for function, count in runs.shown.refused.items()
+    ]
+    counts = left_out(step for step in steps if isinstance(step, Step))
+    dropped += [
+        f"{counts[words]:,} {words}" for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if counts[words]
+    ]
+    processes = [_process(record, folder) for record in records]
     endings = {process.id: process.ending for process in processes}
     required = [ProcessId(PASS, n) for n in range(1, run.passes + 1)]
     failed = [f"{endings[process]} ({process})" for process in required if endings.get(process, COMPLETE) != COMPLETE]
@@ -243,7 +176,7 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
             complete=complete,
             ended=str(COMPLETE) if complete else [*failed, stopped][0],
             timed_runs=len(runs.complete) or None,
-            story=str(runs.representative.id),
+            story=str(runs.shown.id),
             processes=processes,
             dropped=dropped,
         ),
@@ -262,26 +195,10 @@ def program_of(texts: tuple[str, ...]) -> Instrumented:
     return replace(included.together(programs), tree=ast.Module([], []))
 
 
-def _beyond_bounds(run: RunRecord, program: Instrumented, events_kept: Sequence[Event]) -> Iterator[str]:
-    """Yield descriptions of everything that the bounds of a run left out."""
-    bounds = Settings()
-    calls_kept = Counter(call.function for call in run.frames.values())
-    for function, calls in run.refused.items():
-        if calls_kept[function] < bounds.frames:  # see `Admission`
-            beyond = f"their share of the {bounds.steps:,} steps that are kept per run"
-        else:
-            beyond = f"the first {bounds.frames:,} that were kept"
-        yield calls_left_out(calls, program.functions[function], beyond)
-    counts = left_out(step for step in events_kept if isinstance(step, Step))
-    yield from (
-        f"{counts[words]:,} {words}" for words in (*LEFT_OUT_IN_WORDS.values(), VALUES_LEFT_OUT) if counts[words]
-    )
-
-
-def _process(process: ProcessRecord, folder: Path, source: ParsedSource) -> Process:
+def _process(process: ProcessRecord, folder: Path) -> Process:
     times = {run.id.kind: run.ns for run in process.runs if run.ending.is_complete}
     failed = failures.in_words(status_file(folder, process.id))
-    ended, why_no_warm = failed or process.done or str(ending_of(process, folder, source)), process.why_no_warm
+    ended, why_no_warm = failed or process.done or str(ending_of(process, folder)), process.why_no_warm
     return Process(
         name=str(process.id),
         ended=ended,

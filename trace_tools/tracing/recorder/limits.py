@@ -1,0 +1,106 @@
+"""Decide what of a run is kept, by a rule that a reader can predict.
+
+Of a statement, each call keeps the first and the last N/2 executions; of a function, a run keeps 1,000 calls; and a run
+keeps 100,000 lines and 64 MiB. Everything else is counted. The first executions are certain. Of the later ones, a
+`Ring` keeps the last: nearly all are only their number and their time, and they dominate the cost of a loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Any
+
+from trace_tools.analysis.summaries import NOT_KEPT
+from trace_tools.trace.model import Frame, Step
+from trace_tools.tracing.journal import Journal
+
+CALLS = 1000  # calls kept per function
+LINES = 100_000  # lines kept per run
+BYTES = 64 << 20  # of a run's lines
+FEW = 2  # first and last executions kept per statement and call once a run is full
+FAILED = 100  # executions kept per run beyond the limit, because a claim failed in them
+
+# An execution in a ring: its number, its step and its seconds (None: not ended), and if there is more to it, other
+# fields of `Step` and the lines of its calls.
+Kept = tuple[int, int, "float | None"] | tuple[int, int, "float | None", "dict[str, Any] | None", "Lines | None"]
+
+
+class Lines(list[Any]):
+    """Lines of calls in a step that later executions of its statement may replace."""
+
+    left_out = False
+    certain = False  # whether a claim failed in the step
+
+
+class Ring:
+    """The last executions of one statement in one call, after the first ones, which are certain."""
+
+    __slots__ = ("called", "count", "first", "kept", "rescued", "seconds")
+
+    def __init__(self, first: int, last: int) -> None:
+        self.count = self.first = first  # executions so far; those that are certain
+        self.kept: deque[Kept] = deque(maxlen=last)
+        self.called = 0  # how many of these have lines
+        self.rescued = 0  # executions that were kept because a claim failed in them
+        self.seconds = 0.0  # of all executions in or beyond the ring
+
+    def omitted(self) -> tuple[int, float]:
+        """Return how many executions are left out, and their total time."""
+        count = self.count - self.first - self.rescued - len(self.kept)
+        return count, self.seconds - sum(entry[2] or 0 for entry in self.kept)
+
+
+class Limits:
+    """What one run has kept so far."""
+
+    def __init__(self, journal: Journal, limit: int = 100, calls: int = CALLS, lines: int = LINES) -> None:
+        self.journal = journal
+        self.first = max(1, limit // 2)
+        self.last = max(1, limit - self.first)
+        self.most_calls = calls
+        self.most_lines = lines
+        self.most_bytes = journal.bytes + BYTES
+        self.lines = 0
+        self.calls: Counter[str] = Counter()  # kept, by function
+        self.refused: Counter[str] = Counter()
+        self.rescued = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the run has reached its cap: then calls and values are left out, except calls of sections."""
+        return self.lines >= self.most_lines or self.journal.bytes > self.most_bytes
+
+    def admits(self, function: str, into: Lines, *, is_section: bool) -> bool:
+        """Return whether a call is kept, and count it."""
+        kept = not into.left_out and self.calls[function] < self.most_calls and (is_section or not self.full)
+        (self.calls if kept else self.refused)[function] += 1
+        return kept
+
+    def put(self, line: Any, into: Lines) -> None:
+        """Add a line to its destination, unless that is already left out."""
+        if not into.left_out:
+            into.append(line)
+            self.lines += 1
+            if self.lines == self.most_lines:  # calls that are open go on
+                self.first, self.last = min(self.first, FEW), min(self.last, FEW)
+
+    def leave_out(self, lines: Lines, call: int) -> float:
+        """Leave out the lines below an execution; return the time that they say the step itself took."""
+        self.lines -= len(lines)
+        lines.left_out = True
+        seconds = 0.0
+        for line in lines:
+            if type(line) is Frame and line.arguments is None:
+                self.calls[line.function] -= 1
+            elif type(line) is Step and line.frame == call and line.host_ns:  # the end of a `with`
+                seconds += line.host_ns[0] / 1e9
+        return seconds
+
+
+def bare(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a reduced description of a value: its type and length, and for a tensor everything except its elements."""
+    kept: dict[str, Any] = {name: plain[name] for name in ("type", "length") if name in plain}
+    if tensor := plain.get("tensor"):
+        elements = ("elements", "corner", "corner_shape", "statistics")
+        kept["tensor"] = {name: of_it for name, of_it in tensor.items() if name not in elements}
+    return {**kept, "note": NOT_KEPT}
