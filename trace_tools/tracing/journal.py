@@ -13,7 +13,7 @@ process.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import fstat, ftruncate, write
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,9 @@ class Failed(Struct, frozen=True):
 Line = Frame | Step | Omitted | RunStart | RunEnd | Note | Error | Failed
 KINDS = {Frame: "frame", Step: "id", Omitted: "omitted", RunStart: "run", RunEnd: "end", Note: "note", Error: "error",
          Failed: "failed"}  # fmt: skip
-_DECODERS = {name.encode(): (kind, msgspec.json.Decoder(kind).decode) for kind, name in KINDS.items()}  # by first key
+_DECODERS: dict[bytes, tuple[Any, Callable[[bytes], Line]]] = {  # by first key
+    name.encode(): (kind, msgspec.json.Decoder(kind).decode) for kind, name in KINDS.items()
+}
 
 # Errors that reading a damaged line may raise.
 NO_RECORD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -94,7 +96,8 @@ def decoded(line: bytes) -> Line:
     try:
         return decode(line)
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(line), kind)
+        record: Line = msgspec.convert(json.loads(line), kind)
+        return record
 
 
 class Journal:

@@ -196,7 +196,7 @@ def _measured(step: Step, main: Sequence[Step], counted: Step | None) -> list[Me
     """Combine the seconds per call in each run with the counts per call in the counted run."""
     measured = []
     for index in range(min(len(step.measured or ()), MEASUREMENTS)):
-        seconds = [other.measured[index].seconds[0] for other in main if index < len(other.measured or ())]
+        seconds = [one.seconds[0] for other in main for one in (other.measured or [])[index : index + 1]]
         counts = ((counted and counted.measured) or [])[index : index + 1] or [Measured([], why=NO_COUNTERPART)]
         measured.append(replace(counts[0], seconds=seconds))
     return measured or None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trace_tools.trace.identities import COLD, COUNTED, PASS, TOP, WARM, CallCounter, Positions, StepKey
+from trace_tools.trace.identities import COLD, COUNTED, PASS, TOP, WARM, CallCounter, CallKey, Positions, StepKey
 from trace_tools.trace.model import Frame, Step
 from trace_tools.tracing.merge.reader import ProcessRecord, RunRecord
 
@@ -84,10 +84,11 @@ class Runs:
             call, statement, _ = self.positions.keys[position]
             if call in run.calls_at:
                 return (run.calls_at[call].frame, statement) in run.omissions
-            caller, (_, function), _ = self.positions.keys[call]
-            if caller in run.steps_at or caller < 0:
-                return function in run.refused
-            position = caller
+            key = self.positions.keys[call]
+            assert isinstance(key, CallKey) and isinstance(key.function, tuple)  # as `_locate` made it
+            if key.caller in run.steps_at or key.caller < 0:
+                return key.function[1] in run.refused
+            position = key.caller
         return True
 
     def count_with(self, step: Step) -> int | None:

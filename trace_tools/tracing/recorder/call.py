@@ -110,7 +110,7 @@ class Call:
         elif ring is not None or self.more:
             at = self._finish(now)
         elif self.current is not None:
-            recorder.limits.put(self._line(self.current, self.seq, self.n, seconds, None), self.here)
+            recorder.limits.put(self._line(self.current, self.seq, self.n, seconds, None), self.here)  # type: ignore[arg-type]
             self.here = None
         self.started = at  # first, for the watching thread
         self.ring = ring = self.rings.get(statement)
