@@ -20,10 +20,11 @@ from typing import Any
 import torch
 from torch._C import _functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import _pop_mode as _pop_function_mode
 from torch.overrides import _push_mode as _push_function_mode
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _pop_mode, _push_mode
 
 from trace_tools.describing.elements import Budget, Conversion, Limits, sample
@@ -97,6 +98,16 @@ def parameter_count(module: torch.nn.Module) -> int:
 def modes_suspended() -> Iterator[None]:
     """Run the block, which is code of the lecture such as a `__repr__`, with no torch mode active and no gradients."""
     with _without_modes(), torch.no_grad():
+        yield
+
+
+@contextlib.contextmanager
+def unseen_by_modes() -> Iterator[None]:
+    """Run the block, which evaluates an expression of the lecture, with its operators hidden from modes and profilers.
+
+    Fake tensors stay fake, and a default device that the lecture has set stays set, because these change the result.
+    """
+    with _without_modes(keep=(DeviceContext, FakeTensorMode)), _Unprofiled():
         yield
 
 

@@ -31,9 +31,14 @@ def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
 
 
 def value(method: str, item: Inspected) -> ast.stmt:
-    """@inspect x.y → try: value("x.y", unit, x.y) except BaseException: value_failed("x.y", unit)."""
+    """@inspect x.y → try: with unseen(): value("x.y", unit, x.y) except BaseException: value_failed("x.y", unit).
+
+    Reading a name or a constant runs no operator that the lecture's modes of torch could see.
+    """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
     read: list[ast.stmt] = [probe(method, *names, without_position(copy.deepcopy(item.node)))]
+    if not isinstance(item.node, ast.Name | ast.Constant):
+        read = [ast.With([ast.withitem(frame_call("unseen"))], read)]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
     return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
 
