@@ -181,6 +181,9 @@ class FakeCuda:
     def synchronize(self) -> None:
         self.log.append("synchronize")
 
+    def device_count(self) -> int:
+        return 1
+
     def current_device(self) -> int:
         return 1
 

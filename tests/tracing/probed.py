@@ -28,8 +28,9 @@ from trace_tools.describing.values import Describer
 from trace_tools.machines import accelerators
 from trace_tools.source.directives import Directive, parse_directives
 from trace_tools.source.statements import parse_source
+from trace_tools.trace.model import Frame, Step
 from trace_tools.trace.structure import to_plain
-from trace_tools.tracing.instrument import instrument
+from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import Journal, RunEnd, RunStart, read_journal
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.merge.reader import RunRecord, read_process
@@ -44,82 +45,73 @@ ROOMS = dict(output_.ROOMS)
 RecordedStep = RecordedCall = types.SimpleNamespace
 
 
-class Instruments(dict):
-    def __init__(
-        self,
-        describer: Any,
-        gpu: Any = None,
-        meter: Any = None,
-        section: Any = None,
-        output: Any = None,
-        records_graph: Any = bool,
-    ) -> None:
-        super().__init__(
-            describer=describer, gpu=gpu, meter=meter, section=section, output=output, records_graph=records_graph
-        )
+class Instruments(dict[str, Any]):
+    """The arguments of a recorder that a test replaces: `gpu`, `meter`, `section`, `output`, `records_graph`."""
+
+    def __init__(self, describer: Any, **others: Any) -> None:
+        super().__init__(describer=describer, **others)
 
 
 def _plain_values(observed: Any) -> list[list[Any]]:
+    """Return observed values as [source, unit, value] each."""
     listed = []
     for source, value in observed or ():
         plain = to_plain(value)
-        unit = plain.pop("unit", None)
-        listed.append([source, unit, plain])
+        listed.append([source, plain.pop("unit", None), plain])
     return listed
 
 
-def recorded_run(run: RunRecord, program: Any) -> Any:
-    """Return a run in the form that the tests of the recorder read."""
-    sources = {frame.frame: frame.source for frame in run.frames.values()}
-    number_of = {(source, number): n for n, (number, *_) in program.places.items() for source in (0,)}
+def recorded_run(run: RunRecord, program: Instrumented) -> Any:
+    """Return a run in a form that is short to compare: lists instead of None, plain values, statements by number."""
+    number_of = {number: statement for statement, (number, *_) in program.places.items()}
     names = {name: number for number, name in program.functions.items()}
-    claims = {test: n for n, (test, _) in program.claims.items()}
-    steps = {}
-    for step in run.steps.values():
-        first = lambda name: (getattr(step, name) or [None])[0]
-        how = step.claim and (
-            "held" if step.claim.held else "raised" if step.raised or step.id not in run.failed else "passed over"
+    claims = {test: statement for statement, (test, _) in program.claims.items()}
+
+    def recorded(step: Step) -> RecordedStep:
+        ns, device_ns, launch_ns, queued_ns = (
+            (getattr(step, name) or [None])[0] for name in ("host_ns", "device_ns", "launch_ns", "queued_ns")
         )
-        sides = None
+        failed, claim, how = step.id in run.failed, None, ""
         if step.claim is not None:
-            read = dict(step.claim.sides)
-            number = claims[step.claim.source]
-            sides = [to_plain(read[s]) if s in read else None for s in program.claims[number][1]]
-        steps[step.id] = types.SimpleNamespace(
+            how = "held" if step.claim.held else "raised" if step.raised or not failed else "passed over"
+            statement, read = claims[step.claim.source], dict(step.claim.sides)
+            sides = [to_plain(read[s]) if s in read else None for s in program.claims[statement][1]]
+            claim = [statement, how, sides]
+        return types.SimpleNamespace(
             seq=step.id,
             frame=step.frame,
-            statement=number_of[0, step.statement],
+            statement=number_of[step.statement],
             execution=step.execution,
-            ns=first("host_ns"),
-            device_ns=first("device_ns"),
-            launch_ns=first("launch_ns"),
-            queued_ns=first("queued_ns"),
+            ns=ns,
+            device_ns=device_ns,
+            launch_ns=launch_ns,
+            queued_ns=queued_ns,
             allocated_bytes=step.allocated_bytes,
             values=_plain_values(step.values),
-            claim=step.claim and [number, how, sides],
-            left=step.id in run.failed and how == "raised",
-            measured=[{**to_plain(m), "seconds": m.seconds[0]} for m in step.measured or ()],
+            claim=claim,
+            left=failed and how == "raised",
+            measured=[{**to_plain(one), "seconds": one.seconds[0]} for one in step.measured or ()],
             harness=step.harness,
-            narrative=[to_plain(n) for n in step.narrative or ()],
+            narrative=[to_plain(one) for one in step.narrative or ()],
             stdout=[step.stdout] if step.stdout else [],
             warnings=step.warnings or [],
-            left_out=[[l.what, l.count, l.at or 0] for l in step.left_out or ()],
+            left_out=[[one.what, one.count, one.at or 0] for one in step.left_out or ()],
             meters=to_plain(step.meters) if step.meters else None,
             compiled=step.compiled,
             graph=step.graph,
             raised=to_plain(step.raised) if step.raised else None,
         )
-    frames = {
-        f.frame: types.SimpleNamespace(
-            id=f.frame, function=names[f.function], of=f.of, thread=f.thread, arguments=_plain_values(f.arguments)
+
+    def called(frame: Frame) -> RecordedCall:
+        number, arguments = names[frame.function], _plain_values(frame.arguments)
+        return types.SimpleNamespace(
+            id=frame.frame, function=number, of=frame.of, thread=frame.thread, arguments=arguments
         )
-        for f in run.frames.values()
-    }
-    omitted = {(o.frame, number_of[0, o.statement]): (o.omitted, o.host_ns) for o in run.omitted}
+
     return types.SimpleNamespace(
-        steps=steps,
-        frames=frames,
-        omitted=omitted,
+        steps={step.id: recorded(step) for step in run.steps.values()},
+        frames={frame.frame: called(frame) for frame in run.frames.values()},
+        omitted={(one.frame, number_of[one.statement]): (one.omitted, one.host_ns) for one in run.omitted},
         refused=run.refused,
         record=run,
         ending=run.ending,
@@ -212,8 +204,8 @@ class Probed:
         return list(read_journal(self.journal.path))
 
     @property
-    def run(self) -> RunRecord:
-        """The last run, as the parent process reads it."""
+    def run(self) -> Any:
+        """The last run, as the parent process reads it, in the form of `recorded_run`."""
         return recorded_run(read_process(self.journal.path, [self.source]).runs[-1], self.program)
 
 

@@ -1,73 +1,78 @@
-"""A journal keeps its records, ignores an unfinished line, and has a short tail."""
+"""A journal keeps its lines, whatever they contain, and ignores an unfinished one."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing import journal as journals
-from trace_tools.tracing.journal import (
-    FrameEnd,
-    Journal,
-    LastExecutions,
-    Observation,
-    OpenStep,
-    RunStart,
-    Said,
-    StepTime,
-    read_journal,
-)
+from trace_tools.tracing.journal import KINDS, Error, Failed, Journal, Note, RunEnd, RunStart, read_journal
 
 
-def test_written_records_can_be_read(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "a.journal")
-    journal.write([(Observation, 1, "values", float("inf")), (Observation, 1, "stdout", "é\ud800\n")])
-    executions = [(7, [(FrameEnd, 3), (StepTime, 1, 0, 2, 7, 9)])]
-    journal.write_tail([(OpenStep, 2, 0, 5, 1), (LastExecutions, 0, 2, executions)])
-    observed = [Observation(1, "values", float("inf")), Observation(1, "stdout", "é\ud800\n")]
-    assert list(read_journal(journal.path)) == observed
-    last_executions = LastExecutions(0, 2, [(7, [FrameEnd(3), StepTime(1, 0, 2, 7, 9)])])
-    assert list(read_journal(journal.tail_path)) == [OpenStep(2, 0, 5, 1), last_executions]
-    journal.close(complete=True)
-    assert not journal.tail_path.exists()
+def step(number: int, **content: Any) -> Step:
+    return Step(number, 0, 3, 12, 1, [1200], **content)
 
 
-def test_an_unfinished_line_is_ignored(tmp_path: Path) -> None:
-    path = tmp_path / "a.journal"
-    path.write_bytes(b'["E",1]\n["E",2')
-    assert list(read_journal(path)) == [FrameEnd(1)]
+LINES = [
+    RunStart("cold"),
+    Frame(0, "main"),
+    Frame(1, "f", of=7, arguments=[("x", {"type": "int", "value": 3})]),  # type: ignore[list-item]
+    step(7),
+    step(8, values=[("x", {"type": "float", "value": 0.1})], claim=Claim("x > 3", held=True)),
+    Omitted(5, 0, 3, 12, 900),
+    Error(0, 8, 12, Raised("ValueError", "", 12)),
+    Failed(8),
+    RunEnd("complete", 10**9, [("f", 2)]),
+    Note("notes", ["it was hot"]),
+]
+
+
+def written(path: Path, lines: list[Any]) -> Path:
+    journal = Journal(path)
+    journal.write(lines)
+    journal.close()
+    return path
+
+
+def test_written_lines_can_be_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.journal", LINES)
+    assert {type(line) for line in LINES} == set(KINDS)
+    read = list(read_journal(path))
+    again = written(tmp_path / "b.journal", read)
+    assert [type(line) for line in read] == [type(line) for line in LINES]
+    assert again.read_bytes() == path.read_bytes() and list(read_journal(again)) == read
+    assert read[3] == step(7) and read[-2:] == LINES[-2:]
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_numbers_that_json_lacks_are_kept(number: float, tmp_path: Path) -> None:
+    """A journal with `null` in their place would lose a loss that has become nan."""
+    lines = [step(n, values=[("loss", {"type": "float", "value": number})]) for n in (1, 2)]
+    read = list(read_journal(written(tmp_path / "a.journal", [step(0), *lines, step(3)])))
+    values = [one.values[0][1].value for one in read if isinstance(one, Step) and one.values]
+    assert [repr(value) for value in values] == [repr(number)] * 2 and len(read) == 4
+
+
+def test_text_that_is_no_unicode_is_kept(tmp_path: Path) -> None:
+    lines = [step(1, stdout="é\ud800\n"), step(2, warnings=["half a pair: \udfff", "whole: \U0001f600"])]
+    assert list(read_journal(written(tmp_path / "a.journal", [*lines, step(3)]))) == [*lines, step(3)]
+
+
+def test_damaged_and_unfinished_lines_are_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.journal", [RunStart("cold"), step(1), step(2), step(3)])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1][:-9] + b"\n" + b"\xff\n" + b'{"what": 1}\n' + b"\n" + lines[2] + lines[3][:-1])
+    unreadable: list[int] = []
+    assert list(read_journal(path, unreadable)) == [RunStart("cold"), step(2)] and unreadable == [2, 3, 4, 5]
     assert list(read_journal(tmp_path / "absent")) == []
 
 
-def test_equal_observations_share_their_content(tmp_path: Path) -> None:
-    rows = [(Observation, 0, "values", ["x", None, {"type": "int", "value": 1}]), (Observation, 1, "stdout", "a\n")]
-    cache: Said = {}
-    records = []
-    for name, step in (("a", 3), ("b", 40)):
-        journal = Journal(tmp_path / f"{name}.journal")
-        journal.write([(kind, step + n, field, content) for kind, n, field, content in rows])
-        records.append(list(read_journal(journal.path, cache=cache)))
-    assert records[1] == [Observation(40, *rows[0][2:]), Observation(41, *rows[1][2:])]
-    assert [a.content is b.content for a, b in zip(*records, strict=True)] == [True, True]  # type: ignore[union-attr]
-    damaged, lines = tmp_path / "c.journal", (tmp_path / "a.journal").read_bytes().splitlines(keepends=True)
-    damaged.write_bytes(lines[0].replace(b"3", b"03", 1) + lines[0].replace(b"3", b"x", 1) + lines[1])
-    unreadable: list[int] = []
-    assert list(read_journal(damaged, unreadable, cache)) == records[0][1:] and unreadable == [1, 2]
-
-
-def test_a_long_tail_can_be_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "TAIL_LIMIT_BYTES", 100)
-    journal = Journal(tmp_path / "a.journal")
-    assert not journal.write_tail([(RunStart, "x" * 50)])
-    assert journal.write_tail([(RunStart, "x" * 50)])
-    journal.restart_tail([(RunStart, "short")])
-    assert not journal.write_tail([(FrameEnd, 1)])
-    assert list(read_journal(journal.tail_path)) == [RunStart("short"), FrameEnd(1)]
-
-
-def test_a_full_disk_is_reported_and_records_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_lines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "a.journal")
     write = os.write
 
@@ -75,16 +80,16 @@ def test_a_full_disk_is_reported_and_records_are_kept(tmp_path: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(journals, "write", full)
-    journal.write([(FrameEnd, 1)])
+    journal.write([Failed(1)])
     assert journal.trouble == "a.journal: No space left on device"
     monkeypatch.setattr(journals, "write", write)
-    journal.write([(FrameEnd, 2)])
-    assert list(read_journal(journal.path)) == [FrameEnd(1), FrameEnd(2)]
+    journal.write([Failed(2)])
+    assert list(read_journal(journal.path)) == [Failed(1), Failed(2)]
 
 
 def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "a.journal")
-    write, room = os.write, [25]
+    write, room = os.write, [40]
 
     def nearly_full(descriptor: int, content: bytes) -> int:
         if not room[0]:
@@ -94,24 +99,18 @@ def test_a_full_disk_leaves_no_partial_line(tmp_path: Path, monkeypatch: pytest.
         return written
 
     monkeypatch.setattr(journals, "write", nearly_full)
-    journal.write([(FrameEnd, 1), (FrameEnd, 2), (FrameEnd, 3), (FrameEnd, 4)])  # 8 bytes each
-    assert journal.path.read_bytes() == b'["E",1]\n["E",2]\n["E",3]\n' and journal.trouble
-    room[0] = 5
-    journal.write_tail([(FrameEnd, 1)])
-    assert journal.tail_path.read_bytes() == b""
+    journal.write([Failed(n) for n in (1, 2, 3, 4)])  # 13 bytes each
+    assert journal.path.read_bytes() == b'{"failed":1}\n{"failed":2}\n{"failed":3}\n' and journal.trouble
     room[0] = 1000
-    journal.write_tail([(FrameEnd, 5)])
-    journal.write([(FrameEnd, 6)])
+    journal.write([Failed(5)])
     unreadable: list[int] = []
-    assert list(read_journal(journal.path, unreadable)) == [FrameEnd(n) for n in (1, 2, 3, 4, 6)]
-    assert list(read_journal(journal.tail_path, unreadable)) == [FrameEnd(5)] and not unreadable
+    assert list(read_journal(journal.path, unreadable)) == [Failed(n) for n in (1, 2, 3, 4, 5)] and not unreadable
 
 
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.journal")
     journal.forget()
-    journal.write([(FrameEnd, 1)])
-    assert not journal.write_tail([(FrameEnd, 1)])
+    journal.write([Failed(1)])
     assert journal.path.read_bytes() == b""
 
 
@@ -120,10 +119,7 @@ def test_a_journal_can_be_written_after_a_directory_change(tmp_path: Path, monke
     journal = Journal(Path("pass-1.journal"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    journal.restart_tail([(FrameEnd, 1)])
-    journal.close(complete=True)
-    assert journal.trouble is None
-    assert [path.name for path in tmp_path.rglob("*")] in (
-        ["pass-1.journal", "elsewhere"],
-        ["elsewhere", "pass-1.journal"],
-    )
+    journal.write([Failed(1)])
+    journal.close()
+    assert journal.trouble is None and list(read_journal(tmp_path / "pass-1.journal")) == [Failed(1)]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "pass-1.journal"]

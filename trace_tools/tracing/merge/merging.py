@@ -5,8 +5,8 @@ for each process its journal, its output and, once it has ended, its status.
 
 The trace shows one run, the warm run of median duration; the other runs provide samples. `matching` chooses it and
 finds the same calls and steps in all runs. Steps that do not occur in this run are left out; for its own steps, the
-trace records in how many runs they occurred (`events`). How the processes ended is in their status files and at the ends
-of their output.
+trace records in how many runs they occurred (`events`). How the processes ended is in their status files and at the
+ends of their output.
 """
 
 from __future__ import annotations
