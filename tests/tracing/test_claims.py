@@ -1,78 +1,53 @@
-"""Which asserts raise in other processes, according to the journals of the timed runs.
+"""Which asserts raise in the counted run, according to the timed runs before it in the same process.
 
 `test_plainly` compares claims that are caught in many ways with plain Python, in every process.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.tracing.probed import Probed
-from trace_tools.tracing.journal import Evaluated, Journal
-from trace_tools.tracing.recorder.claims import MEASURED, Evaluations, TimedClaims
+from trace_tools.tracing.recorder.claims import MEASURED, Claims
 
 
-def write_process(folder: Path, name: str, *records: tuple[Any, ...]) -> None:
-    """Write the journal and the status file of a process that has ended."""
-    journal = Journal(folder / f"{name}.journal")
-    journal.write(records)
-    journal.close()
-    (folder / f"{name}.status").write_text("0", encoding="utf-8")
+def evaluated(claims: Claims, *raise_: bool, measured: bool = False) -> Claims:
+    """Evaluate the claim of statement 3 once for each argument, which says whether it raises."""
+    for raises in raise_:
+        if raises:
+            assert claims.raises(3, measured=measured, is_caught=lambda: False)
+        else:
+            claims.evaluated(3, measured=measured)
+    return claims
 
 
 def test_evaluations_and_failures_are_counted() -> None:
-    evaluations = Evaluations()
-    for n in range(1, 10):
-        evaluation = evaluations.next(5, measured=False)
-        assert evaluation == (5, n)
-        if n in (2, 3, 4, 8):
-            evaluations.note_raised(evaluation)
-    evaluations.next(6, measured=True)
-    evaluations.note_raised(evaluations.next(7, measured=True))
-    assert [row[1:] for row in evaluations.rows()] == [
-        (5, 9, [[2, 4], [8, 8]], None),
-        (6, 0, [], False),
-        (7, 0, [], True),
-    ]
+    claims = evaluated(Claims(), False, True, True, False)
+    evaluated(claims, True, measured=True)
+    assert claims.counts == {3: 4} and claims.measured == {3}
+    assert claims.raised == {(3, 2), (3, 3), (3, MEASURED)}
 
 
-def test_ranges_of_failed_evaluations_are_bounded() -> None:
-    evaluations = Evaluations()
-    for n in range(1, 10_001):
-        evaluation = evaluations.next(0, measured=False)
-        if n % 2:
-            evaluations.note_raised(evaluation)
-    [(_, _, count, ranges, _)] = evaluations.rows()
-    assert count == 10_000 and len(ranges) == 1000 and ranges[-1] == [1999, 9999]
+def raises(claims: Claims, *, times: int = 1, measured: bool = False, is_caught: bool = False) -> list[bool]:
+    return [claims.raises(3, measured=measured, is_caught=lambda: is_caught) for _ in range(times)]
 
 
-@pytest.mark.parametrize(
-    ("evaluation", "raises"),
-    [((3, 1), False), ((3, 2), True), ((3, 4), True), ((3, 6), None), ((4, 1), None), ((3, MEASURED), True)],
-)
-def test_an_evaluation_raises_if_it_did_in_any_timed_run(
-    evaluation: tuple[int, int], raises: bool | None, tmp_path: Path
-) -> None:
-    write_process(tmp_path, "pass-1", (Evaluated, 3, 5, [[2, 2]], False), (Evaluated, 3, 3, [], True))
-    write_process(tmp_path, "pass-2", (Evaluated, 3, 5, [[4, 5]], None))
-    write_process(tmp_path, "metering", (Evaluated, 3, 9, [[1, 9]], None))
-    assert TimedClaims(tmp_path, passes=2).raises(evaluation) is raises
-
-
-def test_timed_claims_wait_for_unfinished_passes(tmp_path: Path) -> None:
-    write_process(tmp_path, "pass-1", (Evaluated, 3, 1, [], None))
-    timer = threading.Timer(0.2, lambda: write_process(tmp_path, "pass-2", (Evaluated, 3, 1, [[1, 1]], None)))
-    timer.start()
-    assert TimedClaims(tmp_path, passes=2).raises((3, 1)) is True
+def test_an_evaluation_raises_if_it_did_in_any_earlier_run() -> None:
+    cold = evaluated(Claims(), False, True, False, False, False)
+    warm = evaluated(Claims(), False, False, False, True)
+    evaluated(warm, True, measured=True)
+    counted = Claims([cold, warm], failing_raise=False)
+    assert raises(counted, times=6) == [False, True, False, True, False, False], "none reached the sixth"
+    assert raises(counted, measured=True) == [True]
+    assert raises(Claims([cold, warm]), times=6)[-1], "unless the user has asked to continue after failed claims"
+    assert raises(Claims([Claims()], failing_raise=False), is_caught=True) == [True], "its handler is the lecture's"
 
 
 def test_measured_calls_do_not_shift_other_evaluations(tmp_path: Path) -> None:
-    """`measure` calls a function 500 times in a timed run and once in the metering process."""
+    """`measure` calls a function 500 times in a timed run and once in the counted run."""
 
     def measured(f: Callable[[], object], times: int) -> None:
         for _ in range(times):
@@ -88,15 +63,16 @@ def main():
 def check(x):
     assert x > 0
 """
-    for name, times, timed in (("pass-1", 500, None), ("metering", 1, TimedClaims(tmp_path, passes=1))):
+    earlier: list[Claims] = []
+    for name, times in (("timed", 500), ("counted", 1)):
         names = {"measured": measured, "times": times}
         opaque = frozenset({measured.__code__})
         with Probed(
-            text, "x.py", tmp_path / f"{name}.journal", given=names, opaque=opaque, timed_claims=timed
+            text, "x.py", tmp_path / f"{name}.journal", given=names, opaque=opaque, earlier=[*earlier]
         ) as lecture:
             assert lecture.module.main() == "caught"
-            lecture.journal.write(lecture.recorder.claims.evaluations.rows())
-        (tmp_path / f"{name}.status").write_text("0", encoding="utf-8")
+        earlier.append(lecture.recorder.claims)
+    assert earlier[0].counts == earlier[1].counts and earlier[0].raised == earlier[1].raised
 
 
 def swallow(call: Callable[[], None]) -> int:

@@ -44,7 +44,11 @@ class Claims:
         lecture is about to catch the error, because its handler is part of the lecture.
         """
         number = self.evaluated(statement, measured=measured)
-        reached = [run for run in self.earlier if statement in run.measured or 0 < number <= run.counts[statement]]
+        reached = [
+            run
+            for run in self.earlier
+            if (statement in run.measured if number == MEASURED else number <= run.counts[statement])
+        ]
         if reached:
             raises = any((statement, number) in run.raised for run in reached)
         else:
