@@ -39,7 +39,6 @@ from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing.instrument import instrument
 from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder.recorder import Recorder, hooks
-from trace_tools.tracing.recorder.recording import Instruments, Settings
 
 Run = Callable[[], float]  # runs a lecture's main() once, returns seconds
 
@@ -166,11 +165,11 @@ def traced(source: str, journals: Path) -> Run:
     parsed = parse_source(source, "bench_traced.py")
     program = instrument(parsed, parse_directives(parsed))
     code = compile(program.tree, "bench_traced.py", "exec")
-    settings = Settings(opaque=frozenset({measurement.measure.__code__}))
+    opaque = frozenset({measurement.measure.__code__})
 
     def run() -> float:
         journal = Journal(journals / "bench.journal")
-        recorder = Recorder(program, journal, Instruments(Describer()), settings)
+        recorder = Recorder(program, journal, Describer(), opaque=opaque)
         module = types.ModuleType("bench_traced")
         vars(module).update(hooks(recorder, torch.compiler.is_dynamo_compiling))
         exec(code, vars(module))

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.checks import fuzz_world
-from tests.tracing.probed import Probed, described, new_module
+from tests.tracing.probed import Instruments, Probed, described, new_module
 from trace_tools.describing.values import Describer
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, parse_source
-from trace_tools.tracing.journal import Omission
 from trace_tools.tracing.listening import listening
-from trace_tools.tracing.recorder.recording import Instruments
-from trace_tools.tracing.recorder.retention import BOUNDS, STEPS
+from trace_tools.tracing.recorder.call import Call
+from trace_tools.tracing.recorder.limits import LINES
+from trace_tools.tracing.recorder.output import ROOMS
 
 PATH = "drawn.py"
 UNLIMITED = 10**9
@@ -145,8 +145,8 @@ def under_probes(text: str, variant: Variant, folder: Path) -> tuple[Probed, Run
         instruments=Instruments(Describer(), meter=meter),
         limit=variant.limit,
         frames=variant.frames,
-        steps=UNLIMITED if variant.counted else STEPS,
-        describe_values=not variant.metered,
+        steps=UNLIMITED if variant.counted else LINES,
+        describes=not variant.metered,
     )
     with contextlib.ExitStack() as stack:
         if meter is not None:
@@ -215,7 +215,7 @@ def left_open(lecture: Probed) -> int:
     """Return how many calls never ended, without generators: a suspended one may never end in plain Python either."""
     suspending = {lecture.source.statements[number].function for number in lecture.program.suspending}
     frames = lecture.run.frames  # reads the journal
-    recorded = [frames[frame.id] for frame in lecture.recorder.frames.values() if frame.recorded]
+    recorded = [frames[call.id] for call in lecture.recorder.calls.values() if isinstance(call, Call)]
     return sum(lecture.program.functions[frame.function] not in suspending for frame in recorded)
 
 
@@ -242,16 +242,15 @@ def miscounted(lecture: Probed, counts: Counter[int]) -> str:
     """Return the first statement whose number of executions is wrong in the trace."""
     run = lecture.run
     recorded = Counter(step.statement for step in run.steps.values())
-    for record in lecture.records:
-        if record[0] is Omission:
-            recorded[record[2]] += record[3]
-    for statement in lecture.source.statements:
-        if not is_counted(statement.node, statement.number, lecture.source):
+    for (_, statement), (count, _) in run.omitted.items():
+        recorded[statement] += count
+    for one in lecture.source.statements:
+        if not is_counted(one.node, one.number, lecture.source):
             continue
-        if recorded[statement.number] != counts[statement.number]:
-            line = lecture.source.text.splitlines()[statement.line - 1].strip()
-            ran = f"ran {counts[statement.number]} times, {recorded[statement.number]} recorded"
-            return f"counts: line {statement.line} ({line}) {ran}"
+        if recorded[one.number] != counts[one.number]:
+            line = lecture.source.text.splitlines()[one.line - 1].strip()
+            ran = f"ran {counts[one.number]} times, {recorded[one.number]} recorded"
+            return f"counts: line {one.line} ({line}) {ran}"
     return ""
 
 
@@ -277,7 +276,7 @@ def is_counted(node: ast.stmt, number: int, source: ParsedSource) -> bool:
 
 def missing_output(lecture: Probed, plain: RunResult) -> str:
     """Return printed lines that are missing in the steps or occur too often; their order may differ."""
-    if len(plain.printed) > BOUNDS["stdout"].of_step:  # the middle of what one step printed may be left out
+    if len(plain.printed) > 2 * ROOMS["stdout"]:  # the middle of what one step printed may be left out
         return ""
     recorded = Counter("".join(text for step in lecture.run.steps.values() for text in step.stdout).splitlines())
     printed = Counter(plain.printed.splitlines())
@@ -321,7 +320,7 @@ def mismetered(lecture: Probed, meter: Any) -> str:
     for step in run.steps.values():
         if step.meters is None:
             continue
-        if min(step.meters["flops"], step.meters["peak_bytes"], step.meters["live_bytes"]) < 0:
+        if min(step.meters.get(name, 0) for name in ("flops", "peak_bytes", "live_bytes")) < 0:
             return f"meters: step {step.seq} has {step.meters}"
-        flops += step.meters["flops"] if step.frame in outermost else 0
+        flops += step.meters.get("flops", 0) if step.frame in outermost else 0
     return f"meters: {flops} FLOPs in steps, {meter.flops} counted" if flops > meter.flops else ""

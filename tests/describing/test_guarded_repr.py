@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import signal
 import sys
 import threading
@@ -12,7 +13,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+import numpy
 import pytest
+import torch
 
 from tests.cases_in_one import each
 from trace_tools.describing.guarded_repr import Guard
@@ -144,6 +147,25 @@ def test_alarms_of_the_lecture_are_preserved() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         assert call_guarded(lambda: time.sleep(0.1) or "slept", 0.02) == ("slept", None)  # type: ignore[func-returns-value]
     assert received == [signal.SIGALRM]
+
+
+def test_observed_code_does_not_advance_random_generators() -> None:
+    def draws() -> tuple[Any, ...]:
+        numpy.random.randn()  # keeps a second number for later
+        return random.random(), random.gauss(0, 1), numpy.random.randn(), torch.rand(1).item()
+
+    def seeded(between: Callable[[], Any]) -> tuple[Any, ...]:
+        random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+        draws()
+        between()
+        return draws()
+
+    def evaluate() -> None:
+        with Guard().evaluating():
+            draws()
+
+    expected = seeded(lambda: None)
+    assert seeded(lambda: call_guarded(lambda: str(draws()))) == seeded(evaluate) == expected
 
 
 def test_observing_threads_are_noted() -> None:

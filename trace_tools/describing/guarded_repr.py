@@ -1,6 +1,7 @@
-"""Run the lecture's code that only observation calls (`__repr__`, a property, `str(error)`).
+"""Run the lecture's code that only observation calls (`__repr__`, a property, `str(error)`, an `@inspect` expression).
 
-It must not end the lecture.
+It must not end the lecture, its operators are hidden from the lecture's modes of torch, and the random numbers that it
+draws are drawn again by the lecture.
 
     guard = Guard()
     guard.call(lambda: repr(3), "repr", 0.2)    # ("3", None)
@@ -13,6 +14,7 @@ interruption, or runs on another thread, has no limit, as in a debugger.
 from __future__ import annotations
 
 import contextlib
+import random
 import signal
 import sys
 import threading
@@ -21,8 +23,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from trace_tools.describing.safe_repr import class_name, without_addresses
+from trace_tools.machines import accelerators
 
 MESSAGE_S = 0.2  # for the text of an exception
+
+# bound now: while a lecture runs, handlers that are set by `signal.signal` are kept out of the tools
+_set_handler, _handler_of = signal.signal, signal.getsignal
 
 
 class TooSlowError(BaseException):
@@ -38,7 +44,7 @@ class Guard:
     def call(self, call: Callable[[], Any], name: str, seconds: float) -> tuple[Any, str | None]:
         """Return the result of `call`, code of the lecture, or None and the reason. Only Ctrl-C passes through."""
         try:
-            with self._observing(), _limited(seconds):
+            with self._unseen("modes_suspended"), _limited(seconds):
                 return call(), None
         except KeyboardInterrupt:
             raise
@@ -51,7 +57,7 @@ class Guard:
         """Return "ValueError: its message", whatever its `__str__` does."""
         name = class_name(type(error))
         try:
-            with self._observing(), _limited(MESSAGE_S):
+            with self._unseen("modes_suspended"), _limited(MESSAGE_S):
                 message = without_addresses(str(error))
         except KeyboardInterrupt:
             raise
@@ -59,38 +65,65 @@ class Guard:
             message = "(its message can't be read)"
         return f"{name}: {message}" if message else name
 
+    def evaluating(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which to evaluate an expression of the lecture."""
+        return self._unseen("unseen_by_modes")
+
     @contextlib.contextmanager
-    def _observing(self) -> Iterator[None]:
-        """Mark this thread as observing, and turn off the lecture's torch modes."""
+    def _unseen(self, hiding: str) -> Iterator[None]:
+        """Mark this thread as observing, hide it from the lecture's torch modes, and restore random generators.
+
+        `hiding` is the function of `tensors` for the modes.
+        """
         ident, outermost = get_ident(), get_ident() not in self.observing
+        # only in a lecture with one thread, because another may draw meanwhile
+        alone = outermost and len(threading._active) <= 1  # type: ignore[attr-defined]
+        generators = _generators() if alone else []
         self.observing.add(ident)
         try:
             if "torch" in sys.modules:
-                from trace_tools.describing.tensors import modes_suspended
+                from trace_tools.describing import tensors
 
-                with modes_suspended():
+                with getattr(tensors, hiding)():
                     yield
             else:
                 yield
         finally:
             if outermost:
                 self.observing.discard(ident)
+            for restore, state in generators:
+                restore(state)
 
 
 @contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     """Raise TooSlowError in the block after some seconds, on the main thread if SIGALRM is free."""
     on_main = get_ident() == threading.main_thread().ident
-    if not on_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
+    if not on_main or _handler_of(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
-    signal.signal(signal.SIGALRM, _too_slow)
+    _set_handler(signal.SIGALRM, _too_slow)
     signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        _set_handler(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _generators() -> list[tuple[Callable[[Any], object], Any]]:
+    """Return the lecture's default random generators: how to restore each, and its present state."""
+    generators: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    numpy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    if numpy is not None:
+        generators.append((numpy.set_state, numpy.get_state()))
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        gpu = accelerators.in_use()
+        of_gpus = torch.cuda.default_generators if gpu is not None and gpu.can_wait() else ()
+        of_torch = [torch.default_generator, *of_gpus]
+        generators += [(generator.set_state, generator.get_state()) for generator in of_torch]
+    return generators
 
 
 def _too_slow(*_: object) -> NoReturn:

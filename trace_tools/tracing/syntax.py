@@ -33,7 +33,7 @@ def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
 def value(method: str, item: Inspected) -> ast.stmt:
     """@inspect x.y → try: with unseen(): value("x.y", unit, x.y) except BaseException: value_failed("x.y", unit).
 
-    Reading a name or a constant runs no operator that the lecture's modes of torch could see.
+    Reading a name or a constant has no effect that the lecture could see.
     """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
     read: list[ast.stmt] = [probe(method, *names, without_position(copy.deepcopy(item.node)))]

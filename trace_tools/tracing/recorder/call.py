@@ -14,12 +14,11 @@ import functools
 import gc
 import inspect
 import math
-import sys
 import threading
 import traceback
 from _thread import get_ident
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from sys import _getframe, exception
 from time import perf_counter
 from types import CodeType, FrameType
@@ -391,12 +390,9 @@ class Call:
         return not self.in_graph()
 
     def unseen(self) -> AbstractContextManager[None]:
-        """Return a context in which an expression is evaluated unseen by the lecture's modes of torch and profilers."""
-        if "torch" not in sys.modules:
-            return nullcontext()
-        from trace_tools.describing.tensors import unseen_by_modes
-
-        return unseen_by_modes()
+        """Return a context in which an expression is evaluated without effect on the lecture."""
+        evaluating: AbstractContextManager[None] = self.recorder.describer.guard.evaluating()
+        return evaluating
 
     def value(self, source: str, unit: str | None, value: object) -> None:
         """Record the value of an expression."""
