@@ -14,9 +14,9 @@ uncounted. The convention:
 - A fused operator is the sum of its parts, written out next to each number in those terms, so fusing operators
   changes bytes, not FLOPs. Terms that grow only with the number of rows are dropped.
 - Drawing random numbers, casting, copying, gathering and choosing (`where`) are 0. Integers and booleans
-  are not floating point: elementwise operators and reductions on them are 0. A complex number counts as one, except in
-  a Fourier transform, which counts real operations, 5·n·log₂(n), as is usual (`algebra_formulas`).
-- An operator whose work depends on its input values (sorting, eigenvalues, singular values) has no formula.
+  are not floating point: elementwise operators and reductions on them are 0. A complex number counts as one.
+- Rare operators (factorisations, Fourier transforms, distances, resampling) and those whose work depends on their input
+  values (sorting, eigenvalues) have no formula, and are listed as uncounted.
 
     formula(torch.ops.aten.mm.default)((a, b), {}, a @ b)  # 2·m·k·n
     ELEMENTWISE["gelu"]((x,), {"approximate": "tanh"})  # 20 per element
