@@ -2,7 +2,6 @@
 
     modules = find_modules(["shapes.py", "layers"], lecture)  # [Module("shapes", "shapes.py", …), …]
     instrumented([lecture, *sources])                       # the sources with probes, numbered after the lecture
-    joined([lecture, *sources]).statements[number]          # a statement of any of them
     sys.meta_path.insert(0, Loading(modules, programs))     # from now on they are loaded with probes
 
 Code that a module runs on import belongs to the step that imports it. Its functions have frames and steps like those of
@@ -11,7 +10,6 @@ the lecture; `Frame.source` gives their source.
 
 from __future__ import annotations
 
-import bisect
 import importlib.abc
 import importlib.machinery
 import itertools
@@ -123,26 +121,9 @@ def stored(folder: Path) -> list[Module]:
     return [Module(**plain) for plain in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
 
 
-def joined(sources: Sequence[ParsedSource]) -> ParsedSource:
-    """Return the first source with the statements of all, numbered consecutively."""
-    firsts = first_numbers(sources)
-    shifted = tuple(
-        replace(s, number=s.number + first, parent=None if s.parent is None else s.parent + first)
-        for first, source in zip(firsts, sources, strict=True)
-        for s in source.statements
-    )
-    return replace(sources[0], statements=shifted)
-
-
 def first_numbers(sources: Sequence[ParsedSource]) -> list[int]:
     """Return the number of each source's first statement in the joined numbering."""
     return [0, *itertools.accumulate(len(source.statements) for source in sources[:-1])]
-
-
-def locate(number: int, firsts: Sequence[int]) -> tuple[int, int]:
-    """Return the source of a joined number, and the statement's number in that source."""
-    source = max(0, bisect.bisect_right(firsts, number) - 1)
-    return source, number - firsts[source] if number >= 0 else number
 
 
 def together(programs: Sequence[Instrumented]) -> Instrumented:
@@ -156,8 +137,6 @@ def together(programs: Sequence[Instrumented]) -> Instrumented:
             covered=first.covered | other.covered,
             claims=first.claims | other.claims,
             catching=first.catching | other.catching,
-            annotated=first.annotated | other.annotated,
-            inspected=first.inspected | other.inspected,
             places=first.places | other.places,
             sources=first.sources | dict.fromkeys(other.functions, index),
         )

@@ -35,7 +35,6 @@ from pathlib import Path
 
 from trace_tools.source.directives import RETURN, Directive, Inspected
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, bare_call, parse_source, qualified_name, sections
-from trace_tools.source.vocabularies import narrative_calls
 from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.tracing.syntax import (
     FRAME,
@@ -81,8 +80,6 @@ class Instrumented:
     covered: frozenset[int]  # statements and functions under @stepover
     claims: dict[int, tuple[str, tuple[str, ...]]]  # assert → source of its test, and of the sides of the test
     catching: frozenset[int]  # statements inside a `try` or `with` of the same function that catches AssertionError
-    annotated: frozenset[int]  # functions with an inspected value, a claim or narrative
-    inspected: frozenset[int]  # statements with inspected expressions
     # statement → its number in its source, its line, whether it has inspected expressions, and whether it may suspend
     places: dict[int, tuple[int, int, bool, bool]] = field(default_factory=dict)
     sources: dict[int, int] = field(default_factory=dict)  # function → index of its source, if not the lecture's
@@ -156,7 +153,6 @@ class _Instrumenter:
         self.survived = frozenset(node for node in body if bare_call(node) in named)
         self.number_of = {s.node: s.number for s in source.statements}
         self.notes = {s.number: _Notes() for s in source.statements}
-        self.narrating = narrative_calls(source)
         self.inspected = frozenset(
             first + directive.statement for directive in directives if directive.name == "inspect"
         )
@@ -207,19 +203,7 @@ class _Instrumenter:
             covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
-            annotated=self._annotated(),
-            inspected=self.inspected,
         )
-
-    def _annotated(self) -> frozenset[int]:
-        names = set()
-        for statement in self.source.statements:
-            notes, node = self.notes[statement.number], statement.node
-            if isinstance(node, FUNCTIONS):
-                names |= {qualified_name(statement)} if notes.header else set()
-            elif notes.header or notes.after or isinstance(node, ast.Assert) or statement.number in self.narrating:
-                names.add(statement.function)
-        return frozenset(number for number, name in self.functions.items() if name in names)
 
     def _inspect_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Copy a function's directives to its `return` statements.

@@ -23,7 +23,6 @@ from trace_tools.source.imports import versions as versions_of
 from trace_tools.trace.model import Machine, Run, Trace
 from trace_tools.trace.structure import to_plain
 from trace_tools.tracing import failures, included, ranks
-from trace_tools.tracing.merge.merging import program_of
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.tracing.plan import plan_of
 from trace_tools.tracing.processes import FORKS, ForkServer, NotStartedError, Spawner, environment
@@ -86,8 +85,6 @@ class Tracer:
         plan, runner, out, folder = self.plan, self.runner, self.out, None
         try:
             with self._own or contextlib.nullcontext(), run_folder(out) as folder:
-                if plan.options.draft:  # meanwhile the server imports torch
-                    program_of((plan.source.text, *(module.source.text for module in plan.modules)))
                 try:
                     seconds = self._processes(folder)
                 except NotStartedError as error:

@@ -11,25 +11,21 @@ ends of their output.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import signal
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, calls_left_out, left_out
 from trace_tools.errors import NothingRecordedError, TraceFileError
 from trace_tools.machines.machine import from_json, slug
-from trace_tools.source.directives import parse_directives
-from trace_tools.source.statements import ParsedSource, parse_source, title_of
+from trace_tools.source.statements import ParsedSource, title_of
 from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
 from trace_tools.trace.model import Process, Run, SourceFile, Step, Trace
 from trace_tools.trace.structure import from_plain
 from trace_tools.tracing import failures, included
-from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.journal import NO_RECORD, journals
 from trace_tools.tracing.merge.events import events
 from trace_tools.tracing.merge.matching import Runs
@@ -185,14 +181,6 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
         sources=[SourceFile(run.lecture, source.text), *(SourceFile(s.path, s.text) for s in sources[1:])],
         steps=steps,
     )
-
-
-@lru_cache(maxsize=2)
-def program_of(texts: tuple[str, ...]) -> Instrumented:
-    """Return the probes of a lecture and of the modules traced with it; a draft needs them before it has run."""
-    sources = [parse_source(text, "lecture.py") for text in texts]
-    programs = [instrument(sources[0], parse_directives(sources[0])), *included.instrumented(sources)]
-    return replace(included.together(programs), tree=ast.Module([], []))
 
 
 def _process(process: ProcessRecord, folder: Path) -> Process:

@@ -22,19 +22,17 @@ from contextlib import AbstractContextManager
 from sys import _getframe, exception
 from time import perf_counter
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from trace_tools.describing.safe_repr import class_name, is_a
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
+from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import Error, Failed
 from trace_tools.tracing.recorder import limits
-from trace_tools.tracing.recorder.claims import traceback_of
-from trace_tools.tracing.recorder.clock import DeviceTiming
-from trace_tools.tracing.recorder.limits import Kept, Lines, Ring, bare
+from trace_tools.tracing.recorder.claims import Claims, traceback_of
+from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
+from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring, bare
 from trace_tools.tracing.recorder.output import Emitted
-
-if TYPE_CHECKING:
-    from trace_tools.tracing.recorder.recorder import Recorder
 
 PRINTED_S = 0.5e-6  # shorter steps cannot have written to a descriptor
 LASTING_S = 0.02  # a step that has lasted this long writes at once what it emits
@@ -48,6 +46,30 @@ class _Unset:
 
 
 UNSET_SIDE = _Unset()
+
+
+class Recording(Protocol):
+    """What a call needs of the recorder of its run."""
+
+    program: Instrumented
+    describer: Any
+    describes: bool
+    meter: Any
+    clock: RecordingClock
+    limits: Limits
+    claims: Claims
+    pending: Lines
+    calls: dict[int, Call | Skipped]
+    last: Call | None
+    due: float
+    sequence: Callable[[], int]
+    frame_ids: Callable[[], int]
+    has_grown: Callable[[], bool]
+    records_graph: Callable[[], bool]
+
+    def take_output(self) -> str: ...
+
+    def flush(self, *, wait_s: float = 0) -> None: ...
 
 
 class Call:
@@ -67,7 +89,7 @@ class Call:
     failing: int | None = None  # the step of the claim that is being raised
     passed_over = -1  # the last step with a failed claim that did not raise
 
-    def __init__(self, recorder: Recorder, key: int, function: str, source: int, parent: Call | None) -> None:
+    def __init__(self, recorder: Recording, key: int, function: str, source: int, parent: Call | None) -> None:
         self.recorder = recorder
         self.key = key  # id of its Python frame
         self.parent = parent
@@ -570,7 +592,7 @@ class Skipped:
 
     recorded = False
 
-    def __init__(self, recorder: Recorder, key: int, parent: Call | Skipped | None) -> None:
+    def __init__(self, recorder: Recording, key: int, parent: Call | Skipped | None) -> None:
         self.recorder = recorder
         self.key = key
         self.parent = parent
@@ -666,7 +688,7 @@ class MeteredCall(Call):
     peak = most = 0
     pause: AbstractContextManager[None] | None = None
 
-    def __init__(self, recorder: Recorder, key: int, function: str, source: int, parent: Call | None) -> None:
+    def __init__(self, recorder: Recording, key: int, function: str, source: int, parent: Call | None) -> None:
         self.meter: Any = recorder.meter
         self.suspended: dict[int, tuple[Any, int]] = {}  # by step: what its first part has done, and its peak
         if isinstance(parent, MeteredCall):
