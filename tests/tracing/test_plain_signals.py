@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.tracing.probed import Probed
+from trace_tools.describing.guarded_repr import Guard
 from trace_tools.tracing.isolation.plain_signals import plain_signals
 from trace_tools.tracing.listening import listening
 
@@ -70,3 +72,11 @@ def _run(lecture: Probed, path: Path) -> tuple[object, list[tuple[str, set[str]]
     with listening(lecture.recorder, str), plain_signals(str(path), _run.__code__):
         returned: tuple[object, list[tuple[str, set[str]]]] = lecture.module.main()
         return returned
+
+
+@pytest.mark.skipif(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL, reason="the alarm is in use")
+def test_an_endless_repr_is_interrupted_while_a_lecture_runs(tmp_path: Path) -> None:
+    """The tools' own timer is no handler of the lecture's."""
+    path = str(tmp_path / "lecture.py")
+    with plain_signals(path, test_an_endless_repr_is_interrupted_while_a_lecture_runs.__code__):
+        assert Guard().call(lambda: time.sleep(60), "repr", 0.02) == (None, "repr took too long")
