@@ -56,12 +56,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
-    """There is neither a survey nor metering; the other processes are complete."""
+    """There is no survey and no counted run; the passes are complete."""
     trace = yaml.safe_load((folder / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nsteps:")[0])
     assert {p["name"]: p["ended"] for p in trace["run"]["processes"]} == {
         "pass 1": "complete",
         "pass 2": "complete",
-        "shaken": "complete",
     }
     assert trace["machine"].get("peaks", []) == []
     assert dict(trace["versions"]).keys() == {"python"}
@@ -105,5 +104,5 @@ def test_indirect_import_of_torch_restarts_the_trace(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     trace = yaml.safe_load((tmp_path / "rendered" / "cpu" / "trace.yaml").read_text().partition("\nsteps:")[0])
-    assert [p["name"] for p in trace["run"]["processes"]] == ["pass 1", "metering", "shaken"]
+    assert [p["name"] for p in trace["run"]["processes"]] == ["pass 1"]
     assert trace["machine"]["peaks"]
