@@ -86,11 +86,11 @@ def _line_of_fault(status: Path) -> int | None:
     if not fault:
         return None
     try:
-        lecture = re.escape(stored(status.with_suffix(".json"))["lecture"])
+        lecture = re.escape(Path(stored(status.with_suffix(".json"))["lecture"]).name)  # in a copy of its folder
     except (OSError, TraceFileError, *NO_RECORD):
         return None
     _, _, stack = dump.partition("Current thread ")
-    line = re.search(rf'^  File ".*{lecture}", line (\d+) in ', stack.partition("\n\n")[0], re.M)
+    line = re.search(rf'^  File ".*/{lecture}", line (\d+) in ', stack.partition("\n\n")[0], re.M)
     return int(line[1]) if line else None
 
 
