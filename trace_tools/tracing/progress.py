@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import fstat, write  # imported now, because a lecture may replace them in `os`
 from sys import _current_frames
-from time import monotonic  # imported now, because runs with perturbed clocks replace it
+from time import monotonic  # imported now, because a lecture may replace it in `time`
 from typing import TYPE_CHECKING, Any
 
 from trace_tools.util.structs import Unlike, converted

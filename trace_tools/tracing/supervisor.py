@@ -1,10 +1,10 @@
-"""Trace a lecture: run one fresh process per pass and one with meters, then merge their journals.
+"""Trace a lecture: run one fresh process per pass, the first of which also counts, then merge their journals.
 
     traced = Tracer(Path("lecture.py"), Path("rendered"), TraceOptions(passes=5)).run()
     traced.path                   # rendered/cpu/trace.yaml, or rendered/cpu/partial/trace.yaml
     traced.trace.run.ended        # "complete", or how it ended
 
-A third kind of process runs the lecture with perturbed clocks. Journals are kept in OUT/.run-…, see `run_folder`.
+Journals are kept in OUT/.run-…, see `run_folder`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from dataclasses import replace
 from functools import partial
 from os import getppid  # imported now, because a lecture may replace them in `os`
 from pathlib import Path
-from time import perf_counter_ns  # imported now, because runs with perturbed clocks replace them
+from time import perf_counter_ns  # imported now, because a lecture may replace it in `time`
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from trace_tools.describing.redact import Redactor
