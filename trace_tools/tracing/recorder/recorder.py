@@ -132,8 +132,8 @@ class Recorder:
         into = self.pending if parent is None else parent._here()
         if not self.limits.admits(function, into, is_section=is_section):
             return None
-        if is_section:
-            self.due = 0.0  # the next probe writes what came before it, because a section may soon end the process
+        if is_section and self.limits.calls[function] == 1:  # the first call, because a loop may make a thousand
+            self.due = 0.0  # the next probe writes what came before it: the section may soon end the process
         if parent is not None and parent.parent is None and self.section:
             self.section(function)
         metered = self.meter is not None and (parent is None or isinstance(parent, MeteredCall))
