@@ -224,7 +224,15 @@ class Recorder:
         """Announce a long statement of the main thread, and record output that bypasses Python in it, from the watching
         thread.
         """
-        call = nearest_recorded(self._nearest(_current_frames().get(threading.main_thread().ident or 0)))
+        main, places = threading.main_thread().ident, self.program.places
+        # Not found by its frame, because a reference to a frame could keep the lecture's tensors alive.
+        running = [
+            call
+            for call in list(self.calls.values())
+            if isinstance(call, Call) and call.thread == main and call.current is not None
+            if not places[call.current][3]  # else it may be a suspended generator's
+        ]
+        call = max(running, key=lambda call: call.seq, default=None)
         if call is None or perf_counter() - self.clock.lost - call.started < LASTING_S:
             return
         step = copy.copy(call)
