@@ -118,7 +118,6 @@ def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
         fails = any(
             f.aspect in fail_on and (f.matters or f.aspect == "output") for r in difference.rows for f in r.findings
         )
-        fails |= "time" in fail_on and any(time.matters for row in difference.rows for time in row.times)
     if fails:
         return 1
     return 3 if difference.time_not_judged and (fail_on is None or "time" in fail_on) else 0
