@@ -8,18 +8,18 @@ report_of(difference, "html", site="index.html")                  # has all: fig
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from trace_tools.diff.compare import RATE, measured
+from trace_tools.diff.compare import RATE, Cell, measured
 from trace_tools.diff.difference import Aspect, Difference, Finding, Side, StepPair
-from trace_tools.diff.report.comparison_report import roof_of
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
 from trace_tools.diff.wording import setting_sides, subject_text
+from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.memory import memory_lines
 from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
-from trace_tools.presentation.charts.roofline import roofline
+from trace_tools.trace.model import Machine
 from trace_tools.util import formats
 
 LEADS = "Possible causes of other differences"
@@ -372,10 +372,20 @@ def charts_of(difference: Difference) -> list[Chart]:
     ]
     drawn = [
         ("times", ratios, time_ratios(_ratios(difference), "times", (a, b))),
-        ("roofs", "Both rooflines, and the annotated steps under them", roofline(roofs, "roofs", "Rooflines")),
+        ("roofs", "Both rooflines, and the annotated steps under them", roofline.roofline(roofs, "roofs", "Rooflines")),
         ("memory", "Tensor bytes alive after each matched step", memory_lines(memory, "memory")),
     ]
     return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
+
+
+def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:
+    """Return a machine's roof and the rates of arithmetic that steps achieved, each with its code."""
+    points = [
+        roofline.RoofPoint(cell.intensity, cell.value, code, dtype=cell.dtype)
+        for code, cell in rates
+        if cell.value and cell.intensity is not None
+    ]
+    return roofline.roof_of(label, machine, points)
 
 
 def _ratios(difference: Difference) -> list[TimeRatio]:
