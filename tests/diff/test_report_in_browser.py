@@ -110,7 +110,7 @@ def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     light = ask(browser, colour)
     show(browser, pages / "gpu.html", scheme="dark")
     assert ask(browser, colour) != light
-    assert ask(browser, "document.querySelectorAll('figure svg').length") == 3
+    assert ask(browser, "document.querySelectorAll('figure svg').length") == 2
 
 
 @pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "make"), ("index", "timing total")])

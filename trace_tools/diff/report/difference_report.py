@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.diff.compare import RATE, Cell, measured
-from trace_tools.diff.difference import Aspect, Difference, Finding, Side, StepPair
+from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
+from trace_tools.diff.report.timings import timing_parts
 from trace_tools.diff.wording import setting_sides, subject_text
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.memory import memory_lines
-from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
 from trace_tools.trace.model import Machine
 from trace_tools.util import formats
 
@@ -105,6 +105,8 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     if form == "md":
         return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
     parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
+    if timings := list(timing_parts(difference)):
+        parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))
     if figures := charts_of(difference):
         parts.append(Part("Figures", figures, "figures"))
     parts += [how, Phrase(FOOT, style="foot")]
@@ -195,9 +197,9 @@ def _leads(difference: Difference, form: Form, most: int, most_folded: int, *, e
     groups = [
         (LEADS if lead else WORDS[aspect][0], group)
         for aspect, lead, group in blocks(difference, everything=everything)
-        if aspect != "time" or difference.same_machine or everything
+        if aspect != "time" or (form != "html" and (difference.same_machine or everything))
     ]
-    if not difference.same_machine and not everything:
+    if not difference.same_machine and not everything and form != "html":
         every = entries(difference, "time", everything=True)
         groups.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
     for title, group in groups:
@@ -355,7 +357,6 @@ def charts_of(difference: Difference) -> list[Chart]:
             (b, difference.b.trace.machine, [(code, step) for code, _, step in matched]),
         )
     ]
-    ratios = f"Times of {b} relative to {a}, with 95% intervals: right of the line is slower"
     # live bytes along the rows without calls (a calling row ends after its calls), thinned
     callers = {pair.parent for pair in difference.frames}
     live = [
@@ -371,7 +372,6 @@ def charts_of(difference: Difference) -> list[Chart]:
         for side, name in enumerate((a, b))
     ]
     drawn = [
-        ("times", ratios, time_ratios(_ratios(difference), "times", (a, b))),
         ("roofs", "Both rooflines, and the annotated steps under them", roofline.roofline(roofs, "roofs", "Rooflines")),
         ("memory", "Tensor bytes alive after each matched step", memory_lines(memory, "memory")),
     ]
@@ -386,28 +386,3 @@ def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> 
         if cell.value and cell.intensity is not None
     ]
     return roofline.roof_of(label, machine, points)
-
-
-def _ratios(difference: Difference) -> list[TimeRatio]:
-    """Return the most informative times, slowest first: times judged different, else times of the longest annotated
-    steps.
-    """
-    timed = [
-        (row, time)
-        for row, time in difference.findings("time")
-        if math.isfinite(time.durations.overall or math.inf) and (time.matters or row.step.annotated)
-    ]
-    timed.sort(key=lambda item: (not item[1].matters, -max(item[1].numbers or (0.0,))))
-    # of each statement, for all its executions together
-    first: dict[tuple[object, ...], tuple[StepPair, Finding]] = {}
-    for row, time in timed:
-        key = (difference.function_of(row), row.step.statement, time.subject, time.durations.overall)
-        first.setdefault(key, (row, time))
-    ratios = []
-    for row, time in sorted(list(first.values())[:MOST], key=lambda item: -(item[1].durations.overall or 1.0)):
-        of = time.durations
-        execution = f" ({row.step.execution})" if row.step.execution > 1 and of.executions == 1 else ""
-        name = f"{row.step.line}{execution}  {formats.one_line(_code(difference, row), 80)}"
-        name += " (launch)" if time.subject.kind == "launch" else ""
-        ratios.append(TimeRatio(name, of.overall or 1.0, of.interval))
-    return ratios
