@@ -8,6 +8,7 @@ report_of(difference, "html", site="index.html")                  # has all: fig
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.diff.compare import RATE, Cell, measured
@@ -16,7 +17,7 @@ from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries,
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
 from trace_tools.diff.report.timings import timing_parts
-from trace_tools.diff.wording import setting_sides, subject_text
+from trace_tools.diff.wording import setting_sides, subject_text, word_of
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.memory import memory_lines
 from trace_tools.trace.model import Machine
@@ -287,8 +288,10 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
     """Yield sentences about comparisons that are not worth an entry, and the precision of the judgement."""
     for aspect in ORDER:
         of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
-        shown = (("same", "the same"), ("noise", "differ by noise only"), ("not judged", "not judged"))
-        lines = [f"{of_aspect[verdict]:,} {text}" for verdict, text in shown if verdict in of_aspect]
+        lines = [f"{of_aspect['same']:,} the same"] if "same" in of_aspect else []
+        noise = Counter(word_of(f) for _, f in difference.findings(aspect) if f.verdict == "noise")
+        lines += [f"{n:,} {word}" for word, n in noise.items()]
+        lines += [f"{of_aspect['not judged']:,} not judged"] if "not judged" in of_aspect else []
         if lines and aspect != "time":
             yield f"{aspect}: {', '.join(lines)}"
     if sentence := _time_sentence(difference):
