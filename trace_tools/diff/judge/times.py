@@ -272,15 +272,13 @@ def _on_one_machine(
     statements: Sequence[StatementTimes], counted: TimeStatistics, difference: Difference
 ) -> tuple[list[RowTime], TimeStatistics]:
     """Test which statements differ, and give each execution its statement's verdict and its own durations."""
-    # A statement that runs other operators is likely to take another time.
-    suspected = [any(_operators(row.a) != _operators(row.b) for row, _ in s.executions) for s in statements]
     # A change common to most statements, up to `most_drift`, is attributed to the machine. Not if the runs were set up
     # differently, because half the threads may well make everything slower.
     most_drift = 0.0
     if not any(setting.group in ("version", "machine") for setting in difference.settings):
         loaded = is_run_loaded(difference.a.trace.run) or is_run_loaded(difference.b.trace.run)
         most_drift = math.inf if loaded else math.log(statistics.SMALLEST_EFFECT)
-    test = statistics.moderated([s.logs for s in statements], most_drift, suspected)
+    test = statistics.moderated([s.logs for s in statements], most_drift)
     low, high = test.intervals()
     detectable = test.detectable()
     judged: list[RowTime] = []
@@ -332,7 +330,3 @@ def _was_as_fast(statement: StatementTimes, effect: float, difference: Differenc
 def first_runs_were_as_fast(first_ns: Sequence[float], fast_ns: float, slow_ns: float) -> bool:
     """Return whether enough of the slower side's first runs were nearer to the faster side's warm runs than its own."""
     return sum(ns <= math.sqrt(fast_ns * slow_ns) for ns in first_ns) >= OFTEN * len(first_ns)
-
-
-def _operators(step: Step | None) -> list[tuple[str, int]] | None:
-    return step.meters.operators if step is not None and step.meters is not None else None
