@@ -25,6 +25,7 @@ def test_a_slower_statement_is_one_timing_for_all_its_executions() -> None:
     low, middle, high = row[4].strip
     assert 100 / 3 < low < middle < high < 100  # beyond 1×
     assert row[2].text in html_of(difference)
+    assert "1 timing on 1 line of the lecture: 1 slower on B, by 1.5" in html_of(difference)
 
 
 def test_timings_are_summarised_by_roof() -> None:

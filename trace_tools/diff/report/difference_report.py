@@ -16,7 +16,7 @@ from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
-from trace_tools.diff.report.timings import timing_parts
+from trace_tools.diff.report.timings import summary, timing_parts
 from trace_tools.diff.wording import setting_sides, subject_text, word_of
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.memory import memory_lines
@@ -105,6 +105,8 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     how = Part("How it was judged", [judged], "judged", folded=True)
     if form == "md":
         return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
+    if text := summary(difference, {aspect: WORDS[aspect][1] for aspect in ("claims", "values", "memory", "flops")}):
+        parts.append(Phrase(text))
     parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
     if timings := list(timing_parts(difference)):
         parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))

@@ -11,10 +11,10 @@ measurements. On one machine only timings that differ are listed, on two machine
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_tools.diff.difference import Difference, Finding, StepPair
+from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair
 from trace_tools.diff.report.report import Content, Grid, Part, Phrase
 from trace_tools.diff.report.sources import shown_line, titles_of
 from trace_tools.presentation import prose
@@ -61,6 +61,30 @@ def timings_of(difference: Difference) -> list[Timing]:
         key = (difference.function_of(row), row.step.statement, time.subject, time.durations.overall)
         found.setdefault(key, Timing(row, time, pair.section, code, causes.count(row.number)))
     return list(found.values())
+
+
+def summary(difference: Difference, nouns: Mapping[Aspect, str]) -> str:
+    """Summarise in two sentences how many times differ, and which observations are all the same."""
+    timings = timings_of(difference) if difference.same_machine else []
+    sentences = []
+    if timings:
+        slower, lines = [t.ratio for t in timings if t.ratio > 1], {timing.row.step.line for timing in timings}
+        parts = []
+        if slower:
+            spread = dict.fromkeys(formats.ratio(end) for end in (min(slower), max(slower)))
+            parts.append(f"{len(slower):,} slower on B, by {' to '.join(spread)} times")
+        parts += [f"{len(timings) - len(slower):,} faster"] if len(timings) > len(slower) else []
+        count = f"{formats.plural(len(timings), 'timing')} on {formats.plural(len(lines), 'line')}"
+        sentences.append(f"{count} of the lecture: {', '.join(parts)}.")
+    changed = {finding.aspect for row in difference.rows for finding in row.findings if finding.matters}
+    same = [
+        formats.plural(n, nouns[aspect])
+        for aspect, verdict, n in difference.counts
+        if verdict == "same" and aspect in nouns and aspect not in changed
+    ]
+    if same:
+        sentences.append(f"The same: {', '.join(same)}.")
+    return " ".join(sentences)
 
 
 def timing_parts(difference: Difference) -> Iterator[Content]:
