@@ -3,8 +3,7 @@
 # make test     run the fast tests; make test-all runs all
 # make doctor   what this machine is, and what would go wrong on it
 # make diff     A=cpu B=cpu-one-thread, or paths: what differs between two traces, and whether it matters; without A
-#               and B the first two of rendered/
-# make compare  all traces side by side, on the terminal
+#               and B the first two of rendered/; with ARGS=gpu a third one, all side by side
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make serve    the lecture's pages in a browser, made again at each save
 # make api      reference pages from the docstrings, into api/
@@ -43,7 +42,7 @@ endif
 GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
 
-.PHONY: trace doctor test test-all render diff compare pairs serve api check bench mutate fuzz emulate clean
+.PHONY: trace doctor test test-all render diff pairs serve api check bench mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -64,9 +63,6 @@ render pairs: $(READY)
 
 diff: $(READY)
 	$(RUN) -m trace_tools diff $(A) $(B) $(ARGS)
-
-compare: $(READY)
-	$(RUN) -m trace_tools compare $(TRACES) $(ARGS)
 
 serve: $(READY)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)

@@ -84,4 +84,4 @@ def test_installed_wheel_traces_renders_and_compares(wheel: Path, tmp_path: Path
     assert "total = 10" in (folder / "rendered" / "cpu" / "00-sums.md").read_text()
     tools("render", trace)
     tools("diff", trace, trace)
-    tools("compare", trace, trace)
+    tools("diff", trace, trace, trace)

@@ -26,7 +26,7 @@ GROUPS = {
     "Write": ["new", "check", "serve"],
     "Run": ["trace", "doctor"],
     "Read": ["render", "export"],
-    "Compare": ["diff", "compare"],
+    "Compare": ["diff"],
     "Keep": ["validate", "recover"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]

@@ -227,7 +227,7 @@ def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
                 write_report(difference, form, folder / f"{a}.{form}", everything=True)
 
     def compared() -> None:
-        comparison = compare([side("good"), side("hostile"), side("other")], None, ceilings()[:2])
+        comparison = compare([side("good"), side("hostile"), side("other")], ceilings()[:2])
         written = [html(comparison_report.report_of(comparison, "html")), comparison_report.csv_text(comparison)]
         written.append(markdown(comparison_report.report_of(comparison, "md")))
         from rich.console import Console

@@ -40,7 +40,7 @@ def test_each_command_accepts_names_of_traces(project: Path) -> None:
     for command in (
         ["validate", "cpu"],
         ["validate", "rendered/cpu"],
-        ["compare", "cpu", "second"],
+        ["diff", "cpu", "second", "cpu"],
         ["export", "second"],
         ["render", "cpu", "second"],
     ):
@@ -61,7 +61,7 @@ def test_project_settings_choose_the_folder_of_names(project: Path) -> None:
     assert refused.exit_code == 2 and "third" in refused.stderr and "second" not in refused.stderr
 
 
-@pytest.mark.parametrize("command", [["diff", "cpu"], ["validate"], ["compare", "cpu"]])
+@pytest.mark.parametrize("command", [["diff", "cpu"], ["validate"], ["diff", "cpu", "second"]])
 def test_unknown_name_is_an_error_that_lists_known_names(project: Path, command: list[str]) -> None:
     refused = run(*command, "nvidia-h200")
     assert refused.exit_code == 2 and not refused.stdout

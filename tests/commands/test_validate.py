@@ -37,7 +37,7 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
     for expected, *arguments in (
         (1, "validate", path),
         (0, "render", path),
-        (0, "compare", path, tmp_path / "whole.yaml"),
+        (None, "diff", path, path, tmp_path / "whole.yaml"),
         (None, "diff", path, tmp_path / "whole.yaml"),
         (0, "export", path, "-o", tmp_path / "page.html"),
     ):

@@ -123,17 +123,11 @@ def test_deleted_statement_keeps_its_position() -> None:
 def test_executions_in_many_traces_share_one_row() -> None:
     without = "x = 1\ny = 2\n"
     texts = [without, "x = 1\nextra = 3\ny = 2\n", "x = 1\nextra = 3\ny = 2\nz = 4\n"]
-    rows, with_base = align_all([Tree(traced(text)) for text in texts], base=0)
+    rows, with_first = align_all([Tree(traced(text)) for text in texts])
     assert {tuple(step and step.line for step in row) for row in rows} == {
         (1, 1, 1),
         (2, 3, 3),
-        (None, 2, 2),  # rows that the base lacks are matched between the other traces
+        (None, 2, 2),  # rows that the first lacks are matched between the other traces
         (None, None, 4),
     }
-    assert with_base[0] is None and [len(aligned.rows) for aligned in with_base[1:] if aligned is not None] == [3, 4]
-    assert [row[1] and row[1].line for row in align_all([Tree(traced(text)) for text in texts], base=1)[0]] == [
-        1,
-        2,
-        3,
-        None,
-    ]
+    assert [len(aligned.rows) for aligned in with_first] == [3, 4]

@@ -124,7 +124,7 @@ def test_time_that_grew_with_flops_is_listed_after_them() -> None:
     difference = differ(measuring(3e-6, flops=10**6), measuring(6e-6, flops=2 * 10**6))
     [lead] = leads(difference)
     assert (lead.subject, lead.follows) == (Subject("measured", 0, "flops"), 1)
-    assert [(e.verdict, e.after_line) for e in entries(difference, "time")] == [("slower", 6)]
+    assert [(e.word, e.after_line) for e in entries(difference, "time")] == [("slower", 6)]
     faster = differ(measuring(6e-6, flops=10**6), measuring(3e-6, flops=2 * 10**6))
     assert leads(faster) == [] and [e.after_line for e in entries(faster, "time")] == [None]
 
@@ -148,7 +148,7 @@ def counted(source: str, rounds: int) -> Trace:
 def test_edited_loop_is_listed_before_its_consequences() -> None:
     difference = differ(counted(LECTURE, 20), counted(EDITED, 30))
     [lead] = leads(difference)
-    assert (lead.verdict, lead.line) == ("edited", 10)
+    assert (lead.word, lead.line) == ("edited", 10)
     assert (lead.a, lead.b) == ("for i in range(20):", "for i in range(30):")
     assert lead.detail == "executions 21 → 31" and lead.follows >= 4
     assert difference.matters

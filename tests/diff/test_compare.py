@@ -94,8 +94,8 @@ def machine_trace(name: str, ns: list[int], text: str = LECTURE, **options: Any)
     return recording.trace(machine=machine, **options)
 
 
-def side_by_side(*traces: Trace, base: str | None = None) -> Comparison:
-    return compare([Side(f"{t.machine.slug}.yaml", t) for t in traces], base)
+def side_by_side(*traces: Trace) -> Comparison:
+    return compare([Side(f"{t.machine.slug}.yaml", t) for t in traces])
 
 
 def lines(comparison: Comparison, key: str) -> list[Line]:
@@ -119,13 +119,13 @@ def test_quantities_match_hand_computed_values() -> None:
     assert memory.cells[0].value == 4_096
 
 
-def test_ratios_use_the_base_and_overlapping_passes_have_no_best() -> None:
+def test_ratios_use_the_first_and_overlapping_passes_have_no_best() -> None:
     slow, fast = machine_trace("slow", [900, 1_000, 1_100]), machine_trace("fast", [450, 500, 550])
     near = machine_trace("near", [440, 490, 900])
-    comparison = side_by_side(slow, fast, base="fast")
+    comparison = side_by_side(fast, slow)
     cells = lines(comparison, "time_s")[0].cells
-    assert [cell.ratio for cell in cells] == pytest.approx([2, 1])
-    assert [cell.best for cell in cells] == [False, True]
+    assert [cell.ratio for cell in cells] == pytest.approx([1, 2])
+    assert [cell.best for cell in cells] == [True, False]
     assert not any(cell.best for cell in lines(side_by_side(fast, near), "time_s")[0].cells)  # they overlap
     equal = lines(side_by_side(fast, replace(fast, machine=slow.machine)), "peak_bytes")[0].cells
     assert not any(cell.best for cell in equal)
@@ -222,8 +222,6 @@ def test_invalid_comparisons_are_refused() -> None:
     a = machine_trace("a", [1_000])
     with pytest.raises(UsageError, match=r"found 1 trace; expected two or more to compare"):
         side_by_side(a)
-    with pytest.raises(UsageError, match=r"--base x: .*; expected a, b"):
-        side_by_side(a, machine_trace("b", [1]), base="x")
     with pytest.raises(UsageError, match=r"cpu.yaml: shares no step with a; expected traces of one lecture"):
         side_by_side(a, Recording("def other():\n    pass\n").trace())
 
@@ -277,8 +275,8 @@ def test_uncounted_operators_have_no_rate_share_or_floor() -> None:
 
 
 def test_floors_do_not_change_measured_cells() -> None:
-    traces = with_floors("a", WORK), with_floors("b", (*WORK[:2], 2 * WORK[2], WORK[3]))
-    without_floors, comparison = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], "b", [H100])
+    traces = with_floors("a", (*WORK[:2], 2 * WORK[2], WORK[3])), with_floors("b", WORK)
+    without_floors, comparison = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], [H100])
     [time] = lines(comparison, "time_s")
     assert time.floors[0].seconds == pytest.approx(2e-6), "the floor of the base's work"
     assert time.floors[0].binds == "float32"
@@ -320,7 +318,7 @@ def test_extremes_of_separated_and_overlapping_passes(
 ) -> None:
     cells = [Cell(None) if span is None else Cell(sum(span) / 2, *span) for span in spans]
     assert extremes(cells, better) == (best, worst)
-    marked = with_ratios(cells, 0, better)
+    marked = with_ratios(cells, better)
     measured = sum(span is not None for span in spans)
     assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and measured > 1)
     assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and measured > 2)

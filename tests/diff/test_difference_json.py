@@ -16,7 +16,7 @@ def test_json_contains_the_documented_fields() -> None:
     b = with_steps(with_steps(made(1), slower(1.5)), at(6, values=[("y", tensor(elements=[0.0] * 4))]))
     text = difference_json.difference_json(differ(made(0), b), bench={"rounds": 6})
     report: dict[str, Any] = json.loads(text)
-    assert report["matters"] is True and report["version"] == 1 and report["bench"] == {"rounds": 6}
+    assert report["matters"] is True and report["version"] == 2 and report["bench"] == {"rounds": 6}
     (changed,) = [f for f in report["findings"] if f["aspect"] == "values" and f["matters"]]
     assert (changed["name"], changed["line"], changed["verdict"]) == ("y", 6, "changed")
     slow = [f for f in report["findings"] if f["aspect"] == "time" and f["matters"]]

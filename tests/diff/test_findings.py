@@ -43,7 +43,7 @@ def test_edited_claim_is_compared_with_its_old_version() -> None:
     a, b = traced("y = 2\nassert y == 2\nz = 1\n"), traced("y = 2\nassert y != 3\nz = 1\n")
     a = with_steps(a, at(2, claim=Claim("y == 2", True)))
     findings = [f for _, f in differ(a, with_steps(b, at(2, claim=Claim("y != 3", False)))).findings("claims")]
-    assert [(f.verdict, f.subject.expression) for f in findings] == [("claim flipped", "y != 3")]
+    assert [(f.verdict, f.subject.expression) for f in findings] == [("changed", "y != 3")]
 
 
 def test_changed_answer_to_a_question_is_reported() -> None:
@@ -86,5 +86,5 @@ def test_allocator_rounding_is_not_a_change() -> None:
     meters = Meters(0, 0, 0, 1000, 1000)
     a = with_steps(made(0), at(6, allocated_bytes=1024, meters=meters))
     rounded = differ(a, with_steps(a, at(6, allocated_bytes=1536, meters=meters)))
-    assert not rounded.matters and [f.verdict for _, f in rounded.findings("memory")] == ["rounding"]
+    assert not rounded.matters and [f.verdict for _, f in rounded.findings("memory")] == ["noise"]
     assert differ(a, with_steps(a, at(6, allocated_bytes=1024 + 2**24, meters=meters))).matters

@@ -9,7 +9,7 @@ from trace_tools.diff.report.folder import PAIR, report_files
 
 
 def test_every_machine_has_a_linked_report_against_the_base() -> None:
-    comparison = side_by_side(machine_trace("a b", LONG), machine_trace("c", LONG), machine_trace("d", LONG), base="c")
+    comparison = side_by_side(machine_trace("c", LONG), machine_trace("a b", LONG), machine_trace("d", LONG))
     files = report_files(comparison, "../index.html")
     pairs = {f"c-to-{name}.{form}" for name in ("a-b", "d") for form in ("html", "md")}
     assert {name for name in files if PAIR.fullmatch(name)} == pairs

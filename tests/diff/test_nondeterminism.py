@@ -11,6 +11,7 @@ from tests.diff.planted import differ
 from tests.pages.recording import Recording
 from trace_tools.commands.diff import exit_code
 from trace_tools.diff.difference import Difference
+from trace_tools.diff.wording import word_of
 from trace_tools.trace.model import Claim, Meters, Trace
 
 LECTURE = """\
@@ -64,7 +65,7 @@ def taking(branch: str, *, rounds: int = 2, mark: Any = None, held: bool = True,
 
 
 def steps_of(difference: Difference) -> set[tuple[str, bool]]:
-    return {(f.verdict, f.matters) for _, f in difference.findings("steps")}
+    return {(word_of(f), f.matters) for _, f in difference.findings("steps")}
 
 
 @pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 4}])
@@ -92,7 +93,7 @@ def test_mark_excuses_only_its_own_branch() -> None:
 def test_flops_of_nondeterministic_branches_do_not_count_in_callers() -> None:
     mark = {"clock": True}
     difference = differ(taking("faster()", mark=mark), taking("c = 3", mark=mark))
-    assert {f.verdict for _, f in difference.findings("flops")} == {"varies"}
+    assert {word_of(f) for _, f in difference.findings("flops")} == {"varies"}
     doubled = differ(taking("c = 3", mark=mark), taking("c = 3", mark=mark, flops=16))
     assert doubled.matters and [row.step.line for row, f in doubled.findings("flops") if f.matters] == [2]
 

@@ -1,4 +1,4 @@
-"""Reports in a browser: filters, keyboard navigation, links, no network access, page width."""
+"""Reports in a browser: links, search, chosen machines, no network access, page width."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from tests.diff.report_cases import between, hostile, html_of, planted, recorded
-from tests.pages.browsing import ask, press, until
+from tests.pages.browsing import ask, press
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
-from trace_tools.diff.report import difference_report
 from trace_tools.diff.report.comparison_report import report_of
 from trace_tools.diff.report.folder import write_reports
 from trace_tools.diff.report.report import html
@@ -71,54 +70,6 @@ def test_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, 
     assert ask(browser, "document.documentElement.scrollWidth") <= width
 
 
-def test_keys_n_and_p_move_between_differences(browser: Any, pages: Path) -> None:
-    show(browser, pages / "planted.html")
-    mattering = ask(browser, "[...document.querySelectorAll('.execution:has(.obs.l2)')].map(e => e.id)")
-    assert len(mattering) == 4
-    visited = []
-    for _ in range(5):
-        press(browser, "n")
-        visited.append(ask(browser, "document.querySelector('.execution.current').id"))
-    assert visited == [*mattering, mattering[0]]
-    press(browser, "p")
-    assert ask(browser, "document.querySelector('.execution.current').id") == mattering[-1]
-    box = ask(browser, "document.querySelector('.execution.current').getBoundingClientRect().toJSON()")
-    assert 0 < box["top"] < 900
-    assert ask(browser, "location.hash") == f"#{mattering[-1]}"
-    assert browser.find_element("css selector", ".filters output").text == "4 of 4"
-
-
-def test_filters_by_level_and_aspect(browser: Any, pages: Path) -> None:
-    show(browser, pages / "planted.html")
-    shown_entries = (
-        "[...document.querySelectorAll('.obs')].filter(o => o.checkVisibility())"
-        ".map(o => o.dataset.aspect + o.dataset.level)"
-    )
-    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-    all_entries = ask(browser, shown_entries)
-    assert any(entry.endswith("0") for entry in all_entries)
-    browser.find_element("css selector", "[name=least][value='2']").click()
-    assert sorted(set(ask(browser, shown_entries))) == ["claims2", "memory2", "values2"]
-    browser.find_element("css selector", "[name=aspect][value=values]").click()
-    assert sorted(set(ask(browser, shown_entries))) == ["claims2", "memory2"]
-    press(browser, "n")
-    assert ask(browser, "document.querySelector('.execution.current .obs:not([data-off]) .badge').checkVisibility()")
-    browser.find_element("css selector", "[name=aspect][value=values]").click()
-    browser.find_element("css selector", "[name=least][value='0']").click()
-    assert ask(browser, shown_entries) == all_entries
-
-
-def test_links_from_main_differences_show_filtered_rows(browser: Any, pages: Path) -> None:
-    show(browser, pages / "planted.html")
-    browser.execute_script("document.querySelector('#along').open = true")
-    browser.find_element("css selector", "[name=aspect][value=claims]").click()
-    link = browser.find_element("css selector", ".leads a")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)  # not hidden by the bar
-    link.click()
-    row = ask(browser, "document.querySelector(location.hash)")
-    assert row.is_displayed() and "claim flipped" in row.text
-
-
 def test_summary_links_open_their_folded_targets(browser: Any, pages: Path) -> None:
     show(browser, pages / "compare.html")
     assert ask(browser, "[...document.querySelectorAll('details.whole')].every(d => !d.open)")
@@ -153,53 +104,16 @@ def test_row_search_covers_all_tables_and_updates_the_address(browser: Any, page
     assert ask(browser, f"{rows}.every(row => !row.hidden)") and "rows=" not in browser.current_url
 
 
-def test_small_and_large_pages_have_equal_lines(browser: Any, tmp_path: Path) -> None:
-    report = difference_report.report_of(planted(), "html")
-    texts = {"large": html(report), "small": html(report, small=True)}
-    line_texts = "[...document.querySelectorAll('.execution')].map(it => it.textContent.trim())"
-    for name, text in texts.items():
-        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
-    show(browser, tmp_path / "large.html")
-    lines = ask(browser, line_texts)
-    show(browser, tmp_path / "small.html")
-    until(lambda: bool(ask(browser, f"{line_texts}.length")))
-    assert ask(browser, line_texts) == lines
-    press(browser, "n")
-    assert ask(browser, "document.querySelector('.execution.current .obs.l2') !== null")
-
-
-def test_sides_move_below_the_code_in_narrow_windows(browser: Any, pages: Path) -> None:
-    box = "document.querySelector('{}').getBoundingClientRect().toJSON()"
-    line, side = ".place.l2 .code", ".place.l2 .sides"
-    show(browser, pages / "planted.html")
-    browser.execute_script("document.querySelector('#along').open = true")
-    code, sides = ask(browser, box.format(line)), ask(browser, box.format(side))
-    assert sides["left"] >= code["right"] - 1
-    a, b = (ask(browser, box.format(f".obs.l2 .side.{letter}")) for letter in "ab")
-    assert b["left"] >= a["right"] and abs(a["top"] - b["top"]) < 1
-    show(browser, pages / "planted.html", 390)
-    browser.execute_script("document.querySelector('#along').open = true")
-    code, sides = ask(browser, box.format(line)), ask(browser, box.format(side))
-    assert sides["top"] >= code["bottom"] - 1
-
-
 def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     colour = "getComputedStyle(document.querySelector('figure svg text')).fill"
     show(browser, pages / "gpu.html")
     light = ask(browser, colour)
     show(browser, pages / "gpu.html", scheme="dark")
     assert ask(browser, colour) != light
-    assert ask(browser, "document.querySelectorAll('figure svg').length") == 3
+    assert ask(browser, "document.querySelectorAll('figure svg').length") == 2
 
 
-def test_printed_page_has_no_filters(browser: Any, pages: Path) -> None:
-    show(browser, pages / "planted.html", 720)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert not browser.find_element("css selector", ".filters").is_displayed()
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-@pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "total = 7"), ("index", "timing total")])
+@pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "make"), ("index", "timing total")])
 def test_report_in_a_site_searches_rows_and_pages(browser: Any, tmp_path: Path, report: str, words: str) -> None:
     cpu = recorded()
     other = replace(cpu, machine=Machine("Another processor", "other", "cpu"))
@@ -282,5 +196,5 @@ def test_wide_table_prints_completely_with_its_heading(browser: Any, ten_machine
     show(browser, ten_machines)
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
     sheets = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed))).pages
-    [wide] = [sheet for sheet in sheets if sheet.mediabox.width > sheet.mediabox.height]
-    assert {"Sections", "m0", "m9"} <= set(wide.extract_text().split())
+    wide = [sheet.extract_text() for sheet in sheets if sheet.mediabox.width > sheet.mediabox.height]
+    assert {"Sections", "m0", "m9"} <= set(wide[0].split())

@@ -114,25 +114,6 @@ def test_interval_across_machines_covers_the_ratio() -> None:
     assert 0.92 < covered < 0.99
 
 
-def test_suspected_steps_are_detected_without_more_false_positives() -> None:
-    """Suspected steps get half of the allowed false discoveries; without suspects, p-values are unchanged."""
-    rng = np.random.default_rng(0)
-    steps = [(list(rng.normal(9, 0.1, 3)), list(rng.normal(9, 0.1, 3))) for _ in range(500)]
-    steps[7] = ([9.0, 9.1, 8.9], [9.28, 9.38, 9.18])
-    suspected = [index == 7 for index in range(500)]
-    assert not moderated(steps).called[7]
-    assert list(np.flatnonzero(moderated(steps, suspected=suspected).called)) == [7]
-    assert np.array_equal(moderated(steps, suspected=[False] * 500).p, moderated(steps).p)
-    only_noise = moderated(
-        [step for index, step in enumerate(steps) if index != 7], suspected=[True] * 10 + [False] * 489
-    )
-    assert np.isclose((only_noise.p / only_noise.weighted_p).mean(), 1)
-    assert not only_noise.called.any()
-
-
-# --- Student's t, against tables and integrals ---------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("probability", "degrees", "table"),  # NIST/SEMATECH e-Handbook, 1.3.6.7.2
     [(0.975, 2, 4.303), (0.975, 4, 2.776), (0.95, 10, 1.812), (0.999, 5, 5.893), (0.975, math.inf, 1.960)],

@@ -24,6 +24,7 @@ from trace_tools.diff.judge.times import (
     first_runs_were_as_fast,
 )
 from trace_tools.diff.report.entries import entries
+from trace_tools.diff.wording import word_of
 from trace_tools.trace.model import Peak, Process, Step, Trace
 
 
@@ -41,7 +42,8 @@ def test_slowdown_in_a_loop_is_one_entry() -> None:
 def test_executions_of_a_statement_are_tested_together() -> None:
     difference = differ(made(0), with_steps(made(1), slower(1.5)))
     slow = [row.time for row in difference.rows if row.time and row.time.matters]
-    assert len(slow) == 20 and {time.executions for time in slow} == {20} and len({time.p for time in slow}) == 1
+    assert len(slow) == 20 and {time.durations.executions for time in slow} == {20}
+    assert len({time.durations.p for time in slow}) == 1
     assert len({time.ratio for time in slow}) == 20  # each execution has its own ratio, and all share one p-value
     assert difference.times.different == 20 and difference.times.statements < 20 < difference.times.judged
 
@@ -53,9 +55,9 @@ def test_negligible_statement_is_not_judged() -> None:
 
     a, b = with_steps(made(0), rescaled), with_steps(with_steps(made(1), rescaled), slower(3.0, 16))
     difference = differ(a, b)
-    assert [row.time.verdict for row in difference.rows if row.step.line == 16 and row.time] == ["slower"] * 20
+    assert [word_of(row.time) for row in difference.rows if row.step.line == 16 and row.time] == ["slower"] * 20
     with_long_statement = with_steps(a, slower(100.0, 3)), with_steps(b, slower(100.0, 3))
-    assert {row.time.why for row in differ(*with_long_statement).rows if row.step.line == 16 and row.time} == {SMALL}
+    assert {row.time.detail for row in differ(*with_long_statement).rows if row.step.line == 16 and row.time} == {SMALL}
     assert differ(*with_long_statement).times.not_judged[0][0] == SMALL
 
 
@@ -115,13 +117,14 @@ def test_times_across_machines_are_ratios_with_intervals() -> None:
     rows = [row.time for row in difference.rows if row.step.line == SLOW_LINE and row.time]
     assert not difference.matters and rows
     for time in rows:
-        assert time.verdict == "ratio" and time.ratio and time.interval
-        assert time.interval[0] < time.ratio < time.interval[1] and 2.7 < time.ratio < 3.3
+        assert time.verdict == "ratio" and time.ratio and time.durations.interval
+        assert time.durations.interval[0] < time.ratio < time.durations.interval[1] and 2.7 < time.ratio < 3.3
     assert "Another processor" in terminal_of(difference)
 
 
 def times(difference: Difference, line: int) -> list[tuple[Subject, str, str | None]]:
-    return [(t.subject, t.verdict, t.why) for row in difference.rows if row.step.line == line for t in row.times]
+    timed = [time for row in difference.rows if row.step.line == line for time in row.times]
+    return [(t.subject, word_of(t), t.detail if t.verdict == "not judged" else None) for t in timed]
 
 
 def test_slower_measured_function_is_detected_despite_equal_step_times() -> None:
@@ -156,8 +159,8 @@ def test_roof_shares_are_those_of_one_call() -> None:
     machine = replace(CPU, peaks=[Peak("float32", 1e12, "a datasheet")])
     a, b = (measuring(s, flops=1_000_000, machine=machine) for s in (4e-6, 8e-6))
     [time] = [t for row in differ(a, b).rows if row.step.line == 6 for t in row.times]
-    assert time.roof == "float32"
-    assert (time.a_share, time.b_share) == pytest.approx((0.25, 0.125), rel=0.02)
+    assert time.durations.roof == "float32"
+    assert (time.durations.a_share, time.durations.b_share) == pytest.approx((0.25, 0.125), rel=0.02)
 
 
 def test_launch_and_device_times_have_separate_verdicts() -> None:
@@ -205,7 +208,7 @@ def test_slower_side_whose_own_first_runs_were_as_fast_is_not_called() -> None:
     assert {row.step.line for row in called.rows for time in row.times if time.matters} >= {SLOW_LINE}
     excused = differ(*fast_first)
     assert not excused.matters and excused.times.different == 0 and excused.time_not_judged is None
-    verdicts = {time.verdict for row in excused.rows if row.step.line == SLOW_LINE for time in row.times}
+    verdicts = {word_of(time) for row in excused.rows if row.step.line == SLOW_LINE for time in row.times}
     assert verdicts == {"no difference detected"}
 
 

@@ -13,6 +13,7 @@ from tests.diff.planted import at, differ, made, tensor, with_steps
 from trace_tools.diff.judge.between import Choices
 from trace_tools.diff.judge.values import CLOCK, LEAST_TOLERANCES, Context, Tolerances, judge
 from trace_tools.diff.report.entries import entries
+from trace_tools.diff.wording import word_of
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Statistics, Trace, Value
 
@@ -22,7 +23,8 @@ def test_varying_and_random_values_are_never_called_changed(mark: str) -> None:
     marked = replace(tensor(elements=[9.0, 8.0, 7.0, 6.0]), **{mark: True})
     difference = differ(made(0), with_steps(made(0), at(6, values=[("y", marked)])))
     assert not difference.matters
-    assert [f.verdict for _, f in difference.findings("values")] == ["varies" if mark == "varies" else "random"]
+    found = [(f.verdict, word_of(f)) for _, f in difference.findings("values")]
+    assert found == [("noise", "varies" if mark == "varies" else "device-random")]
 
 
 def test_layout_change_of_a_random_tensor_is_reported() -> None:
@@ -38,7 +40,7 @@ def test_clock_values_vary_but_stable_values_can_change() -> None:
 
     clock_only = differ(valued(209, 0.99, clock=True), valued(199, 0.99))
     assert not clock_only.matters
-    assert [(f.verdict, f.detail) for _, f in clock_only.findings("values")] == [("varies", CLOCK)]
+    assert [(f.verdict, f.detail) for _, f in clock_only.findings("values")] == [("noise", CLOCK)]
     changed = differ(valued(209, 0.99, clock=True), valued(199, 0.25, clock=True))
     assert [(e.name, e.a, e.b) for e in entries(changed, "values")] == [("share", "0.99", "0.25")]
     assert changed.matters
@@ -48,7 +50,9 @@ torch = pytest.importorskip("torch")
 
 
 def verdict(a: Value, b: Value, **options: Any) -> str:
-    return judge(a, b, Context(**options)).verdict
+    """Return the verdict, of noise its kind."""
+    judgement = judge(a, b, Context(**options))
+    return (judgement.detail or "").partition(":")[0] if judgement.verdict == "noise" else judgement.verdict
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])
@@ -90,7 +94,7 @@ def test_floats(a: float, b: float, expected: str) -> None:
     assert verdict(Value("float", a), Value("float", b)) == expected
 
 
-def test_sign_of_zero_has_its_own_verdict() -> None:
+def test_sign_of_zero_is_noise() -> None:
     zero, minus = Value("float", 0.0), Value("float", -0.0)
     assert verdict(Value("list", items=[zero], length=1), Value("list", items=[minus], length=1)) == "sign of zero"
     assert verdict(Value("list", items=[minus], length=1), Value("list", items=[minus], length=1)) == "same"
@@ -187,7 +191,7 @@ def test_a_wider_tolerance_makes_a_change_rounding() -> None:
     b = with_steps(made(0), at(6, values=[("y", tensor(elements=[1.0, 2.0, 3.0, 4.01]))]))
     assert differ(made(0), b).matters
     wide = differ(made(0), b, Choices(tolerances=Tolerances.parse(["float32=0.01"])))
-    assert [f.verdict for _, f in wide.findings("values")] == ["rounding"]
+    assert [word_of(f) for _, f in wide.findings("values")] == ["rounding"]
     assert ("float32", 0.01) in [(t.dtype, t.relative) for t in wide.tolerances]
 
 

@@ -1,4 +1,4 @@
-"""Run `diff A B`: show the differences between two traces, and whether they matter.
+"""Run `diff A B [C …]`: show the differences between two traces, or of several from the first side by side.
 
 Exit codes: 0 no difference that matters, or no such difference among the aspects of --fail-on; 1 a difference that
 matters; 2 bad usage or bad input; 3 no such difference, but times were requested and could not be judged, because the
@@ -9,30 +9,33 @@ excludes them; between two machines, whose times are ratios, only --fail-on time
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from trace_tools.commands.traces import open_side, path_of, what_is_there
-from trace_tools.diff.difference import ASPECTS, Aspect, Difference
+from trace_tools.diff.difference import ASPECTS, Aspect, Difference, Side
 from trace_tools.errors import UsageError
 from trace_tools.util.files import replace as replace_file
 
-FORMAT = "Format of the report (default: terminal)."
+if TYPE_CHECKING:
+    from trace_tools.diff.judge.between import Choices
+    from trace_tools.diff.report.report import Report
+
+FORMAT = "Format of the report (default: terminal); json is for two traces, csv has every measurement."
 FAIL_ON = "Exit with 1 only if these aspects differ; `none` for never."
 WIDTH = 120  # width of a terminal report that goes to a file
 
 
 @click.command("diff", context_settings={"max_content_width": 100})
-@click.argument("traces", nargs=-1, metavar="A B")
+@click.argument("traces", nargs=-1, metavar="A B [C …]")
 @click.option(
     "--format",
     "style",
-    type=click.Choice(["terminal", "md", "html", "json"]),
+    type=click.Choice(["terminal", "md", "html", "json", "csv"]),
     default="terminal",
     help=FORMAT,
 )
@@ -47,14 +50,21 @@ WIDTH = 120  # width of a terminal report that goes to a file
     "--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Allow this relative error (default: as torch.testing)."
 )
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
-@click.option("--all", "everything", is_flag=True, help="On the terminal, also show differences that do not matter.")
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file.")
+@click.option("--all", "everything", is_flag=True, help="On the terminal, show everything, not only what matters.")
+@click.option(
+    "--floor",
+    "floors",
+    metavar="MACHINE",
+    multiple=True,
+    help="Show measurements, with the least time that this machine's datasheet allows; can be repeated.",
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write to this file, or all reports to this folder.")
 @click.pass_context
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
     """Show what differs between two traces and whether it matters.
 
-    A and B are trace files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in
-    `git show`.
+    Of more traces, show how each differs from the first, and the measurements of all side by side. Traces are trace
+    files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in `git show`.
 
     \b
     Examples:
@@ -63,20 +73,39 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
       trace-tools diff cpu nvidia-h200 --only values --tolerance bfloat16=0.05
       trace-tools diff cpu nvidia-h200 --ignore "loss*" --fail-on claims
       trace-tools diff cpu nvidia-h200 --format md -o report.md
+      trace-tools diff rendered/*/trace.yaml -o rendered/diff
+      trace-tools diff cpu --floor "NVIDIA H100 80GB HBM3"
     """
     from trace_tools.util.interpreter import collector_paused
 
-    if len(traces) != 2:
-        raise click.UsageError(f"expected two traces, A and B; found {len(traces)}: {what_is_there()}")
+    style, out = options["style"], options["out"]
+    if len(traces) < (1 if options["floors"] else 2):
+        raise click.UsageError(f"expected two traces or more; found {len(traces)}: {what_is_there()}")
+    folder = out is not None and (out.is_dir() or not out.suffix)
+    several = len(traces) != 2 or bool(options["floors"]) or folder or style == "csv"
+    if several and style == "json":
+        raise UsageError("--format json is for the differences between two traces; csv has the measurements of several")
     fail_on = read_aspects(options["fail_on"], "--fail-on")
+    choices = _choices(options, time_asked=fail_on is not None and "time" in fail_on)
+    traces = tuple(map(_named, traces))
+    for trace in traces if out is not None else ():
+        if Path(trace).exists() and out.resolve() in (Path(trace).resolve(), Path(trace, "trace.yaml")):
+            raise UsageError(f"{out} is one of the traces; write the report to another file with -o")
+    first, *others = (open_side(trace) for trace in traces)
     with collector_paused():  # else a third of the time goes to walking two large traces
-        difference = _compared(traces, options, time_asked=fail_on is not None and "time" in fail_on)
-        write_report(difference, options["style"], options["out"], everything=options["everything"])
-    ctx.exit(exit_code(difference, fail_on))
+        if several:
+            differences = _write_comparison([first, *others], choices, options, folder=folder)
+        else:
+            from trace_tools.diff.judge.between import difference_between
+
+            differences = [difference_between(first, others[0], choices)]
+            _write_difference(differences[0], style, out, everything=options["everything"])
+    codes = [exit_code(difference, fail_on) for difference in differences]
+    ctx.exit(1 if 1 in codes else max(codes, default=0))
 
 
-def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: bool) -> Difference:
-    from trace_tools.diff.judge.between import Choices, difference_between
+def _choices(options: dict[str, Any], *, time_asked: bool) -> Choices:
+    from trace_tools.diff.judge.between import Choices
     from trace_tools.diff.judge.values import Tolerances
 
     ignored = _split(options["ignore"])
@@ -89,13 +118,7 @@ def _compared(traces: tuple[str, ...], options: dict[str, Any], *, time_asked: b
     )
     if not choices.aspects:
         raise UsageError("--ignore excludes every aspect that --only selects; expected at least one to compare")
-    traces = tuple(map(_named, traces))
-    if options["out"] is not None:
-        for trace in traces:
-            if Path(trace).exists() and options["out"].resolve() in (Path(trace).resolve(), Path(trace, "trace.yaml")):
-                raise UsageError(f"{options['out']} is one of the two traces; write the report to another file with -o")
-    a, b = (open_side(trace) for trace in traces)
-    return difference_between(a, b, choices)
+    return choices
 
 
 def _named(trace: str) -> str:
@@ -118,7 +141,6 @@ def exit_code(difference: Difference, fail_on: frozenset[Aspect] | None) -> int:
         fails = any(
             f.aspect in fail_on and (f.matters or f.aspect == "output") for r in difference.rows for f in r.findings
         )
-        fails |= "time" in fail_on and any(time.matters for row in difference.rows for time in row.times)
     if fails:
         return 1
     return 3 if difference.time_not_judged and (fail_on is None or "time" in fail_on) else 0
@@ -141,42 +163,52 @@ def read_aspects(texts: Iterable[str], option: str) -> frozenset[Aspect] | None:
     return frozenset(aspect for aspect in ASPECTS if aspect in words)
 
 
-def write_report(
-    difference: Difference,
-    style: str,
-    out: Path | None,
-    *,
-    everything: bool = False,
-    before: Sequence[str] = (),
-    **more: Any,
-) -> None:
-    """Write the report to a file or to stdout, `before` in front of it; JSON has `more` fields instead."""
+def _write_difference(difference: Difference, style: str, out: Path | None, *, everything: bool) -> None:
     from trace_tools.diff.report.difference_json import difference_json
     from trace_tools.diff.report.difference_report import report_of
-    from trace_tools.diff.report.report import Phrase, html, markdown, terminal
 
     if style == "json":
-        text = difference_json(difference, **more)
+        _write(difference_json(difference), out)
     else:
-        report = report_of(difference, style, everything=everything)  # type: ignore[arg-type]
-        report = replace(report, parts=[*map(Phrase, before), *report.parts])
-        if style == "terminal":
-            if out is None:
-                show(Console(highlight=False), terminal(report))
-                return
-            file = StringIO()
-            Console(file=file, width=WIDTH, highlight=False).print(terminal(report))
-            text = file.getvalue()
-        else:
-            text = html(report) if style == "html" else markdown(report, comment=True)
+        _write(report_of(difference, style, everything=everything), out, style)  # type: ignore[arg-type]
+
+
+def _write_comparison(
+    sides: Sequence[Side], choices: Choices, options: dict[str, Any], *, folder: bool
+) -> Sequence[Difference]:
+    """Write the comparison of several traces, and return the differences of each from the first."""
+    from trace_tools.analysis.floors import ceiling_named
+    from trace_tools.diff.compare import compare
+    from trace_tools.diff.report.comparison_report import csv_text, report_of
+    from trace_tools.diff.report.folder import write_reports
+
+    style, out = options["style"], options["out"]
+    comparison = compare(sides, [ceiling_named(name) for name in dict.fromkeys(options["floors"])], choices)
+    if folder:
+        write_reports(out, comparison, "../index.html" if (out.parent / "index.html").is_file() else None)
+        click.echo(str(out / "index.html"))
+    elif style == "csv":
+        _write(csv_text(comparison), out)
+    else:
+        width = Console().width if out is None else WIDTH
+        _write(report_of(comparison, style, width=width, everything=options["everything"]), out, style)
+    return comparison.differences
+
+
+def _write(report: Report | str, out: Path | None, style: str = "") -> None:
+    """Write a report or a text to a file or to stdout; a closed pipe is the command's error, not the console's."""
+    from trace_tools.diff.report.report import html, markdown, terminal
+
+    if isinstance(report, str):
+        text = report
+    elif style == "terminal":
+        console = Console(highlight=False) if out is None else Console(file=StringIO(), width=WIDTH, highlight=False)
+        with console.capture() as captured:
+            console.print(terminal(report))
+        text = captured.get()
+    else:
+        text = html(report) if style == "html" else markdown(report, comment=True)
     if out is None:
         click.echo(text, nl=False)
     else:
         replace_file(out, text)
-
-
-def show(console: Console, report: RenderableType) -> None:
-    """Print a report on the terminal; a closed pipe is the command's error, not the console's exit code."""
-    with console.capture() as text:
-        console.print(report)
-    click.echo(text.get(), nl=False)

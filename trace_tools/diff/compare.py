@@ -1,6 +1,7 @@
-"""Compare traces of many machines: one table per measured quantity, with the best marked and ratios to a base.
+"""Compare many traces: the differences of each from the first, and one table per measured quantity, with the best
+marked and ratios to the first.
 
-    comparison = compare([Side("cpu.yaml", cpu_trace), Side("gpu.yaml", gpu_trace)], base="cpu")
+    comparison = compare([Side("cpu.yaml", cpu_trace), Side("gpu.yaml", gpu_trace)])
     comparison.tables[0].lines[0].cells[1]
     # Cell(value=2.1e-05, low=2.0e-05, high=2.2e-05, ratio=0.012, best=True)
 
@@ -38,7 +39,8 @@ from trace_tools.analysis.rates import (
 )
 from trace_tools.diff.align.align import Aligned, align_all
 from trace_tools.diff.align.code import translated
-from trace_tools.diff.difference import Side
+from trace_tools.diff.difference import Difference, Side
+from trace_tools.diff.judge.between import DEFAULT, Choices, difference_between
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines.peaks import peak_of
@@ -78,9 +80,7 @@ QUANTITIES = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The measurement of one machine; `low` and `high` are the extremes over its passes, `ratio` is to the base's
-    value.
-    """
+    """The measurement of one machine; `low` and `high` are the extremes over its passes, `ratio` is to the first's."""
 
     value: float | None
     low: float | None = None
@@ -122,9 +122,8 @@ class Comparison:
     """A comparison of many machines; tuples with one item per machine are in their order."""
 
     title: str
-    sides: tuple[Side, ...]  # each with a unique label
-    base: int
-    aligned: tuple[Aligned | None, ...]  # each with the base; None for the base itself
+    sides: tuple[Side, ...]  # each with a unique label; the first is the base
+    differences: tuple[Difference, ...]  # of each other machine from the base
     tables: tuple[Table, ...]
     values: tuple[Line, ...]  # measurements by the lecture itself
     peaks: tuple[Line, ...]  # the peaks of each dtype, and of memory
@@ -147,12 +146,12 @@ class _Row:
 
 
 @collector_paused()
-def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[Ceiling] = ()) -> Comparison:
-    """Compare two or more machines; ratios are to `base` (a label; default: the first).
+def compare(sides: Sequence[Side], ceilings: Sequence[Ceiling] = (), choices: Choices = DEFAULT) -> Comparison:
+    """Compare two or more machines; ratios are to the first, which is the base.
 
     Equal labels are numbered. With `ceilings`, times have lower bounds on these machines, for the work counted on the
     base, else on the first machine whose trace has counts; a single trace is then enough. Raises UsageError for fewer
-    than two traces, for an unknown base label, or if a trace shares no step with the base.
+    than two traces, or if a trace shares no step with the base.
     """
     if len(sides) < (1 if ceilings else 2):
         raise UsageError(f"found {formats.plural(len(sides), 'trace')}; expected two or more to compare")
@@ -161,34 +160,33 @@ def compare(sides: Sequence[Side], base: str | None = None, ceilings: Sequence[C
         label if names.count(label) == 1 else f"{label}-{names[: index + 1].count(label)}"
         for index, label in enumerate(names)
     ]
-    if base is not None and base not in labels:
-        raise UsageError(f"--base {base}: no machine has this name; expected {', '.join(labels)}")
-    base_index = labels.index(base) if base is not None else 0
     sides = [replace(side, label=label) for side, label in zip(sides, labels, strict=True)]
     trees = [side.tree for side in sides]
-    executions, aligned = align_all(trees, base_index)
-    for side, matched in zip(sides, aligned, strict=True):
-        if matched is not None and not any(row.a is not None and row.b is not None for row in matched.rows):
-            raise UsageError(f"{side.name}: shares no step with {labels[base_index]}; expected traces of one lecture")
+    executions, aligned = align_all(trees)
+    for side, matched in zip(sides[1:], aligned, strict=True):
+        if not any(row.a is not None and row.b is not None for row in matched.rows):
+            raise UsageError(f"{side.name}: shares no step with {labels[0]}; expected traces of one lecture")
     callers = []  # of each machine the steps that called a section which does more than emit narrative
     for tree in trees:
         narrating, calls = narrating_in(tree), [step for step, _ in tree.section_calls()]
         callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
-    order = sorted(range(len(sides)), key=lambda index: (not has_work(sides[index].trace), index != base_index))
+    order = sorted(range(len(sides)), key=lambda index: not has_work(sides[index].trace))
     counted = [index for index in order if has_work(sides[index].trace)]
     rows = list(_rows(sides, executions, callers, counted, ceilings))
-    tables = [_table(quantity, rows, base_index) for quantity in QUANTITIES]
+    tables = [_table(quantity, rows) for quantity in QUANTITIES]
     annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
     return Comparison(
-        title=sides[base_index].title,
+        title=sides[0].title,
         sides=tuple(sides),
-        base=base_index,
-        aligned=tuple(aligned),
+        differences=tuple(
+            difference_between(sides[0], side, replace(choices, force=True), matched)
+            for side, matched in zip(sides[1:], aligned, strict=True)
+        ),
         tables=tuple(tables),
-        values=tuple(_values(trees, rows, aligned, base_index)),
-        peaks=tuple(_peaks(sides, base_index)),
-        reached=tuple(_reached(tables[QUANTITIES.index(MFU)], base_index)),
+        values=tuple(_values(trees, rows, aligned)),
+        peaks=tuple(_peaks(sides)),
+        reached=tuple(_reached(tables[QUANTITIES.index(MFU)])),
         matched=len(everywhere),
         unmatched=tuple(len(steps - everywhere) for steps in annotated),
         notes=tuple(_notes(sides, floors=bool(ceilings))),
@@ -278,7 +276,7 @@ def _rows(
         yield _Row(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells, tuple(first))
 
 
-def _table(quantity: Quantity, rows: Sequence[_Row], base: int) -> Table:
+def _table(quantity: Quantity, rows: Sequence[_Row]) -> Table:
     """Return one quantity's lines; for sections, only time and memory. Times have lower bounds."""
     kept: list[Line] = []
     folded: list[Line] = []
@@ -291,19 +289,19 @@ def _table(quantity: Quantity, rows: Sequence[_Row], base: int) -> Table:
         small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
         where: Literal["section", "step"] = "section" if section else "step"
         floors = row.floors if quantity == TIME else ()
-        line = replace(row.line, where=where, cells=with_ratios(cells, base, quantity.better), floors=floors)
+        line = replace(row.line, where=where, cells=with_ratios(cells, quantity.better), floors=floors)
         (kept if section or max(numbers) >= small else folded).append(line)
     return Table(quantity, tuple(kept), tuple(folded))
 
 
-def with_ratios(cells: Sequence[Cell], base: int, better: str | None) -> tuple[Cell, ...]:
-    """Return a row's cells with ratios to the base; the best is marked if each of its passes beat every pass of the
+def with_ratios(cells: Sequence[Cell], better: str | None) -> tuple[Cell, ...]:
+    """Return a row's cells with ratios to the first; the best is marked if each of its passes beat every pass of the
     others.
 
     Of at least three machines, the worst is marked in the same way.
     """
     (best, worst), count = extremes(cells, better), sum(cell.value is not None for cell in cells)
-    against = cells[base].value
+    against = cells[0].value
     return tuple(
         replace(
             cell,
@@ -334,23 +332,21 @@ def extremes(cells: Sequence[Cell], better: str | None) -> tuple[tuple[int, ...]
     return (lowest, highest) if better == "lower" else (highest, lowest)
 
 
-def _values(
-    trees: Sequence[Tree], rows: Sequence[_Row], aligned: Sequence[Aligned | None], base: int
-) -> Iterator[Line]:
+def _values(trees: Sequence[Tree], rows: Sequence[_Row], aligned: Sequence[Aligned]) -> Iterator[Line]:
     """Yield the measurements that the lecture inspected, that is, values in seconds or per second, or varying.
 
     A variable with another name on another machine is matched.
     """
     for row in rows:
-        of_base = row.steps[base]
-        frame = trees[base].frames[of_base.frame] if of_base is not None else None
+        of_base = row.steps[0]
+        frame = trees[0].frames[of_base.frame] if of_base is not None else None
         values_by_name: dict[str, list[Value | None]] = {}
         for index, step in enumerate(row.steps):
             own_values = {
                 name: value for name, value in (step.values or () if step is not None else ()) if _is_measured(value)
             }
-            matched = aligned[index]
-            renamed = matched.matching.renamed(frame.source, frame.function) if matched is not None and frame else {}
+            matching = aligned[index - 1].matching if index else None
+            renamed = matching.renamed(frame.source, frame.function) if matching is not None and frame else {}
             for name_in_base, values in values_by_name.items():
                 values[index] = own_values.pop(translated(name_in_base, renamed), None)
             for name, value in own_values.items():
@@ -360,7 +356,7 @@ def _values(
             if len({v.value for v in values if v is not None}) == 1 and not value.varies:
                 continue  # a constant with such a unit is not a measurement
             better = MEASURED_UNITS.get(value.unit or "")
-            cells = with_ratios([*map(_value_cell, values)], base, better)
+            cells = with_ratios([*map(_value_cell, values)], better)
             yield replace(row.line, where="value", code=name, cells=cells, unit=value.unit)
 
 
@@ -381,7 +377,7 @@ def _cell(samples: Sequence[float]) -> Cell:
     return Cell(statistics.median(samples), min(samples), max(samples))
 
 
-def _peaks(sides: Sequence[Side], base: int) -> Iterator[Line]:
+def _peaks(sides: Sequence[Side]) -> Iterator[Line]:
     """Yield every peak of a machine, memory last; the best datasheet peak is marked."""
     machines = [side.trace.machine for side in sides]
     names = dict.fromkeys(peak.name for machine in machines for peak in machine.peaks)
@@ -393,10 +389,10 @@ def _peaks(sides: Sequence[Side], base: int) -> Iterator[Line]:
             cells.append(Cell(rate, rate, rate, None if rate else peak.source if peak else "not in the table"))
         unit = BANDWIDTH.unit if name == "memory" else "OP/s" if name.startswith("int") else RATE.unit
         is_measured = any(peak is not None and peak.measured for peak in peaks)  # then its spread is unknown
-        yield Line("peak", "", name, None, "", with_ratios(cells, base, None if is_measured else "higher"), unit)
+        yield Line("peak", "", name, None, "", with_ratios(cells, None if is_measured else "higher"), unit)
 
 
-def _reached(utilisation: Table, base: int) -> Iterator[Line]:
+def _reached(utilisation: Table) -> Iterator[Line]:
     """Yield, for each dtype, the highest MFU that an annotated step of each machine reached."""
     columns = list(zip(*(line.cells for line in (*utilisation.lines, *utilisation.folded)), strict=True))
     for dtype in dict.fromkeys(cell.dtype for column in columns for cell in column if cell.dtype is not None):
@@ -405,7 +401,7 @@ def _reached(utilisation: Table, base: int) -> Iterator[Line]:
             max((cell for cell in column if cell.dtype == dtype), key=lambda cell: cell.value or 0.0, default=none)
             for column in columns
         ]
-        yield Line("peak", "", dtype, None, "", with_ratios(cells, base, None))
+        yield Line("peak", "", dtype, None, "", with_ratios(cells, None))
 
 
 def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:

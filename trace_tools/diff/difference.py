@@ -5,8 +5,8 @@
       matching   functions and statements of A and B that were edited, renamed or moved
       frames     calls, matched as a tree
       rows       executions of statements, in the order of the lecture
-        findings   differences of values, claims, memory, FLOPs, steps, output
-        times      the comparison of durations, the step's own or its measured calls'
+        findings   differences of values, claims, memory, FLOPs, steps, output, and the comparison of durations, the
+                   step's own or its measured calls'
 
 A missing counterpart is `None`. Steps and frames are the traces' own. "A" is the base, "B" the trace under test: ratios
 are B / A, so more than 1 is slower.
@@ -19,9 +19,10 @@ Both sides of a finding are data; `wording` turns them into text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import is_
 from typing import Literal
 
 from trace_tools.analysis.rates import Clock
@@ -34,29 +35,20 @@ ASPECTS: tuple[Aspect, ...] = ("claims", "values", "time", "memory", "flops", "s
 
 Verdict = Literal[
     "same",
-    "varies",  # between the passes of A or of B
-    "random",  # it depends on a device's generator in A or B
-    "sign of zero",  # 0.0 on one side, -0.0 on the other
-    "rounding",  # within the tolerance for its dtype
+    "noise",  # no difference: `detail` begins with one of the words below
     "changed",
-    "faster",
-    "slower",
-    "no difference detected",  # does not mean "same"
-    "not judged",  # `why` has the reason
-    "ratio",  # times on different machines, which always differ
-    "claim flipped",
     "only in A",
     "only in B",
-    "edited",  # the statement's code differs, which explains later differences
+    "not judged",  # `detail` has the reason
+    "ratio",  # times on different machines, which always differ
 ]
 
-# Verdicts on values that never matter, with their plural for reports; all others except "same" matter.
-HARMLESS: dict[Verdict, str] = {
-    "varies": "vary or depend on clocks",
-    "random": "device-random",
-    "rounding": "rounding only",
-    "sign of zero": "differ only in the sign of a zero",
-}
+# The first words of the details of noise.
+VARIES = "varies"  # between the passes of A or of B
+RANDOM = "device-random"  # it depends on a device's generator in A or B
+ZERO = "sign of zero"  # 0.0 on one side, -0.0 on the other
+ROUNDING = "rounding"  # within the tolerance for its dtype
+UNDETECTED = "no difference detected"  # of times, which does not mean "same"
 
 Kind = Literal[
     "value",  # an inspected expression
@@ -71,6 +63,7 @@ Kind = Literal[
     "printed",
     "warnings",
     "told",  # prose, tables, figures
+    "code",  # the statement itself, in reports
     "time",  # the step's own time
     "launch",  # on a device: the host's time until the step's work was launched
 ]
@@ -136,36 +129,16 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One difference between two executions."""
+class Durations:
+    """How the times of a finding were compared; ratios are B / A.
 
-    aspect: Aspect
-    verdict: Verdict
-    subject: Subject
-    a: Observation = None  # the observation; None if missing on that side
-    b: Observation = None
-    detail: str | None = None  # the exact difference, or its size
-    matters: bool = False  # it makes the exit code 1 by default
-    size: float = 0.0  # size of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
-    cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
-    origin: int | None = None  # the row it may follow from: an edit, a longer loop, a changed count
-    setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
-
-
-@dataclass(frozen=True, slots=True)
-class TimeFinding:
-    """The comparison of the durations of one execution, or of one call that it measured; ratios are B / A.
-
-    `a_ns` and `b_ns` are the execution's own, over processes: geometric means if times were judged, else medians. On
-    one machine, whole statements are judged, and the fields from `overall` on are about all executions of the
-    statement.
+    On one machine, whole statements are judged, and the fields from `overall` to `detectable` are about all executions
+    of the statement.
     """
 
-    verdict: Verdict  # "faster", "slower", "no difference detected", "not judged", "ratio", "only in …"
-    clock: Clock  # "call" if one call by `measure` was timed; "launch" for `LAUNCH_TIME`
-    a_ns: float
-    b_ns: float
-    ratio: float | None = None
+    clock: Clock | None = None  # "call" if one call by `measure` was timed; "launch" for `LAUNCH_TIME`
+    a_samples_ns: tuple[float, ...] = ()  # one per process, where both sides were timed
+    b_samples_ns: tuple[float, ...] = ()
     executions: int = 1  # number of executions that were judged together
     overall: float | None = None  # ratio of all of them
     interval: tuple[float, float] | None = None  # 95% interval of `overall`
@@ -175,22 +148,48 @@ class TimeFinding:
     a_share: float | None = None  # share of the machine's own roofline, of compute or memory, whichever is larger
     b_share: float | None = None
     roof: str | None = None  # the peak of that roofline: "memory", "bfloat16"; "A: …, B: …" if they differ
-    why: str | None = None  # reason for not judging it
-    cause: int | None = None  # the row, inside this one's call, with most of the difference
-    origin: int | None = None  # as in `Finding`
-    subject: Subject = OWN_TIME  # or LAUNCH_TIME; or ("measured", k): seconds of one call, by the step's k-th `measure`
-    a_samples_ns: tuple[float, ...] = ()  # one per process, where both sides were timed
-    b_samples_ns: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One difference between two executions.
+
+    The sides of a time are those of one execution, or of one call that it measured, in ns, over processes: geometric
+    means if times were judged, else medians.
+    """
+
+    aspect: Aspect
+    verdict: Verdict
+    subject: Subject
+    a: Observation = None  # the observation; None if missing on that side
+    b: Observation = None
+    detail: str | None = None  # the exact difference, its size, or why it is none
+    matters: bool = False  # it makes the exit code 1 by default
+    size: float = 0.0  # size of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
+    cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
+    origin: int | None = None  # the row it may follow from: an edit, a longer loop, a changed count
+    setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
+    durations: Durations = Durations()
 
     @property
-    def matters(self) -> bool:
-        """Return whether this is a verdict on one machine that makes the exit code 1."""
-        return self.verdict in ("faster", "slower")
+    def numbers(self) -> tuple[float, float] | None:
+        """Both sides of a count or a time; None for anything else."""
+        a, b = self.a, self.b
+        return (a, b) if isinstance(a, (int, float)) and isinstance(b, (int, float)) else None
 
     @property
-    def change_ns(self) -> float:
-        """The additional time of B (ns); negative if B was faster."""
-        return self.b_ns - self.a_ns
+    def change(self) -> float:
+        """How much more B has, or how much longer it took; 0 if a side is no number."""
+        a, b = (0 if side is None else side for side in (self.a, self.b))
+        return b - a if isinstance(a, (int, float)) and isinstance(b, (int, float)) else 0.0
+
+    @property
+    def ratio(self) -> float | None:
+        """The ratio B / A of a time that was compared."""
+        if self.aspect != "time" or self.numbers is None or self.verdict not in ("noise", "changed", "ratio"):
+            return None
+        a_ns, b_ns = self.numbers
+        return max(b_ns, 1.0) / max(a_ns, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +221,7 @@ class StepPair:
     edited: bool = False  # the statement's code is not the same, or only one side has it
     beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
     excused: str | None = None  # why one side may lack it without a difference of the lecture
-    findings: tuple[Finding, ...] = ()  # observations that differ
-    times: tuple[TimeFinding, ...] = ()  # of the step and of its launch; or one for each of its measurements
+    findings: tuple[Finding, ...] = ()  # observations that differ, and all times, which come last
 
     @property
     def step(self) -> Step:
@@ -232,20 +230,35 @@ class StepPair:
         assert step is not None
         return step
 
+    def having(self, findings: Iterable[Finding]) -> StepPair:
+        """Return the row with these findings; itself if they are its own, as for most of 100,000 rows."""
+        new = tuple(findings)
+        return (
+            self
+            if all(map(is_, new, self.findings)) and len(new) == len(self.findings)
+            else replace(self, findings=new)
+        )
+
     @property
-    def time(self) -> TimeFinding | None:
+    def is_one_sided(self) -> bool:
+        """Return whether only one side ran it."""
+        return self.a is None or self.b is None
+
+    @property
+    def times(self) -> list[Finding]:
+        """The times of the step and of its launch, or of each of its measurements."""
+        return [finding for finding in self.findings if finding.aspect == "time"]
+
+    @property
+    def time(self) -> Finding | None:
         """The representative time of the row; of several measurements, the first that was judged different."""
-        return next((time for time in self.times if time.matters), self.times[0] if self.times else None)
+        times = self.times
+        return next((time for time in times if time.matters), times[0] if times else None)
 
     @property
     def matters(self) -> bool:
         """Return whether any finding here makes the exit code 1."""
-        return any(finding.matters for finding in self.all)
-
-    @property
-    def all(self) -> list[Finding | TimeFinding]:
-        """All findings of the row."""
-        return [*self.findings, *self.times]
+        return any(finding.matters for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,34 +20,6 @@ SIDE = 80  # most characters of a side
 MOST_DIGITS = 17  # enough to distinguish any two floats
 KEPT = 14  # characters before the first difference
 
-SHOWN: dict[str, str] = {  # aspects and verdicts, as pages name them
-    "claims": "claims",
-    "values": "values",
-    "time": "time",
-    "memory": "memory",
-    "flops": "flops",
-    "steps": "steps",
-    "output": "output",
-    "executions": "executions",
-    "raised": "raised",
-    "printed": "printed",
-    "warnings": "warnings",
-    "same": "same",
-    "varies": "varies",
-    "random": "random",
-    "sign of zero": "sign of zero",
-    "rounding": "rounding",
-    "changed": "changed",
-    "faster": "faster",
-    "slower": "slower",
-    "no difference detected": "no difference detected",
-    "not judged": "not judged",
-    "ratio": "ratio",
-    "claim flipped": "claim flipped",
-    "edited": "edited",
-    "only in A": "only in A",
-    "only in B": "only in B",
-}
 COUNTED: dict[str, tuple[str, str]] = {  # field → (name, unit)
     "flops": ("FLOPs", "FLOP"),
     "bytes_read": ("bytes read", "B"),
@@ -67,7 +39,7 @@ def subject_text(subject: Subject, limit: int = NAME) -> str:
     if subject.kind == "step":
         return subject.expression or "a step"
     if subject.kind in ("executions", "raised", "printed", "warnings", "time"):
-        return SHOWN[subject.kind]
+        return subject.kind
     if subject.kind == "launch":
         return "launch time"
     text = f"{subject.function}({subject.expression})" if subject.kind == "argument" else subject.expression
@@ -76,6 +48,15 @@ def subject_text(subject: Subject, limit: int = NAME) -> str:
         return line
     suffix = f" #{subject.index + 1}"
     return formats.shorten(line, limit - len(suffix)) + suffix
+
+
+def word_of(finding: Finding) -> str:
+    """Name a verdict for readers: a time is slower or faster, a claim flipped, noise of some kind."""
+    if finding.verdict == "noise":
+        return (finding.detail or finding.verdict).partition(":")[0]
+    if finding.verdict == "changed" and finding.aspect == "time":
+        return "slower" if (finding.durations.overall or 1.0) > 1 else "faster"
+    return "claim flipped" if finding.verdict == "changed" and finding.subject.kind == "claim" else finding.verdict
 
 
 def sides_text(finding: Finding, limit: int = SIDE) -> tuple[str | None, str | None]:

@@ -17,8 +17,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trace_tools.diff.difference import Difference, Finding, Side, StepPair, TimeFinding
-from trace_tools.diff.wording import sides_text, subject_text
+from trace_tools.diff.difference import Difference, Finding, Side, StepPair
+from trace_tools.diff.wording import sides_text, subject_text, word_of
 from trace_tools.errors import UsageError
 from trace_tools.pages.columns import Column, ColumnCell, ColumnEntry, Kind
 from trace_tools.pages.document import Call, CodeListing, CodeRow, Execution, MarginNote, Section, execution, visible
@@ -37,7 +37,6 @@ ENTRY_KINDS: dict[str, Kind] = {
     "failed": "failed",
     "caught": "failed",
 }
-NOISE = {"varies": "varies", "random": "device-random", "rounding": "rounding", "sign of zero": "0.0 and -0.0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +235,7 @@ def _result_entries(
         if differs and same:
             comment = "details differ"
         elif not differs and not same:
-            noise = next((NOISE[f.verdict] for f in about if f.verdict in NOISE), "")
+            noise = next((word_of(f) for f in about if f.verdict == "noise"), "")
             comment = noise if noise not in note.text else ""
         yield ColumnEntry(ENTRY_KINDS[note.kind], note.name, note.label, text, comment, differs)
 
@@ -252,7 +251,7 @@ def _values_of(note: MarginNote, other_row: CodeRow) -> list[Value]:
 
 
 def _time(
-    here: Execution, counterpart: Execution, findings: Sequence[TimeFinding], other: Counterparts
+    here: Execution, counterpart: Execution, findings: Sequence[Finding], other: Counterparts
 ) -> Iterator[ColumnEntry]:
     """Yield the time on the other machine and its comparison: judged on one machine, a ratio on two.
 
@@ -264,7 +263,7 @@ def _time(
         return
     if len(findings) > 1:
         for time in findings:
-            there_ns = time.b_ns if other.here_is_a else time.a_ns
+            there_ns = (time.numbers or (0.0, 0.0))[other.here_is_a]
             name = f"measurement {time.subject.index + 1}"
             yield ColumnEntry("time", name, "", formats.duration(there_ns), _compared(time, other), time.matters)
         return
@@ -274,11 +273,11 @@ def _time(
     )
 
 
-def _compared(time: TimeFinding | None, other: Counterparts) -> str:
+def _compared(time: Finding | None, other: Counterparts) -> str:
     """Compare a time on the other machine with the time on this one: "3.1× faster"."""
-    if time is None or time.verdict == "no difference detected":
+    if time is None or time.verdict == "noise":
         return "" if time is None else "≈"
-    if time.ratio and time.verdict in ("faster", "slower", "ratio"):
+    if time.ratio:
         ratio = time.ratio if other.here_is_a else 1 / time.ratio
         size, word = (ratio, "slower") if ratio >= 1 else (1 / ratio, "faster")
         digits = 2 if size < 100 else 3

@@ -43,23 +43,23 @@ def align(a: Tree, b: Tree) -> Aligned:
     return Aligned(tuple(pairs), tuple(rows), matching)
 
 
-def align_all(trees: Sequence[Tree], base: int) -> tuple[list[list[Step | None]], list[Aligned | None]]:
-    """Match any number of traces with the base; steps that the base lacks are matched with the earlier traces.
+def align_all(trees: Sequence[Tree]) -> tuple[list[list[Step | None]], list[Aligned]]:
+    """Match any number of traces with the first; steps that it lacks are matched with the earlier traces.
 
-    Returns a line for each execution, with the step of each trace, and each trace's alignment with the base.
+    Returns a line for each execution, with the step of each trace, and the others' alignments with the
+    first.
     """
     lines: list[list[Step | None]] = []
     line_of: dict[int, dict[int, int]] = {}  # trace → step → its line
-    with_base: list[Aligned | None] = [None] * len(trees)
-    for n in sorted(range(len(trees)), key=lambda n: n != base):
-        tree = trees[n]
+    with_first: list[Aligned] = []
+    for n, tree in enumerate(trees):
         own_lines: dict[int, int] = {}  # step of this trace → its line
-        for earlier in line_of:  # the base is the first of them
-            if earlier != base and len(own_lines) == len(tree.by_id):
+        for earlier in range(n):
+            if earlier and len(own_lines) == len(tree.by_id):
                 break
             aligned = align(trees[earlier], tree)
-            if earlier == base:
-                with_base[n] = aligned
+            if not earlier:
+                with_first.append(aligned)
             for row in aligned.rows:
                 if row.a is not None and row.b is not None and row.b.id not in own_lines:
                     number = line_of[earlier][row.a.id]
@@ -70,7 +70,7 @@ def align_all(trees: Sequence[Tree], base: int) -> tuple[list[list[Step | None]]
                 own_lines[step.id] = len(lines)
                 lines.append([step if m == n else None for m in range(len(trees))])
         line_of[n] = own_lines
-    return lines, with_base
+    return lines, with_first
 
 
 # --- counterparts ---------------------------------------------------------------------------------

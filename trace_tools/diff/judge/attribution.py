@@ -16,78 +16,104 @@ module and `main` precede all sections.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import is_
 
 from trace_tools.diff.difference import (
+    Aspect,
     Difference,
     Finding,
     FramePair,
     Kind,
-    Observation,
     SettingChange,
     StepPair,
-    TimeFinding,
+    Subject,
+    Verdict,
 )
-from trace_tools.trace.model import Raised, Scalar, Value
+from trace_tools.trace.model import Meters, Scalar, Value
 
 SHARE = 0.5  # least share of a call's change that differing statements inside it must explain to be its cause
 PLAIN = 1_000  # lectures contain many smaller integers, so these repeat a setting only if the code names it
 TELLING = 4  # least characters of a text that rarely occurs twice by chance
 WORD = 3  # characters of a setting's word that an expression must contain: "thread" of "threads", "ram"
+WORK: dict[str, Aspect] = {  # counts that a call adds up from its statements
+    "flops": "flops",
+    "bytes_read": "flops",
+    "bytes_written": "flops",
+    "operators": "flops",
+}
+ONE_SIDED: frozenset[Verdict] = frozenset({"only in A", "only in B"})
 
 Change = tuple[Scalar, Scalar]
 
 
 def with_causes(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
-    """Return the rows with the causes of their findings and times."""
+    """Return the rows with the causes of their findings."""
     explained = list(rows)
     ended = [number for ends, number in in_order(rows, frames) if ends]
-    _repeated(explained)
-    # a row that only one side has follows from its call if only that side made the call
-    for row in explained:
-        parent = frames[row.frame].parent
-        if parent is None or (row.a is not None and row.b is not None):
-            continue
-        caller = explained[parent]
-        if (caller.a is None) == (row.a is None) and (caller.b is None) == (row.b is None):
-            cause_of_call = next((f.cause for f in caller.findings if _one_sided(f)), None)
-            cause = parent if cause_of_call is None else cause_of_call
-            _explain(explained, row.number, cause, lambda f: f.aspect in ("steps", "claims", "output"))
-    _memory(explained, ended)
-    # a call's additional FLOPs follow from the statement in it that adds the most
-    work: list[tuple[int, float]] = []  # rows that ended earlier, with their change in FLOPs or bytes
-    for number in ended:
-        row = explained[number]
-        inside = []
-        while work and work[-1][0] > number:
-            inside.append(work.pop())
-        most = max(inside, key=lambda item: item[1], default=None)
-        sizes = [f.size for f in row.findings if f.aspect == "flops" and f.verdict == "changed"]
-        if sizes and most is not None:
-            _explain(explained, number, most[0], lambda f: f.aspect == "flops")
-            work.append(most)
-        elif sizes:
-            work.append((number, max(sizes)))
-        elif (row.a is None or row.b is None) and row.step.meters is not None:
-            work.append((number, float(row.step.meters.flops or row.step.meters.bytes_read or 0)))
-        elif most is not None:
-            work.append(most)
-    # an exception that passes through a call follows from its origin
-    raised: tuple[int, Observation, Observation] | None = None
-    for number in ended:
-        for f in explained[number].findings:
-            if f.verdict == "claim flipped":
-                raised = (number, None, explained[number].step.raised)
-            elif f.subject.kind == "raised" and f.verdict == "changed":
-                if raised is not None and raised[0] > number and _is_type(raised[1], f.a) and _is_type(raised[2], f.b):
-                    _explain(explained, number, raised[0], lambda f: f.subject.kind == "raised")
-                else:
-                    raised = (number, f.a, f.b)
-    _slow(explained, frames, ended, "time")
-    _slow(explained, frames, ended, "launch")
+    _missing(explained, frames)
+    _lasting(explained, ended)
+    picks: list[tuple[Callable[[StepPair], Finding | None], Total]] = [
+        (lambda row: _time(row, "time"), sum),
+        (lambda row: _time(row, "launch"), sum),
+        (lambda row: _peak(row, explained, frames), _largest),
+    ]
+    picks += [(lambda row, field=field: _count(row, field), sum) for field in WORK]  # type: ignore[misc]
+    errors = dict.fromkeys(_error(row) for row in rows if any(f.subject.kind == "raised" for f in row.findings))
+    picks += [(lambda row, error=error: _raised(row, error), sum) for error in errors]  # type: ignore[misc]
+    for pick, total in picks:
+        for number, cause in blame(explained, frames, ended, pick, total).items():
+            effect, began = pick(explained[number]), pick(explained[cause])
+            assert effect is not None
+            _explain(explained, number, cause, effect.subject)
+            if began is not None and explained[cause].is_one_sided:
+                _add(explained, cause, began)
     return explained
+
+
+Total = Callable[[Iterable[float]], float]
+
+
+def _largest(changes: Iterable[float]) -> float:
+    return max(changes, key=abs, default=0.0)
+
+
+def blame(
+    rows: Sequence[StepPair],
+    frames: Sequence[FramePair],
+    ended: Sequence[int],
+    change: Callable[[StepPair], Finding | None],
+    total: Total = sum,
+) -> dict[int, int]:
+    """Return, for each call whose change mostly began inside it, the row that leads the statements where it began.
+
+    `change` selects a row's finding, and `ended` lists the rows in the order in which they ended. All executions of a
+    statement are one change, their `total`; the row with the largest leads. Noise adds to a total but is never blamed.
+    """
+    blamed: dict[int, int] = {}
+    # Calling row → the statements of its calls: the changes of all executions, the row that leads, and its change.
+    calls: dict[int, dict[tuple[int, int], tuple[list[float], int | None, float]]] = {}
+    for number in ended:
+        row, finding = rows[number], change(rows[number])
+        inside = [(total(changes), led) for changes, led, _ in calls.pop(number, {}).values() if led is not None]
+        lead = max(inside, key=lambda group: abs(group[0]), default=(0.0, None))[1]
+        size = 0.0 if finding is None else finding.change or finding.size
+        if finding is not None and finding.verdict in ("changed", *ONE_SIDED):
+            of_inside = total(changed for changed, _ in inside)
+            if lead is not None and size and finding.verdict == "changed" and of_inside / size >= SHARE:
+                blamed[number] = lead
+            else:
+                lead = number
+        pair = frames[row.frame]
+        if pair.parent is not None:
+            statements = calls.setdefault(pair.parent, {})
+            key = (pair.frame.source, row.step.statement)
+            changes, led, most = statements.get(key, ([], None, 0.0))
+            if lead is not None and abs(size) >= most:
+                led, most = lead, abs(size)
+            changes.append(size)
+            statements[key] = changes, led, most
+    return blamed
 
 
 def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[tuple[bool, int]]:
@@ -101,92 +127,63 @@ def in_order(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Iterator[
     yield from ((True, number) for number in reversed(opened))
 
 
-def _explain(rows: list[StepPair], number: int, cause: int, applies: Callable[[Finding], bool]) -> None:
-    """Set the cause of a row's findings, unless they have one already."""
-    findings = rows[number].findings
-    explained = tuple([replace(f, cause=cause) if f.cause is None and applies(f) else f for f in findings])
-    if explained != findings:
-        rows[number] = replace(rows[number], findings=explained)
+# --- what is blamed -------------------------------------------------------------------------------
 
 
-def _one_sided(finding: Finding) -> bool:
-    return finding.aspect == "steps" and finding.verdict in ("only in A", "only in B")
+def _find(row: StepPair, kind: Kind, field: str = "") -> Finding | None:
+    """Return a row's finding on a subject that has no cause yet."""
+    found = (f for f in row.findings if f.subject.kind == kind and f.subject.expression == field)
+    return next((f for f in found if f.cause is None), None)
 
 
-def _repeated(rows: list[StepPair]) -> None:
-    """Report only once that a loop ran more often; executions that one side lacks follow from that finding."""
-    # (frame, statement) → the difference in executions, and the row with that finding
-    extra: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in rows:
-        for f in row.findings:
-            if f.subject.kind == "executions" and isinstance(f.a, int) and isinstance(f.b, int):
-                extra[row.frame, row.step.statement] = (f.b - f.a, row.number)
-    loops: dict[tuple[int, int], int] = {}  # (frame, statement) → the row of the loop's header
-    for frame, statement in sorted(extra):
-        before = (frame, statement - 1)  # each statement of a loop's body follows the previous one
-        same = before in extra and extra[before][0] == extra[frame, statement][0]
-        loops[frame, statement] = loops[before] if same else extra[frame, statement][1]
-        if same:
-            _explain(rows, extra[frame, statement][1], loops[before], lambda f: f.subject.kind == "executions")
-    for row in rows:
-        loop = loops.get((row.frame, row.step.statement))
-        if loop is not None and (row.a is None or row.b is None):
-            _explain(rows, row.number, loop, _one_sided)
+def _alone(row: StepPair, field: str, more: int) -> Finding | None:
+    """Return how much a step that one side lacks adds to a count, if it adds any."""
+    if not more:
+        return None
+    subject, aspect = Subject("counter", expression=field), WORK.get(field, "memory")
+    if row.b is None:
+        return Finding(aspect, "only in A", subject, a=more, size=float(more))
+    return Finding(aspect, "only in B", subject, b=more, size=float(more))
 
 
-def _memory(rows: list[StepPair], ended: Sequence[int]) -> None:
-    """Attribute bytes that were already alive to the row after which they were first alive.
+def _time(row: StepPair, kind: Kind) -> Finding | None:
+    finding = _find(row, kind)
+    return finding if finding is not None and (finding.ratio is not None or row.is_one_sided) else None
 
-    If a step that one side lacks made at least half of a change since the last common step, the bytes began there, and
-    the finding moves to it. A call's peak that was reached in such a step inside it moves as well.
-    """
-    alive, since = 0.0, 0  # how much more B held, and the row where that began
-    peaks: dict[float, int] = {}  # change → the latest row with that peak
-    live: list[int | None] = [None, None]  # after the last step of A, and of B
-    most, most_row = 0.0, -1  # of changes by steps of one side, since the last common step
-    reached: dict[int, int] = {}  # bytes → the latest row of one side with that peak
-    for number in ended:
-        row = rows[number]
-        metered = [step.meters if step is not None else None for step in (row.a, row.b)]
-        changes = {
-            f.subject.expression: float(f.b - f.a)
-            for f in row.findings
-            if f.aspect == "memory" and f.verdict == "changed" and isinstance(f.a, int) and isinstance(f.b, int)
-        }
-        change, peak = changes.get("live_bytes"), changes.get("peak_bytes")
-        if change is not None and change != alive and most_row >= 0 and most / (change - alive) >= SHARE:
-            _move(rows, number, most_row, "live_bytes")
-            alive, since = change, most_row
-        if peak is not None:
-            inside = max((reached.get(m.peak_bytes or 0, -1) for m in metered if m is not None), default=-1)
-            if alive and peak == alive:
-                _explain(rows, number, since, lambda f: is_count(f, "peak_bytes"))
-            elif peaks.get(peak, -1) > number:
-                _explain(rows, number, peaks[peak], lambda f: is_count(f, "peak_bytes"))
-            else:
-                if inside > number:
-                    _move(rows, number, inside, "peak_bytes")
-                peaks[peak] = max(inside, number)
-        both_metered = all(m is not None and m.live_bytes is not None for m in metered)
-        if change is not None and change == alive:
-            _explain(rows, number, since, lambda f: is_count(f, "live_bytes", "allocated_bytes"))
-        elif change is not None:
-            alive, since = change, number
-        elif both_metered:
-            alive = 0.0
-        if both_metered:
-            most, most_row = 0.0, -1
-        for side, meters in enumerate(metered):
-            if meters is None:
-                continue
-            before, now, alone = live[side], meters.live_bytes, row.a is None or row.b is None
-            if alone and meters.peak_bytes:
-                reached[meters.peak_bytes] = number
-            if alone and now is not None and before is not None:
-                more = float(now - before) * (1 if side else -1)
-                if abs(more) > abs(most):
-                    most, most_row = more, number
-            live[side] = before if now is None else now
+
+def _count(row: StepPair, field: str) -> Finding | None:
+    if not row.is_one_sided:
+        finding = _find(row, "counter", field)
+        return finding if finding is not None and finding.verdict == "changed" else None
+    return _alone(row, field, getattr(row.step.meters, field, None) or 0) if field != "operators" else None
+
+
+def _peak(row: StepPair, rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Finding | None:
+    """Return the change of a peak; of a step that one side lacks, by how much it is above its caller's on the other."""
+    if not row.is_one_sided:
+        finding = _find(row, "counter", "peak_bytes")
+        return finding if finding is not None and finding.verdict == "changed" else None
+    caller = row
+    while caller.is_one_sided:
+        parent = frames[caller.frame].parent
+        if parent is None:
+            return None
+        caller = rows[parent]
+    other = caller.a if row.a is None else caller.b
+    below = other.meters.peak_bytes if other is not None and other.meters is not None else None
+    peak = row.step.meters.peak_bytes if row.step.meters is not None else None
+    return None if peak is None or below is None else _alone(row, "peak_bytes", max(0, peak - below))
+
+
+def _raised(row: StepPair, error: str | None) -> Finding | None:
+    """Return the finding that an exception of a type ended a step, or that a claim failed."""
+    found = (f for f in row.findings if f.verdict == "changed" and f.cause is None)
+    kinds = ("claim", "raised") if _error(row) == error else ("claim",)
+    return next((f for f in found if f.subject.kind in kinds), None)
+
+
+def _error(row: StepPair) -> str | None:
+    return next((step.raised.type for step in (row.a, row.b) if step is not None and step.raised is not None), None)
 
 
 def is_count(finding: Finding, *fields: str) -> bool:
@@ -194,49 +191,86 @@ def is_count(finding: Finding, *fields: str) -> bool:
     return finding.subject.kind == "counter" and finding.subject.expression in fields
 
 
-def _move(rows: list[StepPair], number: int, began: int, field: str) -> None:
-    """Move a finding about bytes to the row of one side where they began, from the next common row."""
-    item = tuple(f for f in rows[number].findings if is_count(f, field))
-    rows[began] = replace(rows[began], findings=(*rows[began].findings, *item))
-    _explain(rows, number, began, lambda f: is_count(f, field))
+def _explain(rows: list[StepPair], number: int, cause: int, *subjects: Subject) -> None:
+    """Set the cause of a row's findings on these subjects, unless they have one already."""
+    explained = (
+        replace(f, cause=cause) if f.cause is None and f.subject in subjects else f for f in rows[number].findings
+    )
+    rows[number] = rows[number].having(explained)
 
 
-def _is_type(began: Observation, passed: Observation) -> bool:
-    """Return whether an exception may be an earlier one that was passed on; True if the earlier one is unknown."""
-    return began is None or (isinstance(began, Raised) and isinstance(passed, Raised) and began.type == passed.type)
+def _add(rows: list[StepPair], number: int, finding: Finding) -> None:
+    """Add what a step that one side lacks adds to a count, because other findings follow from it."""
+    if all(f.subject != finding.subject for f in rows[number].findings):
+        rows[number] = rows[number].having((*rows[number].findings, finding))
 
 
-def _slow(rows: list[StepPair], frames: Sequence[FramePair], ended: Sequence[int], kind: Kind) -> None:
-    """Attribute a call's longer time to statements inside it: all their executions together, led by the largest change.
+def _missing(rows: list[StepPair], frames: Sequence[FramePair]) -> None:
+    """Report once that a loop ran more often, or that a call was made on one side; what one side lacks follows."""
+    # (frame, statement) → the difference in executions, and the row with that finding
+    extra = {
+        (row.frame, row.step.statement): (f.change, row.number, f.subject)
+        for row in rows
+        for f in row.findings
+        if f.subject.kind == "executions"
+    }
+    loops: dict[tuple[int, int], int] = {}  # (frame, statement) → the row of the loop's header
+    for frame, statement in sorted(extra):
+        before = (frame, statement - 1)  # each statement of a loop's body follows the previous one
+        change, number, subject = extra[frame, statement]
+        loops[frame, statement] = number
+        if before in extra and extra[before][0] == change:
+            loops[frame, statement] = loops[before]
+            _explain(rows, number, loops[before], subject)
+    for row in rows:
+        if not row.is_one_sided:
+            continue
+        cause, parent = loops.get((row.frame, row.step.statement)), frames[row.frame].parent
+        one_sided = [f.subject for f in row.findings if f.aspect == "steps" and f.verdict in ONE_SIDED]
+        if cause is None and parent is not None and rows[parent].is_one_sided:
+            caller = rows[parent]
+            if (caller.a is None) == (row.a is None):
+                found = (f.cause for f in caller.findings if f.aspect == "steps" and f.verdict in ONE_SIDED)
+                cause = next((cause for cause in found if cause is not None), parent)
+                one_sided = [f.subject for f in row.findings if f.aspect in ("steps", "claims", "output")]
+        if cause is not None:
+            _explain(rows, row.number, cause, *one_sided)
 
-    `kind` selects which time of a step is compared, its own or its launch time.
+
+def _lasting(rows: list[StepPair], ended: Sequence[int]) -> None:
+    """Attribute bytes that were already alive to the row after which they were first alive.
+
+    If a step that one side lacks made at least half of a change since the last common step, the bytes began there.
     """
-    # Calling row → changes in its calls, by statement: the change of all executions (ns), the row with the largest
-    # judged difference, and the size of that difference.
-    calls: dict[int, dict[tuple[int, int], tuple[float, int | None, float]]] = {}
+    alive, since = 0.0, 0  # how much more B held, and the row where that began
+    live: list[int | None] = [None, None]  # after the last step of A, and of B
+    most: tuple[float, int] = (0.0, -1)  # the largest change by a step of one side, since the last common step
     for number in ended:
         row = rows[number]
-        inside = [group for group in calls.pop(number, {}).values() if group[1] is not None]
-        blamed = max(inside, key=lambda group: abs(group[0]), default=(0.0, None, 0.0))[1]
-        time = next((time for time in row.times if time.subject.kind == kind), None)
-        alone = time is not None and (row.a is None or row.b is None)
-        change_ns = 0.0 if time is None or (time.ratio is None and not alone) else time.change_ns
-        if alone:
-            blamed = number
-        if time is not None and time.matters:
-            if change_ns and sum(change for change, _, _ in inside) / change_ns >= SHARE:
-                caused = replace(time, cause=blamed)
-                rows[number] = replace(row, times=tuple(caused if t is time else t for t in row.times))
-            else:
-                blamed = number
-        pair = frames[row.frame]
-        if pair.parent is not None:
-            statements = calls.setdefault(pair.parent, {})
-            key = (pair.frame.source, row.step.statement)
-            total_ns, latest, most_ns = statements.get(key, (0.0, None, 0.0))
-            if blamed is not None and abs(change_ns) >= most_ns:
-                latest, most_ns = blamed, abs(change_ns)
-            statements[key] = (total_ns + change_ns, latest, most_ns)
+        held = [_live(step.meters) if step is not None else None for step in (row.a, row.b)]
+        if row.is_one_sided:
+            side = row.a is None
+            now, before = held[side], live[side]
+            if now is not None and before is not None and abs(now - before) > abs(most[0]):
+                most = (float(now - before) * (1 if side else -1), number)
+        elif None not in held:
+            found = _find(row, "counter", "live_bytes")
+            change = found.change if found is not None and found.verdict == "changed" else 0.0
+            if change != alive:
+                began = most[1] >= 0 and most[0] / (change - alive) >= SHARE
+                alive, since = change, most[1] if began else number
+                if began and change and (added := _alone(rows[since], "live_bytes", int(abs(most[0])))):
+                    _add(rows, since, added)
+            if alive and since != number:
+                same = [f.subject for f in row.findings if is_count(f, "live_bytes", "allocated_bytes")]
+                same += [f.subject for f in row.findings if is_count(f, "peak_bytes") and f.change == alive]
+                _explain(rows, number, since, *same)
+            most = (0.0, -1)
+        live = [before if now is None else now for before, now in zip(live, held, strict=True)]
+
+
+def _live(meters: Meters | None) -> int | None:
+    return None if meters is None else meters.live_bytes
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -259,14 +293,8 @@ def with_settings(rows: Sequence[StepPair], difference: Difference) -> list[Step
                     explained[section, changed] = number
                     f = replace(f, setting=number, matters=False)
             findings.append(f)
-        marked.append(_with(row, tuple(findings), row.times))
+        marked.append(row.having(findings))
     return marked
-
-
-def _with(row: StepPair, findings: tuple[Finding, ...], times: tuple[TimeFinding, ...]) -> StepPair:
-    """Return the row with these findings and times; the same object if they are equal, as for most of 100,000 rows."""
-    same = all(map(is_, (*findings, *times), (*row.findings, *row.times)))
-    return row if same else replace(row, findings=findings, times=times)
 
 
 def _change(finding: Finding) -> Change | None:
@@ -327,14 +355,16 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
         origin = newest[1] if newest is not None and newest[0] > number else before
         if origin is not None:
             own = origin == number == lead  # these findings make the row an origin itself
-            findings = tuple(
-                f
-                if f.verdict == "not judged" or (f.cause, f.setting) != (None, None) or (own and f.aspect == "steps")
-                else replace(f, origin=origin)
+            row = row.having(
+                replace(f, origin=origin)
+                if f.verdict in ("changed", *ONE_SIDED)
+                and f.cause is None
+                and f.setting is None
+                and (f.matters or f.aspect != "time")
+                and not (own and f.aspect == "steps")
+                else f
                 for f in row.findings
             )
-            times = tuple(replace(t, origin=origin) if t.matters and t.cause is None else t for t in row.times)
-            row = _with(row, findings, times)
         marked[number] = _after_counts(row, section, counts)
     return marked
 
@@ -375,8 +405,6 @@ def _after_counts(
     The same holds for a time that grew or shrank with its statement's FLOPs. `causes` maps a section and a change to
     the row with that change, and to its statement if a value changed; a change in FLOPs is also listed as a factor.
     """
-    if not row.findings and not row.times:
-        return row
     statement = row.step.statement
     longer: set[bool] = set()  # directions of changes in work
     for f in row.findings:
@@ -384,16 +412,12 @@ def _after_counts(
             longer.add(f.b > f.a)
             for change in ((f.a, f.b), *_factor((f.a, f.b))):
                 causes.setdefault((section, change), (row.number, None))
-    times = tuple(
-        replace(time, origin=row.number)
-        if time.matters and time.cause is None and time.origin is None and longer == {time.verdict == "slower"}
-        else time
-        for time in row.times
-    )
     findings = []
     for f in row.findings:
         changed = _change(f) if _leads_alone(f) else None
-        if changed is not None:
+        if f.aspect == "time" and _leads_alone(f) and longer == {(f.durations.overall or 1.0) > 1}:
+            f = replace(f, origin=row.number)
+        elif changed is not None:
             earlier = [causes[section, c] for c in (changed, *_factor(changed)) if (section, c) in causes]
             first = next((number for number, of in earlier if of != statement), None)
             if first is not None:
@@ -401,7 +425,7 @@ def _after_counts(
             elif not earlier and not isinstance(changed[0], str):
                 causes[section, changed] = row.number, statement
         findings.append(f)
-    return _with(row, tuple(findings), times)
+    return row.having(findings)
 
 
 def _leads_alone(finding: Finding) -> bool:

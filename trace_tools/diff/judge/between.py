@@ -5,7 +5,7 @@ difference.matters     # whether any difference matters
 
 align              matches calls and steps
 findings_between   finds differences of values, claims, counts and output, step by step
-judge_times        judges durations (`bench` judges rounds of processes instead)
+judge_times        judges durations
 explained          attributes findings to settings, causes, clocks and edits
 """
 
@@ -19,6 +19,8 @@ from fnmatch import fnmatchcase
 from trace_tools.diff.align.align import Aligned, align
 from trace_tools.diff.difference import (
     ASPECTS,
+    VARIES,
+    ZERO,
     Aspect,
     Difference,
     Finding,
@@ -26,7 +28,6 @@ from trace_tools.diff.difference import (
     Side,
     StepPair,
     Subject,
-    TimeFinding,
     TimeStatistics,
     Verdict,
 )
@@ -99,11 +100,10 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
         if call.parent is not None:
             called.setdefault(call.parent, []).append(call)
     counts: Counter[tuple[Aspect, Verdict]] = Counter()
-    rows = []
+    zeros, rows = 0, []
     for row in aligned.rows:
         pair = aligned.frames[row.frame]
         findings: list[Finding] = []
-        times: tuple[TimeFinding, ...] = ()
         if row.a is not None and row.b is not None and pair.a is not None and pair.b is not None:
             findings += judge.findings(row.a, row.b, aligned.matching.renamed(pair.a.source, pair.a.function))
             if last_execution[row.frame, row.b.statement] == row.number and a.is_complete and b.is_complete:
@@ -111,20 +111,20 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
                 in_b = b.tree.executions(pair.b.frame, row.b.statement)
                 if in_a != in_b:
                     why = uneven.get(row.number)
-                    verdict: Verdict = "changed" if why is None else "varies"
+                    verdict: Verdict = "changed" if why is None else "noise"
+                    detail = why and f"{VARIES}: {why}"
                     sides = Subject("executions"), in_a, in_b
-                    findings.append(Finding("steps", verdict, *sides, why, why is None, abs(in_b - in_a)))
+                    findings.append(Finding("steps", verdict, *sides, detail, why is None, abs(in_b - in_a)))
             findings += judge.arguments(called.get(row.number, ()), aligned.matching)
         else:
-            timed = "time" in choices.aspects
-            finding, times = absence(row, a, b, last_matched, absent.get(row.number), timed=timed)
-            findings.append(finding)
+            findings += absence(row, a, b, last_matched, absent.get(row.number))
         findings = [finding for finding in findings if choices.wants(finding, pair.frame.function)]
         counts.update((finding.aspect, finding.verdict) for finding in findings)
+        zeros += sum(finding.detail == ZERO for finding in findings)
         differing = tuple(finding for finding in findings if finding.verdict != "same")
         excused = absent.get(row.number)
-        if differing or times or excused is not None:
-            row = replace(row, findings=differing, times=times, excused=excused)
+        if differing or excused is not None:
+            row = replace(row, findings=differing, excused=excused)
         rows.append(row)
     left_out = [aspect for aspect in ASPECTS if aspect not in choices.aspects]
     return Difference(
@@ -138,7 +138,7 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Alig
         times=TimeStatistics(),
         counts=tuple((*of, n) for of, n in counts.items()),
         tolerances=tuple(choices.tolerances.of(dtype) for dtype in sorted(context.used)),
-        notes=tuple(_notes(a, b, aligned, same_machine=same_machine, zeros=counts["values", "sign of zero"])),
+        notes=tuple(_notes(a, b, aligned, same_machine=same_machine, zeros=zeros)),
         ignored=(*left_out, *choices.ignored),
     )
 
@@ -147,13 +147,14 @@ def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
     """Attribute findings and times to a setting that they repeat, to a cause, or to an edit that they may follow
     from.
     """
-    counts = Counter({(aspect, verdict): n for aspect, verdict, n in difference.counts})
-    rows = []
-    for row in difference.rows:
+    counts = Counter[tuple[Aspect, Verdict]](
+        {(aspect, verdict): n for aspect, verdict, n in difference.counts if aspect != "time"}
+    )
+    rows = list(difference.rows)
+    for number, row in enumerate(rows):
         if choices.ignores(difference.function_of(row)):
-            row = replace(row, times=tuple(replace(t, verdict="not judged", why="ignored") for t in row.times))
-        counts.update(("time", time.verdict) for time in row.times)
-        rows.append(row)
+            rows[number] = row.having(_not_judged(f, "ignored") if f.aspect == "time" else f for f in row.findings)
+        counts.update(("time", time.verdict) for time in rows[number].times)
     rows = with_settings(rows, difference)
     rows = with_causes(rows, difference.frames)
     rows = [_excused(row, rows) for row in rows]
@@ -162,23 +163,23 @@ def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
     return replace(difference, rows=tuple(rows), counts=counted)
 
 
+def _not_judged(time: Finding, why: str) -> Finding:
+    return replace(time, verdict="not judged", detail=why, matters=False, cause=None)
+
+
 def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
     """Excuse the counts and times of calls that contain steps which depend on a clock."""
-    if not row.findings and not row.times:
-        return row
 
-    def why(f: Finding | TimeFinding) -> str | None:
-        if isinstance(f, TimeFinding):
-            return rows[f.cause].excused if f.cause is not None else None
-        return rows[row.number if f.cause is None else f.cause].excused if f.aspect in ("flops", "memory") else None
+    def excused(f: Finding) -> Finding:
+        is_time = f.aspect == "time"
+        if f.aspect not in ("flops", "memory", "time") or (is_time and f.cause is None):
+            return f
+        why = rows[row.number if f.cause is None else f.cause].excused
+        if not why:
+            return f
+        return _not_judged(f, why) if is_time else replace(f, verdict="noise", matters=False, detail=f"{VARIES}: {why}")
 
-    if not any(why(item) for item in row.all):
-        return row
-    findings = (
-        replace(f, verdict="varies", matters=False, detail=reason) if (reason := why(f)) else f for f in row.findings
-    )
-    times = (replace(t, verdict="not judged", why=reason, cause=None) if (reason := why(t)) else t for t in row.times)
-    return replace(row, findings=tuple(findings), times=tuple(times))
+    return row.having(map(excused, row.findings))
 
 
 def _refuse_unrelated(a: Side, b: Side, matched: int, *, force: bool) -> None:

@@ -20,7 +20,19 @@ from statistics import median
 
 from trace_tools.analysis.rates import not_counted, timing_of
 from trace_tools.diff.align.code import Matching, translated
-from trace_tools.diff.difference import HARMLESS, Aspect, Finding, FramePair, Side, StepPair, Subject, TimeFinding
+from trace_tools.diff.difference import (
+    OWN_TIME,
+    ROUNDING,
+    VARIES,
+    Aspect,
+    Durations,
+    Finding,
+    FramePair,
+    Side,
+    StepPair,
+    Subject,
+    Verdict,
+)
 from trace_tools.diff.judge.values import Context, judge
 from trace_tools.trace.model import Ask, Claim, Counts, Explore, Meters, Narrative, Observed, Step, Value
 from trace_tools.util import formats
@@ -93,7 +105,7 @@ class StepJudge:
             messages = [formats.one_line(message, SHOWN) for message in (a.message, b.message) if message]
             runs = (a.failed_runs or []) + (b.failed_runs or [])
             detail = "; ".join([*messages, *([f"in {', '.join(runs)}"] if runs else [])])
-            yield Finding("claims", "claim flipped", subject, a, b, detail or None, True, 1.0)
+            yield Finding("claims", "changed", subject, a, b, detail or None, True, 1.0)
         for index, ((other, x), (source, y)) in enumerate(zip(a.sides, b.sides, strict=False)):
             if other == source:  # else the claim was edited
                 yield self.value(Subject("side", index, source), x, y)
@@ -112,13 +124,13 @@ class StepJudge:
         """Compare two values and their storages."""
         judgement = judge(a, b, self.context)
         aliasing = self._aliasing(a, b)
-        if aliasing and judgement.verdict != "varies":
+        if aliasing and not (judgement.detail or "").startswith(VARIES):
             changes = [judgement.detail] if judgement.verdict == "changed" and judgement.detail else []
             detail = "; ".join([*changes, aliasing])
             return Finding("values", "changed", subject, a, b, detail, True, judgement.size)
         if judgement.verdict == "same":
             return Finding("values", "same", subject)
-        matters = judgement.verdict not in HARMLESS
+        matters = judgement.verdict == "changed"
         return Finding("values", judgement.verdict, subject, a, b, judgement.detail, matters, judgement.size)
 
     def _aliasing(self, a: Value, b: Value) -> str | None:
@@ -159,10 +171,8 @@ def _prose(narrative: Narrative) -> str:
     return words
 
 
-def absence(
-    row: StepPair, a: Side, b: Side, last_matched: int, excused: str | None, *, timed: bool
-) -> tuple[Finding, tuple[TimeFinding, ...]]:
-    """Return the finding that only one side has a step, and the step's time, which may explain why its caller got
+def absence(row: StepPair, a: Side, b: Side, last_matched: int, excused: str | None) -> Iterator[Finding]:
+    """Yield the finding that only one side has a step, and the step's time, which may explain why its caller got
     slower.
 
     `excused` is the reason if that is no difference of the lecture. A claim that failed in the step is a difference in
@@ -170,7 +180,8 @@ def absence(
     """
     step, prose = row.step, bool(row.step.narrative) and row.step.claim is None
     subject = Subject("step", expression="prose" if prose else "a step")
-    side, other, letter = (a, b, "B") if row.b is None else (b, a, "A")
+    in_a = row.b is None
+    side, other, letter = (a, b, "B") if in_a else (b, a, "A")
     only, unjudged = other.trace.run.only, None
     if row.beyond_limit:
         unjudged = f"{letter} only counted this execution, which is beyond --limit"
@@ -179,21 +190,27 @@ def absence(
     elif only and only != side.trace.run.only:
         unjudged = f"{letter} ran only {only}"
     if unjudged is not None:
-        return Finding("steps", "not judged", subject, detail=unjudged), ()
-    timing = timing_of(step, side.trace.machine) if timed else None
+        yield Finding("steps", "not judged", subject, detail=unjudged)
+        return
+    verdict: Verdict = "only in A" if in_a else "only in B"
+    timing = timing_of(step, side.trace.machine)
     took_ns: float | None = None
-    times: tuple[TimeFinding, ...] = ()
     if timing is not None and timing.clock != "launch":
-        took_ns = median(timing.whole_ns or timing.samples_ns)
-        in_a, in_b = (took_ns, 0.0) if row.b is None else (0.0, took_ns)
-        times = (TimeFinding("only in A" if row.b is None else "only in B", timing.clock, in_a, in_b),)
+        took_ns = float(median(timing.whole_ns or timing.samples_ns))
     if excused is not None and (step.claim is None or step.claim.held):
-        return Finding("steps", "varies", subject, detail=excused), times
-    aspect: Aspect = "output" if prose else "steps"
-    shown_ns = None if prose or took_ns is None else float(took_ns)
-    if row.b is None:
-        return Finding(aspect, "only in A", subject, a=shown_ns, matters=not prose), times
-    return Finding(aspect, "only in B", subject, b=shown_ns, matters=not prose), times
+        yield Finding("steps", "noise", subject, detail=f"{VARIES}: {excused}")
+    else:
+        shown_ns = None if prose else took_ns
+        aspect: Aspect = "output" if prose else "steps"
+        yield Finding(aspect, verdict, subject, *_sides(shown_ns, in_a=in_a), None, not prose)
+    if timing is not None and took_ns is not None:
+        yield Finding(
+            "time", verdict, OWN_TIME, *_sides(took_ns, in_a=in_a), None, False, durations=Durations(timing.clock)
+        )
+
+
+def _sides(only: float | None, *, in_a: bool) -> tuple[float | None, float | None]:
+    return (only, None) if in_a else (None, only)
 
 
 # --- FLOPs, bytes and memory ----------------------------------------------------------------------
@@ -228,8 +245,8 @@ def counter_findings(a: Step, b: Step, *, exact: bool) -> Iterator[Finding]:
         tensors = None if live_a is None or live_b is None else live_b - live_a
         unexplained = abs(y - x - (tensors or 0))
         if unexplained < ROUNDED_BYTES and (tensors == 0 or (tensors is None and abs(y - x) <= 512)):
-            detail = f"{_by(x, y, 'B')}; the allocator rounded the same tensors differently"
-            yield Finding("memory", "rounding", subject, x, y, detail)
+            detail = f"{ROUNDING}: {_by(x, y, 'B')}; the allocator rounded the same tensors differently"
+            yield Finding("memory", "noise", subject, x, y, detail)
         else:
             same = (
                 ", although the same tensors are alive: different workspaces or fragmentation" if tensors == 0 else ""

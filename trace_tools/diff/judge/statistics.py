@@ -7,9 +7,8 @@ The unit is the process. A step's variance, estimated from few processes, is shr
 steps by empirical Bayes as in limma (Smyth, "Linear models and empirical Bayes methods for assessing differential
 expression", 2004, section 6). The false discovery rate is controlled at 5% (Benjamini and Hochberg, 1995). On request,
 the change that most steps share, such as the effect of a slower clock, is removed. It is estimated as the centre of an
-empirical null (Efron, "Large-scale simultaneous hypothesis testing: the choice of a null hypothesis", 2004). Suspected
-steps get half of the allowed false discoveries (Genovese, Roeder and Wasserman, "False discovery control with p-value
-weighting", 2006). `tests/README.md` has a table of the power by effect, noise and passes.
+empirical null (Efron, "Large-scale simultaneous hypothesis testing: the choice of a null hypothesis", 2004).
+`tests/README.md` has a table of the power by effect, noise and passes.
 
 Student's t is computed here, because no dependency provides it; t_quantile(0.975, 4.0) is 2.776.
 """
@@ -75,7 +74,6 @@ class TimeTest:
 class ModeratedTest(TimeTest):
     """The test of processes that ran one after the other, a few on each side."""
 
-    weighted_p: Floats  # p divided by the step's weight, which is below 1 for unsuspected steps
     prior: Prior
     typical: Prior  # the same prior with the variance of a typical step, after shrinking
     drift: float  # change that most steps share, so no difference of a single step
@@ -83,7 +81,7 @@ class ModeratedTest(TimeTest):
     @property
     def threshold(self) -> float:
         """The p below which a step would be called different if no other step had so large an effect."""
-        rejected = self.weighted_p[self.adjusted_p <= FALSE_DISCOVERY_RATE]
+        rejected = self.p[self.adjusted_p <= FALSE_DISCOVERY_RATE]
         alone = FALSE_DISCOVERY_RATE / max(1, len(self.p))
         return max(alone, float(rejected.max())) if len(rejected) else alone
 
@@ -92,14 +90,9 @@ class ModeratedTest(TimeTest):
         return detectable_ratio(self.error, self.degrees, self.threshold)
 
 
-def moderated(
-    steps: Sequence[Samples], most_drift: float = 0.0, suspected: Sequence[bool] | None = None
-) -> ModeratedTest:
+def moderated(steps: Sequence[Samples], most_drift: float = 0.0) -> ModeratedTest:
     """Judge steps with at least two processes on each side; a change up to `most_drift` that most steps share is
     ignored.
-
-    `suspected` marks steps with other evidence of a change than their time; together they are as likely to differ as
-    all other steps together.
     """
     effect = np.array([_mean(b) - _mean(a) for a, b in steps])
     degrees = np.array([float(len(a) + len(b) - 2) for a, b in steps])
@@ -117,15 +110,9 @@ def moderated(
     smaller = np.where(np.sign(own) == np.sign(effect), np.minimum(np.abs(own), np.abs(effect)), 0.0)
     p = t_two_sided(np.divide(smaller, error, out=np.zeros_like(effect), where=error > 0), total)
     p = np.where((error == 0) & (smaller != 0), 0.0, p)
-    # Weights have a mean of 1; suspected steps have half of the total, unless they are the majority.
-    is_suspected = np.array(suspected if suspected is not None else [False] * len(p), dtype=bool)
-    count, weights = int(is_suspected.sum()), np.ones(len(p))
-    if 0 < count < len(p) / 2:
-        weights = len(p) / 2 / np.where(is_suspected, count, len(p) - count)
-    weighted = p / weights
-    adjusted = benjamini_hochberg(weighted)
+    adjusted = benjamini_hochberg(p)
     called = (adjusted <= FALSE_DISCOVERY_RATE) & (smaller >= math.log(SMALLEST_EFFECT))
-    return ModeratedTest(effect, error, total, p, adjusted, called, weighted, prior, typical, drift)
+    return ModeratedTest(effect, error, total, p, adjusted, called, prior, typical, drift)
 
 
 def _mean(samples: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Compare the durations of matched executions: judged on one machine, as ratios across machines.
 
     judged = judge_times(findings_between(a, b))
-    judged.rows[7].times    # (TimeFinding("slower", "host", a_ns=11.2e6, b_ns=13.5e6, ratio=1.21, …),)
+    judged.rows[7].times    # [Finding("time", "changed", OWN_TIME, 11.2e6, 13.5e6, …, durations=Durations("host", …))]
     judged.times            # TimeStatistics(judged=807, different=1, …)
 
 Judgement applies to statements of a function: per process, all matched executions of a statement together. A loop's
@@ -10,8 +10,8 @@ weight. A step that called `measure` takes about as long whatever the function c
 the n-th with the n-th, in seconds per call. For a step on a device, the device time and the host's launch time are
 compared separately. Between two machines, each execution has its own ratio and is not judged.
 
-The three stages are `durations`, which collects the times of both sides with the reason if they cannot be judged,
-`by_statement`, which groups executions, and a test that finds the statements that differ. `bench` shares the first two.
+The three stages are `durations_of`, which collects the times of both sides with the reason if they cannot be judged,
+`by_statement`, which groups executions, and a test that finds the statements that differ.
 
 A longer time on one side may be no difference. A matrix product on two threads takes 20 times as long if its second
 thread must be woken. On a busy machine that may happen in all warm runs of one trace and in no warm run of another. So
@@ -25,7 +25,6 @@ import statistics as samples
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,13 +33,14 @@ from trace_tools.analysis.rates import WORTH_SAYING_ANNOTATED_NS, Timing, call_n
 from trace_tools.diff.difference import (
     LAUNCH_TIME,
     OWN_TIME,
+    UNDETECTED,
     Difference,
+    Durations,
+    Finding,
     FramePair,
     StepPair,
     Subject,
-    TimeFinding,
     TimeStatistics,
-    Verdict,
 )
 from trace_tools.diff.judge import statistics
 from trace_tools.source.vocabularies import narrating_in
@@ -67,7 +67,7 @@ GRAVEST = (LOADED, FEW, COLD, CLOCKS, COMPILED, LAUNCH, UNLIKE, HARNESS, SMALL, 
 NO_QUESTION = frozenset({SMALL, SHORT, NARRATES})  # if all times have these reasons, no time is long enough to matter
 OFTEN = 0.25  # least share of a side's first runs that must be as fast, because a few may be by chance
 
-RowTime = tuple[StepPair, TimeFinding]  # an execution timed on both sides, or a single measured call of it
+RowTime = tuple[StepPair, Finding]  # an execution timed on both sides, or a single measured call of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,26 +93,28 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
     """Compare the durations of every matched execution; `asked` is whether the user asked for times."""
     a, b = difference.a.trace, difference.b.trace
     load = max(load_average_of(a.run), load_average_of(b.run))
-    timed = durations(difference, LOADED if difference.same_machine and load > HEAVY_LOAD else None)
-    comparable = [(row, time) for row, time in timed if time.why is None]
-    reasons = Counter(time.why for _, time in timed if time.why is not None)
+    timed = durations_of(difference, LOADED if difference.same_machine and load > HEAVY_LOAD else None)
+    comparable = [(row, time) for row, time in timed if time.detail is None]
+    reasons = Counter(time.detail for _, time in timed if time.detail is not None)
     counted = TimeStatistics(
         not_judged=tuple(reasons.most_common()),
-        a_processes=max((len(time.a_samples_ns) for _, time in timed), default=0),
-        b_processes=max((len(time.b_samples_ns) for _, time in timed), default=0),
+        a_processes=max((len(time.durations.a_samples_ns) for _, time in timed), default=0),
+        b_processes=max((len(time.durations.b_samples_ns) for _, time in timed), default=0),
     )
     judged: list[RowTime] = []
     if comparable and difference.same_machine:
         judged, counted = _on_one_machine(by_statement(comparable, difference.frames), counted, difference)
     elif comparable:
-        several = [n for n, (_, t) in enumerate(comparable) if min(len(t.a_samples_ns), len(t.b_samples_ns)) > 1]
-        logs = [(_logs(time.a_samples_ns), _logs(time.b_samples_ns)) for _, time in (comparable[n] for n in several)]
-        factors = dict(zip(several, statistics.side_by_side(logs) if logs else (), strict=True))
-        judged = []
+        logs = [_logs_of(time) for _, time in comparable]
+        several = [n for n, sides in enumerate(logs) if min(map(len, sides)) > 1]
+        factors = dict(
+            zip(several, statistics.side_by_side([logs[n] for n in several]) if several else (), strict=True)
+        )
         for n, (row, time) in enumerate(comparable):
+            time = replace(time, verdict="ratio")
             ratio = time.ratio or 1.0
             interval = (ratio / float(factors[n]), ratio * float(factors[n])) if n in factors else None
-            judged.append((row, replace(time, verdict="ratio", overall=ratio, interval=interval)))
+            judged.append((row, replace(time, durations=replace(time.durations, overall=ratio, interval=interval))))
     not_judged = None
     if not counted.judged and not difference.same_machine:
         not_judged = "two machines: times are shown as ratios" if asked else None
@@ -122,30 +124,22 @@ def judge_times(difference: Difference, *, asked: bool = False) -> Difference:
             not_judged = "no statement was timed on both sides"
         elif not NO_QUESTION.issuperset(whys):
             not_judged = min(whys, key=GRAVEST.index)
-    return with_times(difference, timed, judged, counted, not_judged)
-
-
-def with_times(
-    difference: Difference,
-    timed: Sequence[RowTime],
-    judged: Sequence[RowTime],
-    counted: TimeStatistics,
-    not_judged: str | None,
-) -> Difference:
-    """Store times in their rows; judged ones replace those found before. They are not explained yet."""
     latest = {(row.number, time.subject): time for row, time in (*timed, *judged)}  # in the order of `timed`
-    of_rows: dict[int, tuple[TimeFinding, ...]] = {}
+    of_rows: dict[int, list[Finding]] = {}
     for (number, _subject), time in latest.items():
-        of_rows[number] = (*of_rows.get(number, ()), time)
-    rows = tuple(replace(row, times=of_rows[row.number]) if row.number in of_rows else row for row in difference.rows)
+        of_rows.setdefault(number, []).append(time)
+    rows = tuple(
+        replace(row, findings=(*row.findings, *of_rows[row.number])) if row.number in of_rows else row
+        for row in difference.rows
+    )
     return replace(difference, rows=rows, times=counted, time_not_judged=not_judged)
 
 
 # --- times of both sides --------------------------------------------------------------------------
 
 
-def durations(difference: Difference, busy: str | None = None) -> list[RowTime]:
-    """Return the durations of steps timed on both sides, with `why` if they cannot be judged; `busy` applies to all."""
+def durations_of(difference: Difference, busy: str | None = None) -> list[RowTime]:
+    """Return the times of steps timed on both sides, with a detail if they cannot be judged; `busy` is that of all."""
     machines = difference.a.trace.machine, difference.b.trace.machine
     timed = [(row, time) for row in difference.rows for time in _durations(row, *machines, difference.same_machine)]
     narrating = [narrating_in(side.tree) for side in (difference.a, difference.b)]
@@ -153,12 +147,12 @@ def durations(difference: Difference, busy: str | None = None) -> list[RowTime]:
         pair = difference.frames[row.frame]
         for step, frame, keys in zip((row.a, row.b), (pair.a, pair.b), narrating, strict=True):
             if step is not None and frame is not None and (frame.source, step.statement) in keys:
-                timed[n] = row, replace(time, why=NARRATES)
+                timed[n] = row, replace(time, detail=NARRATES)
     if busy is not None:
-        return [(row, replace(time, why=busy)) for row, time in timed]
+        return [(row, replace(time, detail=busy)) for row, time in timed]
     small: set[int] = set()
     if difference.same_machine:
-        statements = by_statement([(row, time) for row, time in timed if time.why is None], difference.frames)
+        statements = by_statement([(row, time) for row, time in timed if time.detail is None], difference.frames)
         least_ns = SMALLEST_SHARE * max((statement.typical_ns for statement in statements), default=0.0)
         for statement in statements:
             asked = any(row.step.annotated for row, _ in statement.executions)
@@ -168,21 +162,21 @@ def durations(difference: Difference, busy: str | None = None) -> list[RowTime]:
     compared = []
     for row, time in timed:
         if row.number in small:
-            time = replace(time, why=SMALL)
-        if time.why is None:
-            a_ns, b_ns = time.a_ns, time.b_ns
+            time = replace(time, detail=SMALL)
+        if time.detail is None:
             if difference.same_machine:  # geometric means, which the test compares
-                a_ns, b_ns = (math.exp(math.fsum(_logs(ns)) / len(ns)) for ns in (time.a_samples_ns, time.b_samples_ns))
+                a_ns, b_ns = (math.exp(math.fsum(logs) / len(logs)) for logs in _logs_of(time))
+                time = replace(time, a=a_ns, b=b_ns)
             a_share, peak_a = _best_share(row.a, time.subject, machines[0])
             b_share, peak_b = _best_share(row.b, time.subject, machines[1])
             roof = f"A: {peak_a}, B: {peak_b}" if peak_a and peak_b and peak_a != peak_b else peak_a or peak_b
-            ratio = max(b_ns, 1.0) / max(a_ns, 1.0)
-            time = replace(time, a_ns=a_ns, b_ns=b_ns, ratio=ratio, a_share=a_share, b_share=b_share, roof=roof)
+            with_roof = replace(time.durations, a_share=a_share, b_share=b_share, roof=roof)
+            time = replace(time, durations=with_roof)
         compared.append((row, time))
     return compared
 
 
-def _durations(row: StepPair, on_a: Machine, on_b: Machine, same_machine: bool) -> Iterator[TimeFinding]:
+def _durations(row: StepPair, on_a: Machine, on_b: Machine, same_machine: bool) -> Iterator[Finding]:
     """Yield the durations of a step on both sides; for a step that measured, the duration of one call of each
     measurement.
 
@@ -203,8 +197,8 @@ def _durations(row: StepPair, on_a: Machine, on_b: Machine, same_machine: bool) 
         if in_a is not None and in_b is not None:
             why = _why_not(a, b, in_a, in_b, subject, same_machine=same_machine)
             medians = samples.median(in_a.samples_ns), samples.median(in_b.samples_ns)
-            yield TimeFinding("not judged", in_b.clock, *medians, why=why, subject=subject,
-                              a_samples_ns=in_a.samples_ns, b_samples_ns=in_b.samples_ns)  # fmt: skip
+            samples_ns = Durations(in_b.clock, in_a.samples_ns, in_b.samples_ns)
+            yield Finding("time", "not judged", subject, *medians, why, durations=samples_ns)
 
 
 def _why_not(a: Step, b: Step, in_a: Timing, in_b: Timing, subject: Subject, *, same_machine: bool) -> str | None:
@@ -243,14 +237,21 @@ def by_statement(executions: Sequence[RowTime], frames: Sequence[FramePair]) -> 
     grouped: dict[tuple[object, ...], list[RowTime]] = {}
     for row, time in executions:
         frame = frames[row.frame].frame
-        processes = len(time.a_samples_ns), len(time.b_samples_ns)
-        key = (frame.source, frame.function, row.step.statement, time.subject, time.clock, processes)
+        of = time.durations
+        processes = len(of.a_samples_ns), len(of.b_samples_ns)
+        key = (frame.source, frame.function, row.step.statement, time.subject, of.clock, processes)
         grouped.setdefault(key, []).append((row, time))
     return [
         StatementTimes(
             together,
-            [sum(in_process) for in_process in zip(*(time.a_samples_ns for _, time in together), strict=True)],
-            [sum(in_process) for in_process in zip(*(time.b_samples_ns for _, time in together), strict=True)],
+            [
+                sum(in_process)
+                for in_process in zip(*(time.durations.a_samples_ns for _, time in together), strict=True)
+            ],
+            [
+                sum(in_process)
+                for in_process in zip(*(time.durations.b_samples_ns for _, time in together), strict=True)
+            ],
         )
         for together in grouped.values()
     ]
@@ -260,6 +261,10 @@ def _logs(durations_ns: Sequence[float]) -> list[float]:
     return [math.log(ns or 1) for ns in durations_ns]
 
 
+def _logs_of(time: Finding) -> statistics.Samples:
+    return _logs(time.durations.a_samples_ns), _logs(time.durations.b_samples_ns)
+
+
 # --- one machine ----------------------------------------------------------------------------------
 
 
@@ -267,30 +272,31 @@ def _on_one_machine(
     statements: Sequence[StatementTimes], counted: TimeStatistics, difference: Difference
 ) -> tuple[list[RowTime], TimeStatistics]:
     """Test which statements differ, and give each execution its statement's verdict and its own durations."""
-    # A statement that runs other operators is likely to take another time.
-    suspected = [any(_operators(row.a) != _operators(row.b) for row, _ in s.executions) for s in statements]
     # A change common to most statements, up to `most_drift`, is attributed to the machine. Not if the runs were set up
     # differently, because half the threads may well make everything slower.
     most_drift = 0.0
     if not any(setting.group in ("version", "machine") for setting in difference.settings):
         loaded = is_run_loaded(difference.a.trace.run) or is_run_loaded(difference.b.trace.run)
         most_drift = math.inf if loaded else math.log(statistics.SMALLEST_EFFECT)
-    test = statistics.moderated([s.logs for s in statements], most_drift, suspected)
+    test = statistics.moderated([s.logs for s in statements], most_drift)
     low, high = test.intervals()
     detectable = test.detectable()
-    judged = [
-        execution
-        for index, statement in enumerate(statements)
-        for execution in with_verdict(
-            statement,
-            float(test.effect[index]),
-            called=bool(test.called[index]) and not _was_as_fast(statement, float(test.effect[index]), difference),
-            interval=(float(low[index]), float(high[index])),
-            p=float(test.p[index]),
-            adjusted_p=float(test.adjusted_p[index]),
-            detectable=float(detectable[index]),
-        )
-    ]
+    judged: list[RowTime] = []
+    for index, statement in enumerate(statements):
+        effect = float(test.effect[index])
+        called = bool(test.called[index]) and not _was_as_fast(statement, effect, difference)
+        for row, time in statement.executions:
+            durations = replace(
+                time.durations,
+                executions=len(statement.executions),
+                overall=math.exp(effect),
+                interval=(float(low[index]), float(high[index])),
+                p=float(test.p[index]),
+                adjusted_p=float(test.adjusted_p[index]),
+                detectable=float(detectable[index]),
+            )
+            time = replace(time, verdict="changed" if called else "noise", matters=called, durations=durations)
+            judged.append((row, time if called else replace(time, detail=UNDETECTED)))
     return judged, replace(
         counted,
         judged=len(judged),
@@ -308,7 +314,7 @@ def _was_as_fast(statement: StatementTimes, effect: float, difference: Differenc
     """Return whether the slower side's own first runs, or its runs without load, were as fast as the other side."""
     slow, fast_ns, slow_ns = (1, statement.a_ns, statement.b_ns) if effect > 0 else (0, statement.b_ns, statement.a_ns)
     as_fast_ns = math.sqrt(samples.median(fast_ns) * samples.median(slow_ns))  # nearer to the faster side
-    steps = [(row.a, row.b)[slow] for row, time in statement.executions if time.clock == "host"]
+    steps = [(row.a, row.b)[slow] for row, time in statement.executions if time.durations.clock == "host"]
     colds_ns = [step.cold_ns for step in steps if step is not None and step.cold_ns]
     if len(colds_ns) == len(statement.executions) and len({*map(len, colds_ns)}) == 1:
         first_ns = [sum(in_process) for in_process in zip(*colds_ns, strict=True)]
@@ -324,22 +330,3 @@ def _was_as_fast(statement: StatementTimes, effect: float, difference: Differenc
 def first_runs_were_as_fast(first_ns: Sequence[float], fast_ns: float, slow_ns: float) -> bool:
     """Return whether enough of the slower side's first runs were nearer to the faster side's warm runs than its own."""
     return sum(ns <= math.sqrt(fast_ns * slow_ns) for ns in first_ns) >= OFTEN * len(first_ns)
-
-
-def with_verdict(statement: StatementTimes, effect: float, *, called: bool, **figures: Any) -> list[RowTime]:
-    """Give each execution the verdict on its statement, and its own durations; `effect` is log(B / A)."""
-    figures |= {
-        "verdict": verdict_of(effect, called=called),
-        "executions": len(statement.executions),
-        "overall": math.exp(effect),
-    }
-    return [(row, replace(time, **figures)) for row, time in statement.executions]
-
-
-def verdict_of(effect: float, *, called: bool) -> Verdict:
-    """Return the verdict for a test's result."""
-    return ("slower" if effect > 0 else "faster") if called else "no difference detected"
-
-
-def _operators(step: Step | None) -> list[tuple[str, int]] | None:
-    return step.meters.operators if step is not None and step.meters is not None else None

@@ -23,7 +23,7 @@ from itertools import starmap
 from types import MappingProxyType
 
 from trace_tools.analysis.summaries import NOT_KEPT, element, summary
-from trace_tools.diff.difference import Tolerance, Verdict
+from trace_tools.diff.difference import RANDOM, ROUNDING, VARIES, ZERO, Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Element, Statistics, Tensor, Value
@@ -94,7 +94,7 @@ class Tolerances:
 
 
 SHOWN = 80  # characters of a side in a detail
-CLOCK = "it depends on a clock: it changed when clocks were scaled"
+CLOCK = f"{VARIES}: it depends on a clock and changed when clocks were scaled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class Judgement:
 
 
 SAME = Judgement("same")
-SIGN = Judgement("sign of zero", "0.0 on one side and -0.0 on the other")
-ORDER: tuple[Verdict, ...] = ("same", "sign of zero", "rounding", "varies", "random", "changed")  # from mild to grave
+SIGN = Judgement("noise", ZERO)
+ORDER: tuple[Verdict, ...] = ("same", "noise", "changed")  # from mild to grave
 
 
 @dataclass(slots=True)
@@ -132,21 +132,21 @@ class Context:
 def judge(a: Value, b: Value, context: Context) -> Judgement:
     """Compare one expression's value in A with that in B."""
     if a == b:
-        return Judgement("varies") if a.varies else _judge_zeros(a, b)
+        return Judgement("noise", VARIES) if a.varies else _judge_zeros(a, b)
     if a.varies or b.varies:
         sides = [name for name, value in (("A", a), ("B", b)) if value.varies]
-        return Judgement("varies", f"between the runs of {' and of '.join(sides)}")
+        return Judgement("noise", f"{VARIES}: between the runs of {' and of '.join(sides)}")
     judgement = _judge(a, b, context)
     if (a.clock or b.clock) and judgement.verdict != "same":
-        return Judgement("varies", CLOCK)
-    if (a.device_random or b.device_random) and judgement.verdict in ("changed", "rounding"):
+        return Judgement("noise", CLOCK)
+    if (a.device_random or b.device_random) and judgement not in (SAME, SIGN):
         # elements and perhaps sizes are random; dtype, strides and the rest of the metadata are not
         x, y = a.tensor, b.tensor
         if x is not None and y is not None and (x.shape == y.shape or len(x.shape) != len(y.shape)):
             metadata = list(_metadata(x, y, context))
             if metadata:
                 return Judgement("changed", "; ".join(metadata), math.inf)
-        return Judgement("random", "it depends on the device's random generator")
+        return Judgement("noise", f"{RANDOM}: it depends on the device's random generator")
     return judgement
 
 
@@ -194,7 +194,7 @@ def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
     size = _relative(x, y)
     detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{_percent(size)}"
     if a.type == "float" and context.is_close(x, y, _float_dtype(x, y)):
-        return Judgement("rounding", f"{detail}, within {_float_dtype(x, y)}'s tolerance", size)
+        return Judgement("noise", f"{ROUNDING}: {detail}, within {_float_dtype(x, y)}'s tolerance", size)
     return Judgement("changed", detail, size)
 
 
@@ -304,10 +304,8 @@ def _judge_many(
             changed += 1
             if size > worst:
                 worst, position = size, number
-        elif verdict == "rounding":
-            rounded = max(rounded, size)
-        elif verdict == "sign of zero":
-            signs = True
+        elif verdict == "noise":
+            rounded, signs = max(rounded, size), signs or not size
     if changed:
         x, y = a[position], b[position]
         texts = element(x), element(y)  # written as in tensors, or with the digits that differ
@@ -325,21 +323,22 @@ def _judge_many(
             detail = f"{changed:,} of {len(a):,} elements {verb}, by the most{where}: {detail}"
         return Judgement("changed", detail, worst)
     if rounded:
-        return Judgement("rounding", f"by {formats.number(rounded, 2)} at most, within {dtype}'s tolerance", rounded)
+        detail = f"{ROUNDING}: by {formats.number(rounded, 2)} at most, within {dtype}'s tolerance"
+        return Judgement("noise", detail, rounded)
     return SIGN if signs else SAME
 
 
 def _judge_element(a: Element, b: Element, dtype: str, context: Context) -> tuple[Verdict, float]:
     """Compare two elements; return the verdict and the relative difference."""
     if a == b and type(a) is type(b):
-        return ("sign of zero" if _signs_differ(a, b) else "same"), 0.0
+        return ("noise" if _signs_differ(a, b) else "same"), 0.0
     if isinstance(a, list) and isinstance(b, list):
         parts = [_judge_element(x, y, dtype, context) for x, y in zip(a, b, strict=True)]
         return max((verdict for verdict, _ in parts), key=ORDER.index), max(size for _, size in parts)
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         if a == b or (a != a and b != b):
             return "same", 0.0
-        return ("rounding" if context.is_close(a, b, dtype) else "changed"), _relative(a, b)
+        return ("noise" if context.is_close(a, b, dtype) else "changed"), _relative(a, b)
     return "changed", math.inf
 
 
@@ -359,11 +358,11 @@ def _judge_statistics(a: Statistics, b: Statistics, dtype: str, context: Context
         verdict, size = _judge_element(x, y, dtype, context)
         distance = abs(y - x)
         if verdict == "changed" and math.isfinite(distance) and context.is_close(largest, largest + distance, dtype):
-            verdict = "rounding"
+            verdict = "noise"
         if verdict == "changed":
             return Judgement("changed", f"{name} {' → '.join(numbers_apart(x, y))}", size)
-        if verdict == "rounding":
-            judgement = Judgement("rounding", f"{name} within tolerance", size)
+        if verdict == "noise" and size:
+            judgement = Judgement("noise", f"{ROUNDING}: {name} within tolerance", size)
     if judgement.verdict == "same" and (a.zero, a.histogram) != (b.zero, b.histogram):
         return Judgement("changed", f"{a.zero:,} → {b.zero:,} zeros" if a.zero != b.zero else "the histograms differ")
     return judgement
@@ -385,7 +384,8 @@ def _judge_containers(a: Value, b: Value, context: Context) -> Judgement:
             return Judgement("changed", f"key {_short(name)} → {_short(other)}", math.inf)
         judgement = judge(x, y, context)
         if judgement.is_graver(worst):
-            worst = replace(judgement, detail=judgement.detail and f"{_short(name)}: {judgement.detail}")
+            detail = judgement.detail if judgement.verdict == "noise" else f"{_short(name)}: {judgement.detail or ''}"
+            worst = replace(judgement, detail=detail)
     return worst
 
 

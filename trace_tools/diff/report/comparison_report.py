@@ -1,7 +1,7 @@
 """Build the report of a comparison: one table per measured quantity with the best marked, and every number as CSV.
 
 report_of(comparison, "terminal", width=100)                          # as many columns as fit
-report_of(comparison, "html", csv="compare.csv", pairs=(…))           # with links to files in the same folder
+report_of(comparison, "html", links=("cpu-to-gpu.html",), csv="compare.csv")     # with files in the same folder
 csv_text(comparison)                                                  # one row for each quantity of each step
 """
 
@@ -11,17 +11,18 @@ import csv as spreadsheet
 import io
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
 from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
+from trace_tools.diff.report.difference_report import headline, roof_of
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import titles_of
 from trace_tools.diff.report.summary import clear_differences, summary_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.plot import bars
-from trace_tools.trace.model import Machine, Trace
+from trace_tools.trace.model import Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
@@ -53,14 +54,14 @@ def report_of(
     width: int = 120,
     everything: bool = False,
     csv: str = "",
-    pairs: Sequence[Phrase] = (),
+    links: Sequence[str] = (),
 ) -> Report:
     """Return the report for a format: on a terminal of some width, the largest lines, or everything.
 
-    `csv` is the file of all numbers, and `pairs` are links to the reports of each machine against the base, if they are
-    in the same folder. Markdown has figures only if `csv` is given.
+    `csv` is the file of all numbers, and `links` are the reports of the differences, if they are in the same folder.
+    Markdown has figures only if `csv` is given.
     """
-    return _Writer(comparison, form, width).report(csv, pairs, everything=everything)
+    return _Writer(comparison, form, width).report(csv, links, everything=everything)
 
 
 class _Writer:
@@ -71,11 +72,11 @@ class _Writer:
         self.form = form
         self.terminal = form == "terminal"
         self.labels = [formats.one_line(side.label, 40) for side in comparison.sides]
-        self.base = self.labels[comparison.base]
+        self.base = self.labels[0]
         self.wide = not self.terminal or width >= CODE["terminal"] + 22 + 30 * len(self.labels)
-        self.section_titles = titles_of(comparison.sides[comparison.base])
+        self.section_titles = titles_of(comparison.sides[0])
 
-    def report(self, csv: str, pairs: Sequence[Phrase], *, everything: bool) -> Report:
+    def report(self, csv: str, links: Sequence[str], *, everything: bool) -> Report:
         """Return the report; see `report_of`."""
         comparison, html = self.comparison, self.form == "html"
         alone = len(self.labels) == 1
@@ -83,6 +84,14 @@ class _Writer:
         if csv:
             parts.append(Phrase(f"All exact numbers: {csv}", link=csv))
         parts += [Phrase(formats.one_line(note, 400), style="note") for note in comparison.notes]
+        differences = [
+            [Phrase(f"{self.base} → {label}", soft=headline(difference), link=links[n] if links else "")]
+            for n, (label, difference) in enumerate(zip(self.labels[1:], comparison.differences, strict=True))
+        ]
+        if differences and self.terminal:
+            parts += [Phrase(f"{pair.text}: {pair.soft}") for [pair] in differences]
+        elif differences:
+            parts.append(Part("Differences", [Grid("list", (), differences)], "pairs"))
         titles = {"peaks": "Peaks", "machines": "Machines", "judged": "Clear differences"}
         titles |= {table.quantity.key: table.quantity.title for table in comparison.tables}
         sentences = [
@@ -94,10 +103,6 @@ class _Writer:
         parts.append(Part("Machines", [self.machines()], "machines") if html else self.machines())
         if comparison.ceilings:
             parts.append(self.untraced())
-        if pairs:
-            text = f"Differences between each machine and {self.base}, along the lecture."
-            links = Grid("list", (), [[pair] for pair in pairs])
-            parts.append(Part("Step by step", [Phrase(text), links], "pairs"))
         figures = [] if self.terminal or (self.form == "md" and not csv) else list(charts_of(comparison))
         if roofs := [chart for chart in figures if chart.name == "roofs"]:
             parts.append(Part("Rooflines", roofs, "rooflines"))
@@ -330,16 +335,6 @@ def factor(ratio: float) -> str:
     return f"× 1/{formats.ratio(1 / ratio)}" if 0 < ratio < 0.01 else f"× {formats.ratio(ratio)}"
 
 
-def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:
-    """Return a machine's roof and the rates of arithmetic that steps achieved, each with its code."""
-    points = [
-        roofline.RoofPoint(cell.intensity, cell.value, code, dtype=cell.dtype)
-        for code, cell in rates
-        if cell.value and cell.intensity is not None
-    ]
-    return roofline.roof_of(label, machine, points)
-
-
 def charts_of(comparison: Comparison) -> Iterator[Chart]:
     """Yield all rooflines on one figure, and bars for each dtype: peaks, and the best share reached."""
     rates = next(table for table in comparison.tables if table.quantity == RATE)
@@ -374,7 +369,7 @@ def csv_text(comparison: Comparison) -> str:
     rows = spreadsheet.writer(out, lineterminator="\n")
     labels = [side.label for side in comparison.sides]
     header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
-    header += [f"{label} ÷ {labels[comparison.base]}" for label in labels]
+    header += [f"{label} ÷ {labels[0]}" for label in labels]
     header += [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
     header += ["above its roof"]
     rows.writerow(map(_as_text, header))

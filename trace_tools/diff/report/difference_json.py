@@ -1,7 +1,7 @@
 """Write a Difference as JSON for scripts.
 
     {
-      "format": "trace_tools difference", "version": 1,
+      "format": "trace_tools difference", "version": 2,
       "matters": true,                          whether any difference matters (exit code 1)
       "a": {"name", "title", "machine", "device", "started", "passes", "complete"}, "b": the same for B,
       "same_machine": true, "same_source": false,
@@ -16,10 +16,12 @@
       "times": {"judged", "different", "statements", "not_judged": {why: count}, "a_processes", "b_processes",
                 "noise", "drift", "detectable", "passes_for_20_percent"},
       "findings": [{
-          "aspect": "claims|values|time|memory|flops|steps|output", "verdict", "matters",
+          "aspect": "claims|values|time|memory|flops|steps|output",
+          "verdict": "same|noise|changed|only in A|only in B|not judged|ratio", "matters",
           "row", "function", "path", "line", "execution", "a_step", "b_step",   null if a side lacks it
           "subject": {
-              "kind": "value|argument|claim|side|counter|measured|executions|step|raised|printed|warnings|told|time",
+              "kind": "value|argument|claim|side|counter|measured|executions|step|raised|printed|warnings|told|time|
+                       launch",
               "index",                                    its index within its kind in the step
               "expression", "function"},                  in full, as in the source; the function of an argument
           "name", "a", "b", "detail",                     text, as the reports show it
@@ -27,7 +29,7 @@
           "cause",                                        the row with the same difference, or null
           "origin",                                       the row of an edit or a count it may follow from, or null
           "setting",                                      the name of the setting that it repeats, or null
-          of times: "clock", "a_ns", "b_ns", "ratio", "a_share", "b_share", "roof", "why",
+          of times: "a_ns", "b_ns", "ratio", "clock", "a_share", "b_share", "roof",
                     and of all "executions" of its statement that were judged together:
                     "overall", "interval": [low, high], "p", "adjusted_p", "detectable"
       }]
@@ -44,11 +46,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from trace_tools.diff.difference import Difference, Side
+from trace_tools.diff.difference import Difference, Finding, Side
 from trace_tools.diff.report.difference_report import repeated
 from trace_tools.diff.wording import setting_sides, sides_text, subject_text
 
-FORMAT, VERSION = "trace_tools difference", 1
+FORMAT, VERSION = "trace_tools difference", 2
 
 
 def difference_json(difference: Difference, **more: Any) -> str:
@@ -127,18 +129,12 @@ def _findings(difference: Difference) -> Iterator[dict[str, Any]]:
                 "b": b,
                 **_fields(f, "detail", "size", "cause", "origin"),
                 "setting": None if f.setting is None else difference.settings[f.setting].name,
+                **(_time(f) if f.aspect == "time" else {}),
             }
-        for time in row.times:
-            interval = None if time.interval is None else [end if math.isfinite(end) else None for end in time.interval]
-            yield {
-                "aspect": "time",
-                **_fields(time, "verdict", "matters"),
-                **position,
-                "subject": _fields(time.subject, "kind", "index", "expression", "function"),
-                "name": "launch time" if time.subject.kind == "launch" else "time",
-                **_fields(time, "clock", "a_ns", "b_ns", "ratio", "executions", "overall"),
-                "interval": interval,
-                **_fields(
-                    time, "p", "adjusted_p", "detectable", "a_share", "b_share", "roof", "why", "cause", "origin"
-                ),
-            }
+
+
+def _time(f: Finding) -> dict[str, Any]:
+    of = f.durations
+    names = "clock", "a_share", "b_share", "roof", "executions", "overall", "p", "adjusted_p", "detectable"
+    interval = None if of.interval is None else [end if math.isfinite(end) else None for end in of.interval]
+    return {"a_ns": f.a, "b_ns": f.b, **_fields(f, "ratio"), **_fields(of, *names), "interval": interval}

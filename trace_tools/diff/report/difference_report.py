@@ -8,18 +8,19 @@ report_of(difference, "html", site="index.html")                  # has all: fig
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from trace_tools.diff.compare import RATE, measured
-from trace_tools.diff.difference import HARMLESS, Aspect, Difference, Side, StepPair, TimeFinding
-from trace_tools.diff.report.comparison_report import roof_of
+from trace_tools.diff.compare import RATE, Cell, measured
+from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
 from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
-from trace_tools.diff.wording import SHOWN, setting_sides, subject_text
+from trace_tools.diff.report.timings import summary, timing_parts
+from trace_tools.diff.wording import setting_sides, subject_text, word_of
+from trace_tools.presentation.charts import roofline
 from trace_tools.presentation.charts.memory import memory_lines
-from trace_tools.presentation.charts.ratios import MOST, TimeRatio, time_ratios
-from trace_tools.presentation.charts.roofline import roofline
+from trace_tools.trace.model import Machine
 from trace_tools.util import formats
 
 LEADS = "Possible causes of other differences"
@@ -104,7 +105,11 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     how = Part("How it was judged", [judged], "judged", folded=True)
     if form == "md":
         return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
+    if text := summary(difference, {aspect: WORDS[aspect][1] for aspect in ("claims", "values", "memory", "flops")}):
+        parts.append(Phrase(text))
     parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
+    if timings := list(timing_parts(difference)):
+        parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))
     if figures := charts_of(difference):
         parts.append(Part("Figures", figures, "figures"))
     parts += [how, Phrase(FOOT, style="foot")]
@@ -147,8 +152,8 @@ def headline(difference: Difference) -> str:
         for phrases, wanted in ((independent, False), (following, True)):
             n = sum((e.after_line is not None) is wanted for e in group)
             phrases += [formats.plural(n, WORDS[aspect][1])] if n else []
-    edited = sum(e.verdict == "edited" for e in leading)
-    counted = [e for e in leading if e.verdict != "edited"]
+    edited = sum(e.subject.kind == "code" for e in leading)
+    counted = [e for e in leading if e.subject.kind != "code"]
     ran = sum(e.subject.kind == "executions" for e in counted)
     parts = [formats.plural(edited, "edited statement")] if edited else []
     parts += ["{ran} that ran more or less often".format(ran=formats.plural(ran, "statement"))] if ran else []
@@ -170,8 +175,7 @@ def headline(difference: Difference) -> str:
 
 def _differs(row: StepPair) -> bool:
     """Return whether two recordings of one execution differ in any way, however small."""
-    recorded = any(f.a != f.b or f.verdict not in ("varies", "random") for f in row.findings)
-    return recorded or any(time.a_ns != time.b_ns for time in row.times)
+    return any(f.a != f.b or (f.aspect != "time" and f.verdict != "noise") for f in row.findings)
 
 
 def _work(difference: Difference) -> str | None:
@@ -180,12 +184,11 @@ def _work(difference: Difference) -> str | None:
         f for row, f in difference.findings("flops") if f.matters and f.cause is None and is_unseen(difference, row, f)
     ]
     for f in sorted(unseen, key=lambda f: -f.size):
-        if isinstance(f.a, int) and isinstance(f.b, int) and f.a and f.b:
-            share = f.b / f.a - 1
-            if share >= 1:
-                return f"{formats.ratio(f.b / f.a)} × the FLOPs; times too noisy"
-            words = "{share} more FLOPs; times too noisy" if share > 0 else "{share} fewer FLOPs; times too noisy"
-            return words.format(share=formats.percent(abs(share)))
+        if f.numbers is not None and all(f.numbers):
+            more = f.numbers[1] / f.numbers[0]
+            if more >= 2:
+                return f"{formats.ratio(more)} × the FLOPs; times too noisy"
+            return f"{formats.percent(abs(more - 1))} {'more' if more > 1 else 'fewer'} FLOPs; times too noisy"
     return None
 
 
@@ -197,9 +200,9 @@ def _leads(difference: Difference, form: Form, most: int, most_folded: int, *, e
     groups = [
         (LEADS if lead else WORDS[aspect][0], group)
         for aspect, lead, group in blocks(difference, everything=everything)
-        if aspect != "time" or difference.same_machine or everything
+        if aspect != "time" or (form != "html" and (difference.same_machine or everything))
     ]
-    if not difference.same_machine and not everything:
+    if not difference.same_machine and not everything and form != "html":
         every = entries(difference, "time", everything=True)
         groups.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
     for title, group in groups:
@@ -231,17 +234,17 @@ def _entry_row(difference: Difference, entry: ReportEntry) -> list[Phrase]:
     path = formats.one_line(side.trace.sources[frame.source].path, 60) if frame else ""
     function = formats.one_line(difference.function_of(row), 60)
     subject = Phrase(code=entry.name)
-    if is_time or entry.verdict == "edited":
+    if is_time or entry.subject.kind == "code":
         subject = Phrase("time") if is_time else Phrase("code")
     texts = ("–" if text is None else formats.one_line(text, 160) for text in (entry.a, entry.b))
     sides = [Phrase(text, style="right" if is_time else "") for text in texts]
-    verdict = entry.name if is_time and entry.verdict in ("faster", "slower", "ratio") else entry.verdict
+    verdict = entry.name if is_time and entry.verdict in ("changed", "ratio") else entry.word
     how = [entry.name] if is_time and entry.name not in (verdict, entry.verdict) else []
     how += [entry.detail] if entry.detail else []
     how += [f"in {entry.executions:,} executions"] if entry.executions > 1 else []
     how += [f"explains {entry.follows:,} more"] if entry.follows else []
     how += [f"may follow from line {entry.after_line}"] if entry.after_line is not None else []
-    differs = Phrase(SHOWN.get(verdict, verdict), soft=formats.one_line("; ".join(how), 300), style=entry.verdict)
+    differs = Phrase(verdict, soft=formats.one_line("; ".join(how), 300), style=entry.word)
     return [Phrase(f"{path}:{row.step.line}", _code(difference, row), function), subject, *sides, differs]
 
 
@@ -287,13 +290,12 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
     """Yield sentences about comparisons that are not worth an entry, and the precision of the judgement."""
     for aspect in ORDER:
         of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
-        lines = ["{of_aspect:,} the same".format(of_aspect=of_aspect["same"])] if "same" in of_aspect else []
-        lines += [f"{of_aspect[v]:,} {text}" for v, text in HARMLESS.items() if v in of_aspect]
-        lines += (
-            ["{of_aspect:,} not judged".format(of_aspect=of_aspect["not judged"])] if "not judged" in of_aspect else []
-        )
+        lines = [f"{of_aspect['same']:,} the same"] if "same" in of_aspect else []
+        noise = Counter(word_of(f) for _, f in difference.findings(aspect) if f.verdict == "noise")
+        lines += [f"{n:,} {word}" for word, n in noise.items()]
+        lines += [f"{of_aspect['not judged']:,} not judged"] if "not judged" in of_aspect else []
         if lines and aspect != "time":
-            yield f"{SHOWN[aspect]}: {', '.join(lines)}"
+            yield f"{aspect}: {', '.join(lines)}"
     if sentence := _time_sentence(difference):
         yield sentence
     for why, count in () if form == "terminal" else difference.times.not_judged:
@@ -360,7 +362,6 @@ def charts_of(difference: Difference) -> list[Chart]:
             (b, difference.b.trace.machine, [(code, step) for code, _, step in matched]),
         )
     ]
-    ratios = f"Times of {b} relative to {a}, with 95% intervals: right of the line is slower"
     # live bytes along the rows without calls (a calling row ends after its calls), thinned
     callers = {pair.parent for pair in difference.frames}
     live = [
@@ -376,33 +377,17 @@ def charts_of(difference: Difference) -> list[Chart]:
         for side, name in enumerate((a, b))
     ]
     drawn = [
-        ("times", ratios, time_ratios(_ratios(difference), "times", (a, b))),
-        ("roofs", "Both rooflines, and the annotated steps under them", roofline(roofs, "roofs", "Rooflines")),
+        ("roofs", "Both rooflines, and the annotated steps under them", roofline.roofline(roofs, "roofs", "Rooflines")),
         ("memory", "Tensor bytes alive after each matched step", memory_lines(memory, "memory")),
     ]
     return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
 
 
-def _ratios(difference: Difference) -> list[TimeRatio]:
-    """Return the most informative times, slowest first: times judged different, else times of the longest annotated
-    steps.
-    """
-    timed = [
-        (row, time)
-        for row in difference.rows
-        for time in row.times
-        if time.overall and math.isfinite(time.overall) and (time.matters or row.step.annotated)
+def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:
+    """Return a machine's roof and the rates of arithmetic that steps achieved, each with its code."""
+    points = [
+        roofline.RoofPoint(cell.intensity, cell.value, code, dtype=cell.dtype)
+        for code, cell in rates
+        if cell.value and cell.intensity is not None
     ]
-    timed.sort(key=lambda item: (not item[1].matters, -max(item[1].a_ns, item[1].b_ns)))
-    # of each statement, for all its executions together
-    first: dict[tuple[object, ...], tuple[StepPair, TimeFinding]] = {}
-    for row, time in timed:
-        key = (difference.function_of(row), row.step.statement, time.subject, time.overall)
-        first.setdefault(key, (row, time))
-    ratios = []
-    for row, time in sorted(list(first.values())[:MOST], key=lambda item: -(item[1].overall or 1.0)):
-        execution = f" ({row.step.execution})" if row.step.execution > 1 and time.executions == 1 else ""
-        name = f"{row.step.line}{execution}  {formats.one_line(_code(difference, row), 80)}"
-        name += " (launch)" if time.subject.kind == "launch" else ""
-        ratios.append(TimeRatio(name, time.overall or 1.0, time.interval))
-    return ratios
+    return roofline.roof_of(label, machine, points)

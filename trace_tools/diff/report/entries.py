@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trace_tools.analysis.rates import above_roof
-from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, Subject, TimeFinding, Verdict
+from trace_tools.diff.difference import Aspect, Difference, Finding, StepPair, Subject, Verdict
 from trace_tools.diff.judge.times import HARNESS
-from trace_tools.diff.wording import sides_text, subject_text, texts_apart
+from trace_tools.diff.wording import sides_text, subject_text, texts_apart, word_of
 from trace_tools.util import formats
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
-MILD: frozenset[Verdict] = frozenset({"same", "varies", "random", "no difference detected", "not judged"})
+MILD: frozenset[Verdict] = frozenset({"same", "noise", "not judged"})
 WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; on one machine its time is enough
 TOO_NOISY = "times too noisy to show it"
 
@@ -34,6 +34,7 @@ class ReportEntry:
     row: StepPair  # the first execution with this finding
     aspect: Aspect
     verdict: Verdict
+    word: str  # the verdict as readers see it
     subject: Subject
     name: str  # the subject; of times, their ratio
     a: str | None = None
@@ -54,35 +55,33 @@ class ReportEntry:
 def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int = 80) -> ReportEntry:
     """Format a finding; a side has at most `limit` characters."""
     a, b = sides_text(finding, limit)
-    mild = finding.verdict in MILD or finding.setting is not None
+    mild = finding.verdict in MILD or finding.setting is not None or finding.aspect == "time"
     unseen = TOO_NOISY if finding.matters and is_unseen(difference, row, finding) else ""
+    origin = finding.origin
     return ReportEntry(
         row=row,
         aspect=finding.aspect,
         verdict=finding.verdict,
+        word=word_of(finding),
         subject=finding.subject,
         name=subject_text(finding.subject),
         a=a,
         b=b,
         detail=formats.one_line("; ".join(part for part in (finding.detail, unseen) if part), 240),
         level=2 if finding.matters else 0 if mild else 1,
-        after_line=_after(difference, finding),
+        after_line=None if origin is None else difference.rows[origin].step.line,
         size=finding.size,
     )
 
 
-def _after(difference: Difference, finding: Finding | TimeFinding) -> int | None:
-    return None if finding.origin is None else difference.rows[finding.origin].step.line
-
-
 def is_unseen(difference: Difference, row: StepPair, finding: Finding) -> bool:
     """Return whether times were compared but too uncertain to show a change in FLOPs."""
-    if finding.subject.expression != "flops" or not isinstance(finding.a, int) or not isinstance(finding.b, int):
+    if finding.subject.expression != "flops" or finding.numbers is None:
         return False
     if not difference.same_machine or "time" in difference.ignored or any(time.matters for time in row.times):
         return False
-    more = max(finding.a, finding.b) / max(min(finding.a, finding.b), 1)
-    blind = any(time.detectable is not None and time.detectable > more for time in row.times)
+    more = max(finding.numbers) / max(min(finding.numbers), 1)
+    blind = any((time.durations.detectable or 0) > more for time in row.times)
     return blind or difference.time_not_judged is not None
 
 
@@ -93,7 +92,7 @@ def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tupl
     """
     first = leads(difference)
     leading = {(lead.row.number, lead.subject) for lead in first}
-    edited = {lead.row.number for lead in first if lead.verdict == "edited"}
+    edited = {lead.row.number for lead in first if lead.subject.kind == "code"}
     code = [e for e in first if e.aspect in ("steps", "output")]
     yield "steps", True, code
     for aspect in ORDER:
@@ -109,7 +108,7 @@ def leads(difference: Difference) -> list[ReportEntry]:
 
     A row's lead is an edit, else a changed number of executions, else a changed count.
     """
-    explained = Counter(f.origin for row in difference.rows for f in row.all if f.matters)
+    explained = Counter(f.origin for row in difference.rows for f in row.findings if f.matters)
     causes = []
     for row in difference.rows:
         if not explained[row.number]:
@@ -131,94 +130,81 @@ def leads(difference: Difference) -> list[ReportEntry]:
                 a, b = texts_apart(a, b)
             counts = "" if ran is None else " → ".join(side or "–" for side in sides_text(ran))
             detail = counts and f"executions {counts}"
-            name = "the statement"
-            lead = ReportEntry(row, "steps", "edited", Subject("step", expression=name), name, a, b, detail)
+            lead = ReportEntry(row, "steps", "changed", "edited", Subject("code"), "the statement", a, b, detail)
         causes.append(replace(lead, follows=explained[row.number], level=2))
     return causes
 
 
 def entries(difference: Difference, aspect: Aspect, *, everything: bool = False) -> list[ReportEntry]:
-    """Return an aspect's entries, the most important first; without `everything`, only entries that matter."""
-    explained: Counter[int | None]  # row → findings that it explains
-    key: tuple[object, ...]  # of findings in one entry
-    if aspect == "time":
-        times = [(row, time) for row in difference.rows for time in row.times]
-        explained = Counter(time.cause for _, time in times if time.cause is not None)
-        grouped: dict[tuple[object, ...], list[tuple[StepPair, TimeFinding]]] = {}
-        for row, time in times:
-            if time.cause is None and (time.matters or everything or row.number in explained):
-                key = (difference.function_of(row), row.step.statement, time.subject, time.verdict, time.why)
-                grouped.setdefault(key, []).append((row, time))
-        unsorted = [
-            _timed(difference, group, sum(explained[row.number] for row, _ in group)) for group in grouped.values()
-        ]
-    else:
-        findings = [(row, f, f.cause not in (None, row.number)) for row, f in difference.findings(aspect)]
-        explained = Counter(f.cause for _, f, follows in findings if follows)
-        first: dict[tuple[object, ...], tuple[StepPair, Finding]] = {}
-        executions: Counter[tuple[object, ...]] = Counter()
-        for row, f, follows in findings:
-            if follows or not (f.matters or everything):
-                continue
-            statement = (difference.function_of(row), row.b is None, row.step.statement)
-            key = (*statement, f.subject, f.verdict, f.matters)
-            first.setdefault(key, (row, f))
-            executions[key] += 1
-        unsorted = [
-            replace(entry_of(difference, row, f), follows=explained[row.number], executions=executions[key])
-            for key, (row, f) in first.items()
-        ]
+    """Return an aspect's entries, the most important first; without `everything`, only entries that matter or explain
+    others.
+    """
+    findings = [(row, f, f.cause not in (None, row.number)) for row, f in difference.findings(aspect)]
+    explained = Counter(f.cause for _, f, follows in findings if follows)
+    grouped: dict[tuple[object, ...], list[tuple[StepPair, Finding]]] = {}
+    for row, f, is_explained in findings:
+        if is_explained or not (f.matters or everything or row.number in explained):
+            continue
+        why = f.detail if aspect == "time" else None
+        statement = (difference.function_of(row), row.b is None, row.step.statement)
+        grouped.setdefault((*statement, f.subject, f.verdict, f.matters, why), []).append((row, f))
+    unsorted = []
+    for group in grouped.values():
+        row, finding = max(group, key=lambda item: abs(item[1].change)) if aspect == "time" else group[0]
+        entry = entry_of(difference, row, finding)
+        if aspect == "time":
+            entry = _timed(entry, group, finding)
+        follows = sum(explained[row.number] for row, _ in group)
+        level = 2 if follows else entry.level
+        unsorted.append(replace(entry, executions=len(group), follows=follows, level=level))
     return sorted(unsorted, key=lambda e: (e.after_line is not None, -e.size if aspect in BY_SIZE else 0))
 
 
-def _timed(difference: Difference, executions: Sequence[tuple[StepPair, TimeFinding]], follows: int) -> ReportEntry:
-    """Compare the times of one statement's executions together; the execution with the largest difference leads."""
-    a_ns, b_ns = sum(time.a_ns for _, time in executions), sum(time.b_ns for _, time in executions)
-    first, time = max(executions, key=lambda item: abs(item[1].change_ns))
-    ratio = time.overall if time.overall and time.verdict != "ratio" else b_ns / a_ns if a_ns and b_ns else None
+def _timed(entry: ReportEntry, executions: Sequence[tuple[StepPair, Finding]], time: Finding) -> ReportEntry:
+    """Complete the entry of a time with those of all executions of its statement."""
+    a_ns, b_ns = (
+        sum(side for side in sides if isinstance(side, (int, float)))
+        for sides in ([f.a for _, f in executions], [f.b for _, f in executions])
+    )
+    of = time.durations
+    ratio = of.overall if of.overall and time.verdict != "ratio" else b_ns / a_ns if a_ns and b_ns else None
     measured = time.subject.kind == "measured"
     calls = len(executions) if measured else 1  # of a measurement, the time of one call is shown
     if measured:  # ranked by the cost of its change for the same number of calls by `measure`
         spent = [max(step.host_ns or [0]) for row, _ in executions for step in (row.a, row.b) if step is not None]
-        size = sum(spent) / 2 * abs((time.overall or 1.0) - 1)
+        size = sum(spent) / 2 * abs((of.overall or 1.0) - 1)
     else:
         size = abs(b_ns - a_ns)
-    of = {
+    subjects = {
         "measured": f"one call, measurement {time.subject.index + 1}",
         "launch": "the host's time to launch it",
     }
-    parts = [of[time.subject.kind]] if time.subject.kind in of else []
-    if time.interval is not None and time.overall:
-        low, high = time.interval
-        ends = (low, high) if time.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
+    parts = [subjects[time.subject.kind]] if time.subject.kind in subjects else []
+    if of.interval is not None and of.overall:
+        low, high = of.interval
+        ends = (low, high) if of.overall >= 1 or low <= 0 else (1 / high, 1 / low)  # matches the word "faster"
         parts.append(" to ".join(map(formats.ratio, ends)) + "×")
-    if time.adjusted_p is not None and time.matters:
-        parts.append(f"adjusted p = {time.adjusted_p:.2g}")
-    return ReportEntry(
-        row=first,
-        aspect="time",
-        verdict=time.verdict,
-        subject=time.subject,
+    if of.adjusted_p is not None and time.matters:
+        parts.append(f"adjusted p = {of.adjusted_p:.2g}")
+    return replace(
+        entry,
         name=times_text(ratio) if ratio else time.verdict,
-        a=formats.duration(a_ns / calls) if first.a is not None and time.why != HARNESS else None,
-        b=formats.duration(b_ns / calls) if first.b is not None and time.why != HARNESS else None,
-        detail=(time.why and time.why) or ", ".join([*parts, *roof_texts(time)]),
-        level=2 if time.matters or follows else 0,
-        executions=len(executions),
-        follows=follows,
-        after_line=_after(difference, time),
+        a=formats.duration(a_ns / calls) if time.a is not None and time.detail != HARNESS else None,
+        b=formats.duration(b_ns / calls) if time.b is not None and time.detail != HARNESS else None,
+        detail=time.detail or "" if time.verdict == "not judged" else ", ".join([*parts, *roof_texts(time)]),
         size=size,
     )
 
 
-def roof_texts(time: TimeFinding) -> list[str]:
+def roof_texts(time: Finding) -> list[str]:
     """Return each side's share of its own roof if a side came near it or the roofs are of two machines."""
-    near = max(time.a_share or 0.0, time.b_share or 0.0) >= WORTH_A_SHARE
-    if time.roof is None or not (near or time.verdict == "ratio"):
+    of = time.durations
+    near = max(of.a_share or 0.0, of.b_share or 0.0) >= WORTH_A_SHARE
+    if of.roof is None or not (near or time.verdict == "ratio"):
         return []
-    shares = (formats.percent(s) if s is not None else "unknown" for s in (time.a_share, time.b_share))
-    share_text = "{names} of the {roof} roof".format(names=" → ".join(shares), roof=formats.one_line(time.roof, 60))
-    name, most = "B/s" if "memory" in time.roof else "FLOP/s", max(time.a_share or 0.0, time.b_share or 0.0)
+    shares = (formats.percent(s) if s is not None else "unknown" for s in (of.a_share, of.b_share))
+    share_text = f"{' → '.join(shares)} of the {formats.one_line(of.roof, 60)} roof"
+    name, most = "B/s" if "memory" in of.roof else "FLOP/s", max(of.a_share or 0.0, of.b_share or 0.0)
     return [share_text, *filter(None, [above_roof(name, most, measured=True)])]
 
 

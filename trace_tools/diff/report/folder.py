@@ -7,14 +7,12 @@ report_files(comparison, home="../index.html").keys()
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path, PurePath
 
 from trace_tools.diff.compare import Comparison
-from trace_tools.diff.judge.between import Choices, difference_between
 from trace_tools.diff.report import comparison_report, difference_report
 from trace_tools.diff.report.comparison_report import csv_text
-from trace_tools.diff.report.report import Phrase, figure_files, html, markdown
+from trace_tools.diff.report.report import figure_files, html, markdown
 from trace_tools.util.files import update_folder
 from trace_tools.util.interpreter import collector_paused
 
@@ -25,25 +23,17 @@ PAIR = re.compile(r"\w[\w.-]*-to-[\w.-]+\.(?:html|md)")
 @collector_paused()
 def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
     """Return the files of a folder of reports by name; `home` is the index of the site they belong to."""
-    base = comparison.sides[comparison.base]
+    base, *others = comparison.sides
     folder = PurePath(base.name).parent.name  # of its pages, in the site
     pages = f"../{folder}/" if home is not None and folder else None
     texts: dict[str, str] = {}
-    pairs: list[Phrase] = []
-    for other, aligned in zip(comparison.sides, comparison.aligned, strict=True):
-        if other is not base:
-            difference = difference_between(base, other, Choices(force=True), aligned)
-            name = f"{_plain(base.label)}-to-{_plain(other.label)}"
-            page = difference_report.report_of(difference, "html", site="index.html")
-            texts[f"{name}.html"] = html(page, home, pages)
-            texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
-            headline = difference_report.headline(difference)
-            pairs.append(Phrase(f"{base.label} → {other.label}", soft=headline, link=name))
-    page = comparison_report.report_of(
-        comparison, "html", csv=CSV, pairs=[replace(p, link=f"{p.link}.html") for p in pairs]
-    )
-    text = comparison_report.report_of(
-        comparison, "md", csv=CSV, pairs=[replace(p, link=f"{p.link}.md") for p in pairs]
+    names = [f"{_plain(base.label)}-to-{_plain(other.label)}" for other in others]
+    for name, difference in zip(names, comparison.differences, strict=True):
+        texts[f"{name}.html"] = html(difference_report.report_of(difference, "html", site="index.html"), home, pages)
+        texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
+    page, text = (
+        comparison_report.report_of(comparison, form, csv=CSV, links=[f"{name}.{form}" for name in names])
+        for form in ("html", "md")
     )
     texts |= {
         "index.html": html(page, home, pages),

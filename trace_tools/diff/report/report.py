@@ -49,6 +49,7 @@ class Phrase:
     ratio: str = ""  # to the base: "× 0.31"
     style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "worst", "floor", "right", "missing" …
     link: str = ""  # target of the text
+    strip: tuple[float, float, float] | None = None  # an interval and a point in it, from 0 to 100, drawn on a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ class Grid:
     """Rows of cells. Formats that can fold show the rows in `folded` on demand; `rest` counts omitted rows.
 
     The kind of rows decides the layout: "sides" (each trace: letter, name, text), "list" (one phrase each), "changes"
-    (settings and versions, A, B), "leads" (position, subject, A, B, difference), "side" (a figure for each machine),
-    "index" (any other table).
+    (settings and versions, A, B), "leads" (position, subject, A, B, difference), "timings" (a time on both sides, its
+    ratio, a strip), "side" (a figure for each machine), "index" (any other table).
     """
 
-    kind: Literal["sides", "list", "changes", "leads", "side", "index"]
+    kind: Literal["sides", "list", "changes", "leads", "timings", "side", "index"]
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Phrase]]
     name: str = ""  # for readers who cannot see the table

@@ -1,0 +1,41 @@
+"""Times on the page of differences: each timing once, by section, with its ratio and the shares of the roof."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.diff.planted import CPU, SLOW_LINE, differ, made, measuring, slower, with_steps
+from tests.diff.report_cases import html_of
+from trace_tools.diff.report.report import Grid, Part, Phrase
+from trace_tools.diff.report.timings import timing_parts, timings_of
+from trace_tools.trace.model import Peak
+
+
+def test_a_slower_statement_is_one_timing_for_all_its_executions() -> None:
+    difference = differ(made(0), with_steps(made(1), slower(1.5)))
+    [timing] = timings_of(difference)
+    assert (timing.row.step.line, timing.statement, timing.section) == (SLOW_LINE, "b = a * 2", "second")
+    assert timing.ratio == pytest.approx(1.5, rel=0.05)
+    [part] = timing_parts(difference)
+    assert isinstance(part, Part) and part.title == "second" and isinstance(part.parts[0], Grid)
+    [row] = part.parts[0].rows
+    assert "in 20 executions" in row[0].soft and row[2].style == "slower" and row[4].strip is not None
+    low, middle, high = row[4].strip
+    assert 100 / 3 < low < middle < high < 100  # beyond 1×
+    assert row[2].text in html_of(difference)
+    assert "1 timing on 1 line of the lecture: 1 slower on B, by 1.5" in html_of(difference)
+
+
+def test_timings_are_summarised_by_roof() -> None:
+    machine = replace(CPU, peaks=[Peak("float32", 1e12, "a datasheet")])
+    a, b = (measuring(s, 1e-5, flops=3_000_000, machine=machine) for s in (3.1e-6, 6.2e-6))
+    [by_roof, part] = timing_parts(differ(a, b))
+    assert isinstance(by_roof, Grid) and isinstance(part, Part)
+    [[sentence]] = by_roof.rows
+    assert sentence == Phrase("At the roof of arithmetic (85% or more of A's peak; 1 timing): 2 times as long.")
+
+
+def test_equal_traces_have_no_timings() -> None:
+    assert list(timing_parts(differ(made(0), made(1)))) == []
