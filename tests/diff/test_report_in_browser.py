@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,12 +187,3 @@ def test_ten_machines_fit_a_window_and_two_need_no_chooser(
     assert ask(browser, "document.documentElement.scrollWidth") <= width
     show(browser, pages / "compare.html", width)
     assert ask(browser, "document.querySelector('.chooser')") is None
-
-
-def test_wide_table_prints_completely_with_its_heading(browser: Any, ten_machines: Path) -> None:
-    pypdf = pytest.importorskip("pypdf", reason="it reads PDFs")
-    show(browser, ten_machines)
-    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
-    sheets = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed))).pages
-    wide = [sheet.extract_text() for sheet in sheets if sheet.mediabox.width > sheet.mediabox.height]
-    assert {"Sections", "m0", "m9"} <= set(wide[0].split())

@@ -1,7 +1,4 @@
-"""Open and drive a real browser in tests of pages.
-
-The browser is Chromium, or Firefox if TEST_BROWSER=firefox is in the environment.
-"""
+"""Open and drive Chromium in tests of pages."""
 
 from __future__ import annotations
 
@@ -14,16 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.pages.firefox import Firefox
-from tests.programs import BROWSER, require
+from tests.programs import BROWSER, missing, require
 
 WIDE, NARROW = (1280, 900), (390, 844)
 
 
 def open_browser() -> Any:
     """Open the installed browser; skip the test if there is none."""
-    if os.environ.get("TEST_BROWSER") == "firefox":
-        return Firefox()
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     (binary,) = require(BROWSER)
     options = webdriver.ChromeOptions()
@@ -36,24 +30,17 @@ def open_browser() -> Any:
     try:
         return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver) if driver else None)
     except Exception as error:  # any exception means that the browser cannot start
-        pytest.skip(f"the browser does not start: {str(error).splitlines()[0]}")
+        missing(f"the browser does not start: {str(error).splitlines()[0]}")
 
 
 def show(browser: Any, page: Path, size: tuple[int, int] = WIDE, scheme: str = "light", at: str = "") -> None:
     """Open a page in a window of that size; `at` is added to its address."""
-    if isinstance(browser, Firefox):
-        if scheme != "light":
-            pytest.skip("Firefox without a driver takes the system's colours")
-        browser.resize(*size)
-        browser.get("about:blank")
-        browser.get_log("browser")
-    else:
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-        browser.get("about:blank")
-        browser.get_log("browser"), browser.get_log("performance")
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get("about:blank")
+    browser.get_log("browser"), browser.get_log("performance")
     browser.get(page.as_uri() + at)
     loaded = "location.href.startsWith(arguments[0]) && document.readyState == 'complete'"
     until(lambda: ask(browser, loaded, page.as_uri()))
@@ -64,10 +51,7 @@ def forget(browser: Any) -> None:
 
     `localStorage.clear` in a page of Chromium would not do: it may run after the next page has stored something.
     """
-    if isinstance(browser, Firefox):
-        browser.execute_script("try { localStorage.clear(); } catch { /* a page of the browser's own */ }")
-    else:
-        browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
+    browser.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "local_storage"})
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -90,9 +74,6 @@ def press(browser: Any, keys: str) -> None:
 
 def drag(browser: Any, element: Any, right: int, down: int) -> None:
     """Press the mouse on an element, move it by some pixels, and release it."""
-    if isinstance(browser, Firefox):
-        element.drag(right, down)
-    else:
-        from selenium.webdriver import ActionChains
+    from selenium.webdriver import ActionChains
 
-        ActionChains(browser).drag_and_drop_by_offset(element, right, down).perform()
+    ActionChains(browser).drag_and_drop_by_offset(element, right, down).perform()

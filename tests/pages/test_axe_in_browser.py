@@ -17,6 +17,7 @@ from tests.pages.explored import explored_lecture
 from tests.pages.hostile import hostile_trace
 from tests.pages.test_compose import LECTURE, failing, lecture
 from tests.presentation.test_varied_in_browser import varied_lecture
+from tests.programs import missing
 from trace_tools.pages.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -83,7 +84,7 @@ def axe() -> str:
     """Return the text of axe-core; skip the test if it is not installed."""
     path = Path(os.environ.get("AXE_CORE", REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"))
     if not path.is_file():
-        pytest.skip("axe-core is not installed: set AXE_CORE, or npm install --no-save axe-core")
+        missing("axe-core is not installed: set AXE_CORE, or npm install --no-save axe-core")
     return path.read_text(encoding="utf-8")
 
 
