@@ -9,7 +9,6 @@ use the current text.
     shown.stale           # None, or why the new text can't be used
     shown.recorded[7]     # the number that statement 7 of the shown text has in the trace
     shown.reworded[9]     # the old and the new words of the f-string of statement 9 of the trace
-    changed_functions(SourceFile("lecture.py", old), new)     # functions with changed code: {"matmul"}
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from typing import NamedTuple
 from trace_tools.errors import LectureError
 from trace_tools.source.directives import RECORDED, Directive
 from trace_tools.source.layout import CutSource, cut_source
-from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
+from trace_tools.source.statements import FUNCTIONS, Statement
 from trace_tools.source.vocabularies import words_called
-from trace_tools.trace.model import MODULE, Note, SourceFile, Step, Text
+from trace_tools.trace.model import Note, SourceFile, Step, Text
 
 ASIDES = frozenset({"question", "hint", "why", "title", "alt"})  # keywords of narrative calls
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)  # one execution per evaluation of the header
@@ -150,22 +149,6 @@ def shown_source(stored: SourceFile, lecture: str | None) -> ShownSource:
     return ShownSource(new.source, recorded, prose, reworded, asides, moved)
 
 
-def changed_functions(stored: SourceFile, lecture: str) -> frozenset[str] | None:
-    """Return the functions of the module that exist in only one text or have different code.
-
-    Returns None if the texts differ outside functions. Raises LectureError if a text is not valid Python.
-    """
-    old, new = _code_of(stored.text, stored.path).parts(), _code_of(lecture, stored.path).parts()
-    if old.pop(MODULE) != new.pop(MODULE):
-        return None
-    return frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
-
-
-def parsed_once(text: str, path: str) -> ParsedSource:
-    """Parse a lecture and its directives, with a cache. Raises LectureError."""
-    return _code_of(text, path).source.parsed
-
-
 @lru_cache(maxsize=8)
 def _code_of(text: str, path: str) -> _Code:
     return _Code(cut_source(text, path))
@@ -232,23 +215,6 @@ class _Code:
         """
         directives: list[object] = [(self.index.get(statement), arguments) for statement, arguments in self.directives]
         return list(_flat(self.source.parsed.tree, self.prose_ids, self.form_ids)), directives
-
-    def parts(self) -> dict[str, list[object]]:
-        """Return the code of each function of the module by name, and the code of the rest of the module."""
-        parts: dict[str, list[object]] = {MODULE: []}
-        owners: dict[int, tuple[str, int]] = {}  # statement → the function that contains it, and its position there
-        name, first = MODULE, 0
-        for index, number in enumerate(self.kept):
-            statement = self.statements[number]
-            if statement.parent is None:
-                name = statement.node.name if isinstance(statement.node, FUNCTIONS) else MODULE
-                first = index
-                parts.setdefault(name, []).extend(_flat(statement.node, self.prose_ids, self.form_ids))
-            owners[number] = (name, index - first)
-        for of, arguments in self.directives:
-            owner, offset = owners.get(of, (MODULE, 0))
-            parts[owner].append((offset, arguments))
-        return parts
 
     @cached_property
     def gaps(self) -> dict[_Gap, list[int]]:

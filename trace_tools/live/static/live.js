@@ -1,101 +1,46 @@
-// What the server adds to a page: it tells what is being done and what is wrong, and loads the page again, at the
-// same place, when it has become another one.
+// What the server adds to a page: it shows what is running and what is wrong, and loads the page again, at the same
+// place, when there is a new version of it.
 (() => {
   "use strict";
   const box = document.getElementById("live");
-  const digest = document.querySelector('meta[name="live-page"]')?.content;
-  const KEPT = "live-place";
-  const PIECES = "main .row, main .prose > *, main h1, main h2, main h3, main .meta, main .notice";
+  const PLACE = `live-place ${location.pathname}`;
+  const pieces = () => [...document.querySelectorAll("main .row, main .prose > *, main h2, main h3")];
 
-  // --- the place: the first pieces in sight, by their text, for lines move when others are written above them ---
-
-  const key = (piece) => piece.textContent.trim().slice(0, 200);
+  // The place is the first piece in sight, by its text, because lines move when others are written above them.
   const remember = () => {
-    const seen = new Map(), pieces = [];
-    for (const piece of document.querySelectorAll(PIECES)) {
-      const nth = (seen.get(key(piece)) ?? -1) + 1, { top, bottom } = piece.getBoundingClientRect();
-      seen.set(key(piece), nth);
-      if (bottom > 60 && top < innerHeight && key(piece)) pieces.push([key(piece), nth, top]);
-    }
-    const open = [...document.querySelectorAll("main details")].map((one) => one.open);
-    const place = { page: location.pathname, hash: location.hash, y: scrollY, pieces: pieces.slice(0, 20), open };
-    try { sessionStorage.setItem(KEPT, JSON.stringify(place)); } catch { /* no storage: the page begins at its top */ }
+    const first = pieces().find((piece) => piece.getBoundingClientRect().top > 60 && piece.textContent.trim());
+    if (first) sessionStorage.setItem(PLACE, JSON.stringify([first.textContent, first.getBoundingClientRect().top]));
   };
-  const recall = () => {
-    try {
-      const place = JSON.parse(sessionStorage.getItem(KEPT));
-      sessionStorage.removeItem(KEPT);
-      return place?.page === location.pathname && place.hash === location.hash ? place : null;
-    } catch { return null; }
+  const goBack = () => {
+    const [text, top] = JSON.parse(sessionStorage.getItem(PLACE) ?? "[]");
+    sessionStorage.removeItem(PLACE);
+    const piece = pieces().find((one) => one.textContent === text);
+    if (piece) scrollBy({ top: piece.getBoundingClientRect().top - top, behavior: "instant" });
   };
-  const goBack = ({ y, pieces, open }) => {
-    const details = document.querySelectorAll("main details");
-    if (details.length === open.length) details.forEach((one, place) => { one.open = open[place]; });
-    const groups = new Map();
-    for (const piece of document.querySelectorAll(PIECES)) {
-      (groups.get(key(piece)) ?? groups.set(key(piece), []).get(key(piece))).push(piece);
-    }
-    const [text, nth, top] = pieces.find(([text, nth]) => groups.get(text)?.[nth]) ?? [];
-    const now = text === undefined ? 0 : groups.get(text)[nth].getBoundingClientRect().top;
-    scrollTo({ top: text === undefined ? y : scrollY + now - top, behavior: "instant" });
-  };
-  const place = recall();
-  if (place) {
-    history.scrollRestoration = "manual";  // for this load: what the browser restores is a distance from the top
-    addEventListener("DOMContentLoaded", () => goBack(place));  // when the page's own scripts have made of it what they do
-    if (/^#step-\d+$/.test(location.hash)) {  // the player brings its step into sight once it has read the steps
-      const watcher = new MutationObserver(() => {
-        if (!document.body.classList.contains("stepping")) return;
-        watcher.disconnect();
-        goBack(place);
-      });
-      watcher.observe(document.body, { attributeFilter: ["class"] });
-    }
+  if (sessionStorage.getItem(PLACE)) {
+    history.scrollRestoration = "manual";
+    addEventListener("load", () => setTimeout(goBack));  // after the page's own scripts
   }
 
-  // --- what the server says ---
-
-  const make = (tag, text, name = "") => {
-    const made = document.createElement(tag);
-    made.textContent = text;
-    made.className = name;
-    return made;
-  };
-  const tell = ({ doing, problems, link }) => {
-    const lines = problems.map((problem) => make("p", problem, "wrong"));
-    if (link && `/${link}` !== location.pathname) {
-      const shown = make("a", "What the lecture did up to that point");
-      shown.href = `/${link}`;
-      lines.push(shown);
-    }
-    if (doing) lines.push(make("p", `${doing} …`, "doing"));
-    box.replaceChildren(...lines);
+  const show = ({ doing, problems }) => {
+    box.replaceChildren(...[...problems, ...(doing ? [`${doing} …`] : [])].map((text) => {
+      const line = document.createElement("p");
+      line.textContent = text;
+      return line;
+    }));
     box.classList.toggle("bad", problems.length > 0);
-    box.hidden = !lines.length;
+    box.hidden = !box.firstChild;
   };
 
   let edition;
-  const check = async () => {
-    const answer = await fetch(location.pathname, { method: "HEAD", cache: "no-store" });
-    if (!answer.ok && answer.status !== 404) return;  // it can't be made: this one stays
-    if (answer.headers.get("ETag") === `"${digest}"`) return;
+  const source = new EventSource("/-/status");  // connects again by itself when the server restarts
+  source.addEventListener("message", (event) => {
+    const status = JSON.parse(event.data);
+    show(status);
+    edition ??= status.edition;
+    if (status.edition === edition) return;
     remember();
     location.reload();
-  };
-  const listen = () => {
-    const source = new EventSource("/-/notices");
-    source.addEventListener("message", (event) => {
-      const notice = JSON.parse(event.data);
-      tell(notice);
-      if (notice.edition === edition) return;
-      edition = notice.edition;
-      check().catch(() => {});
-    });
-    source.addEventListener("error", () => {
-      edition = undefined;  // of another server, it may be, when it answers again
-      tell({ problems: [], doing: "The server has ended; waiting for it to restart" });
-      if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
-    });
-  };
-  listen();
+  });
+  source.addEventListener("error", () => show({ problems: [], doing: "The server has ended; waiting for it to restart" }));
 })();
