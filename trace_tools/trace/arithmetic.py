@@ -62,8 +62,9 @@ def formula_of(function: Callable[..., Any]) -> Formula:
     names = {tuple(ast.literal_eval(key) for key in one.keys if key) for one in keys if isinstance(one, ast.Dict)}
     if len(names) != 1 or not all(isinstance(one, ast.Dict) for one in keys):
         raise NotArithmetic(main, "expected a dict with the same results from each return")
-    text = "\n".join(ast.unparse(_tupled(node)) for node in parts.values())
-    javascript([text])  # raises for anything that is not arithmetic
+    functions = [_tupled(node) for node in parts.values()]
+    _script(functions)  # raises for anything that is not arithmetic, with the line of the lecture
+    text = "\n".join(map(ast.unparse, functions))
     return Formula(tuple(one.arg for one in main.args.args), names.pop(), text)
 
 
@@ -72,15 +73,13 @@ def javascript(formulas: Sequence[str]) -> str:
 
     Raises NotArithmetic for a text that is not a formula.
     """
-    parsed = [_parsed(text) for text in formulas]
-    scopes = (f"(() => {{{''.join(map(_function, nodes))}return {nodes[-1].name}_;}})()" for nodes in parsed)
-    return f"[{', '.join(scopes)}]"
+    return f"[{', '.join(_script(_parsed(text)) for text in formulas)}]"
 
 
 def shape_of(text: str) -> tuple[int, int]:
     """Return how many numbers a formula takes, and how many results it has. Raises NotArithmetic."""
-    main = _parsed(text)[-1]
-    javascript([text])
+    _script(functions := _parsed(text))
+    main = functions[-1]
     returned = next(node.value for node in ast.walk(main) if isinstance(node, ast.Return))
     return len(main.args.args), len(returned.elts) if isinstance(returned, ast.Tuple) else 1
 
@@ -94,8 +93,9 @@ def _gather(function: object, parts: dict[str, ast.FunctionDef], callers: tuple[
     try:
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, SyntaxError):
-        raise NotArithmetic(None, f"the source of {function.__name__} can't be found") from None
-    assert isinstance(node, ast.FunctionDef)
+        node = None
+    if not isinstance(node, ast.FunctionDef):
+        raise NotArithmetic(None, f"{function.__name__}: its source can't be found; expected a def")
     ast.increment_lineno(node, function.__code__.co_firstlineno - 1)
     for name in sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)}):
         if isinstance(value := function.__globals__.get(name), FunctionType):
@@ -140,12 +140,17 @@ def _parsed(text: str) -> list[ast.FunctionDef]:
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     if not functions or len(functions) < len(nodes):
         raise NotArithmetic(None, "found no functions of plain arithmetic")
+    return functions
+
+
+def _script(functions: Sequence[ast.FunctionDef]) -> str:
+    """Return an expression whose value is the last of these functions."""
+    script = "".join(map(_function, functions))
     known = {*_CALLS, *(node.name for node in functions)}
-    calls = (one for node in functions for one in ast.walk(node) if isinstance(one, ast.Call))
-    for call in calls:
+    for call in (one for node in functions for one in ast.walk(node) if isinstance(one, ast.Call)):
         if (getattr(call.func, "attr", None) or getattr(call.func, "id", "")) not in known:
             raise NotArithmetic(call, f"expected {', '.join(_CALLS)}, or a function of plain arithmetic")
-    return functions
+    return f"(() => {{{script}return {functions[-1].name}_;}})()"
 
 
 def _function(node: ast.FunctionDef) -> str:
