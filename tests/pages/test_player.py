@@ -5,9 +5,7 @@ import json
 import random
 import zlib
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,11 +15,11 @@ from tests.pages.hostile import hostile_trace
 from tests.pages.played import training
 from tests.pages.recording import Recording, matrix
 from tests.pages.test_compose import LECTURE, lecture, number
-from tests.pages.test_html import Page, html, site_context
+from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Section, Stepping, Stop
 from trace_tools.pages.html import HtmlWriter
-from trace_tools.pages.player import BUDGET, StepBlock, StorageContents, step_block
+from trace_tools.pages.player import StorageContents, step_block
 from trace_tools.trace.model import Raised, Run, Tensor, Text, Trace, Value
 
 STEPS = """\
@@ -217,91 +215,40 @@ def test_a_stop_reports_its_exception() -> None:
     assert stop.execution.failure is not None and not stop.execution.failure.caught
 
 
-MANY = 10_000
-
-
 def section(trace: Trace) -> Section:
     return make_document(trace).sections[0]
 
 
-def unpacked(block: StepBlock) -> Any:
-    return json.loads(zlib.decompress(base64.b64decode(block.text)))
+def unpacked(block: str) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(block)))
 
 
-def table(column: Any) -> list[str]:
-    return [column["of"][index] for index in accumulate(column["at"])]
-
-
-def test_packed_columns_match_the_stops() -> None:
+def test_the_block_has_every_stop() -> None:
     first_section = section(played().trace())
-    block = step_block(first_section)
-    columns = unpacked(block)
+    block = unpacked(step_block(first_section))
     stops = first_section.stepping.stops
-    assert (block.kept, block.total, columns["total"]) == (len(stops), len(stops), len(stops))
-    assert list(accumulate(columns["stops"]["line"])) == [stop.line for stop in stops]
-    assert table(columns["stops"]["anchor"]) == [stop.anchor for stop in stops]
-    assert columns["stops"]["inside"] == [stop.inside for stop in stops]
-    assert columns["frames"]["of"] == [-1, 3, 6]
-    values = columns["seen"]
-    rows = zip(accumulate(values["stop"]), table(values["name"]), values["text"], values["change"], strict=True)
-    assert list(rows)[:5] == [
-        (0, "x", "f32[3] = [0., 0., 0.]", 1),
-        (1, "y", "f32[2] = [0., 0.]", 1),
-        (2, "y", "f32[2] = [9., 0.]", 3),
-        (3, "total", "2", 1),
-        (4, "n", "1", 1 + 8),
+    keys = ("line", "anchor", "inside")
+    assert [tuple(stop[key] for key in keys) for stop in block["stops"]] == [
+        (stop.line, stop.anchor, stop.inside) for stop in stops
     ]
-    assert table(values["storage"])[:4] == ["A", "A", "A", ""]
-    assert columns["outputs"] == [[10, 2]]
+    assert [frame[1] for frame in block["frames"]] == [-1, 3, 6]
+    seen = [(at, *variable) for at, stop in enumerate(block["stops"]) for variable in stop["seen"]]
+    assert [(at, name, text, change, storage) for at, name, text, _, change, storage in seen][:5] == [
+        (0, "x", "f32[3] = [0., 0., 0.]", 1, "A"),
+        (1, "y", "f32[2] = [0., 0.]", 1, "A"),
+        (2, "y", "f32[2] = [9., 0.]", 3, "A"),
+        (3, "total", "2", 1, ""),
+        (4, "n", "1", 1 + 8, ""),
+    ]
+    assert [(at, stop["outputs"]) for at, stop in enumerate(block["stops"]) if stop["outputs"]] == [(10, 2)]
 
 
 def test_the_same_steps_give_the_same_bytes() -> None:
-    assert step_block(section(training(300))).text == step_block(section(training(300))).text
-
-
-@pytest.mark.slow
-def test_ten_thousand_steps_fit_the_page_budget() -> None:
-    trace = training(MANY)
-    block = step_block(section(trace))
-    assert block.kept == block.total >= MANY
-    assert len(block.text) <= BUDGET
-    assert len(html(trace).encode()) <= 400_000
-
-
-def test_over_budget_repeated_values_are_dropped_first() -> None:
-    whole_section = section(training(3_000))
-    complete = step_block(whole_section)
-    reduced = step_block(whole_section, len(complete.text) - 1)
-    columns = unpacked(reduced)
-    assert len(reduced.text) < len(complete.text) and reduced.kept < reduced.total == columns["total"]
-    # in each iteration `loss` changes, but `rate` does not
-    kept = table(columns["seen"]["name"])
-    assert (kept.count("rate"), kept.count("loss")) == (2, table(unpacked(complete)["seen"]["name"]).count("loss"))
-    numbers = list(accumulate(columns["stops"]["number"]))
-    assert numbers[0] == 1 and numbers[-1] == reduced.total
-
-
-def test_a_block_stays_within_budget_with_complete_calls() -> None:
-    whole_section = section(training(3_000))
-    for budget in (10_000, 3_000, 1_500):
-        block = step_block(whole_section, budget)
-        columns = unpacked(block)
-        assert len(block.text) <= budget and 0 < block.kept < block.total
-        for position, nested in enumerate(columns["stops"]["inside"]):
-            assert position + nested < block.kept
-        assert all(-1 <= caller < block.kept for caller in columns["frames"]["of"])
-
-
-def test_a_page_reports_that_its_player_lacks_steps() -> None:
-    trace = training(2_000)
-    assert "The player has" not in html(trace)
-    with mock.patch("trace_tools.pages.html.step_block", lambda shown: step_block(shown, 9_000)):
-        page = html(trace)
-    assert "The player has" in page and 'href="trace.yaml">Show it' in page
+    assert step_block(section(training(300))) == step_block(section(training(300)))
 
 
 def test_hostile_text_is_sanitised_and_truncated() -> None:
-    text = zlib.decompress(base64.b64decode(step_block(section(hostile_trace())).text)).decode()
+    text = zlib.decompress(base64.b64decode(step_block(section(hostile_trace())))).decode()
     assert "\u202e" not in text and "\x1b" not in text and len(text) < 100_000
 
 

@@ -1,11 +1,10 @@
-"""The search index: its entries, their links, and how it is cut to a limit."""
+"""The search index: its entries and their links."""
 
 from __future__ import annotations
 
 import base64
 import json
 import zlib
-from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -18,28 +17,14 @@ from tests.pages.test_compose import failing, lecture
 from tests.pages.test_html import Page, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
-from trace_tools.pages.search import SearchEntry, SearchIndex, abbreviations, entries
+from trace_tools.pages.search import SearchEntry, abbreviations, entries, index_script
 from trace_tools.trace.model import Claim, Link, Note, Plot, Table, Text, Trace, Value
 
 
-def unpacked(text: str) -> dict[str, Any]:
-    """Decode an index as `search.js` does."""
-    index: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+def unpacked(script: str) -> dict[str, Any]:
+    """Decode an index as `finding.js` does."""
+    index: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(script.split('"')[1])))
     return index
-
-
-def rows(text: str) -> list[tuple[str, str, str]]:
-    """Return (address, kind, text) of each entry of an index."""
-    packed = unpacked(text)
-    table = {name: [packed[name]["of"][at] for at in accumulate(packed[name]["at"])] for name in ("kind", "anchor")}
-    numbers = zip(accumulate(packed["first"]), accumulate(packed["last"]), strict=True)
-    anchors = []
-    for anchor, pair in zip(table["anchor"], numbers, strict=True):
-        remaining = iter(pair)
-        anchors.append("".join(str(next(remaining)) if letter == "#" else letter for letter in anchor))
-    pages = [packed["pages"][at][0] for at in accumulate(packed["page"])]
-    links = [f"{page}.html#{anchor}" if anchor else f"{page}.html" for page, anchor in zip(pages, anchors, strict=True)]
-    return list(zip(links, table["kind"], packed["text"], strict=True))
 
 
 def entries_of(trace: Trace) -> list[SearchEntry]:
@@ -54,11 +39,11 @@ def test_every_entry_links_to_an_element_of_a_page(trace: Trace) -> None:
     writer = HtmlWriter(document, site_context())
     pages = {f"{s.slug}.html": Page(writer.section(s)).ids() for s in document.sections}
     pages |= {"index.html": Page(writer.index()).ids(), "setup.html": Page(writer.setup() or "").ids()}
-    links = [link for link, _, _ in rows(SearchIndex(document).packed_in(10**6))]
-    assert links
-    for link in links:
-        page, _, anchor = link.partition("#")
-        assert page in pages and (not anchor or anchor in pages[page]), link
+    index = unpacked(index_script(document))
+    assert index["entries"]
+    for _, page, anchor, *_ in index["entries"]:
+        ids = pages[f"{index['pages'][page][0]}.html"]
+        assert not anchor or anchor in ids, (page, anchor)
 
 
 def test_prose_headings_code_claims_and_names_are_found() -> None:
@@ -110,27 +95,8 @@ def test_tables_figures_links_notes_and_formulas_are_indexed() -> None:
     ]
 
 
-def test_the_index_is_cut_to_its_limit_and_reports_it() -> None:
-    body = "".join(f'    text("""{"word " * n}""")\n' for n in range(1, 150))
-    recording = Recording(f"from trace_tools import text\ndef main():\n    f()\n\ndef f():\n{body}")
-    f = recording.call(recording.frame("main"), "f()", "f")
-    for n in range(1, 150):
-        recording.step(f, f'text("""{"word " * n}"""', narrative=[Text(text=f"{n * n} odd words " * n)])
-    index = SearchIndex(make_document(recording.trace()))
-    complete = index.packed_in(10**6)
-    assert unpacked(complete)["reach"] == ""
-    entry_count = len(rows(complete))
-    shorter = index.packed_in(len(complete) - 1)
-    assert len(shorter) < len(complete) and len(rows(shorter)) == entry_count
-    assert unpacked(shorter)["reach"].endswith(" of long passages are searched.")
-    smallest = index.packed_in(900)
-    assert len(smallest) <= 900 and 0 < len(rows(smallest)) < entry_count
-    assert "titles first" in unpacked(smallest)["reach"] and rows(smallest)[0][1] == "section"
-    assert index.packed_in(0)
-
-
 def test_the_same_document_gives_the_same_index() -> None:
-    first, second = (SearchIndex(make_document(lecture().trace())).packed_in(10**6) for _ in range(2))
+    first, second = (index_script(make_document(lecture().trace())) for _ in range(2))
     assert first == second
 
 
@@ -142,17 +108,8 @@ def test_the_index_does_not_grow_with_steps() -> None:
         for turn in range(turns):
             recording.step(f, "for i")
             recording.step(f, "x = i", values=[("x", Value("int", turn))])
-        sizes.append(len(SearchIndex(make_document(recording.trace())).packed_in(10**6)))
+        sizes.append(len(index_script(make_document(recording.trace()))))
     assert sizes[0] == sizes[1]
-
-
-@each("anchor", ["L216", "call-7-L216", "said-3", "", "a-70b-model", "x-007", "a-1-b-2-c-3", "no-9999999999"])
-def test_anchors_survive_packing(anchor: str) -> None:
-    recording = Recording("def main():\n    f()\n\ndef f():\n    g()\n")
-    recording.step(recording.call(recording.frame("main"), "f()", "f"), "g()")
-    index = SearchIndex(make_document(recording.trace()))
-    index._entries = [SearchEntry("text", 0, anchor, "here")]
-    assert rows(index.packed_in(10**6)) == [("00-f.html" + (f"#{anchor}" if anchor else ""), "text", "here")]
 
 
 def test_figures_with_inputs_are_found_by_their_text() -> None:

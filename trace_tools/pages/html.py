@@ -51,7 +51,7 @@ from trace_tools.pages.narration import as_html, on_the_web
 from trace_tools.pages.pictures import Picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.reading_time import reading_minutes
-from trace_tools.pages.search import SearchIndex
+from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
@@ -147,12 +147,6 @@ class HtmlWriter:
             return self._sections[section.slug]
         sections, site = self._document.sections, self._site
         at = sections.index(section)
-        block = step_block(section)
-        notices = [*overview.section_notices(section)]
-        if block.kept < block.total:
-            kept = "the first and last executions of each line, and those that changed something"
-            link = "trace.yaml" if site.has_trace else None
-            notices.append(Notice("info", f"The player has {block.kept:,} of {block.total:,} steps: {kept}.", link))
         beside = site.columns(section)
         floored = floors_block(timed_lines(section), self._document, ceilings())
         drawn = section_figures(section, self._document, site.roofs(section))
@@ -167,17 +161,16 @@ class HtmlWriter:
                 section.blocks,
                 self._site.picture,
             ),
-            notices,
+            overview.section_notices(section),
             f"{section.slug}.html",
             section=section,
-            steps=block,
             beside=beside,
             floored=bool(floored),
             drawn=drawn,
             previous=sections[at - 1] if at else None,
             next=sections[at + 1] if at + 1 < len(sections) else None,
         )
-        data = {"steps": block.text, "columns": beside.text, "folded": packed(folds), "floors": floored}
+        data = {"steps": step_block(section), "columns": beside.text, "folded": packed(folds), "floors": floored}
         data["figures"] = packed([embedded(figure.svg) for figure in drawn])
         script = explorations.script(explored)
         self._sections[section.slug] = page, f"const sectionData = {json.dumps(data)};\n{script}"
@@ -277,7 +270,7 @@ class HtmlWriter:
 
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
-        return SearchIndex(self._document).script() + str(assets("finding").js)
+        return index_script(self._document) + str(assets("finding").js)
 
 
 def _explored(section: Section) -> dict[str, Explore]:

@@ -3,16 +3,11 @@
     section.stepping = stepping(lecture, "tensors", anchors)
     section.stepping.stops[41].anchor       "L216": the row to highlight
     section.stepping.stops[41].variables    the values observed after that statement
-    block = step_block(section, budget=250_000)
-    block.text                              "eNq1W…", for `player.js`
-    block.kept, block.total                 stops in the block, and in the trace
+    step_block(section)                     "eNq1W…", for `player.js`
 
 A stop shows the state after its statement. Values observed on the line of a call are therefore known at that line, and
 not inside the call. If a statement is not on the page (its call is only named), its stop uses the row with the same
 line, else the row of its caller.
-
-Stops that exceed the budget are left out, the least informative ones first: repetitions of the previous execution, then
-all except first and last executions, then the last stops.
 
 Two views of one storage show the same memory. If an observation differs from an earlier one at the same position, even
 of another view, the lecture has written at that position: `StorageContents` detects this.
@@ -22,10 +17,8 @@ from __future__ import annotations
 
 import re
 import statistics
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trace_tools.analysis import summaries
@@ -62,7 +55,6 @@ class StorageContents:
         return changed
 
 
-BUDGET = 250_000  # characters of base64
 PRINTED = 600  # characters of output at a stop
 
 CHANGES = ("same", "new", "changed", "written", "cleared")  # numbered in the block
@@ -210,48 +202,20 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
 # --- packed ---
 
 
-@dataclass(frozen=True, slots=True)
-class StepBlock:
-    """The packed stops of a section, for the script of its page."""
-
-    text: str
-    kept: int
-    total: int
-
-
-def step_block(section: Section, budget: int = BUDGET) -> StepBlock:
-    """Return the block of a section in at most `budget` characters."""
-    stops = section.stepping.stops
-    written = [_written(stop) for stop in stops]
-    for keep in (None, _telling, _first_and_last):
-        kept = keep(stops) if keep is not None else list(range(len(stops)))
-        text = packed(_plain(section, kept, written))
-        if len(text) <= budget:
-            break
-    while kept and len(text) > budget:
-        kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
-        text = packed(_plain(section, kept, written))
-    return StepBlock(text, len(kept), len(stops))
-
-
-def _telling(stops: Sequence[Stop]) -> list[int]:
-    """Keep first and last executions, and those that changed a variable, made a call, failed, or emitted text."""
-    kept = set(_first_and_last(stops))
-    for index, stop in enumerate(stops):
-        step = stop.execution.step
-        changed = stop.inside or any(variable.change != "same" for variable in stop.variables)
-        failed = step.claim is not None and not step.claim.held
-        if changed or failed or step.raised or step.stdout or step.warnings or step.narrative:
-            kept.add(index)
-    return sorted(kept)
-
-
-def _first_and_last(stops: Sequence[Stop]) -> list[int]:
-    """Keep the first and the last execution of each statement in each call."""
-    executed: dict[tuple[int, int, int], list[int]] = {}
-    for index, stop in enumerate(stops):
-        executed.setdefault((stop.frame, stop.source, stop.execution.step.statement), []).append(index)
-    return sorted({index for indices in executed.values() for index in (indices[0], indices[-1])})
+def step_block(section: Section) -> str:
+    """Return the stops of a section as a text for the script of its page."""
+    stepping = section.stepping
+    return packed(
+        {
+            "frames": [
+                [formats.one_line(f.function, 60), -1 if f.of is None else f.of, f.number, f.total]
+                for f in stepping.frames
+            ],
+            "stops": list(map(_written, stepping.stops)),
+            "shared": [formats.one_line(label, 20) for label in section.shared],
+            "said": stepping.narrations,
+        }
+    )
 
 
 def _written(stop: Stop) -> dict[str, Any]:
@@ -260,39 +224,18 @@ def _written(stop: Stop) -> dict[str, Any]:
     if timing is not None and timing.clock != "launch":
         time = formats.duration(statistics.median(timing.samples_ns)) + " a call" * (timing.clock == "call")
     return {
-        "number": stop.number,
         "frame": stop.frame,
         "anchor": stop.anchor,
         "line": stop.line,
         "code": formats.one_line(stop.code, 120),
         "same": f"{stop.frame} {stop.source}:{step.statement}",  # one statement in one call
         "execution": step.execution,
+        "inside": stop.inside,
         "outputs": stop.outputs,
         "time": time,
         "memory": _memory(stop),
         "notes": list(_notes(stop)),
         "seen": list(map(_variable, stop.variables)),
-    }
-
-
-def _plain(section: Section, kept: Sequence[int], written: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the kept stops; `inside` and `of` count kept stops only."""
-    stepping, new_index = section.stepping, {index: number for number, index in enumerate(kept)}
-
-    def caller(frame: StackFrame) -> int:
-        """Return the kept stop that called a frame, or another one of its statement; -1 without one."""
-        if frame.of is None or frame.of in new_index:
-            return -1 if frame.of is None else new_index[frame.of]
-        same = written[frame.of]["same"]
-        return next((number for index, number in new_index.items() if written[index]["same"] == same), -1)
-
-    inside = (bisect_right(kept, index + stepping.stops[index].inside) - at - 1 for at, index in enumerate(kept))
-    return {
-        "total": len(stepping.stops),
-        "frames": [[formats.one_line(f.function, 60), caller(f), f.number, f.total] for f in stepping.frames],
-        "stops": [{**written[index], "inside": count} for index, count in zip(kept, inside, strict=True)],
-        "shared": [formats.one_line(label, 20) for label in section.shared],
-        "said": [[number, new_index[stop]] for number, stop in stepping.narrations if stop in new_index],
     }
 
 

@@ -1,8 +1,6 @@
 """Build the search index of a document, a script that pages load on the first search; no server is needed.
 
-    index = SearchIndex(document)
-    index.packed_in(100_000)    "eNqtW…", at most so many characters, for `search.js`
-    index.script()              'searchIndex = "eNqtW…";', the file `search-index.js`
+    index_script(document)      'searchIndex = "eNqtW…";', the file `search-index.js`
 
 An entry is a link target (a title, a paragraph, a row of code) with its text and the heading above it. The index covers
 source and prose, so its size does not depend on the number of steps. The lecture's own vocabulary finds synonyms: terms
@@ -75,8 +73,6 @@ def _has_initials(short: str, words: list[str]) -> bool:
     return own and len(parts) > 1 and initials == re.sub(r"[^A-Z]", "", short).lower()
 
 
-LIMITS = (5_000, 600, 300, 160, 80)  # characters of an entry; the first limit that fits the budget is used
-DEFINITION = 160  # characters of a definition that no page calls
 FILE = "search-index.js"
 # What people type, and the field's word for it; used if the lecture has that word.
 ASKED = (
@@ -87,7 +83,6 @@ ASKED = (
     ("half precision", "fp16"),
     ("cost", "dollars"),
 )
-LARGEST = 1_000_000  # bytes of that file
 
 Kind = Literal["section", "heading", "text", "table", "figure", "link", "note", "exercise", "code", "claim", "failed"]
 ORDER: tuple[Kind, ...] = (
@@ -112,47 +107,20 @@ class SearchEntry:
     under: str = ""  # the heading above it
 
 
-class SearchIndex:
-    """The entries of a document, packed to fit a budget."""
-
-    def __init__(self, document: Document) -> None:
-        sections = [(s.slug, f"{s.number} {prose.readable_text(s.title)}") for s in document.sections]
-        pages = [*sections, ("index", "Index"), (overview.SETUP, "Code outside the sections")]
-        self._pages = [(address, formats.one_line(title, 120)) for address, title in pages]
-        listed = list(entries(document))
-        self._entries = sorted(listed, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
-        texts = [entry.text for entry in listed if entry.kind not in CODE]
-        asked = [(typed, word) for typed, word in ASKED]
-        self._same = [*abbreviations(texts), *(pair for pair in asked if any(pair[1] in text for text in texts))]
-        self._packed: dict[int, str] = {}  # by the limit of an entry's length
-
-    def script(self) -> str:
-        """Return the index as a file that pages can load from any address, including `file://`."""
-        return f'searchIndex = "{self.packed_in(LARGEST)}";\n'
-
-    def packed_in(self, budget: int) -> str:
-        """Return the index in at most `budget` characters; the index lists its omissions."""
-        for limit in LIMITS:
-            if limit not in self._packed:
-                shown = [_cut(entry, limit) for entry in self._entries]
-                reach = f"Only the first {limit:,} characters of long passages are searched."
-                self._packed[limit] = self._pack(shown, reach if shown != self._entries else "")
-            text = self._packed[limit]
-            if len(text) <= budget:
-                return text
-        kept = sorted(self._entries, key=lambda entry: ORDER.index(entry.kind))
-        while kept and len(text) > budget:
-            kept = kept[: min(len(kept) - 1, len(kept) * budget // len(text))]
-            reach = f"Only {len(kept):,} of {len(self._entries):,} entries are searched, titles first."
-            text = self._pack([_cut(entry, LIMITS[-1]) for entry in kept], reach)
-        return text
-
-    def _pack(self, shown: Sequence[SearchEntry], reach: str) -> str:
-        return packed({"pages": self._pages, "reach": reach, "same": self._same, "entries": [*map(astuple, shown)]})
-
-
-def _cut(entry: SearchEntry, limit: int) -> SearchEntry:
-    return entry if len(entry.text) <= limit else replace(entry, text=formats.shorten(entry.text, limit))
+def index_script(document: Document) -> str:
+    """Return the index as a script that pages can load from any address, including `file://`."""
+    sections = [(s.slug, f"{s.number} {prose.readable_text(s.title)}") for s in document.sections]
+    pages = [*sections, ("index", "Index"), (overview.SETUP, "Code outside the sections")]
+    listed = list(entries(document))
+    texts = [entry.text for entry in listed if entry.kind not in CODE]
+    index = {
+        "pages": [(address, formats.one_line(title, 120)) for address, title in pages],
+        "same": [*abbreviations(texts), *(pair for pair in ASKED if any(pair[1] in text for text in texts))],
+        "entries": [
+            astuple(entry) for entry in sorted(listed, key=lambda entry: (entry.page, ORDER.index(entry.kind)))
+        ],
+    }
+    return f'searchIndex = "{packed(index)}";\n'
 
 
 def entries(document: Document) -> Iterator[SearchEntry]:
@@ -165,8 +133,7 @@ def entries(document: Document) -> Iterator[SearchEntry]:
         yield from _entries(section.blocks, page, lines)
     if overview.speaks(document):
         yield from _entries(document.opening, len(document.sections), lines)
-    for entry in _entries(overview.around(document), len(document.sections) + 1, lines):
-        yield _cut(entry, DEFINITION)
+    yield from _entries(overview.around(document), len(document.sections) + 1, lines)
 
 
 def _entries(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) -> Iterator[SearchEntry]:
@@ -210,4 +177,4 @@ def _targets(blocks: Sequence[Block], page: int, lines: set[tuple[int, int]]) ->
 
 
 def _line(text: str) -> str:
-    return formats.one_line(text, LIMITS[0] * 40)
+    return formats.one_line(text, prose.LONGEST)

@@ -29,7 +29,7 @@ const lookUp = (() => {
       const [page, title] = packed.pages[place], address = folder + page;
       return { kind, address, title, anchor, text, also, under, fresh };
     });
-    return { entries, reach: packed.reach, same: packed.same };
+    return { entries, same: packed.same };
   };
   const namesIn = (text, also) => {
     const found = BINDS.exec(text);
@@ -172,14 +172,14 @@ const lookUp = (() => {
     options[active].scrollIntoView({ block: "nearest", behavior: "instant" });
   };
   const show = async () => {
-    const mine = ++turn, { entries, reach, same } = await index;
+    const mine = ++turn, { entries, same } = await index;
     if (mine !== turn) return;  // an older query
     const wanted = terms(field.value, same), found = wanted.length ? find(entries, wanted, field.value) : [];
     list.replaceChildren(...found.slice(0, SHOWN).map((one, place) => option(one, wanted, place)));
     const told = !wanted.length ? "" : found.length > SHOWN ? `${found.length.toLocaleString("en")} results; the best ${SHOWN} are listed.`
       : found.length ? found.length === 1 ? "1 result." : `${found.length} results.` : "No results.";
     const missed = (found[0]?.missed ?? []).map(({ plain }) => `“${plain}”`);
-    said.textContent = [told, missed.length ? `No result has all words; the first one lacks ${missed.join(", ")}.` : "", reach].filter(Boolean).join(" ");
+    said.textContent = [told, missed.length ? `No result has all words; the first one lacks ${missed.join(", ")}.` : ""].filter(Boolean).join(" ");
     field.ariaExpanded = String(list.children.length > 0);
     list.hidden = !list.children.length;
     activate(0);

@@ -1,7 +1,7 @@
 // The player: step through the run, one statement at a time.
 //
 // `player.py` wrote the stops (each step's position, with the values observed there) and the frames (calls). A stop is
-// an index; readers see its `number`. The panel shows the state after a stop's statement: values observed on the line of
+// an index; readers count from 1. The panel shows the state after a stop's statement: values observed on the line of
 // a call are shown at that line, not inside the call. No state is stored per step; it is computed at each key press.
 (() => {
   const CHANGES = ["", "new", "changed", "written", ""];
@@ -26,12 +26,12 @@
     return groups;
   };
 
-  const read = ({ stops, frames, said, shared, total }) => {
+  const read = ({ stops, frames, said, shared }) => {
     const column = (name) => stops.map((stop) => stop[name]), frame = (nth) => frames.map((one) => one[nth]);
     const entries = stops.flatMap(({ seen }, stop) => seen.map((entry) => [stop, ...entry])), seen = { shared };
     ["stop", "name", "text", "grid", "change", "storage"].forEach((name, nth) => { seen[name] = entries.map((entry) => entry[nth]); });
-    const columns = { total, said, seen, names: frame(0), of: frame(1), calls: frame(2), totals: frame(3) };
-    for (const name of ["number", "frame", "anchor", "line", "code", "memory", "execution", "inside", "time", "same"]) columns[name] = column(name);
+    const columns = { said, seen, names: frame(0), of: frame(1), calls: frame(2), totals: frame(3) };
+    for (const name of ["frame", "anchor", "line", "code", "memory", "execution", "inside", "time", "same"]) columns[name] = column(name);
     columns.outputs = new Map(stops.flatMap(({ outputs }, stop) => (outputs > 1 ? [[stop, outputs]] : [])));
     columns.depth = [];
     const depth = (at) => (columns.depth[at] ??= columns.of[at] < 0 ? 0 : 1 + depth(columns.frame[columns.of[at]]));
@@ -46,7 +46,7 @@
   };
 
   const play = (steps) => {
-    const { seen } = steps, count = steps.number.length;
+    const { seen } = steps, count = steps.line.length;
     const modes = { animate: false, notes: false };
     let here = -1, before = -1, part = 0;  // shown stop, previously shown stop, outputs shown of it (@animate)
     let marked = [];
@@ -104,8 +104,8 @@
       stand(stop);
       if (modes.animate) uncoverPage();
       drawPanel();
-      $("step-now").textContent = `step ${steps.number[here].toLocaleString("en")} / ${steps.total.toLocaleString("en")}`;
-      $("step-done").value = steps.number[here];
+      $("step-now").textContent = `step ${(here + 1).toLocaleString("en")} / ${count.toLocaleString("en")}`;
+      $("step-done").value = here + 1;
       scroll();
       later();
     };
@@ -355,14 +355,14 @@
     let waiting = 0;
     const say = (text) => { $("step-said").textContent = text; };
     const spoken = () => {
-      const place = `Step ${steps.number[here]} of ${steps.total}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
+      const place = `Step ${here + 1} of ${count}, line ${steps.line[here]}, ${steps.names[steps.frame[here]]}.`;
       const fresh = [...known(steps.frame[here]).values()].filter(isFresh).slice(0, 3);
       const notes = (steps.noted.get(here) ?? []).map(([kind, text]) => `${kind}: ${text}.`);
       return [place, ...fresh.map((entry) => `${seen.name[entry]}: ${seen.text[entry]}.`), ...notes].join(" ");
     };
     const settle = () => {
       say(spoken());
-      try { history.replaceState(null, "", `#step-${steps.number[here]}`); } catch { /* too many in a row */ }
+      try { history.replaceState(null, "", `#step-${here + 1}`); } catch { /* too many in a row */ }
     };
     const later = () => { clearTimeout(waiting); waiting = setTimeout(settle, 250); };
 
@@ -413,7 +413,7 @@
     document.addEventListener("click", (event) => {
       const { target } = event;
       const machine = target.closest(".seg a");
-      if (machine && !panel.hidden) machine.hash = `#step-${steps.number[here]}`;
+      if (machine && !panel.hidden) machine.hash = `#step-${here + 1}`;
       const row = target.closest(".code") && !target.closest("a") && target.closest(".row");
       const stops = row && !String(getSelection()) && steps.standing.get(row.id);
       if (stops) go(stops.find((stop) => stop > here) ?? stops[0]);  // a second click on the line goes to its next execution
@@ -440,7 +440,7 @@
 
     const follow = () => {  // go to the step in the address, or while stepping to its line
       const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
-      if (number >= 1) go(Math.max(0, steps.number.findLastIndex((own) => own <= number)));
+      if (number >= 1) go(Math.min(number, count) - 1);
       else if (addressed() !== undefined && !panel.hidden) go(addressed());
     };
     addEventListener("hashchange", follow);
