@@ -171,12 +171,6 @@ def test_observations_are_in_the_row_of_their_line() -> None:
     assert "@inspect" not in text
 
 
-def test_strings_of_several_lines_are_highlighted() -> None:
-    recording = Recording('def main():\n    f()\n\ndef f():\n    x = """a\n    b = 1"""\n')
-    recording.step(recording.call(recording.frame("main"), "f()", "f"), "x =")
-    assert '<code><u>b = 1"""</u></code>' in html(recording.trace())
-
-
 def test_shared_storage_has_a_colour_and_a_label() -> None:
     text = html(lecture().trace())
     assert text.count('<span class="dot s1"></span>') == 2

@@ -69,7 +69,7 @@ def test_a_line_and_its_marks_highlight_each_other(browser: Any, page: Path) -> 
     )
     link = ask(browser, f"[...{links}].find(link => link.textContent.includes('x = 1'))")
     browser.execute_script(OVER, link)
-    assert [text.startswith("x = 1") for text in lit(browser)] == [True]
+    assert [text.strip().startswith("x = 1") for text in lit(browser)] == [True]
     row = browser.find_element("css selector", ".row.lit")
     browser.execute_script(OVER, row)
     assert any("x = 1" in text for text in lit(browser))

@@ -33,7 +33,7 @@ def test_every_kind_of_narrative_is_on_both_pages(narrative: Narrative) -> None:
     narration = Narration(narrative, 3)
     html, markdown = as_html(narration, image), as_markdown(narration, image, lambda name, svg: f"figures/{name}.svg")
     assert 'id="said-3"' in html and "Says" in html and "Says" in markdown
-    assert "<x>" not in html and "<x>" not in markdown
+    assert "<x>" not in html and "<x>" not in markdown.replace("\\<x>", "")
 
 
 def test_missing_images_are_reported() -> None:

@@ -47,7 +47,7 @@ def test_calls_on_one_line_make_one_line_of_prose() -> None:
     assert 'href="https://arxiv.org/abs/1412.6980" rel="noreferrer" title="Adam: A &quot;Method&quot;. Ada' in page
     assert page.count("<li>") == 1 and 'class="prose lines"' in page and "It works" not in page
     text = as_markdown(passage, lambda path: None, lambda name, svg: name)
-    assert '[Example+ 2014](https://arxiv.org/abs/1412.6980 "Adam: A \\"Method\\".' in text
+    assert adam in text
 
 
 def test_list_items_and_headings_start_a_new_line() -> None:

@@ -248,5 +248,5 @@ def test_the_first_page_shows_aim_start_figures_and_summaries(tmp_path: Path) ->
     )
     assert "<b>total = </b><b>42</b>" in page and page.index("Start reading") < page.index("<b>42</b>")
     [anchor] = re.findall(r'href="cpu/00-counting\.html#([\w-]+)"', page)
-    assert f'id="{anchor}"><div class="code"><code>total' in section
+    assert re.search(rf'id="{anchor}">\s*<div class="code"><code>\s*total', section)
     assert page.index("Start reading") < page.index('id="sections"') < page.index('id="machines"')

@@ -20,12 +20,7 @@ def test_hostile_prose_yields_no_html_in_markdown(text: str) -> None:
 
 
 def test_prose_is_unchanged_after_conversion_to_markdown() -> None:
-    assert to_html(to_markdown(RICH)).split() == loose(to_html(RICH)).split()
-
-
-def loose(html: str) -> str:
-    """Add the paragraphs that list items get in Markdown, where blank lines separate the items."""
-    return html.replace("<li>one<ul>", "<li><p>one</p>\n<ul>").replace("<li>two</li>", "<li><p>two</p>\n</li>")
+    assert to_html(to_markdown(RICH)) == to_html(RICH)
 
 
 def test_headings_are_one_level_below_the_page_title() -> None:
@@ -50,7 +45,7 @@ def test_escaped_text_is_shown_literally() -> None:
 
 def test_cells_cannot_break_their_table() -> None:
     cells = ["a | b", r"a \| b", "two\nlines", escape("|<b>|"), code_span("x | y")]
-    parsed = MarkdownIt().enable("table").parse(table(["one", *"abcd"], [cells, cells]))
+    parsed = MarkdownIt().enable("table").parse(table(cells, [cells, cells]))
     assert [token.type for token in parsed].count("td_open") == 2 * len(cells)
     assert table(["one"], []) == ""
 
@@ -58,8 +53,3 @@ def test_cells_cannot_break_their_table() -> None:
 def test_inline_markdown_keeps_block_markup_as_text() -> None:
     assert inline_markdown("the *size* of `x`") == "the *size* of `x`"
     assert inline_markdown("# no heading") == "# no heading" and inline_markdown("- no list\n- at all").count("\n") == 0
-
-
-def test_links_keep_their_tooltips() -> None:
-    text = to_markdown('[a](https://example.org "Say \\"it\\" *so*")').strip()
-    assert text == '[a](https://example.org "Say \\"it\\" \\*so\\*")'

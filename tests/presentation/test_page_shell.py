@@ -30,22 +30,15 @@ def test_the_policy_allows_only_the_pages_style_and_script() -> None:
     assert "unsafe" not in allowed(css, js).policy
 
 
-def test_assets_are_selected_and_minified() -> None:
+def test_assets_are_selected() -> None:
     page, both = assets("page"), assets("page", "search")
+    assert page.css == (HERE / "static" / "page.css").read_text(encoding="utf-8")
     assert both.css.startswith(page.css) and both.js.startswith(page.js) and len(both.js) > len(page.js)
-    for line in (*both.css.split("\n"), *both.js.split("\n")):
-        assert line == line.strip() and not line.startswith("// ")
-    assert len(page.css) < len((HERE / "static" / "page.css").read_text(encoding="utf-8"))
-
-
-def test_quoted_text_in_styles_keeps_its_spaces() -> None:
-    assert 'content:"Question " counter(question);' in assets("exercises").css
-    assert ";}" not in assets("page").css
 
 
 def test_shared_scripts_contain_their_style() -> None:
-    style, _ = shared_script().split(";\n", 1)
-    assert ".panel{" in json.loads(style.removeprefix("sectionStyle = "))
+    style = shared_script().removeprefix("sectionStyle = ")
+    assert ".panel {" in json.JSONDecoder().raw_decode(style)[0]
 
 
 def test_templates_escape_text_and_reject_missing_variables(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table whose cells cannot be closed by their content; "" without rows. Cells are Markdown."""
     if not rows:
         return ""
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    return "\n".join([*lines, *("| " + " | ".join(map(_in_cell, row)) + " |" for row in rows)])
+    head, *body = ("| " + " | ".join(map(_in_cell, row)) + " |" for row in (columns, *rows))
+    return "\n".join([head, "|" + " --- |" * len(columns), *body])
 
 
 def _in_cell(text: str) -> str:
