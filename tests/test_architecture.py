@@ -31,7 +31,7 @@ def trees() -> dict[str, ast.Module]:
 # itself, which lectures import; it names the modules that it loads late as text.
 LAYERS = (
     *("errors", "util", "trace", "lecture", "", "source", "machines", "describing", "metering", "analysis"),
-    *("presentation", "diff", "pages", "edtrace", "tracing", "live", "export"),
+    *("presentation", "diff", "pages", "edtrace", "tracing", "live"),
     *("config", "commands", "cli", "__main__"),
 )
 
@@ -151,7 +151,6 @@ CEILINGS = {
     "live": (900, 350),
     "util": (900, 600),
     "edtrace": (700, 500),
-    "export": (50, 0),
     "package": (38_200, 28_500),
     "modules": (217, 160),
     "JavaScript": (1_900, 1_600),

@@ -25,7 +25,7 @@ from trace_tools.errors import FailedError, TraceToolsError, in_words, is_refusa
 GROUPS = {
     "Write": ["new", "check", "serve"],
     "Run": ["trace", "doctor"],
-    "Read": ["render", "export"],
+    "Read": ["render"],
     "Compare": ["diff"],
     "Keep": ["validate", "recover"],
 }

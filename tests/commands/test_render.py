@@ -1,9 +1,10 @@
-"""`render` from the command line; `tests/publishing` tests the pages that it writes."""
+"""`render` from the command line; `tests/pages` tests the pages that it writes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from tests.traces import example_trace
@@ -48,3 +49,19 @@ def test_check_reports_a_page_that_differs_from_its_trace(tmp_path: Path) -> Non
     result = run("--check", trace)
     assert result.exit_code == 1 and result.stderr.splitlines()[0] == f"{tmp_path / 'cpu/index.md'}: differs"
     assert (tmp_path / "cpu" / "index.md").read_text() == "changed"
+
+
+def test_one_file_is_named_after_the_lecture_or_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = save(tmp_path, "cpu")
+    monkeypatch.chdir(tmp_path)
+    assert run("--one-file", trace).stdout == "lecture.html\n"
+    assert run("--one-file", trace, "-o", "other.html").stdout == "other.html\n"
+    contents = [Path(name).read_bytes() for name in ("lecture.html", "other.html")]
+    assert contents[0] == contents[1] and contents[0].startswith(b"<!doctype html>")
+    for arguments, message in (
+        ([trace, "-o", "nowhere/x.html"], "nowhere: no such folder"),
+        ([trace, trace], "--one-file: expected one trace, without --check"),
+        (["no.yaml"], "no.yaml: can't be read: No such file or directory"),
+    ):
+        result = run("--one-file", *arguments)
+        assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")

@@ -41,7 +41,7 @@ def test_each_command_accepts_names_of_traces(project: Path) -> None:
         ["validate", "cpu"],
         ["validate", "rendered/cpu"],
         ["diff", "cpu", "second", "cpu"],
-        ["export", "second"],
+        ["render", "second", "--one-file"],
         ["render", "cpu", "second"],
     ):
         assert run(*command).exit_code == 0, command

@@ -39,7 +39,7 @@ def test_every_command_reports_a_truncated_trace(tmp_path: Path, end: int | None
         (0, "render", path),
         (None, "diff", path, path, tmp_path / "whole.yaml"),
         (None, "diff", path, tmp_path / "whole.yaml"),
-        (0, "export", path, "-o", tmp_path / "page.html"),
+        (0, "render", path, "--one-file", "-o", tmp_path / "page.html"),
     ):
         code, output = run(*arguments)
         assert "cut short" in output and code == (code if expected is None else expected), (arguments, output)

@@ -12,7 +12,6 @@ from tests.messages import says
 from tests.pages.browsing import NARROW, ask, show, until
 from tests.pages.recording import Recording, matrix
 from trace_tools.analysis.floors import ceiling_named
-from trace_tools.export.html_file import one_file
 from trace_tools.pages.columns import (
     Column,
     ColumnCell,
@@ -23,6 +22,7 @@ from trace_tools.pages.columns import (
     timed_lines,
 )
 from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.html import one_file
 from trace_tools.pages.overview import document_notices
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Machine, Meters, Peak, Trace, Work
@@ -177,7 +177,7 @@ def test_bounds_have_their_own_line_on_phones(browser: Any, page: Path) -> None:
 def test_a_single_file_has_bounds_for_all_sections(browser: Any, tmp_path: Path) -> None:
     """The file works without others, also on a phone; its anchors have their section's name as prefix."""
     page = tmp_path / "whole.html"
-    page.write_text(one_file(SiteTrace(recorded_trace(), "cpu")), encoding="utf-8")
+    page.write_text(one_file(make_document(recorded_trace())), encoding="utf-8")
     show(browser, page, NARROW)
     until(lambda: ask(browser, "document.querySelectorAll('#floors option').length") > 10)
     browser.execute_script(CHOOSE, "H100 80GB HBM3")
@@ -194,4 +194,4 @@ def test_a_single_file_has_bounds_for_all_sections(browser: Any, tmp_path: Path)
 def test_a_single_file_without_bounds_has_no_switch() -> None:
     recording = Recording(LECTURE)
     recording.step(recording.call(recording.frame("main"), "train()", "train"), "y = ", annotated=True, host_ns=[10**6])
-    assert 'id="floors"' not in one_file(SiteTrace(recording.trace(), "cpu"))
+    assert 'id="floors"' not in one_file(make_document(recording.trace()))

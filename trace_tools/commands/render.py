@@ -20,7 +20,8 @@ from trace_tools.errors import UsageError
 )
 @click.option("--lecture", cls=ProjectOption)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the pages are out of date.")
-def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool) -> None:
+@click.option("--one-file", is_flag=True, help="Write one self-contained page: to -o, or the lecture's name.html.")
+def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, check: bool, one_file: bool) -> None:
     """Render the pages of traces again, with the current prose.
 
     Changed prose appears without another run of the lecture. Where its code changed, the pages say so.
@@ -30,9 +31,15 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
       trace-tools render rendered/*/trace.yaml
       trace-tools render rendered/*/trace.yaml --check
       trace-tools render traces/cpu.yaml -o pages --lecture talk.py
+      trace-tools render rendered/cpu/trace.yaml --one-file -o talk.html
     """
     from trace_tools.pages.site import render_files, site_of, stale_files
 
+    if one_file:
+        if check or len(traces) > 1:
+            raise UsageError("--one-file: expected one trace, without --check")
+        _write_one_file(traces[0], out, lecture)
+        return
     folders = [out] if out else dict.fromkeys(map(site_of, traces))
     if check:
         missing = next((path for path in traces if not path.is_file()), None)
@@ -47,3 +54,22 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
         recover_first(folder)
     for line in render_files(traces, out, lecture):
         click.echo(line)
+
+
+def _write_one_file(path: Path, out: Path | None, lecture: Path | None) -> None:
+    from trace_tools.pages.html import one_file
+    from trace_tools.pages.site import placed
+    from trace_tools.trace.trace_file import load
+    from trace_tools.util.files import replace
+
+    loaded = load(path)
+    for note in loaded.notes:
+        click.echo(f"{path}: {note}", err=True)
+    written = out or Path(Path(loaded.trace.run.lecture).stem + ".html")
+    if not written.parent.is_dir():
+        raise UsageError(f"{written.parent}: no such folder")
+    if written.is_dir():
+        raise UsageError(f"{written}: is a folder; expected a file to write")
+    site_trace = placed(loaded, path, None, lecture)
+    replace(written, one_file(site_trace.document, site_trace.lecture_folder))
+    click.echo(str(written))

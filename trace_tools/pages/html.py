@@ -3,7 +3,7 @@
     writer = HtmlWriter(document, site)
     writer.section(document.sections[0]), writer.index()        two pages as text
     writer.section_data(document.sections[0])                   the data that the first page's script loads
-    writer.single_page()                                        the whole lecture as one self-contained page
+    one_file(document)                                          the whole lecture as one self-contained page
 
 Each page contains its text, style and figures, and a content security policy that allows only these, by hash, and
 scripts next to the page: the player and its steps, other machines' columns, folded details, figures of measurements.
@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,7 +49,7 @@ from trace_tools.pages.document import (
 from trace_tools.pages.joined import PagePart, ids, prefixed, with_inner_links, with_prefixes
 from trace_tools.pages.margin import counted_once, is_tall
 from trace_tools.pages.narration import as_html, on_the_web
-from trace_tools.pages.pictures import Picture
+from trace_tools.pages.pictures import Picture, read_picture
 from trace_tools.pages.player import step_block
 from trace_tools.pages.reading_time import reading_minutes
 from trace_tools.pages.search import index_script
@@ -63,6 +64,7 @@ from trace_tools.presentation.page_shell import HERE, Assets, allowed, assets, e
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Explore, Image, Step, Value, Video
 from trace_tools.util import formats
+from trace_tools.util.interpreter import collector_paused
 
 DOTS = 6  # number of colours for storages
 
@@ -324,6 +326,22 @@ def _covered(cover: overview.Cover, document: Document, site: SiteContext) -> di
     blocks, shared = (section.blocks, section.shared) if section is not None else ((), ())
     writer = _HtmlPage(document, site, section, blocks, shared)
     return {"cover": cover, "narration": writer.narration, "code_page": writer}
+
+
+@collector_paused()
+def one_file(document: Document, folder: Path | None = None) -> str:
+    """Return the whole lecture as one page that loads nothing; `folder` has its images.
+
+    It has all text, code, notes, figures, questions and calculators, but no player, search and other machines.
+    """
+    site = SiteContext(
+        machines=lambda section: (),
+        picture=lambda address: read_picture(folder, address),
+        home="#text",
+        has_trace=False,
+        alone=True,
+    )
+    return HtmlWriter(document, site).single_page()
 
 
 def site_index(

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from tests.export.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
 from tests.pages.browsing import NARROW, WIDE, ask, forget, show, until
 from tests.pages.hostile import hostile_trace
 from tests.pages.recording import Recording
 from tests.pages.test_compose import failing
 from tests.pages.test_html import Page
-from trace_tools.export.html_file import one_file
-from trace_tools.pages.site import SiteTrace, placed, render_site
+from tests.pages.whole_lecture import ON_THE_WEB, PNG, whole_lecture, written
+from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.html import one_file
+from trace_tools.pages.site import placed, render_site
 from trace_tools.trace.model import Text, Trace
 from trace_tools.trace.trace_file import load
 
@@ -42,11 +43,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = written(folder)
     site_trace = placed(load(path), path, None, None)
     render_site([site_trace], folder / "pages")
-    (folder / "whole.html").write_text(one_file(site_trace), encoding="utf-8")
+    (folder / "whole.html").write_text(one_file(site_trace.document, site_trace.lecture_folder), encoding="utf-8")
     traces = {"hostile": hostile_trace(), "failing": failing().trace(), "one-section": one_section()}
     traces["no-sections"] = no_sections()
     for name, trace in traces.items():
-        (folder / f"{name}.html").write_text(one_file(SiteTrace(trace, "cpu")), encoding="utf-8")
+        (folder / f"{name}.html").write_text(one_file(make_document(trace)), encoding="utf-8")
     return folder
 
 
@@ -161,7 +162,7 @@ def test_links_between_sections_work(browser: Any, folder: Path) -> None:
 
 
 def test_interactive_parts_work_and_others_are_absent(browser: Any, folder: Path) -> None:
-    """Questions, figures with inputs and the theme work. The file has no player, search, machines or slides."""
+    """Questions, figures with inputs and the theme work. The file has no player, search and machines."""
     show(browser, folder / "whole.html")
     for absent in ("#search-open", "#player", "#machines", "#again", "#panel", "dialog", ".turn", "noscript"):
         assert not ask(browser, f"document.querySelector({absent!r})")
@@ -234,4 +235,4 @@ def test_pictures_are_embedded_and_remote_ones_are_links(folder: Path) -> None:
 
 
 def test_output_is_deterministic() -> None:
-    assert one_file(SiteTrace(whole_lecture(), "cpu")) == one_file(SiteTrace(whole_lecture(), "cpu"))
+    assert one_file(make_document(whole_lecture())) == one_file(make_document(whole_lecture()))

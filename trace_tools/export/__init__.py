@@ -1,1 +1,0 @@
-"""Export a trace as one HTML file."""
