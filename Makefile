@@ -7,8 +7,8 @@
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make serve    the lecture's pages in a browser, made again at each save
 # make api      reference pages from the docstrings, into api/
-# Each sets up .venv first, if it is missing or stale. With a Python that already has what is needed,
-# and no network: make trace PYTHON=python3 VENV=none
+# Each sets up .venv first, if it is missing or stale; test, check and the like also install the packages of tests. With
+# a Python that already has what is needed, and no network: make trace PYTHON=python3 VENV=none
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -30,11 +30,13 @@ endif
 ifeq ($(VENV),none)
 RUN := $(PYTHON)
 READY :=
+DEV :=
 else
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+DEV := $(VENV)/.dev
 # A venv whose Python is gone is stale.
-$(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY))
+$(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY) $(DEV))
 endif
 
 # On a GPU what fails costs no more than itself: the sections after it run. Its device file says that there is one, of
@@ -54,7 +56,7 @@ doctor: $(READY)
 # tests, so that what a module traces once is traced by one of them. Bytecode is kept whatever the environment says:
 # tests start a hundred processes, and each would compile the tools anew.
 test: ONLY = -m "not slow"
-test test-all: $(READY)
+test test-all: $(DEV)
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
 		$(RUN) -m pytest $(ONLY) $$($(RUN) -c "import xdist" 2>/dev/null && printf %s "-n 2 --dist worksteal") $(ARGS)
 
@@ -70,26 +72,32 @@ serve: $(READY)
 api: $(READY)
 	$(RUN) -m tests.checks.api api
 
-check: $(READY)
+check: $(DEV)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES),@:)
 
-bench: $(READY)
+bench: $(DEV)
 	$(RUN) -m tests.checks.bench $(ARGS)
 
-mutate: $(READY)
+mutate: $(DEV)
 	$(RUN) -m tests.checks.mutate $(ARGS)
 
-fuzz: $(READY)
+fuzz: $(DEV)
 	$(RUN) -m tests.checks.fuzz $(ARGS)
 
-emulate: $(READY)
+emulate: $(DEV)
 	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
 
 clean:
 	rm -rf .venv .serve .emulated api .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(VENV)/.ready: pyproject.toml Makefile trace_tools/machines/venv.sh trace_tools/machines/torch_build.py
+$(VENV)/.ready: pyproject.toml trace_tools/machines/venv.sh
 	sh trace_tools/machines/venv.sh $(VENV) $(PYTHON)
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.ready
+	@echo "pip downloads what the tests need (about 70 MB)."
+	$(RUN) -m pip install -q -e ".[dev]"
+	touch $@

@@ -210,7 +210,7 @@ def test_other_processes_on_the_card(
 ) -> None:
     """Without `own`, as in a container with its own process numbers, this process may be one of those listed."""
     monkeypatch.setattr(host, "gpu_processes", lambda: (process_mib, own))
-    monkeypatch.setattr(host, "cards", lambda: [host.Card("580.95.05", "9.0", "H100")])
+    monkeypatch.setattr(host, "cards", lambda: [host.Card("580.95.05", "H100")])
     for reasons, slowed_verdict in (([], "ok"), (None, "ok"), (["power limit"], "look")):
         monkeypatch.setattr(host, "gpu_slowed_by", lambda reasons=reasons: reasons)
         assert [check.verdict for check in checks._other_programs()] == [verdict, slowed_verdict]

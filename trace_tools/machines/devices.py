@@ -13,12 +13,14 @@ import os
 import re
 
 from trace_tools.errors import UsageError
-from trace_tools.machines import accelerators, host, torch_build
+from trace_tools.machines import accelerators, host
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.util import formats
 
 FORMS = "cpu, cuda or cuda:N"
 ON_THE_CPU = "trace the CPU: DEVICE=cpu (--device cpu)"
+OTHER_BUILD = f"install torch for this driver and GPU (https://pytorch.org/get-started/locally), or {ON_THE_CPU}"
+INSTALL = "python -m pip install torch"  # if it can't be imported
 LEAST_BYTES = 2**29  # least free memory of a GPU: for products' workspaces and a small lecture's tensors
 FILLING_SIDE = 4096  # side of a square product that keeps all of a GPU busy
 # Variables that list the GPUs that a process may see: CUDA's; ROCm's, which has precedence there.
@@ -79,7 +81,7 @@ def chosen(asked: str | None) -> str:
                 f"device {asked!r}: PyTorch finds no CUDA device on this machine ({hidden}, {why_no_cuda()}); "
                 "use --device cpu"
             )
-        raise UsageError(f"PyTorch finds no CUDA device, but the machine has {card}: {why_no_cuda()}; {_remedy()}")
+        raise UsageError(f"PyTorch finds no CUDA device, but the machine has {card}: {why_no_cuda()}; {OTHER_BUILD}")
     number, count = _number(asked), gpu.count()
     if number is not None and number >= count:
         names = f"{gpu.type}:0" if count == 1 else f"{gpu.type}:0 to {gpu.type}:{count - 1}"
@@ -125,27 +127,6 @@ def why_no_cuda() -> str:
     return f"{build} finds none"
 
 
-def _remedy(capability: str | None = None) -> str:
-    """Name the build of torch for the cards of this machine, and other remedies.
-
-    The compute capability of a card comes from torch if it reports one, else from nvidia-smi.
-    """
-    import torch
-
-    cards = host.cards()
-    if not cards and torch.version.hip is None and host.has_amd_card():
-        return f"{torch_build.FOR_AMD}, or {ON_THE_CPU}"
-    if not cards:
-        return ON_THE_CPU
-    capabilities = [capability] if capability else sorted({card.capability for card in cards} - {""})
-    build = torch_build.build_for(cards[0].driver, capabilities)
-    if build is None:
-        return f"{torch_build.why_none(cards[0].driver, capabilities)}, or {ON_THE_CPU}"
-    if torch.__version__ == f"{torch_build.RELEASE}+{build.name}":  # the build is not the cause
-        return ON_THE_CPU
-    return f"`python -m pip install {build.arguments}` installs a build for it, or {ON_THE_CPU}"
-
-
 def _cannot_compute(gpu: Accelerator, error: Exception) -> str:
     """Explain in one line why a card that torch finds can't compute."""
     reason = first_sentence(error)
@@ -155,14 +136,14 @@ def _cannot_compute(gpu: Accelerator, error: Exception) -> str:
     try:
         properties = gpu.properties()
     except (RuntimeError, AssertionError):  # CUDA was not initialised
-        return f"{build} can't use {_described(host.cards()[:1]) or 'the GPU'}: {reason!r}; {_remedy()}"
+        return f"{build} can't use {_described(host.cards()[:1]) or 'the GPU'}: {reason!r}; {OTHER_BUILD}"
     driver = properties.driver or host.gpu_driver() or "unknown"
     capability = f"compute capability {properties.capability}, " if properties.capability else ""
     card = f"{properties.name} ({capability}driver {driver})"
     if "no kernel image" not in reason:
         return f"{build} can't compute on {card}: {reason!r}; {ON_THE_CPU}"
     has = ", ".join(gpu.module.get_arch_list()) or "another"
-    return f"{build} has kernels for {has}, but none for {card}; {_remedy(properties.capability)}"
+    return f"{build} has kernels for {has}, but none for {card}; {OTHER_BUILD}"
 
 
 def _described(cards: list[host.Card]) -> str | None:

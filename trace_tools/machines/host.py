@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_tools.machines import accelerators, torch_build
+from trace_tools.machines import accelerators
 
 ROOT = Path("/")
 IDENTITY = "TRACE_TOOLS_GPU"  # environment variable: nvidia-smi's identifier of the GPU that the process will use
@@ -101,10 +101,9 @@ class GpuState:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A GPU as its driver lists it; fields that an older driver does not report are empty."""
+    """A GPU as its driver lists it."""
 
     driver: str  # "580.95.05"
-    capability: str  # "9.0"
     name: str
 
 
@@ -249,14 +248,8 @@ def gpu_driver() -> str | None:
 
 def cards() -> list[Card]:
     """List the GPUs that nvidia-smi reports; empty if it is missing, fails or hangs."""
-    lines = _nvidia_smi("--query-gpu=driver_version,compute_cap,name")
-    lines = lines or [line.replace(",", ", ,", 1) for line in _nvidia_smi("--query-gpu=driver_version,name")]
-    columns = [[*(part.strip() for part in line.split(",", 2)), "", ""] for line in lines]
-    return [
-        Card(driver, capability if torch_build.is_version(capability) else "", name)
-        for driver, capability, name, *_ in columns
-        if torch_build.is_version(driver)
-    ]
+    lines = [line.partition(",") for line in _nvidia_smi("--query-gpu=driver_version,name")]
+    return [Card(driver, name.strip()) for driver, _, name in lines if re.fullmatch(r"[\d.]+", driver)]
 
 
 def has_card(root: Path = ROOT) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from trace_tools.machines import devices, host, torch_build
+from trace_tools.machines import devices, host
 from trace_tools.util import formats
 
 Verdict = Literal["ok", "look", "wrong"]
@@ -92,7 +92,7 @@ def examine(device: str | None, *, quick: bool, past: PastMemory = UNKNOWN_PAST)
             stderr.seek(0)
             message = formats.one_line(([line for line in stderr.read().splitlines() if line.strip()] or [""])[-1], 200)
             if last is None and message.partition(":")[0] in ("ModuleNotFoundError", "ImportError", "OSError"):
-                yield Check("torch", "wrong", message, torch_build.INSTALL)
+                yield Check("torch", "wrong", message, devices.INSTALL)
                 return
             if overdue:
                 how = f"not done in {LIMIT_S[quick]:g} s"

@@ -1,41 +1,35 @@
 #!/bin/sh
-# Makes a virtual environment with what the project needs: `sh trace_tools/machines/venv.sh VENV PYTHON`. make runs it; it needs no make.
+# Make a virtual environment that can trace and render: `sh trace_tools/machines/venv.sh VENV PYTHON`. make runs it.
 #
-# A Python that already has torch lends it to the environment. Otherwise torch's build is the one for the GPU's driver
-# and its compute capability, which old drivers don't report, or the CPU's. A second choice is for a package index that
-# has no builds by name.
+# A Python that already has torch lends it to the environment. Without a GPU torch comes from PyTorch's index of CPU
+# builds, because the package index has builds for CUDA, which are ten times larger.
 set -eu
-venv=$1 run=$1/bin/python builds=trace_tools/machines/torch_build.py
+venv=$1 run=$1/bin/python cpu_builds=https://download.pytorch.org/whl/cpu
 shift # what is left is Python's command
 
+has_nvidia_gpu() {
+    # A container may lack nvidia-smi, and shows the computer's driver in /proc whether or not it may use a GPU.
+    nvidia-smi -L 2>/dev/null | grep -q "^GPU" || { [ -e /proc/driver/nvidia/version ] && ls /dev/nvidia[0-9]*; }
+} >/dev/null 2>&1
+
 "$@" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
-rm -rf "$venv"
-if "$@" -c "import torch" 2>/dev/null; then
-    "$@" -m venv --system-site-packages "$venv"
+if ! "$run" -c "" 2>/dev/null; then
+    if "$@" -c "import torch" 2>/dev/null; then shared=--system-site-packages; else shared=; fi
+    "$@" -m venv --clear $shared "$venv"
+fi
+if "$run" -c "import torch" 2>/dev/null; then
+    :
+elif has_nvidia_gpu; then
+    echo "An NVIDIA GPU: pip downloads torch with CUDA (about 3 GB)."
 else
-    "$@" -m venv "$venv"
+    if [ -e /dev/kfd ]; then
+        echo "An AMD GPU needs PyTorch's ROCm build (https://pytorch.org/get-started/locally); install it into $venv."
+    fi
+    echo "No NVIDIA GPU: pip downloads torch for the CPU (about 200 MB)."
+    # One try, at this index alone, because not everybody can reach it; the dependencies come from the package index.
+    PIP_EXTRA_INDEX_URL="$cpu_builds" "$run" -m pip install -q --no-deps --retries 0 --timeout 10 \
+        --index-url "$cpu_builds" "torch>=2.6" \
+        || echo "$cpu_builds has no torch for this machine: pip takes the package index's, with CUDA (about 3 GB)."
 fi
-
-driver_says() {
-    set -- nvidia-smi --format=csv,noheader --query-gpu="$1"
-    if command -v timeout >/dev/null; then timeout 20 "$@"; else "$@"; fi
-}
-if ! "$run" -c "import torch" 2>/dev/null; then
-    { driver_says driver_version,compute_cap || driver_says driver_version; } 2>/dev/null \
-        | "$run" -I "$builds" >"$venv/torch.txt"
-    # Each line holds several arguments of pip's.
-    "$run" -m pip install -q $(sed -n 1p "$venv/torch.txt") 2>/dev/null \
-        || "$run" -m pip install -q $(tail -n 1 "$venv/torch.txt")
-fi
-
-# The dependencies in pyproject.toml, except torch.
-"$run" -c '
-import tomllib
-with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
-extras = project["optional-dependencies"].values()
-lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
-print(*(line for line in lines if not line.startswith("torch>")), sep="\n")
-' >"$venv/requirements.txt"
-"$run" -m pip install -q -r "$venv/requirements.txt"
-touch "$venv/.ready"
+echo "pip downloads what tracing and rendering need (about 80 MB)."
+"$run" -m pip install -q -e ".[lecture]"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from trace_tools.errors import FailedError, UsageError
-from trace_tools.machines import devices, host, torch_build
+from trace_tools.machines import devices, host
 from trace_tools.machines.machine import FREE, FREE_FILE, STORED
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
@@ -183,7 +183,7 @@ class ForkServer(Spawner):
             if lines := text.strip().splitlines():
                 entries = [line for line in lines if line.startswith("  File ")]
                 if self._imports == "torch" and not (entries and OURS in entries[-1]):
-                    raise UsageError(f"{lines[-1]}; {torch_build.INSTALL}")
+                    raise UsageError(f"{lines[-1]}; {devices.INSTALL}")
                 raise NotStartedError(text)
 
 
