@@ -29,11 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.hostile_traces import MOST, good, hostile
-from trace_tools.analysis.floors import ceilings
 from trace_tools.commands.diff import write_report
 from trace_tools.diff.compare import compare
 from trace_tools.diff.difference import Side
-from trace_tools.diff.judge.between import Choices, difference_between
+from trace_tools.diff.judge.between import difference_between
 from trace_tools.diff.report import comparison_report
 from trace_tools.diff.report.folder import write_reports
 from trace_tools.diff.report.report import html, markdown, terminal
@@ -222,12 +221,12 @@ def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
 
     def diff(a: str, b: str) -> None:
         with collector_paused():  # as the command does
-            difference = difference_between(side(a), side(b), Choices(force=True))
+            difference = difference_between(side(a), side(b))
             for form in ("terminal", "md", "html", "json"):
                 write_report(difference, form, folder / f"{a}.{form}", everything=True)
 
     def compared() -> None:
-        comparison = compare([side("good"), side("hostile"), side("other")], ceilings()[:2])
+        comparison = compare([side("good"), side("hostile"), side("other")])
         written = [html(comparison_report.report_of(comparison, "html")), comparison_report.csv_text(comparison)]
         written.append(markdown(comparison_report.report_of(comparison, "md")))
         from rich.console import Console

@@ -152,15 +152,6 @@ def test_unwritable_output_is_a_usage_error(files: tuple[Path, Path], tmp_path: 
     assert result.exit_code == 2 and "can't be written" in result.output
 
 
-def test_floors_of_an_unknown_machine_are_a_usage_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    write(machine_trace("a", [1_000]), path)
-    result = diff(path, "--floor", "NVIDIA H100")
-    assert result.exit_code == 2 and "--floor NVIDIA H100: " in result.output and "NVIDIA H100 PCIe" in result.output
-    result = diff(path, "--floor", "Tesla T4")
-    assert result.exit_code == 0 and "Machines that were not traced" in result.output
-
-
 # Bad input
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.pages.hostile import PWNED, hostile_trace
 from tests.pages.recording import Recording, matrix
 from trace_tools.diff.difference import Difference, Side
-from trace_tools.diff.judge.between import Choices, difference_between
+from trace_tools.diff.judge.between import difference_between
 from trace_tools.diff.report.difference_report import report_of
 from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.trace.model import Claim, Machine, Meters, Peak, Step, Trace, Value
@@ -74,7 +74,7 @@ def recorded(**changes: Any) -> Trace:
 
 
 def between(a: Trace, b: Trace) -> Difference:
-    return difference_between(Side("a.yaml", a), Side("b.yaml", b), Choices(force=True))
+    return difference_between(Side("a.yaml", a), Side("b.yaml", b))
 
 
 def planted() -> Difference:
@@ -91,7 +91,7 @@ def hostile() -> Difference:
         machine=replace(trace.machine, slug=PWNED, name=PWNED + "2"),
         steps=[_altered(event) for event in trace.steps],
     )
-    return difference_between(Side(PWNED, trace), Side(PWNED + "2", other), Choices(force=True))
+    return difference_between(Side(PWNED, trace), Side(PWNED + "2", other))
 
 
 def _altered(event: Any) -> Any:
@@ -117,7 +117,7 @@ def _recursion(calls: int, last_value: int) -> Trace:
 
 
 def markdown_of(difference: Difference) -> str:
-    return markdown(report_of(difference, "md"), comment=True)
+    return markdown(report_of(difference, "md"))
 
 
 def html_of(difference: Difference) -> str:

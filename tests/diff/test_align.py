@@ -11,9 +11,7 @@ from tests.cases_in_one import each
 from tests.diff.plain_tracing import align, lines, traced
 from tests.diff.planted import differ
 from tests.traces import big_trace, example_trace
-from trace_tools.diff.align.align import align_all
 from trace_tools.trace.model import Frame, Omitted, SourceFile, Step
-from trace_tools.trace.tree import Tree
 
 LECTURE = """\
 def main():
@@ -118,16 +116,3 @@ def test_deleted_statement_keeps_its_position() -> None:
     a, b = traced("x = 1\ngone = [x]\ny = 2\n"), traced("x = 1\ny = 2\n")
     rows = align(a, b).rows
     assert _ids(p.a for p in rows) == [0, 1, 2] and _ids(p.b for p in rows) == [0, None, 1]
-
-
-def test_executions_in_many_traces_share_one_row() -> None:
-    without = "x = 1\ny = 2\n"
-    texts = [without, "x = 1\nextra = 3\ny = 2\n", "x = 1\nextra = 3\ny = 2\nz = 4\n"]
-    rows, with_first = align_all([Tree(traced(text)) for text in texts])
-    assert {tuple(step and step.line for step in row) for row in rows} == {
-        (1, 1, 1),
-        (2, 3, 3),
-        (None, 2, 2),  # rows that the first lacks are matched between the other traces
-        (None, None, 4),
-    }
-    assert [len(aligned.rows) for aligned in with_first] == [3, 4]

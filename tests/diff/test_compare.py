@@ -1,4 +1,4 @@
-"""Comparison of machines: quantities and floors, checked against figures computed by hand."""
+"""Comparison of machines: quantities, checked against figures computed by hand."""
 
 from __future__ import annotations
 
@@ -14,12 +14,22 @@ from tests.messages import says
 from tests.pages.recording import Recording, matrix
 from tests.pretend_gpu import MADE_UP, pretend_gpu
 from tests.traces import example_trace
-from trace_tools.analysis.floors import NO_WORK, ceiling_named
-from trace_tools.diff.compare import NOWHERE, SEVERAL, Cell, Comparison, Line, compare, extremes, with_ratios
+from trace_tools.diff.compare import (
+    NOWHERE,
+    SEVERAL,
+    TIME,
+    VALUES,
+    Cell,
+    Comparison,
+    Line,
+    best_of,
+    compare,
+    with_ratios,
+)
 from trace_tools.diff.difference import Side
 from trace_tools.diff.judge.times import HARNESS
 from trace_tools.errors import UsageError
-from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace, Value, Work
+from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace, Value
 from trace_tools.trace.trace_file import dump, load, write
 
 
@@ -47,7 +57,7 @@ def test_measured_functions_are_compared_by_time_per_call() -> None:
     assert mfu.cells[0].value == pytest.approx(0.1)
     assert rate.cells[0].low == pytest.approx(200_000 / 2.2e-4)
     assert rate.cells[0].intensity == 10
-    [section] = [line for line in comparison.tables[0].lines if line.where == "section"]
+    [section] = [line for line in comparison.table(TIME).lines if line.where == "section"]
     assert section.cells[0].value == 1.0  # the time of a section includes the whole measurement
 
 
@@ -177,7 +187,7 @@ def test_value_of_a_renamed_variable_has_one_row() -> None:
         trace = traced(EDITABLE.replace("seconds = 2", f"{name} = 2\n    z = [{name}]"), machine=CPU)
         return with_steps(trace, at(7, values=[(name, Value("float", seconds, unit="s"))]))
 
-    [line] = side_by_side(inspecting("seconds", 0.5), inspecting("took_s", 0.25)).values
+    [line] = side_by_side(inspecting("seconds", 0.5), inspecting("took_s", 0.25)).table(VALUES).lines
     assert (line.code, [cell.value for cell in line.cells]) == ("seconds", [0.5, 0.25])
 
 
@@ -206,24 +216,24 @@ def test_launch_times_are_not_compared() -> None:
     steps = [replace(e, annotated=False) if getattr(e, "statement", 0) == 3 else e for e in trace.steps]
     comparison = side_by_side(machine_trace("a", [9_000]), replace(trace, steps=steps))
     assert lines(comparison, "time_s")[0].cells[1].value is None
-    [section] = [line for line in comparison.tables[0].lines if line.where == "section"]
+    [section] = [line for line in comparison.table(TIME).lines if line.where == "section"]
     assert [cell.value for cell in section.cells] == [1e-3, None]  # nothing waited for the device
     assert not any(cell.best for cell in section.cells)
 
 
 def test_measured_numbers_are_compared_but_equal_ones_are_not() -> None:
     a, b = machine_trace("a", [2_000]), machine_trace("b", [1_000])
-    [line] = side_by_side(a, b).values
+    [line] = side_by_side(a, b).table(VALUES).lines
     assert (line.code, line.unit, [c.value for c in line.cells]) == ("seconds", "s", [2e-6, 1e-6])
-    assert side_by_side(a, replace(a, machine=b.machine)).values == ()
+    assert side_by_side(a, replace(a, machine=b.machine)).table(VALUES).lines == ()
 
 
 def test_invalid_comparisons_are_refused() -> None:
     a = machine_trace("a", [1_000])
     with pytest.raises(UsageError, match=r"found 1 trace; expected two or more to compare"):
         side_by_side(a)
-    with pytest.raises(UsageError, match=r"cpu.yaml: shares no step with a; expected traces of one lecture"):
-        side_by_side(a, Recording("def other():\n    pass\n").trace())
+    with pytest.raises(UsageError, match=r"a.yaml and cpu.yaml are traces of different lectures"):
+        side_by_side(a, traced("import math\nfor k in range(99):\n    q = math.sin(k)\n", machine=CPU))
 
 
 def test_machines_with_equal_names_get_distinct_labels() -> None:
@@ -252,73 +262,41 @@ def test_pretend_gpu_is_labelled_and_gives_a_valid_trace(tmp_path: Path) -> None
     assert dump(load(tmp_path / "trace.yaml").trace) == dump(pretended)  # as text, because nan != nan
 
 
-def with_floors(name: str, *work: Work, peak_bytes: int = 4_096) -> Trace:
-    recording = Recording(LECTURE)
-    first = recording.frame("first", recording.step(recording.frame("main"), "first()", host_ns=[10**6]))
-    meters = Meters(10**6, 6 * 10**5, 3 * 10**5, peak_bytes=peak_bytes, operators=[("aten.mm", 1)], work=list(work))
-    recording.step(first, "y = ", annotated=True, host_ns=LONG, values=[("y", matrix(2, 2))], meters=meters)
-    return recording.trace(machine=Machine(name, name, "cpu", peaks=PEAKS))
-
-
-H100 = ceiling_named("NVIDIA H100 80GB HBM3")  # 67 TFLOP/s in float32, 3.35 TB/s
-WORK: Work = ("aten.mm", "float32", 67 * 10**6, 6_700)  # 1 µs, and 2 ns
-
-
-def test_uncounted_operators_have_no_rate_share_or_floor() -> None:
+def test_uncounted_operators_have_no_rate_or_share() -> None:
     uncounted = machine_trace("a", LONG, meters=replace(METERS, uncounted=["aten.sort"]))
-    comparison = compare([Side(t.machine.slug, t) for t in (uncounted, machine_trace("b", LONG))], ceilings=[H100])
+    comparison = side_by_side(uncounted, machine_trace("b", LONG))
     for key in ("flops_per_second", "mfu", "bytes_per_second", "bandwidth_share"):
         [line] = lines(comparison, key)
         assert line.cells[0].value is None and line.cells[0].why == "not counted: aten.sort"
         assert line.cells[1].value is not None
-    assert {floor.seconds for line in lines(comparison, "time_s") for floor in line.floors} == {None}
-
-
-def test_floors_do_not_change_measured_cells() -> None:
-    traces = with_floors("a", (*WORK[:2], 2 * WORK[2], WORK[3])), with_floors("b", WORK)
-    without_floors, comparison = side_by_side(*traces), compare([Side(t.machine.slug, t) for t in traces], [H100])
-    [time] = lines(comparison, "time_s")
-    assert time.floors[0].seconds == pytest.approx(2e-6), "the floor of the base's work"
-    assert time.floors[0].binds == "float32"
-    assert [cell.value for cell in time.cells] == [2e-4, 2e-4] and not any(cell.best for cell in time.cells)
-    for table, table_without_floors in zip(comparison.tables, without_floors.tables, strict=True):
-        assert [line.cells for line in table.lines] == [line.cells for line in table_without_floors.lines]
-        assert all(not line.floors for line in table.lines) or table.quantity.key == "time_s"
-    assert without_floors.tables[0].lines[0].floors == ()
-
-
-def test_one_machine_suffices_with_a_floor() -> None:
-    comparison = compare([Side("a.yaml", with_floors("a", WORK, peak_bytes=10**12))], ceilings=[H100])
-    assert lines(comparison, "time_s")[0].floors[0].seconds == pytest.approx(1e-6)
-    assert comparison.live_bytes == 10**12, "more than the device has"
-
-
-def test_trace_without_counted_work_has_no_floor() -> None:
-    older, newer = machine_trace("older", LONG), with_floors("newer", WORK)
-    comparison = compare([Side("older.yaml", older), Side("newer.yaml", newer)], ceilings=[H100])
-    assert lines(comparison, "time_s")[0].floors[0].seconds == pytest.approx(1e-6), "the base has no work"
-    assert any(says(note, "older", "no counted work", "no torch operator was counted") for note in comparison.notes)
-    comparison = compare([Side("older.yaml", older)], ceilings=[H100])
-    assert lines(comparison, "time_s")[0].floors[0].why == NO_WORK
 
 
 @pytest.mark.parametrize(
-    ("spans", "better", "best", "worst"),
+    ("spans", "better", "best"),
     [
-        ([(1, 2), (3, 4), (5, 6)], "lower", (0,), (2,)),
-        ([(1, 2), (3, 4), (5, 6)], "higher", (2,), (0,)),
-        ([(1, 4), (3, 5), (9, 9)], "lower", (0, 1), (2,)),  # the passes of two overlap
-        ([(1, 9), (2, 8), None], "lower", (0, 1), (0, 1)),
-        ([(1, 2), (3, 4)], None, (), ()),
-        ([None, None], "lower", (), ()),
+        ([(1, 2), (3, 4), (5, 6)], "lower", 0),
+        ([(1, 2), (3, 4), (5, 6)], "higher", 2),
+        ([(1, 4), (3, 5), (9, 9)], "lower", None),  # the passes of two overlap
+        ([(1, 9), (2, 8), None], "lower", None),
+        ([(1, 2), None], "lower", None),  # nothing to compare with
+        ([(1, 2), (3, 4)], None, None),
+        ([None, None], "lower", None),
     ],
 )
-def test_extremes_of_separated_and_overlapping_passes(
-    spans: list[tuple[float, float] | None], better: str | None, best: tuple[int, ...], worst: tuple[int, ...]
+def test_best_machine_beats_every_pass_of_the_others(
+    spans: list[tuple[float, float] | None], better: str | None, best: int | None
 ) -> None:
     cells = [Cell(None) if span is None else Cell(sum(span) / 2, *span) for span in spans]
-    assert extremes(cells, better) == (best, worst)
-    marked = with_ratios(cells, better)
-    measured = sum(span is not None for span in spans)
-    assert [n for n, cell in enumerate(marked) if cell.best] == [*best] * (len(best) == 1 and measured > 1)
-    assert [n for n, cell in enumerate(marked) if cell.worst] == [*worst] * (len(worst) == 1 and measured > 2)
+    assert best_of(cells, better) == best
+    assert [n for n, cell in enumerate(with_ratios(cells, better)) if cell.best] == [best] * (best is not None)
+
+
+def test_steps_that_the_first_lacks_have_a_line_of_each_machine_after_a_common_step() -> None:
+    longer = EDITABLE.replace("    x = 1\n", "    x = 1\n    new = 5\n")
+    a, b, c = (
+        with_steps(traced(text, machine=CPU), lambda s: replace(s, annotated=True, host_ns=LONG))
+        for text in (EDITABLE, longer, longer)
+    )
+    shown = [(line.code, [cell.value for cell in line.cells]) for line in lines(side_by_side(a, b, c), "time_s")]
+    start = [code for code, _ in shown].index("x = 1")
+    assert shown[start + 1 : start + 3] == [("new = 5", [None, 2e-4, None]), ("new = 5", [None, None, 2e-4])]

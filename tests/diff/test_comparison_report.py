@@ -8,10 +8,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tests.diff.test_compare import FAST, H100, LECTURE, PEAKS, WORK, machine_trace, side_by_side, with_floors
+from tests.diff.test_compare import FAST, LECTURE, PEAKS, machine_trace, side_by_side
 from tests.pages.recording import Recording, matrix
-from trace_tools.diff.compare import compare
-from trace_tools.diff.difference import Side
 from trace_tools.diff.report.comparison_report import csv_text, factor, report_of
 from trace_tools.diff.report.report import html, markdown, terminal
 from trace_tools.pages.content.compose import make_document
@@ -67,31 +65,3 @@ def test_csv_header_contains_no_formula() -> None:
     hostile = machine_trace("a", [1_000], machine=Machine(name, name, "cpu", peaks=PEAKS))
     header = next(csv.reader(io.StringIO(csv_text(side_by_side(hostile, machine_trace("b", [1_000]))))))
     assert not any(cell.startswith("=") for cell in header)
-
-
-def test_floors_have_named_columns_in_every_format() -> None:
-    """67,000,000 FLOPs ÷ 67 TFLOP/s are 1 µs; a terabyte of tensors does not fit into 80 GB."""
-    trace = with_floors("a", WORK, peak_bytes=10**12)
-    comparison = compare([Side("a.yaml", trace), Side("b.yaml", with_floors("b", WORK))], ceilings=[H100])
-    name = "floor from the datasheet: NVIDIA H100 80GB HBM3"
-    rows = csv.DictReader(io.StringIO(csv_text(comparison)))
-    [row] = [row for row in rows if row["quantity"] == "time_s" and "x @ w" in row["code"]]
-    assert float(row[name]) == pytest.approx(1e-6) and float(row["b ÷ a"]) == 1
-    text = markdown(report_of(comparison, "md"))
-    assert f"| {name} |" in text and "| ≥ 1 µs, float32 |" in text
-    assert "Would the lecture fit? No: 1 TB of tensors were alive at once, more than 80 GB." in text
-    page = html(report_of(comparison, "html"))
-    assert f'<th scope="col" class="right floor">{name}</th>' in page
-    assert '<td class="right floor">≥ 1 µs, float32' in page
-    console = Console(width=200, file=io.StringIO(), record=True)
-    console.print(terminal(report_of(comparison, "terminal", width=200)))
-    assert "≥ 1 µs, float32" in console.export_text()
-
-
-def test_rows_of_three_machines_name_best_and_worst() -> None:
-    times = {"a": [200_000] * 3, "b": [100_000, 110_000, 105_000], "c": [900_000, 800_000, 850_000]}
-    text = markdown(report_of(side_by_side(*(machine_trace(name, ns) for name, ns in times.items())), "md"))
-    assert "best b, worst c, 8.1× apart" in text  # the medians are 105 and 850 µs
-    assert "○ 850 µs" in text
-    two_machines = markdown(report_of(side_by_side(*(machine_trace(name, times[name]) for name in "ab")), "md"))
-    assert "best " not in two_machines.replace("marks the best", "") and "○" not in two_machines

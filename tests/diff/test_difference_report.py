@@ -24,7 +24,7 @@ def headings(text: str) -> list[str]:
 def test_markdown_starts_with_differences_that_matter_in_order() -> None:
     text = markdown_of(planted())
     assert headings(text)[1:] == ["Claims", "Values", "Memory"]
-    assert text.index("**Differences that matter: 1 claim") < text.index("#### Claims")
+    assert text.index("**Differences that matter: 1 claim") < text.index("## Claims")
     claim = next(line for line in text.splitlines() if "claim flipped" in line)
     assert "lecture.py:13 first<br>`assert y.shape == (2, 3)`" in claim
     assert "@inspect" not in text  # code is shown as the pages show it

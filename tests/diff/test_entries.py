@@ -22,7 +22,7 @@ def counted(flops: int) -> Trace:
 def test_counts_are_sorted_by_size_and_values_by_line() -> None:
     flops = entries(differ(counted(10), counted(20)), "flops")
     sizes = [e.size for e in flops if e.after_line is None]
-    assert sizes == sorted(sizes, reverse=True) and all(e.level == 2 for e in flops)
+    assert sizes == sorted(sizes, reverse=True)
     lines = [e.line for e in entries(differ(counted(10), counted(20)), "values")]
     assert lines == sorted(lines)
 
@@ -34,13 +34,11 @@ def test_each_finding_is_listed_once() -> None:
     assert {aspect for aspect, is_lead, _ in blocks(difference) if not is_lead} == set(ORDER)
 
 
-def test_entry_has_both_sides_verdict_and_level() -> None:
+def test_entry_has_both_sides_and_verdict() -> None:
     a, b = (with_steps(made(0), at(6, values=[("y", Value("int", n))])) for n in (1, 2))
     [(row, finding)] = list(differ(a, b).findings("values"))
     entry = entry_of(differ(a, b), row, finding)
-    assert (entry.line, entry.name, entry.a, entry.b, entry.verdict, entry.level) == (6, "y", "1", "2", "changed", 2)
-    assert entry_of(differ(a, b), row, replace(finding, matters=False)).level == 1
-    assert entry_of(differ(a, b), row, replace(finding, matters=False, setting=0)).level == 0
+    assert (entry.line, entry.name, entry.a, entry.b, entry.verdict) == (6, "y", "1", "2", "changed")
 
 
 @pytest.mark.parametrize(

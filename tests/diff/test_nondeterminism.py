@@ -1,4 +1,4 @@
-"""Nondeterministic steps, chosen by a clock or run only sometimes, are not differences; others are."""
+"""Steps that ran only in some runs are not differences; others are."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ def faster():
     assert e == 6
 """
 
+MARK: Any = {"runs": 4}  # of 6
+
 
 def taking(branch: str, *, rounds: int = 2, mark: Any = None, held: bool = True, flops: int = 8) -> Trace:
     """Return a trace that took `branch`; the fields in `mark` state that the branch is nondeterministic."""
@@ -68,11 +70,10 @@ def steps_of(difference: Difference) -> set[tuple[str, bool]]:
     return {(word_of(f), f.matters) for _, f in difference.findings("steps")}
 
 
-@pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 4}])
 @pytest.mark.parametrize("marked", ["A", "B", "both"])
-def test_nondeterministic_branches_are_not_differences(mark: dict[str, Any], marked: str) -> None:
-    a = taking("faster()", mark=mark if marked in ("A", "both") else None)
-    b = taking("c = 3", mark=mark if marked in ("B", "both") else None)
+def test_nondeterministic_branches_are_not_differences(marked: str) -> None:
+    a = taking("faster()", mark=MARK if marked in ("A", "both") else None)
+    b = taking("c = 3", mark=MARK if marked in ("B", "both") else None)
     for difference in (differ(a, b), differ(b, a)):
         assert steps_of(difference) == {("varies", False)}
         assert all(f.detail for _, f in difference.findings("steps"))
@@ -85,33 +86,30 @@ def test_deterministic_branches_are_differences() -> None:
 
 
 def test_mark_excuses_only_its_own_branch() -> None:
-    difference = differ(taking("faster()", mark={"clock": True}), taking("c = 3", rounds=3))
+    difference = differ(taking("faster()", mark=MARK), taking("c = 3", rounds=3))
     assert difference.matters
     assert {row.step.line for row, f in difference.findings("steps") if f.matters} == {13, 14}
 
 
 def test_flops_of_nondeterministic_branches_do_not_count_in_callers() -> None:
-    mark = {"clock": True}
-    difference = differ(taking("faster()", mark=mark), taking("c = 3", mark=mark))
+    difference = differ(taking("faster()", mark=MARK), taking("c = 3", mark=MARK))
     assert {word_of(f) for _, f in difference.findings("flops")} == {"varies"}
-    doubled = differ(taking("c = 3", mark=mark), taking("c = 3", mark=mark, flops=16))
+    doubled = differ(taking("c = 3", mark=MARK), taking("c = 3", mark=MARK, flops=16))
     assert doubled.matters and [row.step.line for row, f in doubled.findings("flops") if f.matters] == [2]
 
 
 def test_failed_claim_in_a_nondeterministic_branch_matters() -> None:
-    mark = {"clock": True}
-    assert differ(taking("c = 3", mark=mark), taking("faster()", mark=mark, held=False)).matters
+    assert differ(taking("c = 3", mark=MARK), taking("faster()", mark=MARK, held=False)).matters
 
 
-@pytest.mark.parametrize("mark", [{"clock": True}, {"runs": 3}])
-def test_nondeterministic_loop_rounds_are_not_differences(mark: dict[str, Any]) -> None:
+def test_nondeterministic_loop_rounds_are_not_differences() -> None:
     def looped(rounds: int, deterministic_rounds: int) -> Trace:
         recording = Recording(LECTURE)
         section = recording.call(recording.frame("main"), "section()", "section")
         for n in range(rounds + 1):  # the header runs once more to end the loop
-            recording.step(section, "for", **(mark if n > deterministic_rounds else {}))
+            recording.step(section, "for", **(MARK if n > deterministic_rounds else {}))
             if n < rounds:
-                recording.step(section, "d =", **(mark if n >= deterministic_rounds else {}))
+                recording.step(section, "d =", **(MARK if n >= deterministic_rounds else {}))
         return recording.trace()
 
     for a, b in ((looped(5, 3), looped(8, 8)), (looped(5, 5), looped(8, 5))):

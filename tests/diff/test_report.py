@@ -23,13 +23,11 @@ from tests.diff.planted import LECTURE as PLANTED
 from tests.diff.report_cases import between, hostile, html_of, markdown_of, planted, recorded, terminal_of
 from tests.diff.test_compare import LONG, machine_trace, side_by_side
 from tests.pages.hostile import hostile_trace
-from tests.pages.recording import Recording
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.diff.difference import Difference
 from trace_tools.diff.judge.times import NARRATES
 from trace_tools.diff.report.comparison_report import report_of
 from trace_tools.diff.report.report import (
-    LONGEST,
     Chart,
     Grid,
     Part,
@@ -180,23 +178,7 @@ def test_terminal_escapes_hostile_text() -> None:
     assert "[bold red]x[/]" in text and "\x1b" not in text and "\u202e" not in text
 
 
-# --- Markdown: length of a comment ----------------------------------------------------------------
-
-
-def test_markdown_fits_into_a_comment() -> None:
-    texts = {f"x{n}": "y" * 110 for n in range(400)}
-    lecture = "def main():\n" + "".join(f"    {name} = 1  # @inspect {name}\n" for name in texts)
-    sides = []
-    for end in ("1", "2"):
-        recording = Recording(lecture)
-        main = recording.frame("main")
-        for name, text in texts.items():
-            recording.step(main, f"{name} =", values=[(name, Value("str", text + end))])
-        sides.append(recording.trace())
-    text = markdown_of(between(*sides))
-    assert len(text) <= LONGEST + 200
-    assert "385 more, 25 of them here" in text
-    assert text.count("<details>") == text.count("</details>")
+# --- Markdown -------------------------------------------------------------------------------------
 
 
 def test_markdown_escapes_hostile_text() -> None:

@@ -1,4 +1,4 @@
-"""Reports in a browser: links, search, chosen machines, no network access, page width."""
+"""Reports in a browser: links, search, no network access, page width."""
 
 from __future__ import annotations
 
@@ -68,40 +68,6 @@ def test_page_is_no_wider_than_its_window(browser: Any, pages: Path, page: str, 
     assert ask(browser, "document.documentElement.scrollWidth") <= width
 
 
-def test_summary_links_open_their_folded_targets(browser: Any, pages: Path) -> None:
-    show(browser, pages / "compare.html")
-    assert ask(browser, "[...document.querySelectorAll('details.whole')].every(d => !d.open)")
-    targets = ask(browser, "[...document.querySelectorAll('#words + ul li')].map(li => li.querySelector('a').hash)")
-    assert "#machines" in targets
-    for index in range(len(targets)):
-        browser.execute_script(f"document.querySelectorAll('#words + ul a')[{index}].click()")
-        assert ask(browser, "document.getElementById(location.hash.slice(1)).checkVisibility()")
-        fold = "document.getElementById(location.hash.slice(1)).closest('details')"
-        assert ask(browser, f"!{fold} || {fold}.open")
-
-
-def test_row_search_covers_all_tables_and_updates_the_address(browser: Any, pages: Path) -> None:
-    show(browser, pages / "compare.html")
-    rows = "[...document.querySelectorAll('main table:is(.index, .side) tbody tr')]"
-    all_rows = ask(browser, f"{rows}.map(row => row.textContent)")
-    word = sorted(all_rows[-1].split(), key=len)[-1].lower()
-    box = browser.find_element("css selector", ".finder input")
-    box.send_keys(word)
-
-    def visible_rows() -> list[str]:
-        return ask(browser, f"{rows}.filter(row => row.checkVisibility()).map(row => row.textContent)")  # type: ignore[no-any-return]
-
-    matches = visible_rows()
-    assert matches == [text for text in all_rows if word in text.lower()] and len(matches) > 0
-    assert browser.find_element("css selector", ".finder output").text == f"{len(matches)} of {len(all_rows)}"
-    browser.refresh()
-    assert "rows=" in browser.current_url and visible_rows() == matches
-    box = browser.find_element("css selector", ".finder input")
-    box.clear()
-    box.send_keys("x\b")  # as if a reader emptied it
-    assert ask(browser, f"{rows}.every(row => !row.hidden)") and "rows=" not in browser.current_url
-
-
 def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     colour = "getComputedStyle(document.querySelector('figure svg text')).fill"
     show(browser, pages / "gpu.html")
@@ -145,45 +111,7 @@ def ten_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "index.html"
 
 
-MACHINE_HEADINGS = (
-    "[...document.querySelector('table.side').querySelectorAll('thead th')].slice(1)"
-    ".filter(e => e.checkVisibility()).map(e => e.textContent.split(' ')[0])"
-)
-
-
-@pytest.mark.slow
-def test_machines_chosen_by_keyboard_are_kept_in_the_address(browser: Any, ten_machines: Path) -> None:
-    show(browser, ten_machines)
-    assert len(ask(browser, MACHINE_HEADINGS)) == 10
-    for n in range(2, 10):
-        browser.execute_script("document.querySelectorAll('.chooser input')[arguments[0]].focus()", n)
-        browser.switch_to.active_element.send_keys(" ")
-    assert ask(browser, MACHINE_HEADINGS) == ["m0", "m1"]
-    rows = ask(browser, "[...document.querySelectorAll('[data-of=machines] tbody tr')].map(e => e.checkVisibility())")
-    assert rows == [True, True] + [False] * 8
-    address = browser.current_url
-    assert address.startswith(ten_machines.as_uri()) and address.endswith("?machines=m0,m1")
-    browser.get("about:blank")
-    browser.get(f"{address}#sections")
-    assert ask(browser, MACHINE_HEADINGS) == ["m0", "m1"]
-    assert ask(browser, "document.querySelector('.chooser output').textContent").startswith("2 of 10")
-    browser.find_element("css selector", ".chooser button").send_keys(" ")
-    assert len(ask(browser, MACHINE_HEADINGS)) == 10 and "machines=" not in browser.current_url
-    assert browser.get_log("browser") == []
-
-
-def test_last_machine_stays_and_unknown_machines_are_ignored(browser: Any, ten_machines: Path) -> None:
-    browser.get(f"{ten_machines.as_uri()}?machines=m3,nobody")
-    assert ask(browser, MACHINE_HEADINGS) == ["m3"]
-    browser.find_element("css selector", ".chooser input[value=m3]").click()
-    assert ask(browser, MACHINE_HEADINGS) == ["m3"]
-
-
 @pytest.mark.parametrize("width", [1280, 390])
-def test_ten_machines_fit_a_window_and_two_need_no_chooser(
-    browser: Any, ten_machines: Path, pages: Path, width: int
-) -> None:
+def test_ten_machines_fit_a_window(browser: Any, ten_machines: Path, width: int) -> None:
     show(browser, ten_machines, width)
     assert ask(browser, "document.documentElement.scrollWidth") <= width
-    show(browser, pages / "compare.html", width)
-    assert ask(browser, "document.querySelector('.chooser')") is None

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases_in_one import each
 from tests.presentation.reading import circles, places, read, words
-from trace_tools.presentation.charts.plot import bars, describe, figure, plot
+from trace_tools.presentation.charts.plot import describe, figure, plot
 from trace_tools.presentation.charts.svg import standalone
 from trace_tools.trace.model import Narrative, Plot, Scalar, Series
 
@@ -104,22 +104,6 @@ def test_few_ordered_points_are_joined_by_a_curve() -> None:
 
 
 # --- machines side by side ------------------------------------------------------------------------
-
-
-def test_bars_of_machines_are_logarithmic_with_marks_and_tips() -> None:
-    rows = [("cpu", [1e9, 1e11]), ("gpu", [1e12, None])]
-    root = read(bars(["float32", "bfloat16"], rows, "peaks", "Peaks", lambda rate: f"{rate:g}"))
-    bottoms, heights = [], []
-    for rect in list(root.iter("rect"))[2:]:  # the first two are the legend's
-        bottoms.append(float(rect.get("y", 0)) + float(rect.get("height", 0)))
-        heights.append(float(rect.get("height", 0)))
-    assert len(heights) == 3 and max(bottoms) - min(bottoms) < 0.2
-    # The differences are two decades and one decade
-    assert heights[1] - heights[0] == pytest.approx(2 * (heights[2] - heights[1]), abs=0.3)
-    assert [title.text for title in root.iter("title")][1:] == ["cpu: 1e+09", "cpu: 1e+11", "gpu: 1e+12"]
-    assert len(list(root.iter("circle"))) == 3 and {"cpu", "gpu", "float32", "bfloat16"} <= set(words(root))
-    assert next(root.iter("desc")).text == "cpu: float32 1e+09, bfloat16 1e+11; gpu: float32 1e+12"
-    assert bars(["float32"], [("cpu", [None])], "peaks", "Peaks", str) is None
 
 
 def test_each_of_many_machines_has_a_line() -> None:

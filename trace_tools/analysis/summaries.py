@@ -78,12 +78,7 @@ def _range_or_text(value: Value, limit: int) -> str:
 
 
 def _marks(value: Value) -> list[str]:
-    flags = (
-        ("varies", value.varies),
-        ("depends on a clock", value.clock),
-        ("device-random", value.device_random),
-    )
-    marks = [mark for mark, on in flags if on]
+    marks = ["varies"] * value.varies
     return [*marks, value.note] if value.note and value.type != "error" else marks
 
 

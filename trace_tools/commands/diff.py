@@ -50,14 +50,7 @@ WIDTH = 120  # width of a terminal report that goes to a file
     "--tolerance", multiple=True, metavar="[DTYPE=]REL", help="Allow this relative error (default: as torch.testing)."
 )
 @click.option("--fail-on", multiple=True, metavar="ASPECT,…", help=FAIL_ON)
-@click.option("--all", "everything", is_flag=True, help="On the terminal, show everything, not only what matters.")
-@click.option(
-    "--floor",
-    "floors",
-    metavar="MACHINE",
-    multiple=True,
-    help="Show measurements, with the least time that this machine's datasheet allows; can be repeated.",
-)
+@click.option("--all", "everything", is_flag=True, help="In text, show everything, not only what matters.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write to this file, or all reports to this folder.")
 @click.pass_context
 def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None:
@@ -74,15 +67,14 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
       trace-tools diff cpu nvidia-h200 --ignore "loss*" --fail-on claims
       trace-tools diff cpu nvidia-h200 --format md -o report.md
       trace-tools diff rendered/*/trace.yaml -o rendered/diff
-      trace-tools diff cpu --floor "NVIDIA H100 80GB HBM3"
     """
     from trace_tools.util.interpreter import collector_paused
 
     style, out = options["style"], options["out"]
-    if len(traces) < (1 if options["floors"] else 2):
+    if len(traces) < 2:
         raise click.UsageError(f"expected two traces or more; found {len(traces)}: {what_is_there()}")
     folder = out is not None and (out.is_dir() or not out.suffix)
-    several = len(traces) != 2 or bool(options["floors"]) or folder or style == "csv"
+    several = len(traces) > 2 or folder or style == "csv"
     if several and style == "json":
         raise UsageError("--format json is for the differences between two traces; csv has the measurements of several")
     fail_on = read_aspects(options["fail_on"], "--fail-on")
@@ -177,13 +169,12 @@ def _write_comparison(
     sides: Sequence[Side], choices: Choices, options: dict[str, Any], *, folder: bool
 ) -> Sequence[Difference]:
     """Write the comparison of several traces, and return the differences of each from the first."""
-    from trace_tools.analysis.floors import ceiling_named
     from trace_tools.diff.compare import compare
     from trace_tools.diff.report.comparison_report import csv_text, report_of
     from trace_tools.diff.report.folder import write_reports
 
     style, out = options["style"], options["out"]
-    comparison = compare(sides, [ceiling_named(name) for name in dict.fromkeys(options["floors"])], choices)
+    comparison = compare(sides, choices)
     if folder:
         write_reports(out, comparison, "../index.html" if (out.parent / "index.html").is_file() else None)
         click.echo(str(out / "index.html"))
@@ -207,7 +198,7 @@ def _write(report: Report | str, out: Path | None, style: str = "") -> None:
             console.print(terminal(report))
         text = captured.get()
     else:
-        text = html(report) if style == "html" else markdown(report, comment=True)
+        text = html(report) if style == "html" else markdown(report)
     if out is None:
         click.echo(text, nl=False)
     else:

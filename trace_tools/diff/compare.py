@@ -1,11 +1,12 @@
-"""Compare many traces: the differences of each from the first, and one table per measured quantity, with the best
-marked and ratios to the first.
+"""Compare many traces: the differences of each from the first, and one table per quantity, with the best marked and
+ratios to the first.
 
     comparison = compare([Side("cpu.yaml", cpu_trace), Side("gpu.yaml", gpu_trace)])
-    comparison.tables[0].lines[0].cells[1]
+    comparison.table(TIME).lines[0].cells[1]
     # Cell(value=2.1e-05, low=2.0e-05, high=2.2e-05, ratio=0.012, best=True)
 
-Steps are matched as in a diff (`align`). The best is marked only if each of its passes beat every pass of the others.
+Steps are those that the differences matched, so a step that the first trace lacks has a line for each machine that ran
+it. The best is marked only if each of its passes beat every pass of the others.
 Only measurements become numbers: launch times, FLOPs of tensors without memory (device "meta") and rates without a
 roofline are absent, with the reason.
 """
@@ -18,15 +19,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trace_tools.analysis.floors import (
-    NO_WORK,
-    Ceiling,
-    Floor,
-    floor_of,
-    has_work,
-    most_live_bytes,
-    why_no_floors,
-)
 from trace_tools.analysis.rates import (
     Rate,
     Timing,
@@ -37,7 +29,6 @@ from trace_tools.analysis.rates import (
     timing_of,
     why_no_rate,
 )
-from trace_tools.diff.align.align import Aligned, align_all
 from trace_tools.diff.align.code import translated
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import DEFAULT, Choices, difference_between
@@ -47,7 +38,6 @@ from trace_tools.machines.peaks import peak_of
 from trace_tools.source.statements import parse_source
 from trace_tools.source.vocabularies import narrating_in
 from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, Step, Value
-from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
 
@@ -75,7 +65,11 @@ MFU = Quantity("mfu", "MFU", None, "higher", "Achieved FLOP/s ÷ the machine's o
 BANDWIDTH = Quantity("bytes_per_second", "Bandwidth", "B/s", "higher", "Bytes its operators read and wrote ÷ time.")
 SHARE = Quantity("bandwidth_share", "Bandwidth used", None, "higher", "Bandwidth ÷ the machine's own peak.")
 MEMORY = Quantity("peak_bytes", "Peak memory", "B", "lower", "Most bytes of tensors alive at once during the step.")
-QUANTITIES = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
+OF_STEPS = (TIME, RATE, MFU, BANDWIDTH, SHARE, MEMORY)
+# The units of these are those of their lines.
+PEAKS = Quantity("peak", "Peaks", None, "higher", "Peak of each dtype, and of memory.")
+REACHED = Quantity("highest_mfu", "Highest MFU", None, None, "Highest MFU of an annotated step, by dtype.")
+VALUES = Quantity("value", "Measured by the lecture", None, None, "Numbers that the lecture measured and inspected.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,6 @@ class Cell:
     why: str | None = None  # reason for a missing value
     ratio: float | None = None
     best: bool = False
-    worst: bool = False  # marked only among at least three machines
     intensity: float | None = None  # for a rate of arithmetic: FLOPs ÷ bytes read and written
     dtype: str | None = None  # for a rate of arithmetic: the format of its peak
     above: str | None = None  # the warning for a rate above its roofline
@@ -96,7 +89,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One section, annotated step or computed value of the lecture, on every machine."""
+    """One section, annotated step, computed value or peak, on every machine."""
 
     where: Literal["section", "step", "value", "peak"]
     function: str
@@ -105,7 +98,6 @@ class Line:
     which: str  # "call 2, execution 3" if it ran several times
     cells: tuple[Cell, ...]
     unit: str | None = None
-    floors: tuple[Floor, ...] = ()  # for a time: lower bounds on machines that were not traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +117,13 @@ class Comparison:
     sides: tuple[Side, ...]  # each with a unique label; the first is the base
     differences: tuple[Difference, ...]  # of each other machine from the base
     tables: tuple[Table, ...]
-    values: tuple[Line, ...]  # measurements by the lecture itself
-    peaks: tuple[Line, ...]  # the peaks of each dtype, and of memory
-    reached: tuple[Line, ...]  # the best MFU of each dtype
     matched: int  # annotated steps that every machine has
     unmatched: tuple[int, ...]  # annotated steps that some other machine lacks
     notes: tuple[str, ...] = ()
-    ceilings: tuple[Ceiling, ...] = ()  # ceilings of the machines that get lower bounds
-    live_bytes: int | None = None  # the maximum of bytes in live tensors, if the work was counted
+
+    def table(self, quantity: Quantity) -> Table:
+        """Return the table of a quantity."""
+        return next(table for table in self.tables if table.quantity == quantity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,18 +133,16 @@ class _Row:
     steps: Sequence[Step | None]
     line: Line  # without cells
     cells: Sequence[Mapping[str, Cell] | None]  # of each machine that ran it, by quantity
-    floors: tuple[Floor, ...]
 
 
 @collector_paused()
-def compare(sides: Sequence[Side], ceilings: Sequence[Ceiling] = (), choices: Choices = DEFAULT) -> Comparison:
+def compare(sides: Sequence[Side], choices: Choices = DEFAULT) -> Comparison:
     """Compare two or more machines; ratios are to the first, which is the base.
 
-    Equal labels are numbered. With `ceilings`, times have lower bounds on these machines, for the work counted on the
-    base, else on the first machine whose trace has counts; a single trace is then enough. Raises UsageError for fewer
-    than two traces, or if a trace shares no step with the base.
+    Equal labels are numbered. Raises UsageError for fewer than two traces, or if a trace is of another lecture than the
+    base.
     """
-    if len(sides) < (1 if ceilings else 2):
+    if len(sides) < 2:
         raise UsageError(f"found {formats.plural(len(sides), 'trace')}; expected two or more to compare")
     names = [side.label for side in sides]
     labels = [
@@ -161,37 +150,24 @@ def compare(sides: Sequence[Side], ceilings: Sequence[Ceiling] = (), choices: Ch
         for index, label in enumerate(names)
     ]
     sides = [replace(side, label=label) for side, label in zip(sides, labels, strict=True)]
-    trees = [side.tree for side in sides]
-    executions, aligned = align_all(trees)
-    for side, matched in zip(sides[1:], aligned, strict=True):
-        if not any(row.a is not None and row.b is not None for row in matched.rows):
-            raise UsageError(f"{side.name}: shares no step with {labels[0]}; expected traces of one lecture")
-    callers = []  # of each machine the steps that called a section which does more than emit narrative
-    for tree in trees:
-        narrating, calls = narrating_in(tree), [step for step, _ in tree.section_calls()]
-        callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
-    order = sorted(range(len(sides)), key=lambda index: not has_work(sides[index].trace))
-    counted = [index for index in order if has_work(sides[index].trace)]
-    rows = list(_rows(sides, executions, callers, counted, ceilings))
-    tables = [_table(quantity, rows) for quantity in QUANTITIES]
+    differences = [difference_between(sides[0], side, choices) for side in sides[1:]]
+    rows = list(_rows(sides, differences))
+    of_steps = [_table(quantity, rows) for quantity in OF_STEPS]
+    others = [
+        Table(PEAKS, tuple(_peaks(sides))),
+        Table(REACHED, tuple(_reached(of_steps[OF_STEPS.index(MFU)]))),
+        Table(VALUES, tuple(_values(rows, differences))),
+    ]
     annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
     return Comparison(
         title=sides[0].title,
         sides=tuple(sides),
-        differences=tuple(
-            difference_between(sides[0], side, replace(choices, force=True), matched)
-            for side, matched in zip(sides[1:], aligned, strict=True)
-        ),
-        tables=tuple(tables),
-        values=tuple(_values(trees, rows, aligned)),
-        peaks=tuple(_peaks(sides)),
-        reached=tuple(_reached(tables[QUANTITIES.index(MFU)])),
+        differences=tuple(differences),
+        tables=(*others[:2], *of_steps, others[2]),
         matched=len(everywhere),
         unmatched=tuple(len(steps - everywhere) for steps in annotated),
-        notes=tuple(_notes(sides, floors=bool(ceilings))),
-        ceilings=tuple(ceilings),
-        live_bytes=most_live_bytes(sides[order[0]].trace),
+        notes=tuple(_notes(sides)),
     )
 
 
@@ -201,38 +177,36 @@ def _is_annotated(step: Step | None) -> bool:
 
 def _is_measured(value: Value) -> bool:
     """Return whether a value is a measurement by the lecture, that is, in seconds or per second, or varying."""
-    return type(value.value) in (int, float) and (value.unit in MEASURED_UNITS or value.varies or value.clock)
+    return type(value.value) in (int, float) and (value.unit in MEASURED_UNITS or value.varies)
 
 
-def _in_order(lines: Sequence[Sequence[Step | None]]) -> list[Sequence[Step | None]]:
-    """Merge the orders of several machines; additional steps of a machine stay after their predecessor."""
-    merged: list[int] = []
-    for machine in range(len(lines[0]) if lines else 0):
-        order = sorted((step.id, n) for n, line in enumerate(lines) if (step := line[machine]) is not None)
-        present, last = set(merged), None
-        after: dict[int | None, list[int]] = {}
-        for _, n in order:
-            if n in present:
-                last = n
+def _executions(base: Side, differences: Sequence[Difference]) -> list[list[Step | None]]:
+    """Return the step of each machine for each execution, in the base's order; what it lacks follows a common step."""
+    width = len(differences) + 1
+    lines: dict[int, list[Step | None]] = {id: [step] + [None] * (width - 1) for id, step in base.tree.by_id.items()}
+    ordered: list[tuple[tuple[int, int, int], list[Step | None]]] = [((id, 0, 0), line) for id, line in lines.items()]
+    for machine, difference in enumerate(differences, 1):
+        before = -1
+        for row in difference.rows:
+            if row.a is None:
+                alone = [row.b if n == machine else None for n in range(width)]
+                ordered.append(((before, machine, row.number), alone))
             else:
-                after.setdefault(last, []).append(n)
-        merged = [*after.get(None, ()), *(new for n in merged for new in (n, *after.get(n, ())))]
-    return [lines[n] for n in merged]
+                before = row.a.id
+                lines[before][machine] = row.b
+    return [line for _, line in sorted(ordered, key=lambda item: item[0])]
 
 
-def _rows(
-    sides: Sequence[Side],
-    executions: Sequence[Sequence[Step | None]],
-    callers: Sequence[Container[int]],
-    counted: Sequence[int],
-    ceilings: Sequence[Ceiling],
-) -> Iterator[_Row]:
+def _rows(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[_Row]:
     """Yield executions that called a section, are annotated, or measured something.
 
-    A line has its position in the source of the first machine that has it. `counted` lists the machines whose traces
-    have counts, in the order in which lower bounds use them.
+    A line has its position in the source of the first machine that has it.
     """
     trees = [side.tree for side in sides]
+    callers: list[set[int]] = []  # of each machine the steps that called a section which does more than emit narrative
+    for tree in trees:
+        narrating, calls = narrating_in(tree), [step for step, _ in tree.section_calls()]
+        callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
 
     def is_listed(step: Step | None, callers: Container[int]) -> bool:
         if step is None:
@@ -249,16 +223,18 @@ def _rows(
     # the numbers that distinguish each call on its path from the module: n-th executions and calls, from 2 on
     numbers: list[dict[int, tuple[int, ...]]] = [{} for _ in trees]
     for tree, of_frame in zip(trees, numbers, strict=True):
-        calls: Counter[tuple[int, str, int]] = Counter()
+        made: Counter[tuple[int, str, int]] = Counter()
         for frame in tree.frames.values():
             caller = tree.by_id.get(frame.of) if frame.of is not None else None
             if caller is None:
                 of_frame[frame.frame] = ()
                 continue
             key = (caller.frame, frame.function, caller.execution)
-            calls[key] += 1
-            of_frame[frame.frame] = (*of_frame[caller.frame], *(n for n in (caller.execution, calls[key]) if n > 1))
-    for steps in _in_order([steps for steps in executions if any(map(is_listed, steps, callers))]):
+            made[key] += 1
+            of_frame[frame.frame] = (*of_frame[caller.frame], *(n for n in (caller.execution, made[key]) if n > 1))
+    for steps in _executions(sides[0], differences):
+        if not any(map(is_listed, steps, callers)):
+            continue
         index, step = next((index, step) for index, step in enumerate(steps) if step is not None)
         frame = trees[index].frames[step.frame]
         call = ".".join(map(str, numbers[index][step.frame]))
@@ -269,15 +245,11 @@ def _rows(
             None if step is None else measured(step, side.trace.machine, section=step.id in of)
             for step, side, of in zip(steps, sides, callers, strict=True)
         ]
-        metered = [ran for machine in counted if (ran := steps[machine]) is not None]
-        absent = Floor(None, why="did not run" if counted else NO_WORK)
-        floors = [[floor_of(step, ceiling) for step in metered] or [absent] for ceiling in ceilings]
-        first = [next((floor for floor in each if floor.seconds is not None), each[0]) for each in floors]
-        yield _Row(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells, tuple(first))
+        yield _Row(steps, Line(where, frame.function, code, step.line, ", ".join(which), ()), cells)
 
 
 def _table(quantity: Quantity, rows: Sequence[_Row]) -> Table:
-    """Return one quantity's lines; for sections, only time and memory. Times have lower bounds."""
+    """Return one quantity's lines; for sections, only time and memory."""
     kept: list[Line] = []
     folded: list[Line] = []
     for row in rows:
@@ -288,8 +260,7 @@ def _table(quantity: Quantity, rows: Sequence[_Row]) -> Table:
             continue
         small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
         where: Literal["section", "step"] = "section" if section else "step"
-        floors = row.floors if quantity == TIME else ()
-        line = replace(row.line, where=where, cells=with_ratios(cells, quantity.better), floors=floors)
+        line = replace(row.line, where=where, cells=with_ratios(cells, quantity.better))
         (kept if section or max(numbers) >= small else folded).append(line)
     return Table(quantity, tuple(kept), tuple(folded))
 
@@ -297,55 +268,48 @@ def _table(quantity: Quantity, rows: Sequence[_Row]) -> Table:
 def with_ratios(cells: Sequence[Cell], better: str | None) -> tuple[Cell, ...]:
     """Return a row's cells with ratios to the first; the best is marked if each of its passes beat every pass of the
     others.
-
-    Of at least three machines, the worst is marked in the same way.
     """
-    (best, worst), count = extremes(cells, better), sum(cell.value is not None for cell in cells)
-    against = cells[0].value
+    best, against = best_of(cells, better), cells[0].value
     return tuple(
         replace(
             cell,
             ratio=cell.value / against if cell.value is not None and against else None,
-            best=count > 1 and best == (index,),
-            worst=count > 2 and worst == (index,),
+            best=best == index,
         )
         for index, cell in enumerate(cells)
     )
 
 
-def extremes(cells: Sequence[Cell], better: str | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the indices of the best machines and of the worst, in order.
-
-    If the passes of the leader do not beat every pass of another machine, both are returned. Both tuples are empty if
-    neither end is better.
-    """
-    spans: dict[int, tuple[float, float]] = {}
-    for index, cell in enumerate(cells):
-        if cell.value is not None:
-            ends = [end for end in (cell.low, cell.high, cell.value) if end is not None]
-            spans[index] = min(ends), max(ends)
-    if better is None or not spans:
-        return (), ()
-    lowest_end, highest_end = min(high for _, high in spans.values()), max(low for low, _ in spans.values())
-    lowest = tuple(index for index, (low, _) in spans.items() if low <= lowest_end)
-    highest = tuple(index for index, (_, high) in spans.items() if high >= highest_end)
-    return (lowest, highest) if better == "lower" else (highest, lowest)
+def best_of(cells: Sequence[Cell], better: str | None) -> int | None:
+    """Return the index of the machine of which each pass beat every pass of the others; None without one."""
+    spans = [
+        (min(ends), max(ends), index)
+        for index, cell in enumerate(cells)
+        if (ends := [end for end in (cell.low, cell.high, cell.value) if end is not None])
+    ]
+    if better is None or len(spans) < 2:
+        return None
+    if better == "lower":
+        first, second = sorted(spans)[:2]
+        return first[2] if first[1] < second[0] else None
+    first, second = sorted(((-high, -low, index) for low, high, index in spans))[:2]
+    return first[2] if first[1] < second[0] else None
 
 
-def _values(trees: Sequence[Tree], rows: Sequence[_Row], aligned: Sequence[Aligned]) -> Iterator[Line]:
+def _values(rows: Sequence[_Row], differences: Sequence[Difference]) -> Iterator[Line]:
     """Yield the measurements that the lecture inspected, that is, values in seconds or per second, or varying.
 
     A variable with another name on another machine is matched.
     """
     for row in rows:
         of_base = row.steps[0]
-        frame = trees[0].frames[of_base.frame] if of_base is not None else None
+        frame = differences[0].a.tree.frames[of_base.frame] if of_base is not None else None
         values_by_name: dict[str, list[Value | None]] = {}
         for index, step in enumerate(row.steps):
             own_values = {
                 name: value for name, value in (step.values or () if step is not None else ()) if _is_measured(value)
             }
-            matching = aligned[index - 1].matching if index else None
+            matching = differences[index - 1].matching if index else None
             renamed = matching.renamed(frame.source, frame.function) if matching is not None and frame else {}
             for name_in_base, values in values_by_name.items():
                 values[index] = own_values.pop(translated(name_in_base, renamed), None)
@@ -389,7 +353,7 @@ def _peaks(sides: Sequence[Side]) -> Iterator[Line]:
             cells.append(Cell(rate, rate, rate, None if rate else peak.source if peak else "not in the table"))
         unit = BANDWIDTH.unit if name == "memory" else "OP/s" if name.startswith("int") else RATE.unit
         is_measured = any(peak is not None and peak.measured for peak in peaks)  # then its spread is unknown
-        yield Line("peak", "", name, None, "", with_ratios(cells, None if is_measured else "higher"), unit)
+        yield Line("peak", "", name, None, "", with_ratios(cells, None if is_measured else PEAKS.better), unit)
 
 
 def _reached(utilisation: Table) -> Iterator[Line]:
@@ -404,7 +368,7 @@ def _reached(utilisation: Table) -> Iterator[Line]:
         yield Line("peak", "", dtype, None, "", with_ratios(cells, None))
 
 
-def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:
+def _notes(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides:
         run, peaks = side.trace.run, side.trace.machine.peaks
         if not run.complete:
@@ -422,9 +386,6 @@ def _notes(sides: Sequence[Side], *, floors: bool) -> Iterator[str]:
     ):
         if len(values) > 1:
             yield f"The {subject} differs between these machines."
-    for side in sides if floors else ():
-        if why := why_no_floors(side.trace):
-            yield f"{side.label} has no counted work for lower bounds: {why}."
 
 
 # --- one step on one machine ----------------------------------------------------------------------

@@ -45,7 +45,6 @@ Verdict = Literal[
 
 # The first words of the details of noise.
 VARIES = "varies"  # between the passes of A or of B
-RANDOM = "device-random"  # it depends on a device's generator in A or B
 ZERO = "sign of zero"  # 0.0 on one side, -0.0 on the other
 ROUNDING = "rounding"  # within the tolerance for its dtype
 UNDETECTED = "no difference detected"  # of times, which does not mean "same"
@@ -167,7 +166,7 @@ class Finding:
     matters: bool = False  # it makes the exit code 1 by default
     size: float = 0.0  # size of the effect, for ranking within an aspect: relative difference, bytes, FLOPs
     cause: int | None = None  # the row with the same difference: where a leak began, the statement inside a call
-    origin: int | None = None  # the row it may follow from: an edit, a longer loop, a changed count
+    origin: int | None = None  # the row it may follow from: an edit, a longer loop
     setting: int | None = None  # the setting that it repeats: index in `Difference.settings`
     durations: Durations = Durations()
 

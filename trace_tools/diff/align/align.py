@@ -4,9 +4,6 @@
     aligned.frames[0]  # FramePair(a=Frame(0, "<module>"), b=Frame(0, "<module>"), parent=None, depth=0, section=None)
     aligned.rows[5]    # StepPair(number=5, frame=1, a=Step(…), b=Step(…)), not judged yet
 
-    lines, _ = align_all([Tree(a), Tree(b), Tree(c)], base=0)
-    lines[5]           # [Step(…), Step(…), None]: one execution, on each machine that had it
-
 Calls and steps match if they have the same key (see `trace.identities`), so loops are aligned from their first
 iteration. A call from a statement without a counterpart is matched with the next such call of the same function. All
 lookups use dictionaries, so the work is proportional to the number of steps.
@@ -15,7 +12,7 @@ lookups use dictionaries, so the work is proportional to the number of steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trace_tools.diff.align.code import SAME, Matching, codes_of, match_code
@@ -41,36 +38,6 @@ def align(a: Tree, b: Tree) -> Aligned:
     frames, steps = _counterparts(a, b, matching)
     pairs, rows = _merged(a, b, matching, frames, steps)
     return Aligned(tuple(pairs), tuple(rows), matching)
-
-
-def align_all(trees: Sequence[Tree]) -> tuple[list[list[Step | None]], list[Aligned]]:
-    """Match any number of traces with the first; steps that it lacks are matched with the earlier traces.
-
-    Returns a line for each execution, with the step of each trace, and the others' alignments with the
-    first.
-    """
-    lines: list[list[Step | None]] = []
-    line_of: dict[int, dict[int, int]] = {}  # trace → step → its line
-    with_first: list[Aligned] = []
-    for n, tree in enumerate(trees):
-        own_lines: dict[int, int] = {}  # step of this trace → its line
-        for earlier in range(n):
-            if earlier and len(own_lines) == len(tree.by_id):
-                break
-            aligned = align(trees[earlier], tree)
-            if not earlier:
-                with_first.append(aligned)
-            for row in aligned.rows:
-                if row.a is not None and row.b is not None and row.b.id not in own_lines:
-                    number = line_of[earlier][row.a.id]
-                    if lines[number][n] is None:
-                        lines[number][n], own_lines[row.b.id] = row.b, number
-        for step in tree.by_id.values():
-            if step.id not in own_lines:
-                own_lines[step.id] = len(lines)
-                lines.append([step if m == n else None for m in range(len(trees))])
-        line_of[n] = own_lines
-    return lines, with_first
 
 
 # --- counterparts ---------------------------------------------------------------------------------

@@ -7,10 +7,10 @@
 A leak shows at every later step, a slow statement in every call around it, and a longer loop in each statement of its
 body. In each such chain, the first and innermost row is the cause.
 
-Possible origins are a setting, an edit, or a count that changed. A finding that follows from a setting repeats it, such
-as the number of threads read back. It is listed under the setting and is no difference of its own. A finding that
-follows from the lecture's code, or from a count, is listed after that. Both apply within a section, to later rows; the
-module and `main` precede all sections.
+Possible origins are a setting, an edit, or another number of executions. A finding that follows from a setting repeats
+it, such as the number of threads read back. It is listed under the setting and is no difference of its own. A finding
+that follows from the lecture's code is listed after that, if it is in a later row of the section; the module and `main`
+precede all sections.
 """
 
 from __future__ import annotations
@@ -326,13 +326,11 @@ def _is_telling(side: Scalar) -> bool:
     return isinstance(side, (int, float)) and (abs(side) >= PLAIN or (isinstance(side, float) and side % 1 != 0))
 
 
-# --- code and counts ------------------------------------------------------------------------------
+# --- code and executions ------------------------------------------------------------------------------
 
 
 def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[StepPair]:
-    """Mark findings that may follow from an edited statement, from another number of executions, or from a changed
-    count.
-    """
+    """Mark findings that may follow from an edited statement, or from another number of executions."""
     marked = list(rows)
     leads = _leads(rows, frames)
     called: dict[int, set[str | None]] = {}  # row of `main` → the sections that it called: others do not follow from it
@@ -341,7 +339,6 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
             called.setdefault(pair.parent, set()).add(pair.section)
     latest: dict[str | None, int] = {}  # section → the row that later rows follow from
     newest: tuple[int, int] | None = None  # row with the start of a difference, and its origin
-    counts: dict[tuple[str | None, Change], tuple[int, int | None]] = {}
     for ends, number in in_order(rows, frames):
         row, section = marked[number], frames[rows[number].frame].section
         lead = leads.get(number)
@@ -355,7 +352,7 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
         origin = newest[1] if newest is not None and newest[0] > number else before
         if origin is not None:
             own = origin == number == lead  # these findings make the row an origin itself
-            row = row.having(
+            marked[number] = row.having(
                 replace(f, origin=origin)
                 if f.verdict in ("changed", *ONE_SIDED)
                 and f.cause is None
@@ -365,7 +362,6 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
                 else f
                 for f in row.findings
             )
-        marked[number] = _after_counts(row, section, counts)
     return marked
 
 
@@ -394,50 +390,3 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
         if alone or loop or (row.edited and not of_step):
             leads[row.number] = representatives.setdefault(key(row), row.number)
     return leads
-
-
-def _after_counts(
-    row: StepPair, section: str | None, causes: dict[tuple[str | None, Change], tuple[int, int | None]]
-) -> StepPair:
-    """Mark values that changed by the same factor as FLOPs, or from and to the same numbers as another statement's
-    value, as possible results of that change.
-
-    The same holds for a time that grew or shrank with its statement's FLOPs. `causes` maps a section and a change to
-    the row with that change, and to its statement if a value changed; a change in FLOPs is also listed as a factor.
-    """
-    statement = row.step.statement
-    longer: set[bool] = set()  # directions of changes in work
-    for f in row.findings:
-        if _leads_alone(f) and f.subject.expression == "flops" and isinstance(f.a, int) and isinstance(f.b, int):
-            longer.add(f.b > f.a)
-            for change in ((f.a, f.b), *_factor((f.a, f.b))):
-                causes.setdefault((section, change), (row.number, None))
-    findings = []
-    for f in row.findings:
-        changed = _change(f) if _leads_alone(f) else None
-        if f.aspect == "time" and _leads_alone(f) and longer == {(f.durations.overall or 1.0) > 1}:
-            f = replace(f, origin=row.number)
-        elif changed is not None:
-            earlier = [causes[section, c] for c in (changed, *_factor(changed)) if (section, c) in causes]
-            first = next((number for number, of in earlier if of != statement), None)
-            if first is not None:
-                f = replace(f, origin=first)
-            elif not earlier and not isinstance(changed[0], str):
-                causes[section, changed] = row.number, statement
-        findings.append(f)
-    return row.having(findings)
-
-
-def _leads_alone(finding: Finding) -> bool:
-    return finding.verdict == "changed" and finding.matters and finding.cause is None and finding.origin is None
-
-
-def _factor(changed: Change) -> list[Change]:
-    """Return a change as a factor, in a form that differs from every change of a number."""
-    a, b = changed
-    if isinstance(a, str) or isinstance(b, str) or not a or b is None:
-        return []
-    try:
-        return [(f"× {b / a:.12g}", None)]
-    except OverflowError:  # integers beyond the range of floats
-        return []

@@ -6,7 +6,7 @@ difference.matters     # whether any difference matters
 align              matches calls and steps
 findings_between   finds differences of values, claims, counts and output, step by step
 judge_times        judges durations
-explained          attributes findings to settings, causes, clocks and edits
+explained          attributes findings to settings, causes and edits
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class Choices:
     aspects: frozenset[Aspect] = frozenset(ASPECTS)
     ignored: tuple[str, ...] = ()  # patterns of expressions and functions to leave out, as in a shell
     tolerances: Tolerances = field(default_factory=Tolerances)
-    force: bool = False  # compare lectures without common code
     time_asked: bool = False  # the user asked explicitly; between two machines, that question has no answer
 
     def wants(self, finding: Finding, function: str) -> bool:
@@ -68,25 +67,22 @@ DEFAULT = Choices()
 
 
 @collector_paused()  # else a third of the time is spent collecting garbage
-def difference_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Aligned | None = None) -> Difference:
-    """Compare two traces; pass `aligned` if they are aligned already.
-
-    Raises `UsageError` if one has no steps, or they are of unrelated lectures and `force` is off.
-    """
-    judged = findings_between(a, b, choices, aligned)
+def difference_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference:
+    """Compare two traces. Raises `UsageError` if one has no steps, or they are of unrelated lectures."""
+    judged = findings_between(a, b, choices)
     if "time" in choices.aspects:
         judged = judge_times(judged, asked=choices.time_asked)
     return explained(judged, choices)
 
 
-def findings_between(a: Side, b: Side, choices: Choices = DEFAULT, aligned: Aligned | None = None) -> Difference:
+def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference:
     """Compare everything except times; only the time of a step that one side lacks is included.
 
     The result is not explained yet. Raises `UsageError` as `difference_between` does.
     """
-    aligned = aligned or align(a.tree, b.tree)
+    aligned = align(a.tree, b.tree)
     matched = [row for row in aligned.rows if row.a is not None and row.b is not None]
-    _refuse_unrelated(a, b, len(matched), force=choices.force)
+    _refuse_unrelated(a, b, len(matched))
     same_machine = is_same_machine(a.trace.machine, b.trace.machine)
     devices = a.trace.machine.device, b.trace.machine.device
     same_torch = dict(a.trace.versions).get("torch") == dict(b.trace.versions).get("torch")
@@ -168,7 +164,7 @@ def _not_judged(time: Finding, why: str) -> Finding:
 
 
 def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
-    """Excuse the counts and times of calls that contain steps which depend on a clock."""
+    """Excuse the counts and times of calls that contain steps which did not run in all runs."""
 
     def excused(f: Finding) -> Finding:
         is_time = f.aspect == "time"
@@ -182,12 +178,12 @@ def _excused(row: StepPair, rows: list[StepPair]) -> StepPair:
     return row.having(map(excused, row.findings))
 
 
-def _refuse_unrelated(a: Side, b: Side, matched: int, *, force: bool) -> None:
+def _refuse_unrelated(a: Side, b: Side, matched: int) -> None:
     steps = [len(side.tree.by_id) for side in (a, b)]
     for side, count in zip((a, b), steps, strict=True):
         if not count:
             raise UsageError(f"{side.name}: has no steps to compare")
-    if matched < UNRELATED * min(steps) and not force:
+    if matched < UNRELATED * min(steps):
         raise UsageError(
             f"{a.name} and {b.name} are traces of different lectures: {matched:,} of {steps[0]:,} and {steps[1]:,} "
             "steps have a counterpart; expected traces of one lecture, or of two versions of it"

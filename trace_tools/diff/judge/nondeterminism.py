@@ -1,12 +1,12 @@
-"""Find steps that only one side has because of a clock, or because runs differ.
+"""Find steps that only one side has because its runs differ.
 
     absent, uneven = reasons_for_absence(aligned, a, b)
-    absent[12]     "whether it runs depends on a clock": why row 12 may be missing on one side
+    absent[12]     "it ran in 4 of 6 runs of A": why row 12 may be missing on one side
     uneven[10]     "it ran in 4 of 6 runs of A": why row 10's statement may run more often on one side
 
-A trace records for each step whether it ran in all timed runs, and also with scaled clocks. A step that did not is no
-difference of the lecture. The same holds for steps in the other branch of that condition or in more iterations of that
-loop, and for everything inside their calls.
+A trace records for each step whether it ran in all timed runs. A step that did not is no difference of the lecture. The
+same holds for steps in the other branch of that condition or in more iterations of that loop, and for everything inside
+their calls.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
                 yield row.number, side, step, statement, choosing
 
     def why(side: int, step: Step) -> str:
-        if step.clock:
-            return "whether it runs depends on a clock"
         total = sides[side].trace.run.timed_runs
         return f"it ran in {step.runs}{f' of {total}' if total else ''} runs of {'AB'[side]}"
 
@@ -84,14 +82,14 @@ def reasons_for_absence(aligned: Aligned, a: Side, b: Side) -> tuple[Mapping[int
             if reason is None and _is_marked(step):
                 reason = why(side, step)
             if reason is None and any(choice in chosen_on[1 - side] for choice in around):
-                reason = f"{'BA'[side]} ran another branch or other iterations, and the choice depends on a clock"
+                reason = f"the runs of {'BA'[side]} differ in the branch or the iterations"
             if reason is not None:
                 absent[number] = reason
     return absent, uneven
 
 
 def _is_marked(step: Step) -> bool:
-    return step.clock or step.runs is not None
+    return step.runs is not None
 
 
 @lru_cache(maxsize=8)  # both sides usually ran the same source

@@ -201,7 +201,8 @@ def side_by_side(steps: Sequence[Samples]) -> Floats:
         total = total + squared_error
         parts = parts + squared_error**2 / of_side
     degrees = np.divide(total**2, parts, out=np.full_like(total, np.inf), where=parts > 0)
-    coarse = np.where(degrees > 100, 100 * (degrees // 100), np.maximum(np.floor(degrees), 1.0))  # few to invert
+    degrees = np.clip(degrees, 1.0, MANY)
+    coarse = np.where(degrees > 100, 100 * (degrees // 100), np.floor(degrees))  # few to invert
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(quantiles(0.975, coarse) * np.sqrt(total)))
 

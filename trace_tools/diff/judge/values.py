@@ -5,8 +5,7 @@
     judge(Value("int", 48), Value("int", 96), Context(tolerances))  # Judgement("changed", "48 → 96", size=1.0)
 
 Types, dtypes, shapes, strides, integers and text are compared exactly, floating-point numbers within their dtype's
-tolerance. Elements that depend on a device's random generator are never reported as changed. Values that vary between
-the passes of one trace, or depend on a clock, are never reported as different.
+tolerance. Values that vary between the passes of one trace are never reported as different.
 
 The minimum tolerances are the table of `torch.testing.assert_close` (torch 2.13, `torch/testing/_comparison.py`),
 without importing torch; a wider relative tolerance can be set.
@@ -23,7 +22,7 @@ from itertools import starmap
 from types import MappingProxyType
 
 from trace_tools.analysis.summaries import NOT_KEPT, element, summary
-from trace_tools.diff.difference import RANDOM, ROUNDING, VARIES, ZERO, Tolerance, Verdict
+from trace_tools.diff.difference import ROUNDING, VARIES, ZERO, Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Element, Statistics, Tensor, Value
@@ -94,7 +93,6 @@ class Tolerances:
 
 
 SHOWN = 80  # characters of a side in a detail
-CLOCK = f"{VARIES}: it depends on a clock and changed when clocks were scaled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +134,7 @@ def judge(a: Value, b: Value, context: Context) -> Judgement:
     if a.varies or b.varies:
         sides = [name for name, value in (("A", a), ("B", b)) if value.varies]
         return Judgement("noise", f"{VARIES}: between the runs of {' and of '.join(sides)}")
-    judgement = _judge(a, b, context)
-    if (a.clock or b.clock) and judgement.verdict != "same":
-        return Judgement("noise", CLOCK)
-    if (a.device_random or b.device_random) and judgement not in (SAME, SIGN):
-        # elements and perhaps sizes are random; dtype, strides and the rest of the metadata are not
-        x, y = a.tensor, b.tensor
-        if x is not None and y is not None and (x.shape == y.shape or len(x.shape) != len(y.shape)):
-            metadata = list(_metadata(x, y, context))
-            if metadata:
-                return Judgement("changed", "; ".join(metadata), math.inf)
-        return Judgement("noise", f"{RANDOM}: it depends on the device's random generator")
-    return judgement
+    return _judge(a, b, context)
 
 
 def _judge(a: Value, b: Value, context: Context) -> Judgement:

@@ -9,38 +9,27 @@ from __future__ import annotations
 
 import csv as spreadsheet
 import io
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from trace_tools.analysis.floors import Floor, fit_in_words, floor_in_words
-from trace_tools.diff.compare import MEASURED_UNITS, RATE, TIME, Cell, Comparison, Line, extremes
+from trace_tools.diff.compare import RATE, TIME, VALUES, Cell, Comparison, Line, Quantity
 from trace_tools.diff.report.difference_report import headline, roof_of
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import titles_of
-from trace_tools.diff.report.summary import clear_differences, summary_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import roofline
-from trace_tools.presentation.charts.plot import bars
 from trace_tools.trace.model import Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
 
 FEW = 6  # lines of each table on a terminal, besides sections, unless the user asks for all
-MANY = 3  # fewest machines for a row to name the best and the worst
-NAMED = 2  # most machines named as best, or as worst
 LEADING = 10  # steps with a clear difference before the fold
 CODE: dict[Form, int] = {"terminal": 38, "md": 70, "html": 90}  # characters of a statement
 NARROW = 22  # the same, on a terminal too narrow for the spread of each figure
 MACHINE_COLUMNS = ("hardware", "torch", "passes", "claims", "main()", "first run")
 ABOVE = " ▲"  # after a rate above its roof
-FLOOR = "floor from the datasheet"
-FLOORS = (
-    "No run on these machines was measured. A floor is a lower bound on their time for the work that was counted on "
-    "{base}: for each operator the larger of FLOPs ÷ peak of the dtype and bytes ÷ bandwidth, summed. The roof named "
-    "with it limits most of that time. Only caches, compiled code, convolutions by Winograd's or Fourier's algorithm "
-    "and operators that run at the same time can be faster."
-)
 FOOT = (
     "Times are medians over the passes, ± half their range. On an asynchronous device the tracer waits only for "
     "annotated statements, so only these have a time. Hover over a dash to see why a machine has no figure."
@@ -79,7 +68,6 @@ class _Writer:
     def report(self, csv: str, links: Sequence[str], *, everything: bool) -> Report:
         """Return the report; see `report_of`."""
         comparison, html = self.comparison, self.form == "html"
-        alone = len(self.labels) == 1
         parts: list[Content] = [Phrase(self.intro())]
         if csv:
             parts.append(Phrase(f"All exact numbers: {csv}", link=csv))
@@ -88,55 +76,33 @@ class _Writer:
             [Phrase(f"{self.base} → {label}", soft=headline(difference), link=links[n] if links else "")]
             for n, (label, difference) in enumerate(zip(self.labels[1:], comparison.differences, strict=True))
         ]
-        if differences and self.terminal:
+        if self.terminal:
             parts += [Phrase(f"{pair.text}: {pair.soft}") for [pair] in differences]
-        elif differences:
+        else:
             parts.append(Part("Differences", [Grid("list", (), differences)], "pairs"))
-        titles = {"peaks": "Peaks", "machines": "Machines", "judged": "Clear differences"}
-        titles |= {table.quantity.key: table.quantity.title for table in comparison.tables}
-        sentences = [
-            [Phrase(s.text, soft=titles[s.evidence], link=f"#{s.evidence}") if html else Phrase(s.text)]
-            for s in ([] if alone else summary_of(comparison))
-        ]
-        if sentences:
-            parts.append(Part("Summary", [Grid("list", (), sentences)], "words"))
         parts.append(Part("Machines", [self.machines()], "machines") if html else self.machines())
-        if comparison.ceilings:
-            parts.append(self.untraced())
-        figures = [] if self.terminal or (self.form == "md" and not csv) else list(charts_of(comparison))
-        if roofs := [chart for chart in figures if chart.name == "roofs"]:
-            parts.append(Part("Rooflines", roofs, "rooflines"))
         if not self.terminal:
+            if html or csv:
+                parts += charts_of(comparison)
             parts += self.fastest()
-        parts.append(self.peaks([chart for chart in figures if chart.name != "roofs"]))
         parts += self.tables(everything=everything)
-        if comparison.values:
-            title = "Measured by the lecture"
-            meaning = Phrase("Numbers that the lecture itself measured and inspected.")
-            values = self.grid(comparison.values, None, title)
-            parts.append(Part(title, [meaning, values], "values", folded=not self.terminal))
         if html:
             parts.append(Phrase(FOOT, style="foot"))
         count = formats.plural(len(self.labels), "machine")
-        title = "1 machine, and floors" if alone else f"{count} side by side"
-        return Report(comparison.title, f": {title}", parts)
+        return Report(comparison.title, f": {count} side by side", parts)
 
     def intro(self) -> str:
         """Report how many steps matched, and explain the marks."""
         comparison = self.comparison
         steps = formats.plural(comparison.matched, "annotated step")
-        if len(comparison.sides) == 1:
-            return f"{steps} of {self.base}."
+        machines = "both machines" if len(comparison.sides) == 2 else f"all {len(comparison.sides)} machines"
         unmatched = zip(comparison.sides, comparison.unmatched, strict=True)
         names = ", ".join(f"{side.label}: {n}" for side, n in unmatched if n)
         missing = f"; not on every machine: {names}" if names else ""
-        text = "{steps} matched on both machines{rest}. × is relative to {base}; {marks}."
-        if len(comparison.sides) > 2:
-            text = "{steps} matched on all {n} machines{rest}. × is relative to {base}; {marks}."
-        marks = "● marks the best machine if all of its passes beat all passes of the others"
-        if len(comparison.sides) >= MANY:
-            marks += ", ○ the worst"
-        return text.format(steps=steps, n=len(comparison.sides), rest=missing, base=self.base, marks=marks)
+        return (
+            f"{steps} matched on {machines}{missing}. × is relative to {self.base}; "
+            "● marks the best machine if all of its passes beat all passes of the others."
+        )
 
     def machines(self) -> Grid:
         """Describe each machine and its whole run, in a table if there is room."""
@@ -151,53 +117,22 @@ class _Writer:
             lines.append([Phrase(label, soft=" · ".join([texts[0], *named]))])
         return Grid("sides", (), lines, "Machines")
 
-    def untraced(self) -> Part:
-        """Describe the machines with lower bounds, and whether the lecture's tensors would fit there."""
-        rows = []
-        for ceiling in self.comparison.ceilings:
-            by_dtype = [(name, ceiling.flops_per_second.get(name)) for name in ("bfloat16", "float16", "float32")]
-            rates = [
-                "{rate} in {name}".format(rate=formats.quantity(rate, "FLOP/s", 4), name=name)
-                for name, rate in by_dtype
-                if rate
-            ]
-            text = "{name}: {rates_text} ({source}). Would the lecture fit? {fit}.".format(
-                name=ceiling.name,
-                rates_text=", ".join([formats.quantity(ceiling.bytes_per_second, "B/s", 4), *rates]),
-                source=ceiling.source,
-                fit=fit_in_words(self.comparison.live_bytes, ceiling),
-            )
-            rows.append([Phrase(text)])
-        meaning = Phrase(FLOORS.format(base=self.base))
-        return Part("Machines that were not traced", [meaning, Grid("list", (), rows)], "floors")
-
     def fastest(self) -> Iterator[Part]:
         """Yield the times of sections, and the steps that one machine ran faster in every pass."""
-        time = next(table for table in self.comparison.tables if table.quantity == TIME)
+        time = self.comparison.table(TIME)
         sections = [line for line in time.lines if line.where == "section"]
         if sections:
             meaning = Phrase("Warm time of each section on each machine.")
-            grid = self.grid(sections, "s", "Sections", better="lower")
-            yield Part("Sections", [meaning, grid], "sections")
-        if clear := clear_differences(time.lines):
+            yield Part("Sections", [meaning, self.grid(sections, TIME, "Sections")], "sections")
+        clear = [line for line in time.lines if line.where != "section" and any(cell.best for cell in line.cells)]
+        if clear:
             meaning = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
-            title, folded = "Steps with clear differences", clear[LEADING:]
-            grid = self.grid(clear[:LEADING], "s", title, "", folded, "more step", "lower")
+            clear.sort(key=effect, reverse=True)
+            grid = self.grid(clear[:LEADING], TIME, "Steps with clear differences", clear[LEADING:], "more step")
             yield Part("Clear differences", [meaning, grid], "judged")
 
-    def peaks(self, parts: list[Content]) -> Part:
-        """Return the machines' peaks after their figures, and the highest share of them that a step reached."""
-        peaks, reached = self.comparison.peaks, self.comparison.reached
-        grid = self.grid(peaks, None, "Peaks", "peak")
-        parts.append(grid if peaks else Phrase("The peaks of these machines are unknown."))
-        if reached:
-            parts.append(Phrase("Highest MFU of an annotated step:"))
-            parts.append(self.grid(reached, None, "Highest MFU", "dtype"))
-            parts += _warnings(*reached)
-        return Part("Peaks", parts, "peaks", folded=not self.terminal)
-
     def tables(self, *, everything: bool) -> Iterator[Part]:
-        """Yield the table of each quantity; on a terminal, sections and the largest lines, or everything."""
+        """Yield the table of each quantity; on a terminal, the largest steps and all other lines, or everything."""
         for table in self.comparison.tables:
             quantity = table.quantity
             lines: Sequence[Line] = table.lines
@@ -205,42 +140,36 @@ class _Writer:
             if self.terminal and everything:
                 lines, folded = (*lines, *folded), ()
             elif self.terminal:
-                steps = [line for line in lines if line.where != "section"]
+                steps = [line for line in lines if line.where == "step"]
                 steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
-                lines = [line for line in lines if line.where == "section" or line in steps[:FEW]]
+                lines = [line for line in lines if line.where != "step" or line in steps[:FEW]]
                 folded = (*folded, *steps[FEW:])
-            none = "" if lines else " No annotated step has this figure on any of these machines."
+            none = "" if lines else " No machine has this figure."
             if lines or not self.terminal:
                 meaning = Phrase(quantity.meaning + none)
-                grid = self.grid(lines, quantity.unit, quantity.title, "", folded, better=quantity.better)
+                grid = self.grid(lines, quantity, quantity.title, folded)
                 warnings = _warnings(*lines, *folded)
                 yield Part(quantity.title, [meaning, *warnings, grid], quantity.key, folded=not self.terminal)
 
     def grid(
         self,
         lines: Sequence[Line],
-        unit: str | None,
+        quantity: Quantity,
         name: str,
-        first: str = "",
         folded: Sequence[Line] = (),
         noun: str = "smaller one",
-        better: str | None = None,
     ) -> Grid:
         """Return a row for each line; folded and omitted lines are counted."""
         smaller = formats.plural(len(folded), noun) if folded else ""
         columns = [label + " (base)" * (label == self.base and not self.terminal) for label in self.labels]
-        floors = 0  # columns
-        if any(floor.seconds is not None for line in (*lines, *folded) for floor in line.floors):
-            columns += [f"{FLOOR}: {ceiling.name}" for ceiling in self.comparison.ceilings]
-            floors = len(self.comparison.ceilings)
-        shown, hidden = ([self.row(line, unit, better, floors) for line in some] for some in (lines, folded))
+        shown, hidden = ([self.row(line, quantity) for line in some] for some in (lines, folded))
         if self.form == "html":
-            return Grid("side", (first, *columns), shown, name, hidden, smaller, unmeasured=floors)
+            return Grid("side", ("", *columns), shown, name, hidden, smaller)
         omitted = f"{smaller} with --all" if self.terminal else f"{smaller}: in the CSV."
-        return Grid("side", (first, *columns), shown, name, rest=smaller and omitted, unmeasured=floors)
+        return Grid("side", ("", *columns), shown, name, rest=smaller and omitted)
 
-    def row(self, line: Line, unit: str | None, better: str | None, floors: int) -> list[Phrase]:
-        """Return a line's code, its figure on each machine, and its lower bounds."""
+    def row(self, line: Line, quantity: Quantity) -> list[Phrase]:
+        """Return a line's code, and its figure on each machine."""
         terminal = self.terminal
         number = f"line {line.line}" if line.line and not terminal else str(line.line or "")
         position = [number, line.which] if terminal else [formats.one_line(line.function, 40), number, line.which]
@@ -249,57 +178,32 @@ class _Writer:
         title = self.section_titles.get(line.code.removesuffix("()")) if style and not terminal else None
         name = formats.one_line(prose.plain_text(title), 80) if title else ""
         soft = (" " if terminal else ", ").join(part for part in position[bool(name) :] if part)
-        if not terminal and len(self.labels) >= MANY:
-            ends = self.ends(line, better or MEASURED_UNITS.get(line.unit or "" if line.where == "value" else ""))
-            soft = "; ".join(part for part in (soft, ends) if part)
-        return [
-            Phrase(name, "" if name else code, soft, style=style),
-            *(self.figure(line, cell, unit) for cell in line.cells),
-            *(self.floor(floor) for floor in line.floors[:floors]),
-        ]
+        head = Phrase(name, "" if name else code, soft, style=style)
+        return [head, *(self.figure(line, cell, quantity) for cell in line.cells)]
 
-    def ends(self, line: Line, better: str | None) -> str:
-        """Name the best machine and the worst of a row, by its passes; "" if neither end is better."""
-        best, worst = extremes(line.cells, better)
-        if len(best) + len(worst) < 2 or not any(cell.value for cell in line.cells):
-            return ""
-        if set(best) & set(worst):
-            return "no clear difference"
-        named = []
-        for word, machines in (("best {machines}", best), ("worst {machines}", worst)):
-            names = " or ".join(self.labels[n] for n in machines)
-            named.append(word.format(machines=names if len(machines) <= NAMED else f"one of {len(machines)}"))
-        text = ", ".join(named)
-        if all(line.cells[n].value for n in (*best, *worst)):
-            medians = [statistics.median(abs(line.cells[n].value or 0.0) for n in side) for side in (best, worst)]
-            far = formats.ratio(max(medians) / min(medians) if min(medians) else 0.0)
-            text += f", {far}× apart"
-        return text
-
-    def figure(self, line: Line, cell: Cell, unit: str | None) -> Phrase:
+    def figure(self, line: Line, cell: Cell, quantity: Quantity) -> Phrase:
         """Format a figure: its median, half the range over its passes relative to it, and its ratio to the base.
 
-        The unit is the quantity's or its own; a value of the lecture without a unit is a plain number.
+        The unit is the quantity's or the line's; a value of the lecture without a unit is a plain number.
         """
-        unit = unit or line.unit
+        unit = quantity.unit or line.unit
         if cell.value is None:
             return Phrase("–", soft=formats.one_line(cell.why or "", 160), style="missing")
         if unit is None:
-            text = formats.number(cell.value, 4) if line.where == "value" else formats.percent(cell.value)
-            text += ABOVE if cell.above else ""
+            text = formats.number(cell.value, 4) if quantity == VALUES else formats.percent(cell.value)
         else:
             text = formats.quantity(cell.value, unit, 3)
             if self.wide and cell.low is not None and cell.high is not None and cell.low != cell.high:
                 text += f" ± {formats.percent((cell.high - cell.low) / 2 / abs(cell.value or 1))}"
-            text += ABOVE if cell.above else ""
+        text += ABOVE if cell.above else ""
         ratio = factor(cell.ratio) if cell.ratio not in (None, 1.0) and cell.ratio is not None else ""
-        return Phrase(text, ratio=ratio, style="best" if cell.best else "worst" if cell.worst else "right")
+        return Phrase(text, ratio=ratio, style="best" if cell.best else "right")
 
-    def floor(self, floor: Floor) -> Phrase:
-        """Format a lower bound with the roof that limits most of it."""
-        if floor.seconds is None:
-            return Phrase("–", soft=formats.one_line(floor.why or "", 160), style="missing")
-        return Phrase(floor_in_words(floor, "≥ "), style="floor")
+
+def effect(line: Line) -> float:
+    """Return the logarithm of the largest over the smallest number of a line's machines."""
+    values = [cell.value for cell in line.cells if cell.value]
+    return math.log(max(values) / min(values)) if len(values) > 1 and min(values) > 0 else 0.0
 
 
 def _facts(trace: Trace) -> list[str]:
@@ -335,9 +239,9 @@ def factor(ratio: float) -> str:
     return f"× 1/{formats.ratio(1 / ratio)}" if 0 < ratio < 0.01 else f"× {formats.ratio(ratio)}"
 
 
-def charts_of(comparison: Comparison) -> Iterator[Chart]:
-    """Yield all rooflines on one figure, and bars for each dtype: peaks, and the best share reached."""
-    rates = next(table for table in comparison.tables if table.quantity == RATE)
+def charts_of(comparison: Comparison) -> Iterator[Part]:
+    """Yield a part with all rooflines on one figure, if a roof is known."""
+    rates = comparison.table(RATE)
     roofs = [
         roof_of(side.label, side.trace.machine, ((line.code, line.cells[index]) for line in rates.lines))
         for index, side in enumerate(comparison.sides)
@@ -345,22 +249,8 @@ def charts_of(comparison: Comparison) -> Iterator[Chart]:
     drawn = roofline.roofline(roofs, "roofs", "Rooflines")
     if drawn is not None:
         warnings = [warning.text for warning in _warnings(*rates.lines)]
-        yield Chart("roofs", " ".join(["Each machine's roof, and its annotated steps under it", *warnings]), drawn)
-    peaks = [line for line in comparison.peaks if line.code != "memory"]
-    for name, title, lines, write in (
-        ("peaks", "Peak of each dtype", peaks, lambda rate: formats.quantity(rate, "FLOP/s", 3)),
-        ("reached", "Highest MFU of an annotated step, by dtype", comparison.reached, _share),
-    ):
-        rows = [
-            (side.label, [line.cells[index].value for line in lines]) for index, side in enumerate(comparison.sides)
-        ]
-        drawn = bars([line.code for line in lines], rows, name, title, write)
-        if drawn is not None:
-            yield Chart(name, " ".join([title, *(warning.text for warning in _warnings(*lines))]), drawn)
-
-
-def _share(share: float) -> str:
-    return f"{formats.number(100 * share, 3).removesuffix('.0')}%"
+        title = " ".join(["Each machine's roof, and its annotated steps under it", *warnings])
+        yield Part("Rooflines", [Chart("roofs", title, drawn)], "rooflines")
 
 
 def csv_text(comparison: Comparison) -> str:
@@ -370,28 +260,13 @@ def csv_text(comparison: Comparison) -> str:
     labels = [side.label for side in comparison.sides]
     header = ["quantity", "unit", "where", "function", "line", "code", "which", *labels]
     header += [f"{label} ÷ {labels[0]}" for label in labels]
-    header += [f"{FLOOR}: {ceiling.name}" for ceiling in comparison.ceilings]
     header += ["above its roof"]
     rows.writerow(map(_as_text, header))
-    every = [(t.quantity.key, t.quantity.unit or "1", (*t.lines, *t.folded)) for t in comparison.tables]
-    every += [
-        ("value", "", comparison.values),
-        ("peak", "", comparison.peaks),
-        ("highest_mfu", "", comparison.reached),
-    ]
-    for quantity, unit, lines in every:
-        for line in lines:
-            columns = [
-                quantity,
-                unit or line.unit or "1",
-                line.where,
-                line.function,
-                str(line.line or ""),
-                line.code,
-                line.which,
-            ]
-            least = [floor.seconds for floor in line.floors] or [None] * len(comparison.ceilings)
-            numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells), *least]
+    for table in comparison.tables:
+        for line in (*table.lines, *table.folded):
+            unit = table.quantity.unit or line.unit or "1"
+            columns = [table.quantity.key, unit, line.where, line.function, str(line.line or ""), line.code, line.which]
+            numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells)]
             above = "; ".join(label for label, cell in zip(labels, line.cells, strict=True) if cell.above)
             shown = ["" if number is None else repr(number) for number in numbers]
             rows.writerow([*map(_as_text, columns), *shown, _as_text(above)])

@@ -27,7 +27,7 @@
           "name", "a", "b", "detail",                     text, as the reports show it
           "size",                                         relative difference, bytes or FLOPs; null: no number
           "cause",                                        the row with the same difference, or null
-          "origin",                                       the row of an edit or a count it may follow from, or null
+          "origin",                                       the row of an edit or a loop it may follow from, or null
           "setting",                                      the name of the setting that it repeats, or null
           of times: "a_ns", "b_ns", "ratio", "clock", "a_share", "b_share", "roof",
                     and of all "executions" of its statement that were judged together:

@@ -1,7 +1,7 @@
 """Build the report of a Difference: differences that matter first, then how they were judged.
 
 report_of(difference, "terminal")                                 # fits a screen: four of each, and a count of the rest
-report_of(difference, "md")                                       # fits a comment on a pull request
+report_of(difference, "md")                                       # the same, in tables
 report_of(difference, "html", site="index.html")                  # has all: figures, both sides along the lecture
 """
 
@@ -34,29 +34,27 @@ WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a
     "steps": ("Steps", "step"),
     "output": ("Output", "output"),
 }
-# Limits of a format: entries of an aspect, folded entries, settings, functions, notes (None: all).
-ROOM: dict[Form, tuple[int, int, int | None, int | None, int | None]] = {
-    "terminal": (4, 0, 6, 6, 3),
-    "md": (15, 25, None, 25, None),
-    "html": (12, 200, None, None, None),
-}
+# Limits of texts and of the page: entries of an aspect, folded entries, settings, functions, notes (None: all).
+TEXT, PAGE, NONE = (4, 0, 6, 6, 3), (12, 200, None, None, None), (10**9, 0, None, None, None)
 CODE = 90  # characters of a line of source
 MOST_REPEATS = 4  # most named repetitions of a setting
 POINTS = 1_500  # most points of a memory timeline
 NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
 FOOT = (
     "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
-    "vary between passes, or depend on a device's random generator, are never reported as changed."
+    "vary between passes are never reported as changed."
 )
 
 
 def report_of(difference: Difference, form: Form, *, everything: bool = False, site: str | None = None) -> Report:
     """Return the report within the limits of a format; with `everything`, all differences, and no text is cut.
 
+    Markdown has the lines of a terminal.
+
     `site` is the page of all machines, if it is in the same folder.
     """
     a, b = difference.a, difference.b
-    limits = (10**9, 0, None, None, None) if everything else ROOM[form]
+    html, limits = form == "html", NONE if everything else PAGE if form == "html" else TEXT
     most_entries, most_folded, most_settings, most_functions, most_notes = limits
     quality = "bad" if difference.matters else "warn" if difference.time_not_judged else "ok"
     sides = [[Phrase(letter, formats.one_line(s.name, 160), side_text(s))] for letter, s in (("A", a), ("B", b))]
@@ -91,20 +89,17 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     before = _changes("Differing settings, versions and hardware", "Settings", ("", "A", "B"), settings, most_settings)
     columns = ("", "A", "B", "similarity", "renamed variables")
     code = _changes("Functions that changed", "Code", columns, functions, most_functions)
-    leads = list(_leads(difference, form, most_entries, most_folded, everything=everything))
-    judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, form)])
-    if form == "terminal":
+    leads = list(_leads(difference, most_entries, most_folded, html=html, everything=everything))
+    judged = Grid("list", (), [[Phrase(line)] for line in _how_judged(difference, html=html)])
+    if not html:
         if not everything:  # different printed text is no difference that matters, but readers may look for it
             printed = [e for e in entries(difference, "output", everything=True) if e.subject.kind == "printed"]
             more = f"… and {len(printed) - most_entries:,} more (--all)" if len(printed) > most_entries else ""
             rows = [_entry_row(difference, entry) for entry in printed[:most_entries]]
             grid = Grid("leads", _lead_columns(), rows, "Printed text", rest=more)
             leads += [Part("Printed text", [grid])] if rows else []
-        return Report("", "", [*parts, *before, *code, *note_phrases, *leads, judged])
+        return Report("", f"A {a.label} → B {b.label}", [*parts, *before, *code, *note_phrases, *leads, judged])
     matters = [*before, *leads, *code]
-    how = Part("How it was judged", [judged], "judged", folded=True)
-    if form == "md":
-        return Report("", f"A {a.label} → B {b.label}", [*parts, *note_phrases, *matters, how])
     if text := summary(difference, {aspect: WORDS[aspect][1] for aspect in ("claims", "values", "memory", "flops")}):
         parts.append(Phrase(text))
     parts += [*note_phrases, Part("What matters", matters or [Phrase(NOTHING)], "matters")]
@@ -112,7 +107,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
         parts.append(Part("Times" if difference.same_machine else RATIOS, timings, "times"))
     if figures := charts_of(difference):
         parts.append(Part("Figures", figures, "figures"))
-    parts += [how, Phrase(FOOT, style="foot")]
+    parts += [Part("How it was judged", [judged], "judged", folded=True), Phrase(FOOT, style="foot")]
     return Report(b.title, ": what differs", parts, (a.label, b.label))
 
 
@@ -192,7 +187,7 @@ def _work(difference: Difference) -> str | None:
     return None
 
 
-def _leads(difference: Difference, form: Form, most: int, most_folded: int, *, everything: bool) -> Iterator[Part]:
+def _leads(difference: Difference, most: int, most_folded: int, *, html: bool, everything: bool) -> Iterator[Part]:
     """Yield possible causes of other differences, then the others by aspect, at most `most` of each and more folded.
 
     Times on two machines are uncertain, so they follow all differences that matter.
@@ -200,19 +195,16 @@ def _leads(difference: Difference, form: Form, most: int, most_folded: int, *, e
     groups = [
         (LEADS if lead else WORDS[aspect][0], group)
         for aspect, lead, group in blocks(difference, everything=everything)
-        if aspect != "time" or (form != "html" and (difference.same_machine or everything))
+        if aspect != "time" or (not html and (difference.same_machine or everything))
     ]
-    if not difference.same_machine and not everything and form != "html":
+    if not difference.same_machine and not everything and not html:
         every = entries(difference, "time", everything=True)
         groups.append((RATIOS, [e for e in every if e.verdict == "ratio" and e.row.step.annotated]))
     for title, group in groups:
         summary, omitted = "", ""
         over, unlisted = len(group) - most, len(group) - most - most_folded
-        if form == "terminal":
+        if not html:
             omitted = f"… and {over:,} more (--all)" if over > 0 else ""
-        elif form == "md":
-            summary = "{n} more".format(n=f"{over:,}")
-            summary += f", {most_folded} of them here" if unlisted > 0 else ""
         else:
             summary = f"{over} more"
             omitted = f"{unlisted} more (--all, or the pages with the other machine's column)." if unlisted > 0 else ""
@@ -286,7 +278,7 @@ def _notes(difference: Difference) -> list[str]:
     return [formats.one_line(note, 400) for note in dict.fromkeys(notes)]
 
 
-def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
+def _how_judged(difference: Difference, *, html: bool) -> Iterator[str]:
     """Yield sentences about comparisons that are not worth an entry, and the precision of the judgement."""
     for aspect in ORDER:
         of_aspect = {verdict: n for which, verdict, n in difference.counts if which == aspect}
@@ -298,7 +290,7 @@ def _how_judged(difference: Difference, form: Form) -> Iterator[str]:
             yield f"{aspect}: {', '.join(lines)}"
     if sentence := _time_sentence(difference):
         yield sentence
-    for why, count in () if form == "terminal" else difference.times.not_judged:
+    for why, count in difference.times.not_judged if html else ():
         yield _unjudged(why, count)
     if difference.tolerances:
         differing = ", ".join(

@@ -22,7 +22,6 @@ from trace_tools.util import formats
 
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
-MILD: frozenset[Verdict] = frozenset({"same", "noise", "not judged"})
 WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; on one machine its time is enough
 TOO_NOISY = "times too noisy to show it"
 
@@ -40,7 +39,6 @@ class ReportEntry:
     a: str | None = None
     b: str | None = None
     detail: str = ""
-    level: int = 0  # importance: 2 matters, 1 differs, 0 is the same
     executions: int = 1
     follows: int = 0  # findings elsewhere that this one explains
     after_line: int | None = None  # the line of the lead that it may follow from
@@ -55,7 +53,6 @@ class ReportEntry:
 def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int = 80) -> ReportEntry:
     """Format a finding; a side has at most `limit` characters."""
     a, b = sides_text(finding, limit)
-    mild = finding.verdict in MILD or finding.setting is not None or finding.aspect == "time"
     unseen = TOO_NOISY if finding.matters and is_unseen(difference, row, finding) else ""
     origin = finding.origin
     return ReportEntry(
@@ -68,7 +65,6 @@ def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int
         a=a,
         b=b,
         detail=formats.one_line("; ".join(part for part in (finding.detail, unseen) if part), 240),
-        level=2 if finding.matters else 0 if mild else 1,
         after_line=None if origin is None else difference.rows[origin].step.line,
         size=finding.size,
     )
@@ -86,27 +82,24 @@ def is_unseen(difference: Difference, row: StepPair, finding: Finding) -> bool:
 
 
 def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tuple[Aspect, bool, list[ReportEntry]]]:
-    """Yield (aspect, whether they lead, entries) in the order of reports: edits, claims, counts that lead, the rest.
+    """Yield (aspect, whether they lead, entries) in the order of reports: what leads, then the others by aspect.
 
     A finding that a lead covers has no other entry. The executions of an edited statement have no entry of their own.
     """
     first = leads(difference)
     leading = {(lead.row.number, lead.subject) for lead in first}
     edited = {lead.row.number for lead in first if lead.subject.kind == "code"}
-    code = [e for e in first if e.aspect in ("steps", "output")]
-    yield "steps", True, code
+    yield "steps", True, first
     for aspect in ORDER:
         of_aspect = entries(difference, aspect, everything=everything)
         beside = [e for e in of_aspect if (e.row.number, e.subject) not in leading]
         yield aspect, False, [e for e in beside if aspect != "steps" or e.row.number not in edited]
-        if aspect == "claims":
-            yield "values", True, [e for e in first if e not in code]
 
 
 def leads(difference: Difference) -> list[ReportEntry]:
     """Return possible causes of others, in the lecture's order.
 
-    A row's lead is an edit, else a changed number of executions, else a changed count.
+    A row's lead is an edit, else a changed number of executions.
     """
     explained = Counter(f.origin for row in difference.rows for f in row.findings if f.matters)
     causes = []
@@ -114,11 +107,9 @@ def leads(difference: Difference) -> list[ReportEntry]:
         if not explained[row.number]:
             continue
         own = [f for f in row.findings if f.matters and f.origin is None and f.cause is None]
-        first = ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
-        if first is None and not row.edited:
-            first = min(own, key=lambda f: f.subject.expression != "flops", default=None)
-        if first is not None and not (row.edited and row.a is not None and row.b is not None):
-            lead = entry_of(difference, row, first)
+        ran = next((f for f in own if f.subject.kind in ("executions", "step")), None)
+        if ran is not None and not (row.edited and row.a is not None and row.b is not None):
+            lead = entry_of(difference, row, ran)
         else:
             pair = difference.frames[row.frame]
             statement: list[str | None] = []  # on both sides
@@ -131,7 +122,7 @@ def leads(difference: Difference) -> list[ReportEntry]:
             counts = "" if ran is None else " → ".join(side or "–" for side in sides_text(ran))
             detail = counts and f"executions {counts}"
             lead = ReportEntry(row, "steps", "changed", "edited", Subject("code"), "the statement", a, b, detail)
-        causes.append(replace(lead, follows=explained[row.number], level=2))
+        causes.append(replace(lead, follows=explained[row.number]))
     return causes
 
 
@@ -155,8 +146,7 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
         if aspect == "time":
             entry = _timed(entry, group, finding)
         follows = sum(explained[row.number] for row, _ in group)
-        level = 2 if follows else entry.level
-        unsorted.append(replace(entry, executions=len(group), follows=follows, level=level))
+        unsorted.append(replace(entry, executions=len(group), follows=follows))
     return sorted(unsorted, key=lambda e: (e.after_line is not None, -e.size if aspect in BY_SIZE else 0))
 
 

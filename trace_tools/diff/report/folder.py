@@ -30,7 +30,7 @@ def report_files(comparison: Comparison, home: str | None) -> dict[str, bytes]:
     names = [f"{_plain(base.label)}-to-{_plain(other.label)}" for other in others]
     for name, difference in zip(names, comparison.differences, strict=True):
         texts[f"{name}.html"] = html(difference_report.report_of(difference, "html", site="index.html"), home, pages)
-        texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"), comment=True)
+        texts[f"{name}.md"] = markdown(difference_report.report_of(difference, "md"))
     page, text = (
         comparison_report.report_of(comparison, form, csv=CSV, links=[f"{name}.{form}" for name in names])
         for form in ("html", "md")

@@ -6,14 +6,11 @@ r"""Represent a report as a small tree, built once from a difference or a compar
     ))
     Console().print(terminal(report))                       # in colour if supported
     markdown(report)                                        # "# PyTorch: 2 machines side by side\n\n3 annotated …"
-    markdown(report, comment=True)                          # within the length limit of a comment on a pull request
     figure_files(report.parts)                              # {"figures/roofs.svg": …}: the files that Markdown shows
     html(report, home="../index.html", pages="../cpu/")     # "<!doctype html>…", self-contained
 
 `difference_report` and `comparison_report` choose words, order and amount for a format; the writers write all parts
-that they can show (not figures on a terminal). In Markdown and HTML, differences that matter are in
-tables, and the rest is folded. A comment on current code hosts is limited to 65,536 characters, so a longer report is
-cut, with a note.
+that they can show (not figures on a terminal).
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class Phrase:
     code: str = ""  # a line of source, or a name in it
     soft: str = ""  # a quiet addition such as a position, a function or a consequence
     ratio: str = ""  # to the base: "× 0.31"
-    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "worst", "floor", "right", "missing" …
+    style: str = ""  # "headline bad|ok", "note", "foot"; of a cell "best", "right", "missing" …
     link: str = ""  # target of the text
     strip: tuple[float, float, float] | None = None  # an interval and a point in it, from 0 to 100, drawn on a page
 
@@ -68,7 +65,6 @@ class Grid:
     folded: Sequence[Sequence[Phrase]] = ()
     summary: str = ""  # of the folded rows
     rest: str = ""
-    unmeasured: int = 0  # number of its last columns that are about machines that were not traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +175,6 @@ def _terminal_grid(grid: Grid) -> Iterator[Text | Table]:
             for cell in cells:
                 best, ratio = ("● ", "green") if cell.style == "best" else ("", ""), (f"  {cell.ratio}", "dim not bold")
                 row.append(Text.assemble(best, cell.text, *([ratio] if cell.ratio else [])))
-                if cell.style == "floor":
-                    row[-1].stylize("dim italic not bold")
             columns.add_row(*row, style="bold" if head.style == "strong" else None)
         yield columns
 
@@ -194,25 +188,11 @@ def _cut(text: Text) -> Text:
 # --- as Markdown ----------------------------------------------------------------------------------
 
 
-LONGEST = 60_000  # characters of a comment
-
-
-def markdown(report: Report, *, comment: bool = False) -> str:
-    """Return the report; as a comment, within the length limit and with smaller headings."""
-    level = 3 if comment else 1
+def markdown(report: Report) -> str:
+    """Return the report as Markdown."""
     title = (inline_markdown(report.lecture) if report.lecture else "") + escape(report.title)
-    blocks = [f"{'#' * level} {title}", *_markdown_blocks(report.parts, "#" * (level + 1))]
-    blocks = [block for block in blocks if block]
-    used = 0
-    for count, block in enumerate(blocks if comment else ()):
-        used += len(block) + 2
-        if used > LONGEST:  # parts at the end that do not fit are left out, with a note
-            kept = blocks[:count]
-            folds = sum(block.startswith("<details>") - (block == "</details>") for block in kept)
-            note = f"*{len(blocks) - count} more parts did not fit; see the HTML report.*"
-            blocks = [*kept, *["</details>"] * folds, note]
-            break
-    return "\n\n".join(block.strip("\n") for block in blocks) + "\n"
+    blocks = [f"# {title}", *_markdown_blocks(report.parts, "##")]
+    return "\n\n".join(block.strip("\n") for block in blocks if block) + "\n"
 
 
 def figure_files(parts: Sequence[Content]) -> dict[str, bytes]:
@@ -270,8 +250,6 @@ def _markdown_phrase(phrase: Phrase) -> str:
         return text
     if phrase.style == "best":
         text = f"● **{text}**"
-    elif phrase.style == "worst":
-        text = f"○ {text}"
     elif phrase.style == "strong" and text:
         text = f"**{text}**"
     if phrase.ratio:

@@ -81,22 +81,6 @@ def describe(record: Plot) -> str:
     return ". ".join(parts) + "." if parts else "A drawing."
 
 
-def bars(
-    groups: Sequence[str],
-    rows: Sequence[tuple[str, Sequence[float | None]]],
-    prefix: str,
-    title: str,
-    write: Callable[[float], str],
-) -> str | None:
-    """Draw one bar per machine in each group on a logarithmic axis; `rows` are (machine, heights)."""
-    words = "; ".join(
-        f"{name}: " + ", ".join(f"{group} {write(h)}" for group, h in zip(groups, row, strict=True) if h)
-        for name, row in rows
-    )
-    series = [Series(name, list(groups), list(row), "bars") for name, row in rows]
-    return plot(series, prefix, title, words, log=(False, True), write=write, machines=True)
-
-
 @dataclass(frozen=True, slots=True)
 class _Line:
     """The n-th series as floats; nan is a gap."""
