@@ -8,12 +8,10 @@ from dataclasses import replace
 
 from tests.diff.planted import at, differ, made, with_steps
 from tests.diff.report_cases import html_of, markdown_of
-from trace_tools.diff.difference import Difference, Side, Subject
+from trace_tools.diff.difference import Difference, Subject
 from trace_tools.diff.report.difference_json import difference_json
 from trace_tools.diff.report.entries import entries
 from trace_tools.diff.wording import subject_text
-from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.machine_columns import Listed, beside
 from trace_tools.trace.model import Frame, Trace, Value
 
 LONG = "model.blocks[0].attention.projection.weight.detach().reshape(-1)[:128].double().abs()"
@@ -46,19 +44,6 @@ def test_json_contains_the_full_expression() -> None:
     [finding] = [f for f in report["findings"] if f["aspect"] == "values"]
     assert finding["subject"] == {"kind": "value", "index": 1, "expression": SECOND, "function": ""}
     assert (finding["a"], finding["b"]) == ("200", "300")
-
-
-def test_page_columns_mark_only_the_changed_expression() -> None:
-    a, b = observed(100, 200), observed(100, 300)
-    for trace, other in ((a, b), (b, a)):
-        listed = [*map(Listed.of, make_document(trace).sections)]
-        in_other, _ = beside(Side("here", trace), Side("there", other), listed, [])
-        cells = [column.cells.get("L6") for column in in_other.columns.values()]
-        [cell] = [cell for cell in cells if cell is not None]
-        assert [(e.text is None, e.differs) for e in cell.entries if e.kind == "value"] == [
-            (True, False),
-            (False, True),
-        ]
 
 
 def test_repeated_expression_on_a_line_has_two_subjects() -> None:

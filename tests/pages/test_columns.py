@@ -12,62 +12,62 @@ from tests.messages import says
 from tests.pages.browsing import NARROW, ask, show, until
 from tests.pages.recording import Recording, matrix
 from trace_tools.analysis.floors import ceiling_named
-from trace_tools.pages.columns import (
-    Column,
-    ColumnCell,
-    ColumnEntry,
-    columns_block,
-    differing_lines,
-    floors_block,
-    timed_lines,
-)
+from trace_tools.pages.columns import floors_block, results_block, timed_lines
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import one_file
 from trace_tools.pages.overview import document_notices
 from trace_tools.pages.site import SiteTrace, render_site
-from trace_tools.trace.model import Machine, Meters, Peak, Trace, Work
-
-
-def entry(text: str | None, *, differs: bool = False) -> ColumnEntry:
-    return ColumnEntry("value", "x", "", text, "", differs)
+from trace_tools.trace.model import Machine, Meters, Peak, Trace, Value, Work
 
 
 def unpacked(text: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
-def column(lines: int, *, every: int = 10) -> Column:
-    cells = {f"L{n}": ColumnCell((entry(f"{n * 7919 % 10007} {n}", differs=n % every == 0),)) for n in range(lines)}
-    return Column("there", cells)
+def results(lecture: str, *calls: str) -> list[list[Any]]:
+    """Return the lines of a section that calls `f` after other functions, whose frames come first."""
+    recording = Recording(lecture)
+    main = recording.frame("main")
+    for name in calls:
+        frame = recording.call(main, f"{name}()", name)
+    for number in (1, 2):
+        inner = recording.call(frame, "g(", "g", arguments=[("n", Value("int", number))])
+        recording.step(inner, "y = n", host_ns=[10**6, 3 * 10**6, 2 * 10**6], values=[("y", Value("int", number))])
+    lines: list[list[Any]] = unpacked(results_block(make_document(recording.trace()).sections[-1]))
+    return lines
 
 
-def test_a_block_has_all_cells_and_is_deterministic() -> None:
-    block = columns_block(
-        [Column("there", {"L1": ColumnCell((entry(None),)), "L2": ColumnCell((entry("3", differs=True),))})]
-    )
-    assert block.complete and block == columns_block(block.columns)
-    same, other = unpacked(block.text)["columns"][0]
-    assert same == ["L1", [[0, "", "x", None, "", 0]]] and other == ["L2", [[0, "", "x", "3", "", 1]]]
+CALLS = """\
+def main():
+    other()
+    f()
 
 
-def test_over_budget_only_differences_are_kept_and_reported() -> None:
-    unlimited = columns_block([column(2_000)], budget=10**6)
-    block = columns_block([column(2_000)], budget=len(unlimited.text) // 2)
-    assert unlimited.complete and not block.complete and len(block.text) <= len(unlimited.text) // 2
-    assert [anchor for anchor, _ in unpacked(block.text)["columns"][0]] == [f"L{n}" for n in range(0, 2_000, 10)]
-    assert block.columns[0].differing == 200
+def other():
+    pass
 
 
-def test_small_budgets_are_kept_and_columns_may_be_absent() -> None:
-    assert len(columns_block([column(2_000, every=1)], budget=500).text) <= 500
-    assert columns_block([]).columns == ()
+def f():
+    g(1)
+    g(2)
 
 
-def test_differing_lines_are_described_in_words() -> None:
-    cell = ColumnCell((ColumnEntry("time", "", "2", "4 ms", "2× slower", True), entry("same")), line=12)
-    assert list(differing_lines(Column("there", {"call-3-L12": cell, "L13": ColumnCell((), line=13)}))) == [
-        (12, "2: 4 ms (2× slower)")
-    ]
+def g(n):
+    y = n  # @inspect y
+"""
+
+
+def test_lines_have_keys_that_do_not_depend_on_other_sections() -> None:
+    """An anchor has the number of a call in the whole trace; a key has the turn of a line on its page."""
+    alone, after_another = results(CALLS, "f"), results(CALLS, "other", "f")
+    assert [line[1] for line in alone] != [line[1] for line in after_another]
+    assert [(key, *more) for key, _, *more in alone] == [(key, *more) for key, _, *more in after_another]
+    first, second = [line for line in alone if line[0].startswith("0:16:")]
+    assert (first[0], second[0]) == ("0:16:1", "0:16:2") and first[2] == second[2]
+    assert first[3] == 2 * 10**6  # the median
+    assert [note for note in first[4] if note[0] == "value"] == [["value", "", "y", "1"]]
+    edited = results(CALLS.replace("y = n ", "y = n + 0 "), "f")
+    assert [a[0] for a, b in zip(alone, edited, strict=True) if a[2] != b[2]] == ["0:16:1", "0:16:2"]
 
 
 LECTURE = """\

@@ -9,25 +9,38 @@ from typing import Any
 
 import pytest
 
-from tests.diff.planted import at, made, tensor, with_steps
-from tests.pages.browsing import NARROW, ask, press, show
+from tests.diff.plain_tracing import traced
+from tests.diff.planted import CPU, LECTURE, at, made, tensor, with_steps
+from tests.messages import says
+from tests.pages.browsing import NARROW, ask, press, show, until
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.pages.site import SiteTrace, render_site
 from trace_tools.trace.model import Machine, Trace, Value
 
+EDITED = LECTURE.replace("    x = 1\n", "    x = 2 - 1\n")
 
-def one_thread(trace: Trace) -> Trace:
-    return replace(trace, machine=replace(trace.machine, slug="one", threads=1))
+
+def named(trace: Trace, name: str) -> Trace:
+    return replace(trace, machine=replace(trace.machine, name=name))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Render three machines; on the second, y has another value; on the third, a GPU's rounding."""
+    """Render four machines: on the second, y has another value; the third is a GPU; the fourth ran another text."""
     out = tmp_path_factory.mktemp("machines")
-    other = with_steps(one_thread(made(1)), at(6, values=[("y", tensor(shape=[4], strides=[1]))]))
-    traces = {"cpu": made(0), "one": other, "pretend-gpu": pretend_gpu(made(0))}
+    other = with_steps(named(made(1), "one"), at(6, values=[("y", tensor(shape=[4], strides=[1]))]))
+    edited = named(traced(EDITED, machine=CPU), "edited")
+    traces = {"cpu": slow(made(0)), "one": other, "pretend-gpu": pretend_gpu(slow(made(0))), "edited": edited}
     render_site([SiteTrace(trace, name) for name, trace in traces.items()], out)
     return out
+
+
+def slow(trace: Trace) -> Trace:
+    """Return the trace with a line that took 100 ms."""
+    return with_steps(trace, at(6, host_ns=[10**8] * 3))
+
+
+EDITED_AT = 2  # whose lines are not compared
 
 
 def choose(browser: Any, *indices: int) -> None:
@@ -37,6 +50,7 @@ def choose(browser: Any, *indices: int) -> None:
         "if (box.checked !== arguments[0].includes(n)) box.click(); })",
         list(indices),
     )
+    until(lambda: ask(browser, "document.querySelectorAll('#L6 > .other').length") == len({*indices} - {EDITED_AT}))
 
 
 @pytest.fixture
@@ -45,7 +59,7 @@ def page(browser: Any, site: Path) -> Path:
     show(browser, path)
     browser.execute_async_script(
         "const done = arguments[0]; (function wait() {"
-        "document.getElementById('machines').hidden ? setTimeout(wait, 10) : done() })()"
+        "document.getElementById('machines') ? done() : setTimeout(wait, 10) })()"
     )
     choose(browser)
     return path
@@ -57,9 +71,26 @@ def test_only_lines_that_differ_are_marked(browser: Any, page: Path) -> None:
     assert ask(browser, "[...document.querySelectorAll('.row.differs')].map(row => row.id)") == ["L6"]
     cells = ask(browser, "[...document.querySelectorAll('#L6 > .other')].map(cell => cell.innerText)")
     assert "≠ y f32[4] = [1., 2., 3., 4.]" in cells[0] and "=" in cells[1] and "≠" not in cells[1]
-    assert ask(browser, "document.getElementById('differs-now').innerText") == "1 line differs"
+    assert ask(browser, "document.getElementById('differing').innerText").strip("↑↓\n") == "1 line differs"
     choose(browser, 1)
     assert ask(browser, "document.querySelectorAll('.row.differs').length") == 0
+
+
+def test_times_are_compared_as_ratios(browser: Any, page: Path) -> None:
+    choose(browser, 1)
+    [shown] = ask(browser, "[...document.querySelectorAll('#L6 > .other > .time')].map(it => it.innerText)")
+    factor = shown.removesuffix("× faster").split()[-1].replace(",", "")
+    assert float(factor) == pytest.approx(100e6 / 6_000, rel=0.05)  # the launch; 32 bytes and 8 FLOPs add nothing
+
+
+def test_lines_of_another_text_are_not_compared(browser: Any, page: Path) -> None:
+    choose(browser, EDITED_AT)
+    until(
+        lambda: says(ask(browser, "document.getElementById('machines').textContent"), "edited", "source", "different")
+    )
+    assert ask(browser, "document.querySelectorAll('.other').length") == 0
+    choose(browser, 0, EDITED_AT)
+    assert ask(browser, "document.querySelectorAll('.other').length") > 0
 
 
 def test_columns_are_beside_lines_or_below_when_narrow(browser: Any, page: Path) -> None:
@@ -76,13 +107,13 @@ def test_columns_are_beside_lines_or_below_when_narrow(browser: Any, page: Path)
     assert ask(browser, "document.documentElement.scrollWidth") <= NARROW[0]
 
 
-def test_pages_with_columns_load_only_their_own_files(browser: Any, page: Path) -> None:
+def test_pages_load_only_the_files_of_chosen_machines(browser: Any, page: Path) -> None:
     choose(browser, 0, 1)
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     requested = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert {url for url in requested if not url.startswith("data:")} == {
-        path.as_uri() for path in (page, page.with_suffix(".js"), page.with_name("section.js"))
-    }
+    others = [page.parents[1] / folder / "00-first.js" for folder in ("one", "pretend-gpu")]
+    own = [page, page.with_suffix(".js"), page.with_name("section.js"), page.parents[1] / "machines.js"]
+    assert {url for url in requested if not url.startswith("data:")} == {path.as_uri() for path in (*own, *others)}
     assert browser.get_log("browser") == []
 
 
@@ -90,7 +121,11 @@ def test_the_next_page_keeps_the_chosen_machines(browser: Any, page: Path) -> No
     choose(browser, 0)
     browser.get((page.parent / "01-second.html").as_uri())
     browser.execute_async_script("setTimeout(arguments[0], 300)")
-    assert ask(browser, "[...document.querySelectorAll('#machines input')].map(box => box.checked)") == [True, False]
+    assert ask(browser, "[...document.querySelectorAll('#machines input')].map(box => box.checked)") == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_another_machine_opens_at_the_same_step(browser: Any, page: Path) -> None:

@@ -19,7 +19,7 @@ HTML = re.compile(r"</?(details|summary|code)>")
 
 
 def site_context() -> SiteContext:
-    return SiteContext(machines=lambda section: (), picture=lambda address: None)
+    return SiteContext(picture=lambda address: None)
 
 
 def page(trace: Trace, number: int = 0) -> str:

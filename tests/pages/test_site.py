@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,15 @@ def names(folder: Path) -> set[str]:
 
 def test_a_machine_has_index_and_section_pages_in_both_formats(tmp_path: Path) -> None:
     changed = render_site([SiteTrace(lecture().trace(), "cpu", LECTURE)], tmp_path)
-    pages = {"index.html", "index.md", "cpu/index.html", "cpu/index.md", "cpu/00-first.html", "cpu/00-first.md"}
+    pages = {
+        "index.html",
+        "index.md",
+        "machines.js",
+        "cpu/index.html",
+        "cpu/index.md",
+        "cpu/00-first.html",
+        "cpu/00-first.md",
+    }
     pages |= {
         "cpu/setup.html",
         "cpu/search-index.js",
@@ -57,11 +67,11 @@ def test_only_pages_of_removed_sections_are_deleted(tmp_path: Path) -> None:
     assert {"cpu/trace.yaml", "cpu/02-my-own.html", "kept.md", "cpu/00-first.html"} <= remaining
 
 
-def test_a_partial_trace_has_pages_linked_from_complete_ones(tmp_path: Path) -> None:
+def test_a_partial_trace_has_pages_next_to_complete_ones(tmp_path: Path) -> None:
     run = Run("lecture.py", "2025", 0, 3, 100, complete=False, ended="killed by SIGKILL")
     partial = failing().trace(run=run)
     render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(partial, "cpu", partial=True)], tmp_path)
-    assert 'href="partial/index.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
+    assert listed(tmp_path)[1]["folder"] == "cpu/partial"
     for page in ("00-first", "01-second", "index"):
         text = (tmp_path / "cpu" / "partial" / f"{page}.html").read_text()
         assert "This trace is partial: killed by SIGKILL" in text
@@ -69,13 +79,32 @@ def test_a_partial_trace_has_pages_linked_from_complete_ones(tmp_path: Path) -> 
     assert "cpu/partial/index.html" in (tmp_path / "index.html").read_text()
 
 
-def test_each_page_links_to_the_same_section_on_other_machines(tmp_path: Path) -> None:
+def listed(site: Path) -> list[dict[str, Any]]:
+    """Return the machines that the scripts of a site's pages know."""
+    machines: list[dict[str, Any]] = json.JSONDecoder().raw_decode((site / "machines.js").read_text(), 15)[0]["list"]
+    return machines
+
+
+def test_another_machine_changes_no_file_of_the_first_one(tmp_path: Path) -> None:
+    here = SiteTrace(lecture().trace(), "cpu", LECTURE)
+    render_site([here], tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in names(tmp_path) if name.startswith("cpu/")}
     other = replace(failing().trace(), machine=Machine("NVIDIA H200", "nvidia-h200", "cuda"))
-    render_site([SiteTrace(lecture().trace(), "cpu"), SiteTrace(other, "nvidia-h200")], tmp_path)
-    assert 'href="../nvidia-h200/00-first.html"' in (tmp_path / "cpu" / "00-first.html").read_text()
-    assert 'href="../cpu/index.html"' in (tmp_path / "nvidia-h200" / "01-second.html").read_text()
+    partial = SiteTrace(failing().trace(), "cpu", partial=True)
+    changed = render_site([here, SiteTrace(other, "nvidia-h200"), partial], tmp_path)
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert names(tmp_path / "cpu") - {name.removeprefix("cpu/") for name in before} == {
+        f"partial/{name}" for name in names(tmp_path / "cpu" / "partial")
+    }
+    at_the_top = {path.name for path in changed if path.parent == tmp_path}
+    assert at_the_top == {"index.html", "index.md", "machines.js"}
+    assert [(machine["name"], machine["folder"], machine["sections"]) for machine in listed(tmp_path)] == [
+        ("A processor", "cpu", ["00-first"]),
+        ("NVIDIA H200", "nvidia-h200", ["00-first", "01-second"]),
+        ("A processor (partial)", "cpu/partial", ["00-first", "01-second"]),
+    ]
     index = (tmp_path / "index.md").read_text()
-    assert "[A processor](cpu/index.md)" in index and "[NVIDIA H200](nvidia-h200/01-second.md)" in index
+    assert "[A processor](cpu/index.md)" in index and "(nvidia-h200/01-second.md)" in index
 
 
 @pytest.mark.slow
@@ -88,7 +117,7 @@ def test_links_between_pages_resolve(tmp_path: Path) -> None:
     render_site(traces, tmp_path)
     for name in names(tmp_path):
         text = (tmp_path / name).read_text()
-        pattern = r'href="([^"#]+)' if name.endswith(".html") else r"\]\(([^)#]+)"
+        pattern = r'(?:href|src)="([^"#]+)' if name.endswith(".html") else r"\]\(([^)#]+)"
         for link in re.findall(pattern, text) if name.endswith((".html", ".md")) else ():
             if not link.startswith(("http", "data:")):
                 assert (tmp_path / name).parent.joinpath(link).exists(), (name, link)
@@ -131,7 +160,6 @@ def test_a_rendered_folder_uses_the_lecture_next_to_it(tmp_path: Path) -> None:
     assert render_folder(out) == out / "index.html"
     assert "Good day." in (out / "cpu" / "00-first.html").read_text()
     assert (out / "h200" / "partial" / "00-first.html").exists()
-    assert "partial/index.html" in (out / "h200" / "index.html").read_text()
     assert 'href="diff/index.html"' in (out / "index.html").read_text(), "the reports are written first, the index last"
     assert 'href="../index.html"' in (out / "diff" / "index.html").read_text()
 

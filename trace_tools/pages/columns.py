@@ -1,11 +1,9 @@
-"""Pack other machines' results, or their lower bounds, for the lines of a section into one block of text for its page.
+"""Pack what scripts show next to a page's lines: this machine's results, for other machines' pages, and lower bounds.
 
-    cell = ColumnCell((ColumnEntry("time", "", "", "0.4 ms", "28× faster"),))
-    block = columns_block([Column("NVIDIA H200", {"L216": cell})])
-    block.text                  "eNq1W…", for `machines.js`
-    block.complete              False: it contains only lines that differ, because of the budget
+    results_block(section)      "eNq1W…", for `machines.js`, which also loads that of another machine
 
-A result equal to this machine's has no text, because the page has it. Equal columns give equal bytes.
+Of each line that ran: a key (its source and number, and its turn on the page), its anchor, a checksum of its code, its
+time in nanoseconds, and its results. Nothing depends on other machines: the script matches lines by their keys.
 
     floors_block(timed_lines(section), document, ceilings())     "eNq1W…", for `floors.js`; "" if no line has a bound
 
@@ -15,115 +13,48 @@ The texts are made here, so that the script needs no formulas.
 
 from __future__ import annotations
 
+import statistics
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from trace_tools.analysis.floors import Ceiling, Floor, fit_in_words, floor_in_words, floor_of
-from trace_tools.pages.document import Document, Section, rows_shown
+from trace_tools.pages.document import Call, CodeListing, CodeRow, Document, Section, rows_shown, visible
 from trace_tools.pages.margin import UNLIKE, timed, worth_saying
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Step
 from trace_tools.util import formats
 
-BUDGET = 60_000  # characters of base64
-
-Kind = Literal["value", "held", "failed", "time", "memory", "absent", "other"]
-KINDS: tuple[Kind, ...] = get_args(Kind)  # numbered in the block
+RESULTS = ("value", "error", "held", "failed", "caught", "time")  # kinds of notes that other machines' pages show
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnEntry:
-    """One result for a line on another machine."""
-
-    kind: Kind
-    name: str  # the expression
-    label: str  # number of the execution, if several
-    text: str | None  # None: the same as on this machine
-    note: str = ""  # the comparison: "3.1× slower", "varies"
-    differs: bool = False  # not just noise
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnCell:
-    """The results of another machine for one line."""
-
-    entries: tuple[ColumnEntry, ...]
-    line: int = 0  # of the source
-
-    @property
-    def differs(self) -> bool:
-        """Return whether any result differs by more than noise."""
-        return any(entry.differs for entry in self.entries)
+def results_block(section: Section) -> str:
+    """Return the lines of a section that ran, with what its page shows next to them."""
+    turns: Counter[tuple[int, int]] = Counter()
+    lines: list[list[Any]] = []
+    for row in _rows(section):
+        if not row.lines or not (row.executions or row.arguments):
+            continue
+        source, number = row.lines[0].source, row.lines[0].number
+        turns[source, number] += 1
+        typical = timed(row)
+        ns = (
+            statistics.median(typical.timing.samples_ns) if typical is not None and typical.timing is not None else None
+        )
+        code = zlib.crc32("\n".join(line.text.strip() for line in row.lines).encode("utf-8", "surrogatepass"))
+        notes = [[n.kind, n.label, n.name, n.text] for n in row.beside if n.kind in RESULTS]
+        lines.append([f"{source}:{number}:{turns[source, number]}", row.anchor, code, ns, notes])
+    return packed(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """The results of another machine for a section; `cells` are keyed by the line's anchor."""
-
-    name: str
-    cells: Mapping[str, ColumnCell]
-    notes: tuple[str, ...] = ()  # for example that the source differs and could not be matched
-
-    @property
-    def differing(self) -> int:
-        """The number of lines that differ."""
-        return sum(cell.differs for cell in self.cells.values())
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnsBlock:
-    """All columns of a section, packed for the script of its page."""
-
-    text: str
-    columns: tuple[Column, ...]
-    complete: bool = True
-
-
-NOTHING = ColumnsBlock("", ())
-
-
-def columns_block(columns: Sequence[Column], budget: int = BUDGET) -> ColumnsBlock:
-    """Return the block of a section in at most `budget` characters, if needed with differing lines only."""
-    if not columns:
-        return NOTHING
-    text = _packed(columns)
-    if len(text) <= budget:
-        return ColumnsBlock(text, tuple(columns))
-    fewer = [
-        replace(column, cells={anchor: cell for anchor, cell in column.cells.items() if cell.differs})
-        for column in columns
-    ]
-    text = _packed(fewer)
-    while len(text) > budget:
-        most = max((len(column.cells) for column in fewer), default=0) * budget // len(text)
-        fewer = [replace(column, cells=dict(list(column.cells.items())[:most])) for column in fewer]
-        text = _packed(fewer)
-    return ColumnsBlock(text, tuple(columns), complete=False)
-
-
-def differing_lines(column: Column) -> Iterator[tuple[int, str]]:
-    """Yield the lines that differ: their number and the other machine's result."""
-    for cell in column.cells.values():
-        results = []
-        for entry in cell.entries:
-            label, note = f"{entry.label}:" if entry.label else "", f"({entry.note})" if entry.note else ""
-            if entry.differs:
-                results.append(" ".join(part for part in (label, entry.name, entry.text, note) if part))
-        if results:
-            yield cell.line, " · ".join(results)
-
-
-def _packed(columns: Sequence[Column]) -> str:
-    def plain(entry: ColumnEntry) -> list[Any]:
-        kind, differs = KINDS.index(entry.kind), int(entry.differs)
-        return [kind, entry.label, entry.name, entry.text, entry.note, differs]
-
-    cells = [
-        [[anchor, [plain(entry) for entry in cell.entries]] for anchor, cell in column.cells.items()]
-        for column in columns
-    ]
-    return packed({"columns": cells})
+def _rows(section: Section) -> Iterator[CodeRow]:
+    """Yield the rows of a section's page, and the `def` lines of the calls that it shows."""
+    for block in visible(section.blocks):
+        if isinstance(block, CodeListing):
+            yield from block.rows
+        elif isinstance(block, Call) and block.header is not None and block.shown in ("open", "folded"):
+            yield block.header
 
 
 def timed_lines(section: Section) -> dict[str, list[Step]]:

@@ -2,7 +2,7 @@ r"""Show a figure with inputs: a sentence and a table with the lecture's numbers
 
     as_html(it, 3)              Markup('<figure class="explore" id="said-3">…</figure>')
     as_markdown(it)             'It takes **143.9 days**.\n\n| … |'
-    script({"said-3": it})      'const explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
+    script({"said-3": it})      'var explored = [{"said-3": …}, …];', the figures and their formulas in JavaScript
 
 The script receives a figure as data. Only formulas, written by `arithmetic.javascript`, are code.
 """
@@ -90,7 +90,7 @@ def script(figures: Mapping[str, Explore]) -> str:
     if not figures:
         return ""
     data = json.dumps({identity: _visible(_data(it.exploration, it.text)) for identity, it in figures.items()})
-    return f"const explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
+    return f"var explored = [{data}, {arithmetic.javascript([it.exploration.formula for it in figures.values()])}];\n"
 
 
 def _is_decimal(exploration: Exploration) -> bool:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,8 +26,8 @@ from markupsafe import Markup, escape
 
 from trace_tools.analysis import summaries
 from trace_tools.analysis.floors import ceilings
-from trace_tools.pages import columns, exercises, explorations, overview
-from trace_tools.pages.columns import ColumnsBlock, floors_block, timed_lines
+from trace_tools.pages import exercises, explorations, overview
+from trace_tools.pages.columns import floors_block, results_block, timed_lines
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -56,7 +55,6 @@ from trace_tools.pages.search import index_script
 from trace_tools.pages.section_charts import index_figures, section_figures, views_of
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
-from trace_tools.presentation.charts.roofline import Roof
 from trace_tools.presentation.charts.storage import Views, storage
 from trace_tools.presentation.charts.svg import embedded, frame
 from trace_tools.presentation.highlight import highlighted
@@ -70,29 +68,16 @@ DOTS = 6  # number of colours for storages
 
 
 @dataclass(frozen=True, slots=True)
-class MachineLink:
-    """One entry of the machine switcher."""
-
-    name: str
-    link: str
-    current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SiteContext:
     """The facts about their site that a document's pages need."""
 
-    machines: Callable[[Section | None], Sequence[MachineLink]]
     picture: Callable[[str], Picture | None]
-    columns: Callable[[Section], ColumnsBlock] = lambda section: columns.NOTHING  # columns of the other machines
-    roofs: Callable[[Section | None], Sequence[Roof]] = lambda section: ()  # roofs of the other machines, with steps
-    home: str = "index.html"  # first page of the whole site
+    root: str = "../"  # the site's folder, with its first page and `machines.js`
     has_trace: bool = True  # trace.yaml is next to the pages
     alone: bool = False  # the page is self-contained, with no other files
-    notices: tuple[Notice, ...] = ()
 
 
-ALONE = SiteContext(machines=lambda section: (), picture=lambda address: None)  # for the site's first page
+ALONE = SiteContext(picture=lambda address: None)  # for the site's first page
 
 
 @lru_cache(maxsize=1)
@@ -149,9 +134,8 @@ class HtmlWriter:
             return self._sections[section.slug]
         sections, site = self._document.sections, self._site
         at = sections.index(section)
-        beside = site.columns(section)
         floored = floors_block(timed_lines(section), self._document, ceilings())
-        drawn = section_figures(section, self._document, site.roofs(section))
+        drawn = section_figures(section, self._document)
         explored = _explored(section)
         more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
         folds: list[str] = []
@@ -166,16 +150,20 @@ class HtmlWriter:
             overview.section_notices(section),
             f"{section.slug}.html",
             section=section,
-            beside=beside,
             floored=bool(floored),
             drawn=drawn,
             previous=sections[at - 1] if at else None,
             next=sections[at + 1] if at + 1 < len(sections) else None,
         )
-        data = {"steps": step_block(section), "columns": beside.text, "folded": packed(folds), "floors": floored}
+        data = {
+            "steps": step_block(section),
+            "lines": results_block(section),
+            "folded": packed(folds),
+            "floors": floored,
+        }
         data["figures"] = packed([embedded(figure.svg) for figure in drawn])
         script = explorations.script(explored)
-        self._sections[section.slug] = page, f"const sectionData = {json.dumps(data)};\n{script}"
+        self._sections[section.slug] = page, f"var sectionData = {json.dumps(data)};\n{script}"
         return self._sections[section.slug]
 
     def index(self) -> str:
@@ -189,7 +177,7 @@ class HtmlWriter:
             _allowing(assets("page", "overview", "search", "figures", *more), around, self._site.picture),
             overview.document_notices(document),
             "index.html",
-            drawn=index_figures(document, self._site.roofs(None)),
+            drawn=index_figures(document),
         )
 
     def single_page(self) -> str:
@@ -209,7 +197,6 @@ class HtmlWriter:
                 section=section,
                 notices_shown=[*overview.section_notices(section)],
                 drawn=section_figures(section, document),
-                beside=columns.NOTHING,
                 floored=False,
             )
             explored |= {prefixed(position.name, identity): it for identity, it in _explored(section).items()}
@@ -264,7 +251,7 @@ class HtmlWriter:
                 document=document,
                 page=page,
                 assets=assets,
-                notices_shown=(*document.notices, *self._site.notices, *notices),
+                notices_shown=(*document.notices, *notices),
                 **more,
             )
         )
@@ -334,13 +321,7 @@ def one_file(document: Document, folder: Path | None = None) -> str:
 
     It has all text, code, notes, figures, questions and calculators, but no player, search and other machines.
     """
-    site = SiteContext(
-        machines=lambda section: (),
-        picture=lambda address: read_picture(folder, address),
-        home="#text",
-        has_trace=False,
-        alone=True,
-    )
+    site = SiteContext(picture=lambda address: read_picture(folder, address), has_trace=False, alone=True)
     return HtmlWriter(document, site).single_page()
 
 
@@ -378,12 +359,6 @@ def site_index(
     return text
 
 
-def not_found(home: str) -> str:
-    """Return the page that a host shows for a missing address; `home` is the address of the first page."""
-    template = _environment().get_template("not_found.html.j2")
-    return template.render(assets=assets("page"), page=SimpleNamespace(home=home))
-
-
 @dataclass(frozen=True)
 class _HtmlPage:
     """The data of one page for the templates, with its blocks and the storages that several expressions share."""
@@ -398,7 +373,8 @@ class _HtmlPage:
 
     @property
     def home(self) -> str:
-        return self.site.home
+        """The address of the site's first page; of the text on a page that is alone."""
+        return "#text" if self.site.alone else f"{self.site.root}index.html"
 
     @property
     def machine(self) -> str:

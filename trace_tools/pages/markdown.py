@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.analysis import summaries
 from trace_tools.pages import exercises, overview
-from trace_tools.pages.columns import differing_lines
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -84,15 +83,6 @@ class MarkdownWriter:
         at = sections.index(section)
         turn = [f"← {_linked(other)}" for other in sections[at - 1 : at]]
         turn += [f"{_linked(other)} →" for other in sections[at + 1 : at + 2]]
-        roofs = self._site.roofs(section)
-        differences: list[str] = []  # for each other machine: the lines that differ
-        for column in self._site.columns(section).columns:
-            rows = [[str(line), escape(results)] for line, results in differing_lines(column)]
-            if rows:
-                counted = "1 line differs" if len(rows) == 1 else f"{len(rows)} lines differ"
-                machine = formats.one_line(column.name, 60)
-                title = f"On {machine}, {counted}"
-                differences += folded(title, [table(["line", "there"], rows)])
         page = joined(
             [
                 f"# {section.number} {inline_markdown(section.title)}",
@@ -101,8 +91,7 @@ class MarkdownWriter:
                 to_markdown(section.summary, self._image) if section.summary else "",
                 *self._blocks(section.blocks),
                 *self._answers(),
-                *self._drawn("This section in figures", section_figures(section, self._document, roofs)),
-                *differences,
+                *self._drawn("This section in figures", section_figures(section, self._document)),
                 "---\n\n" + " · ".join(turn) if turn else "",
             ]
         )
@@ -122,7 +111,7 @@ class MarkdownWriter:
                 *(self._blocks(document.opening) if overview.speaks(document) else ()),
                 "## " + "Sections",
                 table(["", "section", "reading", "claims", "time"], list(map(_entry, document.sections))),
-                *self._drawn("The run in figures", index_figures(document, self._site.roofs(None))),
+                *self._drawn("The run in figures", index_figures(document)),
                 "## " + "The machine",
                 table(["", ""], _escaped([*overview.headline(document), *overview.machine_facts(document.machine)])),
                 table(["peak", "rate", "source"], _escaped(map(overview.peak_texts, document.machine.peaks))),
@@ -142,9 +131,8 @@ class MarkdownWriter:
         if self._site.has_trace:
             parts.append("[trace.yaml](trace.yaml)")
         if section is None:
-            home = self._site.home.removesuffix(".html")
-            return " · ".join([*parts, "[" + "all machines" + f"]({home}.md)"])
-        return " · ".join([*parts, "[" + "contents" + "](index.md)"])
+            return " · ".join([*parts, f"[all machines]({self._site.root}index.md)"])
+        return " · ".join([*parts, "[contents](index.md)"])
 
     def _on_a_code_host(self, page: str) -> str:
         """Redirect links between sections to their Markdown pages, and to the code host's anchors."""
@@ -168,7 +156,7 @@ class MarkdownWriter:
         return "\n".join(lines)
 
     def _notices(self, more: Iterable[Notice]) -> Iterator[str]:
-        for notice in (*self._document.notices, *self._site.notices, *more):
+        for notice in (*self._document.notices, *more):
             mark = {"failed": "✗ ", "info": ""}.get(notice.kind, "⚠ ")
             link = _page(notice.link.split(".html")[0]) if notice.link and ".html" in notice.link else None
             yield f"> {mark}{escape(formats.one_line(notice.text, 600))}" + (f" [Show it]({link})." if link else "")

@@ -1,13 +1,13 @@
 """Draw the figures of a section or of a whole document: where time went, memory, rooflines.
 
-    section_figures(section, document, other_roofs)     [PageFigure("time", "Where the time went", …), …]
+    section_figures(section, document)     [PageFigure("time", "Where the time went", …), …]
 
 The HTML writer embeds them; the Markdown writer stores them as files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_tools.analysis.rates import WORTH_SAYING_NS, StatementTime
@@ -15,7 +15,7 @@ from trace_tools.pages.document import Block, Document, Execution, Section, Stop
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.flame import flame
 from trace_tools.presentation.charts.memory import MemoryPoint, memory
-from trace_tools.presentation.charts.roofline import Roof, RoofPoint, roof_of, roofline
+from trace_tools.presentation.charts.roofline import RoofPoint, roof_of, roofline
 from trace_tools.presentation.charts.storage import Views, window
 from trace_tools.util import formats
 
@@ -39,8 +39,8 @@ class PageFigure:
     svg: str
 
 
-def section_figures(section: Section, document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
-    """Return a section's figures; `other_roofs` are the other machines' rooflines with this section's steps."""
+def section_figures(section: Section, document: Document) -> list[PageFigure]:
+    """Return a section's figures."""
     tree = StatementTime(prose.readable_text(section.title), 0, "", sum(t.ns for t in section.times), 1, section.times)
     time_caption = (
         "The width of a statement is its time in the only run (cold); its calls are below it."
@@ -55,11 +55,11 @@ def section_figures(section: Section, document: Document, other_roofs: Sequence[
     return _figures(
         (TIME, time_caption + HOST * (document.machine.device != "cpu"), _where_time_went(tree)),
         (MEMORY, memory_caption, memory(memory_points(section.stepping.stops), "memory", MEMORY)),
-        _under_the_roof(document, section_points(section), other_roofs, roof_caption),
+        _under_the_roof(document, section_points(section), roof_caption),
     )
 
 
-def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[PageFigure]:
+def index_figures(document: Document) -> list[PageFigure]:
     """Return the figures of a machine's index: the time of all sections, and all points under the roofline."""
     sections = []
     for s in document.sections:
@@ -71,7 +71,7 @@ def index_figures(document: Document, other_roofs: Sequence[Roof] = ()) -> list[
     roof_caption = "All statements of the lecture whose FLOPs and bytes were counted."
     return _figures(
         (TIME, sections_caption, _where_time_went(tree, rows=5)),
-        _under_the_roof(document, points, other_roofs, roof_caption),
+        _under_the_roof(document, points, roof_caption),
     )
 
 
@@ -86,30 +86,21 @@ def _figures(*drawn: tuple[str, str, str | None]) -> list[PageFigure]:
     return [PageFigure(names[title], title, caption, svg) for title, caption, svg in drawn if svg is not None]
 
 
-def _under_the_roof(
-    document: Document, points: Iterable[RoofPoint], other_roofs: Sequence[Roof], caption: str
-) -> tuple[str, str, str | None]:
-    roofs = [roof_of("here", document.machine, points), *other_roofs]
+def _under_the_roof(document: Document, points: Iterable[RoofPoint], caption: str) -> tuple[str, str, str | None]:
+    roof = roof_of("here", document.machine, points)
     # points far below a roofline do not justify a figure
-    worth_drawing = any(not roof.is_far(point) for roof in roofs for point in roof.points)
-    any_roof = any(roof.peaks or roof.bytes_per_second for roof in roofs)
-    drawn = roofline(roofs, "roofline", ROOF) if worth_drawing else None
-    return ROOF, caption + (UNDER if any_roof else NO_ROOF), drawn
+    worth_drawing = any(not roof.is_far(point) for point in roof.points)
+    drawn = roofline([roof], "roofline", ROOF) if worth_drawing else None
+    return ROOF, caption + (UNDER if roof.peaks or roof.bytes_per_second else NO_ROOF), drawn
 
 
-def section_points(
-    section: Section, page: str = "", counterpart: Callable[[Execution], Execution | None] = lambda here: here
-) -> Iterator[RoofPoint]:
-    """Yield the points of inspected or measured statements that were timed and counted; `counterpart` maps an execution
-    to another machine.
-    """
+def section_points(section: Section, page: str = "") -> Iterator[RoofPoint]:
+    """Yield the points of inspected or measured statements that were timed and counted."""
     for row in rows_shown(section.blocks):
         code = brief_code(row.lines[0].text) if row.lines else ""
         annotated = any(e.step.annotated or e.step.measured for e in row.executions)
-        for here in salient(row.executions) if annotated else ():
-            execution = counterpart(here)
-            if execution is not None:
-                yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
+        for execution in salient(row.executions) if annotated else ():
+            yield from roof_points(execution, formats.one_line(code, 60), f"{page}#{row.anchor}")
 
 
 def memory_points(stops: Sequence[Stop]) -> list[MemoryPoint]:

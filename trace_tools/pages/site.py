@@ -3,10 +3,11 @@
     render_folder(Path("rendered"))
     render_site([SiteTrace(trace, "cpu", lecture_text, lecture_folder)], Path("rendered"))
 
-The documents and the differences between machines come first, then all files, then one write. The second call
-writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown, `rendered/cpu/figures/*.svg`
-and `rendered/index.html`. A file is written only if its bytes change. A page that an earlier rendering made and this
-one does not is removed: `.pages` in each folder lists the pages that were made there.
+The second call writes `rendered/cpu/index.html`, `rendered/cpu/03-tensors.html`, the same as Markdown,
+`rendered/cpu/figures/*.svg`, and for the whole site `rendered/index.html` and `rendered/machines.js`. The files in a
+machine's folder depend on its trace alone: their scripts find other machines in `machines.js`, and the results of
+another machine in its own files. A file is written only if its bytes change. A page that an earlier rendering made and
+this one does not is removed: `.pages` in each folder lists the pages that were made there.
 
     list(stale_files(Path("rendered")))     ["rendered/cpu/03-tensors.html: differs", "rendered/index.md: missing"]
 
@@ -21,20 +22,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import combinations
 from pathlib import Path, PurePath
 
 from trace_tools.diff.difference import Side
 from trace_tools.errors import UsageError
 from trace_tools.pages import html, markdown, overview
-from trace_tools.pages.columns import columns_block
 from trace_tools.pages.content.compose import make_document
-from trace_tools.pages.document import Document, Notice, Section, SourceText
-from trace_tools.pages.html import MachineLink, SiteContext
-from trace_tools.pages.machine_columns import Beside, Listed, beside, other_roofs
+from trace_tools.pages.document import Document, SourceText
+from trace_tools.pages.html import SiteContext
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import SECTION, shared_script
+from trace_tools.presentation.page_shell import MACHINES, SECTION, machines_script, shared_script
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
@@ -48,7 +46,7 @@ SECTIONS = 4  # number of sections that justify a process
 REPORTS = "diff"  # the folder that compares the machines
 _OURS = re.compile(
     r"(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
-    r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|hall|section)\.js)"
+    r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|section|machines)\.js)"
 )
 _FOLDER = re.compile(r"[\w][\w.-]*")
 
@@ -108,25 +106,15 @@ def site_files(site: Traces, out: Path, compared: Sequence[Side] = ()) -> dict[s
             raise UsageError(f"{one.folder_slug!r} can't be a folder's name; expected letters, digits, - and _")
         for source in one.document.sources:  # shared data is computed once, before processes are forked
             html.highlighted_source(source)
-    sides = [Side(name, one.trace) for name, one in zip(_names(site), site, strict=True)]
-    _ = [side.tree for side in sides]
-    listed = [[*map(Listed.of, one.document.sections)] if len(site) > 1 else [] for one in site]
-    pairs = [*combinations(range(len(site)), 2)]
-    columns = in_processes([partial(beside, sides[a], sides[b], listed[a], listed[b]) for a, b in pairs])
-    other_machines: list[list[Beside]] = [[] for _ in site]  # of each machine, in the order of the site
-    for (a, b), (in_b, in_a) in zip(pairs, columns, strict=True):
-        other_machines[a].append(in_b)
-        other_machines[b].append(in_a)
-    machines = [*zip(site, other_machines, strict=True)]
     parts = 1
-    if len(machines) == 1:  # the pages of one machine are divided among processes
+    if len(site) == 1:  # the pages of one machine are divided among processes
         parts = max(1, min(cores(), len(site[0].document.sections) // SECTIONS))
     calls: list[Callable[[], dict[str, bytes]]] = [partial(_reports, compared)] if compared else []
-    calls += [partial(_machine_files, *one, site, out, part, parts) for one in machines for part in range(parts)]
+    calls += [partial(_machine_files, one, out, part, parts) for one in site for part in range(parts)]
     written = in_processes(calls)
     reports = written.pop(0) if compared else {}
     files_by_folder: dict[str, dict[str, bytes]] = {}
-    for (one, _), files in zip((one for one in machines for _ in range(parts)), written, strict=True):
+    for one, files in zip((one for one in site for _ in range(parts)), written, strict=True):
         files_by_folder.setdefault(one.folder, {}).update(files)
     if reports:
         files_by_folder[REPORTS] = reports
@@ -211,45 +199,16 @@ def placed(loaded: Loaded, path: Path, folder: Path | None, lecture: Path | None
     return SiteTrace(trace, slug, text, its_folder, is_partial)
 
 
-def _machine_files(
-    one: SiteTrace,
-    other_machines: Sequence[Beside],
-    site: Traces,
-    out: Path,
-    part: int,
-    parts: int,
-) -> dict[str, bytes]:
-    """Return the files of one machine by their names in its folder.
+def _machine_files(one: SiteTrace, out: Path, part: int, parts: int) -> dict[str, bytes]:
+    """Return the files of one machine by their names in its folder; they depend on nothing but its trace.
 
-    `other_machines` are the columns of the other machines. With several parts, each writes its share of the sections,
-    and the first one also writes all other files.
+    With several parts, each writes its share of the sections, and the first one also writes all other files.
     """
-    document, up = one.document, "../" * (one.folder.count("/") + 1)
-    notices: list[Notice] = []
-    has_partial = any(other.partial and other.folder_slug == one.folder_slug for other in site)
-    if not one.partial and (has_partial or (out / one.folder / PARTIAL / "trace.yaml").exists()):
-        sentence = "A later run on this machine did not finish; its steps are on separate pages."
-        notices.append(Notice("info", sentence, f"{PARTIAL}/index.html"))
-
-    def machines(section: Section | None) -> list[MachineLink]:
-        """Link to the same section on every machine that has it, else to that machine's index."""
-        links = []
-        for name, other in zip(_names(site), site, strict=True):
-            has_section = section is not None and any(s.slug == section.slug for s in other.document.sections)
-            page = f"{section.slug}.html" if has_section and section is not None else "index.html"
-            links.append(MachineLink(name, f"{up}{other.folder}/{page}", other is one))
-        return links
-
+    document = one.document
     context = SiteContext(
-        machines=machines,
         picture=lambda address: read_picture(one.lecture_folder, address),
-        columns=lambda section: columns_block([other.columns[section.slug] for other in other_machines]),
-        roofs=lambda section: other_roofs(
-            [section] if section else document.sections, other_machines, index=section is None
-        ),
-        home=f"{up}index.html",
+        root="../" * (one.folder.count("/") + 1),
         has_trace=(out / one.folder / "trace.yaml").exists(),
-        notices=tuple(notices),
     )
     pages, texts = html.HtmlWriter(document, context), markdown.MarkdownWriter(document, context)
     files: dict[str, str | None] = {}
@@ -263,16 +222,8 @@ def _machine_files(
     return {name: text.encode("utf-8") for name, text in files.items() if text is not None} | texts.files
 
 
-def _names(site: Traces) -> list[str]:
-    """Return a short name for each trace; its folder's name if several would be equal."""
-    short = [one.trace.machine.name if one.trace.machine.device != "cpu" else "CPU" for one in site]
-    folders = [{other.folder_slug for name, other in zip(short, site, strict=True) if name == own} for own in short]
-    named = [o.folder_slug if len(same) > 1 else n for n, o, same in zip(short, site, folders, strict=True)]
-    return [f"{name} (partial)" if one.partial else name for name, one in zip(named, site, strict=True)]
-
-
 def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
-    """Return the index of the site, which searches the pages of the first machine with a complete trace."""
+    """Return the list of machines, and the index, which searches the pages of the first machine with a whole trace."""
     title = site[0].document.title if site else "No traces"
     slugs: dict[str, set[str]] = {}  # of folders, by their machine's name
     for one in site:
@@ -280,26 +231,31 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     full_names = [(one.trace.machine.name, f" ({one.folder_slug})") for one in site]
     names = [name + folder * (len(slugs[name]) > 1) for name, folder in full_names]
     machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
+    listed: list[tuple[str, str, list[str]]] = []
     pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
     titles: dict[tuple[int, str], str] = {}
     for name, one in zip(names, site, strict=True):
+        name += " (partial)" * one.partial
+        short = one.folder if len(slugs[one.trace.machine.name]) > 1 else name  # in a column's head
+        listed.append((short, one.folder, [section.slug for section in one.document.sections]))
         for section in one.document.sections:
             key = (section.number, section.slug)
             titles.setdefault(key, section.title)
-            page = name + (" (partial)" if one.partial else ""), f"{one.folder}/{section.slug}"
-            pages.setdefault(key, []).append((*page, section.held, section.failed))
+            page = f"{one.folder}/{section.slug}"
+            pages.setdefault(key, []).append((name, page, section.held, section.failed))
     sections = [overview.SectionRow(key[0], titles[key], tuple(pages[key])) for key in sorted(pages)]
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
     more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
     return {
+        MACHINES: machines_script(listed, f"{REPORTS}/index.html" if has_reports else None).encode("utf-8"),
         "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }
 
 
 TRACE = "trace.yaml"
-_AT_THE_TOP = re.compile(r"[\w-]+\.(?:html|md)|\.pages")
+_AT_THE_TOP = re.compile(rf"[\w-]+\.(?:html|md)|{re.escape(MACHINES)}|\.pages")
 
 
 def stale_files(folder: Path, lecture: Path | None = None) -> Iterator[str]:

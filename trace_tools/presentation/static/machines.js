@@ -1,101 +1,150 @@
-// Show other machines in columns next to the lines, jump to lines that differ, and keep the position when the reader
-// switches to another machine's page.
+// The machines of a site: a menu that switches between them, and another machine's results in a column next to the lines.
 //
-// `columns.py` packed them: for each machine, rows of [anchor, entries]; an entry is [kind, label, name, text, note,
-// differs], and its text is null if it equals this machine's.
+// `siteMachines` lists the machines. The data of a section's page has `lines` (`columns.py`): [key, anchor, code, time in
+// ns, results], where a result is [kind, label, name, text]. Those of another machine come from its own file, loaded when
+// a reader chooses it. Lines match by their keys: the line's number in the source, and its turn on the page.
 (() => {
-  const KINDS = ["value", "held", "failed", "time", "memory", "absent", "other"];
-  const SIGNS = { held: "✓ ", failed: "✗ " };
-  const $ = (id) => document.getElementById(id);
-  const box = $("machines"), main = $("text");
-  if (!box) return;
-
+  const menu = document.querySelector(".menu"), main = document.getElementById("text");
+  if (!menu) return;
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, styled(machinesStyle)];
   const make = (tag, name, ...inside) => {
     const made = document.createElement(tag);
     if (name) made.className = name;
     made.append(...inside);
     return made;
   };
-  const line = ([kind, label, name, text, note, differs]) => {
-    const sign = (differs ? "≠ " : "") + (SIGNS[KINDS[kind]] ?? "") + (label ? `${label}: ` : "");
-    const said = make("p", differs ? "differs" : KINDS[kind], sign);
-    if (name) said.append(name, " ");
-    if (text !== null) said.append(make("b", "", text));
-    if (note) said.append(" ", make("small", "", note));
-    return said;
-  };
-  const cell = (entries, machine, place) => {
-    const made = make("div", "other"), told = entries.filter(([, , , text, note]) => text !== null || note);
-    const order = ["time", "memory"], rank = (entry) => (order.indexOf(KINDS[entry[0]]) + 3) % 3;  // time first
-    made.append(...told.toSorted((a, b) => rank(a) - rank(b)).map(line));
-    const seen = (list) => list.some(([kind]) => ["value", "held"].includes(KINDS[kind]));
-    if (seen(entries) && !seen(told)) made.append(make("p", "same", "="));
-    if (entries.some((entry) => entry[5])) made.classList.add("differs");
-    if (!told.length) made.classList.add("alike");
-    made.dataset.machine = machine;
-    made.style.setProperty("--column", 3 + place);
+
+  const root = new URL(menu.dataset.root, location.href), inside = decodeURIComponent(location.pathname.slice(root.pathname.length)).split("/");
+  const slug = inside.pop().replace(/\.html$/, ""), here = inside.join("/"), { list, report } = siteMachines;
+  const link = ({ folder, sections, name }) => {
+    const made = Object.assign(make("a", "", name), { href: `${root.href}${folder}/${sections.includes(slug) ? slug : "index"}.html` });
+    if (folder === here) made.ariaCurrent = "true";
     return made;
   };
-
-  const compare = (columns) => {
-    const choices = [...box.querySelectorAll("input")], names = choices.map((choice) => choice.value);
-    let differing = [], at = -1;
-
-    const draw = () => {
-      const chosen = choices.flatMap((choice, place) => (choice.checked ? [place] : []));
-      main.querySelectorAll(".other, .heads").forEach((made) => made.remove());
-      main.querySelectorAll(".row.differs").forEach((row) => row.classList.remove("differs"));
-      document.body.classList.toggle("comparing", chosen.length > 0);
-      document.documentElement.style.setProperty("--others", chosen.length);
-      box.querySelectorAll("p[data-of]").forEach((note) => { note.hidden = !chosen.includes(Number(note.dataset.of)); });
-      chosen.forEach((place, column) => {
-        for (const [anchor, entries] of columns[place]) {
-          const row = $(anchor), made = cell(entries, names[place], column);
-          row?.append(made);
-          if (made.matches(".differs")) row?.classList.add("differs");
-        }
-      });
-      for (const listing of chosen.length ? main.querySelectorAll(".listing") : []) {
-        const heads = make("div", "heads", make("i"), make("span", "", "here"), ...chosen.map((place) => Object.assign(make("span", "", names[place]), { title: names[place] })));
-        heads.ariaHidden = "true";
-        if (listing.querySelector(":scope > .row > .other")) listing.prepend(heads);
-      }
-      differing = [...main.querySelectorAll(".row.differs")];
-      at = -1;
-      if (chosen.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
-      $("differing").hidden = !differing.length;
-      $("differs-now").textContent = differing.length === 1 ? "1 line differs" : `${differing.length} lines differ`;
-    };
-    const jump = (way) => {
-      at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
-      reveal(differing[at]);
-      differing[at].scrollIntoView({ block: "center" });
-      $("differs-now").textContent = `${at + 1} of ${differing.length}`;
-    };
-    const chosen = addressed("compare", names);
-    choices.forEach((choice) => { choice.checked = chosen.get().includes(choice.value); });
-    const choose = () => {
-      chosen.set(names.filter((_, place) => choices[place].checked));
-      draw();
-    };
-    box.addEventListener("change", choose);
-    $("differs-back").addEventListener("click", () => jump(-1));
-    $("differs-on").addEventListener("click", () => jump(1));
-    document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey }) => {
-      if ("[]".includes(key) && differing.length && !ctrlKey && !metaKey && !target.closest("input, textarea, select, dialog[open]")) jump(key === "[" ? -1 : 1);
-    });
-    if (choices.some((choice) => choice.checked)) draw();
-  };
-
+  menu.querySelector("nav").prepend(...list.map(link));
   // If the player is closed, keep the line at the top of the window.
-  document.querySelector(".seg")?.addEventListener("click", (event) => {
-    const machine = event.target.closest("a"), panel = $("panel");
+  menu.addEventListener("click", ({ target }) => {
+    const machine = target.closest("nav a"), panel = document.getElementById("panel");
     if (!machine || (panel && !panel.hidden)) return;
     const place = placeInSight();
     if (place) machine.hash = `#${place.id}`;
   });
 
-  if (typeof DecompressionStream === "undefined") return;
-  box.hidden = false;  // before the page scrolls to an anchor below it
-  requestAnimationFrame(() => setTimeout(() => unpack(sectionData.columns).then(({ columns }) => compare(columns), () => {})));
+  const others = list.filter(({ folder, sections }) => folder !== here && sections.includes(slug));
+  if (!others.length || typeof sectionData === "undefined" || typeof DecompressionStream === "undefined") return;
+
+  const own = sectionData, loaded = new Map();
+  const load = (folder) => new Promise((done, fail) => {
+    const onload = () => {  // the script replaced this page's data
+      const theirs = sectionData;
+      sectionData = own;
+      unpack(theirs.lines).then(done, fail);
+    };
+    document.head.append(Object.assign(document.createElement("script"), { src: `${root.href}${folder}/${slug}.js`, onload, onerror: fail }));
+  });
+  const linesOf = (folder) => loaded.get(folder) ?? loaded.set(folder, folder === here ? unpack(own.lines) : load(folder)).get(folder);
+
+  const SIGNS = { held: "✓ ", failed: "✗ ", caught: "↯ " };
+  const isTime = ([kind]) => kind === "time";
+  const readAs = ([kind, label, name, text]) => (kind === "held" ? [kind, label] : [kind, label, name, text]).join("\n");  // a claim that held may have other sides
+  const ratioOf = (theirs, ours) => {
+    const ratio = theirs / ours, times = Math.max(ratio, 1 / ratio);
+    if (times < 1.05) return "≈";
+    return `${times < 100 ? Number(times.toPrecision(2)) : Math.round(times).toLocaleString("en")}× ${ratio > 1 ? "slower" : "faster"}`;
+  };
+  // The cell of a line: its time with the ratio, and the results that read differently; "=" if none does.
+  const cell = (name, [, , , ns, results], [, , , theirNs, theirs] = [, , , null, null]) => {
+    const made = make("div", "other"), ours = new Set(results.map(readAs));
+    made.dataset.machine = name;
+    if (!theirs) made.append(make("p", "differs", "≠ no result there"));
+    for (const result of (theirs ?? []).toSorted((a, b) => isTime(b) - isTime(a))) {
+      const [kind, label, subject, text] = result, differs = !isTime(result) && !/\bvaries\b/.test(text);
+      if (!isTime(result) && ours.has(readAs(result))) continue;
+      const line = make("p", differs ? "differs" : kind, (differs ? "≠ " : "") + (SIGNS[kind] ?? "") + (label ? `${label}: ` : "") + (subject ? `${subject} ` : ""), make("b", "", text));
+      if (isTime(result) && ns && theirNs) line.append(" ", make("small", "", ratioOf(theirNs, ns)));
+      made.append(line);
+    }
+    const isSame = theirs?.some((result) => !isTime(result)) && !made.querySelector("p:not(.time)");
+    if (isSame) made.append(make("p", "same", "="));
+    made.classList.toggle("alike", isSame && made.childElementCount === 1);
+    made.classList.toggle("differs", made.querySelector(".differs") !== null);
+    return made;
+  };
+
+  const box = make("fieldset", "machines", make("legend", "", "Compare with")), said = make("p", "label");
+  for (const machine of others) {
+    machine.choice = Object.assign(make("input"), { type: "checkbox", value: machine.folder });
+    box.append(make("label", "", machine.choice, ` ${machine.name}`));
+  }
+  box.id = "machines";
+  box.append(said);
+  menu.querySelector("nav").after(box);
+  const counter = make("span"), output = make("output");
+  counter.id = "differing";
+  counter.hidden = true;
+  const step = (sign, key, way, title) => {
+    const made = Object.assign(make("button", "", sign), { type: "button", title: `${title} line that differs (${key})`, onclick: () => jump(way) });
+    made.setAttribute("aria-keyshortcuts", key);
+    return made;
+  };
+  counter.append(step("↑", "[", -1, "Previous"), output, step("↓", "]", 1, "Next"));
+  menu.after(counter);
+
+  // Why another machine's lines cannot be shown, or "".
+  const problemOf = (lines, theirs) => {
+    if (!theirs) return "its results cannot be loaded.";
+    return lines.some(([key, , code]) => (theirs.get(key)?.[2] ?? code) !== code) ? "this section's source is different there, so no line is compared." : "";
+  };
+  let differing = [], at = -1, drawn = 0;
+  const draw = async () => {
+    const chosen = others.filter(({ choice }) => choice.checked), turn = (drawn += 1), lines = await linesOf(here);
+    const theirs = await Promise.all(chosen.map(({ folder }) => linesOf(folder).then((all) => new Map(all.map((line) => [line[0], line])), () => null)));
+    if (turn !== drawn) return;  // another choice was made meanwhile
+    main.querySelectorAll(".other, .heads").forEach((made) => made.remove());
+    main.querySelectorAll(".row.differs").forEach((row) => row.classList.remove("differs"));
+    const problems = theirs.map((all) => problemOf(lines, all)), shown = chosen.filter((_, place) => !problems[place]);
+    shown.forEach((machine, column) => {
+      const known = theirs[chosen.indexOf(machine)];
+      for (const line of lines) {
+        const [key, anchor] = line, row = document.getElementById(anchor), there = known.get(key);
+        if (!row || !(there ? there[4].length : key.endsWith(":1"))) continue;
+        const made = cell(machine.name, line, there);
+        made.style.setProperty("--column", 3 + column);
+        row.append(made);
+        if (made.matches(".differs")) row.classList.add("differs");
+      }
+    });
+    document.body.classList.toggle("comparing", shown.length > 0);
+    document.documentElement.style.setProperty("--others", shown.length);
+    for (const listing of shown.length ? main.querySelectorAll(".listing") : []) {
+      const heads = make("div", "heads", make("i"), make("span", "", "here"), ...shown.map(({ name }) => Object.assign(make("span", "", name), { title: name })));
+      heads.ariaHidden = "true";
+      if (listing.querySelector(":scope > .row > .other")) listing.prepend(heads);
+    }
+    const notes = chosen.map(({ name }, place) => (problems[place] ? `${name}: ${problems[place]} ` : ""));
+    if (shown.length) notes.push("≠ marks results that read differently. ");
+    if (chosen.length && report) notes.push(Object.assign(make("a", "", "The report says which differences matter."), { href: root.href + report }));
+    said.replaceChildren(...notes);
+    differing = [...main.querySelectorAll(".row.differs")];
+    at = -1;
+    if (shown.length && matchMedia("(max-width: 1500px)").matches) document.querySelector(".contents > details").open = false;
+    counter.hidden = !differing.length;
+    output.textContent = differing.length === 1 ? "1 line differs" : `${differing.length} lines differ`;
+  };
+  const jump = (way) => {
+    at = (at + way + differing.length + (at < 0 && way < 0 ? 1 : 0)) % differing.length;
+    reveal(differing[at]);
+    differing[at].scrollIntoView({ block: "center" });
+    output.textContent = `${at + 1} of ${differing.length}`;
+  };
+  const kept = addressed("compare", others.map(({ folder }) => folder));
+  for (const { choice, folder } of others) choice.checked = kept.get().includes(folder);
+  box.addEventListener("change", () => {
+    kept.set(others.filter(({ choice }) => choice.checked).map(({ folder }) => folder));
+    draw();
+  });
+  document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey }) => {
+    if ("[]".includes(key) && differing.length && !ctrlKey && !metaKey && !target.closest("input, textarea, select, dialog[open]")) jump(key === "[" ? -1 : 1);
+  });
+  if (others.some(({ choice }) => choice.checked)) draw();
 })();
