@@ -137,7 +137,7 @@ def test_torch_is_imported_late() -> None:
 # The first column may only fall. `test_no_part_outgrows_its_ceiling` says which parts are below theirs: lower it there.
 CEILINGS = {
     "tracing": (6_950, 6_200),
-    "pages": (6_350, 4_300),
+    "pages": (5_850, 4_300),
     "diff": (5_650, 4_600),
     "presentation": (2_300, 1_500),
     "machines": (2_300, 1_400),

@@ -9,7 +9,6 @@ from tests.presentation.reading import read
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document
 from trace_tools.pages.section_charts import index_figures, section_figures, section_points
-from trace_tools.presentation.charts.roofline import Roof, RoofPoint
 from trace_tools.trace.model import Machine, Meters, Peak, Process
 
 LECTURE = """\
@@ -75,17 +74,14 @@ def test_figures_of_the_index_link_to_section_pages() -> None:
     assert index_figures(make_example(ns=0)) == []
 
 
-def test_the_roofline_has_inspected_steps_and_other_machines() -> None:
+def test_the_roofline_has_inspected_steps() -> None:
     document = make_example()
     section = document.sections[0]
     [point] = section_points(section)
     assert (point.name, point.link) == ("y = x @ x", "#L7")
     assert (point.intensity, point.flops_per_second) == (2_000_000 / 12_000, 2e9)
-    assert list(section_points(section, counterpart=lambda here: None)) == []
     without_steps = replace(section, blocks=())
     assert "roofline" not in [figure.name for figure in section_figures(without_steps, document)]
-    other = Roof("other", (("float32", 1e12),), 1e11, (RoofPoint(1, 1e9, "y"),))
-    assert "other: float32" in section_figures(without_steps, document, [other])[-1].svg
 
 
 def test_steps_three_decades_below_the_roof_have_no_roofline() -> None:

@@ -17,12 +17,14 @@ as well. Other files in the folder (such as a picture) are ignored.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path, PurePath
+from typing import Any
 
 from trace_tools.diff.difference import Side
 from trace_tools.errors import UsageError
@@ -32,11 +34,12 @@ from trace_tools.pages.document import Document, SourceText
 from trace_tools.pages.html import SiteContext
 from trace_tools.pages.pictures import read_picture
 from trace_tools.pages.search import FILE
-from trace_tools.presentation.page_shell import MACHINES, SECTION, machines_script, shared_script
+from trace_tools.presentation.page_shell import SECTION, SECTION_PARTS, script_file
 from trace_tools.source.layout import cut_source
 from trace_tools.source.statements import ParsedSource
 from trace_tools.trace.model import Trace
 from trace_tools.trace.trace_file import Loaded, load
+from trace_tools.util import formats
 from trace_tools.util.files import MANIFEST, manifest, update_folder
 from trace_tools.util.interpreter import collector_paused
 from trace_tools.util.processes import cores, in_processes
@@ -44,6 +47,7 @@ from trace_tools.util.processes import cores, in_processes
 PARTIAL = "partial"
 SECTIONS = 4  # number of sections that justify a process
 REPORTS = "diff"  # the folder that compares the machines
+MACHINES = "machines.js"  # the script file of the whole site, which the pages of machines load
 _OURS = re.compile(
     r"(?:(?:index|setup|\d\d+-[a-z0-9-]+)\.(?:html|md)|figures/[a-z0-9][a-z0-9-]*\.(?:svg|png|jpg|gif|webp|mp4|webm|ogv)"
     r"|\d\d+-[a-z0-9-]+\.js|(?:search-index|section|machines)\.js)"
@@ -214,7 +218,7 @@ def _machine_files(one: SiteTrace, out: Path, part: int, parts: int) -> dict[str
     files: dict[str, str | None] = {}
     if part == 0:
         files = {"index.html": pages.index(), "index.md": texts.index(), "setup.html": pages.setup()}
-        files |= {FILE: pages.search_index(), SECTION: shared_script()}
+        files |= {FILE: pages.search_index(), SECTION: script_file(SECTION, *SECTION_PARTS)}
     for section in document.sections[part::parts]:
         files[f"{section.slug}.html"] = pages.section(section)
         files[f"{section.slug}.js"] = pages.section_data(section)
@@ -231,13 +235,14 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     full_names = [(one.trace.machine.name, f" ({one.folder_slug})") for one in site]
     names = [name + folder * (len(slugs[name]) > 1) for name, folder in full_names]
     machines = [overview.MachineRow(n, one.folder, one.document) for n, one in zip(names, site, strict=True)]
-    listed: list[tuple[str, str, list[str]]] = []
+    listed: list[dict[str, Any]] = []
     pages: dict[tuple[int, str], list[tuple[str, str, int, int]]] = {}  # every section once, in reading order
     titles: dict[tuple[int, str], str] = {}
     for name, one in zip(names, site, strict=True):
         name += " (partial)" * one.partial
         short = one.folder if len(slugs[one.trace.machine.name]) > 1 else name  # in a column's head
-        listed.append((short, one.folder, [section.slug for section in one.document.sections]))
+        slugs_shown = [section.slug for section in one.document.sections]
+        listed.append({"name": formats.one_line(short, 60), "folder": one.folder, "sections": slugs_shown})
         for section in one.document.sections:
             key = (section.number, section.slug)
             titles.setdefault(key, section.title)
@@ -247,8 +252,9 @@ def _site_files(site: Traces, *, has_reports: bool) -> dict[str, bytes]:
     machines.sort(key=lambda machine: machine.folder.endswith(f"/{PARTIAL}"))
     searched = (machines[0].document.machine.name, f"{machines[0].folder}/") if machines else None
     more = [("Differences between the machines", f"{REPORTS}/index.html")] if has_reports else []
+    data = json.dumps({"list": listed, "report": f"{REPORTS}/index.html" if has_reports else None}, ensure_ascii=False)
     return {
-        MACHINES: machines_script(listed, f"{REPORTS}/index.html" if has_reports else None).encode("utf-8"),
+        MACHINES: f"siteMachines = {data};\n{script_file(MACHINES, 'machines')}".encode(),
         "index.html": html.site_index(title, machines, sections, searched, more).encode("utf-8"),
         "index.md": markdown.site_index(title, machines, sections).encode("utf-8"),
     }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,11 +23,10 @@ from trace_tools.util import formats
 
 HERE = Path(__file__).parent
 SECTION = "section.js"  # the script file next to the pages, shared by all of them
-_PARTS = (  # of it, in `static/`
+SECTION_PARTS = (  # of it, in `static/`
     *("hanging", "folded", "drawn", "linked", "player", "floors"),
     *("numbers", "answering", "exploring"),
 )
-MACHINES = "machines.js"  # the script file of the whole site, which every page loads
 
 # The icon: three memory stacks, in the colours of the figures.
 _BARS = "".join(
@@ -67,23 +65,9 @@ def assets(*names: str) -> Assets:
     return allowed(css, js, beside="search" in names)
 
 
-def shared_script() -> str:
-    """Return the shared script, with the style of the parts that it adds."""
-    return _with_style(SECTION, assets(*_PARTS))
-
-
-def machines_script(machines: Sequence[tuple[str, str, Sequence[str]]], report: str | None) -> str:
-    """Return the script that lists the machines of a site: their name, their folder, and the pages of sections in it.
-
-    `report` is the address of the report on their differences, if there is one.
-    """
-    listed = [{"name": formats.one_line(n, 60), "folder": folder, "sections": slugs} for n, folder, slugs in machines]
-    data = json.dumps({"list": listed, "report": report}, ensure_ascii=False)
-    return f"siteMachines = {data};\n{_with_style(MACHINES, assets('machines'))}"
-
-
-def _with_style(file: str, parts: Assets) -> str:
-    """Return a script file with its style, as the variable that it adopts."""
+def script_file(file: str, *names: str) -> str:
+    """Return a script file of some parts, with their style as a variable named after the file: `sectionStyle`."""
+    parts = assets(*names)
     return f"{Path(file).stem}Style = {json.dumps(parts.css, ensure_ascii=False)};\n{parts.js}"
 
 
