@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -55,6 +56,19 @@ def test_each_run_of_a_rank_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatc
                 assert os.environ[ranks.AGENTS] == "False"
     assert len(ports) == 9 and "29500" not in ports and os.environ["MASTER_PORT"] == "29500"
     assert ranks.AGENTS not in os.environ
+
+
+def test_one_rank_at_a_time_writes_pages_also_on_a_network_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux's NFS client makes POSIX locks of `flock`; these need a file that is open for writing."""
+    monkeypatch.setattr(fcntl, "flock", fcntl.lockf)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    taken = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with ranks.one_at_a_time(tmp_path):
+        assert subprocess.run([sys.executable, "-c", taken, tmp_path / ".lock"], capture_output=True).returncode == 1
+    assert subprocess.run([sys.executable, "-c", taken, tmp_path / ".lock"]).returncode == 0
 
 
 @pytest.mark.slow

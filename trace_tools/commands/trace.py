@@ -27,7 +27,7 @@ from trace_tools.config import ProjectOption, from_here, of_project, trace_optio
 from trace_tools.errors import FailedError, TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
 from trace_tools.tracing.progress import Progress
-from trace_tools.util.files import one_at_a_time
+from trace_tools.tracing.ranks import one_at_a_time
 from trace_tools.util.interpreter import collector_paused
 
 if TYPE_CHECKING:
@@ -85,8 +85,11 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             progress.done()
     started = time.monotonic()
     try:
-        with one_at_a_time(out):  # each rank of a run renders
+        with one_at_a_time(out):
             pages = render_folder(out, lecture=lecture)
+    except KeyboardInterrupt:  # a launcher sends it when another rank has failed
+        again = f"the trace is in {traced.path}: `trace-tools render {traced.path}` makes the pages"
+        raise KeyboardInterrupt(f"interrupted; {again}") from None
     except TraceToolsError as error:
         again = f"correct this, then `trace-tools render {traced.path}` makes the pages"
         raise UsageError(f"{error}; the trace is in {traced.path}: {again}") from None

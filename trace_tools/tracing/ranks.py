@@ -13,9 +13,11 @@ its own, counted from the launcher's, and a store that rank 0 holds, instead of 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from trace_tools.trace.identities import ProcessId
 
@@ -39,6 +41,18 @@ def named(slug: str) -> str:
 def measures_peaks() -> bool:
     """Return whether this process may measure its machine, which all of its ranks at once would disturb."""
     return rank() is None or os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+@contextlib.contextmanager
+def one_at_a_time(out: Path) -> Iterator[None]:
+    """Let one rank at a time write the pages in a folder. Does nothing without a launcher."""
+    if rank() is None:
+        yield
+        return
+    # a file opened for writing, because NFS does not lock a folder, and the ranks may be on several machines
+    with (out / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager

@@ -6,14 +6,13 @@ update_folder(Path("rendered/cpu"), {"index.html": b"…"}, made_here=re.compile
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -25,17 +24,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in a file
 _FRESH = re.compile(r"\..+\.[0-9a-f]{8}")  # a file that is being written
 DEAD_S = 3600
 MANIFEST = ".pages"  # in a folder of pages: the names of the files written there
-
-
-@contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let one process at a time run the `with` block for a folder; others wait."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
 
 
 def replace(path: Path, content: bytes | str | Iterable[str], *, durable: bool = False) -> None:
