@@ -6,7 +6,6 @@
 #               and B the first two of rendered/; with ARGS=gpu a third one, all side by side
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make serve    the lecture's pages in a browser, made again at each save
-# make api      reference pages from the docstrings, into api/
 # Each sets up .venv first, if it is missing or stale; test, check and the like also install the packages of tests. With
 # a Python that already has what is needed, and no network: make trace PYTHON=python3 VENV=none
 
@@ -44,7 +43,7 @@ endif
 GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
 
-.PHONY: trace doctor test test-all render diff pairs serve api check bench mutate fuzz emulate clean
+.PHONY: trace doctor test test-all render diff pairs serve check bench mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -69,9 +68,6 @@ diff: $(READY)
 serve: $(READY)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
-api: $(READY)
-	$(RUN) -m tests.checks.api api
-
 check: $(DEV)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -91,7 +87,7 @@ emulate: $(DEV)
 	$(RUN) -m tests.emulated_cuda.emulate $(ARGS)
 
 clean:
-	rm -rf .venv .serve .emulated api .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .serve .emulated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: pyproject.toml trace_tools/machines/venv.sh
 	sh trace_tools/machines/venv.sh $(VENV) $(PYTHON)

@@ -1,25 +1,20 @@
-"""Plant faults in the lecture, one at a time, run the section again, and list the faults that no claim caught.
+"""`make mutate`: plant faults in the lecture, one at a time, run the section again, and list those that stay unnoticed.
 
-    python -m tests.checks.mutate                 the core of every section, about a minute each, into mutate.md
-    python -m tests.checks.mutate napkin_math --seconds 300 --jobs 4
-    python -m tests.checks.mutate --deeper        with the deeper parts
+    python -m tests.checks.mutate                            every section, a minute each
+    python -m tests.checks.mutate napkin_math --seconds 300  one section
 
-Each fault gets a new process, forked from one that has imported torch and run nothing. There the section runs as plain
-Python, except that a failed assert is noted and does not end the run. Parts of the section that do not reach the fault
-are skipped. A fault is **caught** if a claim fails, an exception is raised, or the run takes more than ten times as
-long. The order of faults is drawn with a fixed seed, so more time only adds further faults.
-
-The next run keeps the reasons that people wrote into the report's last columns, as long as the line does not change.
+A fault changes one number, one operator, or leaves out one statement, in code on which a claim depends; what only feeds
+prose and plots is left alone. Each fault gets a process, forked from one that has imported torch and run nothing. There
+the section runs as plain Python, except that a failed assert is noted and does not end the run. A fault is **caught**
+if a claim fails that holds without it, an exception is raised, or the run takes more than ten times as long. Faults are
+drawn with a fixed seed, so more time only adds further faults.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import copy
-import importlib
-import json
 import multiprocessing
 import os
 import random
@@ -28,32 +23,73 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
-from tests.checks.faults import Fault, Section
-from tests.checks.mutate_report import Judged, read_reasons, report
-
 ROOT = Path(__file__).parents[2]
+FORK = multiprocessing.get_context("fork")
 ADDRESS_SPACE = 6 * 2**30  # bytes a child may add; without effect if there is a GPU, which needs a large address space
 PATIENCE_S = 5  # seconds added to ten times the usual duration
-FORK = multiprocessing.get_context("fork")
+LARGE = 1000  # adding 1 to a larger number hardly changes it
+PROSE = frozenset({"ask", "decide", "explore", "text", "note", "link", "table", "plot", "image", "print"})
+QUIET = PROSE | {"manual_seed", "seed", "set_num_threads", "default_rng", "measure"}  # no claim should depend on these
+OTHER: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
 
 
-@dataclass
-class Outcome:
-    """How one run of a section ended."""
+@dataclass(frozen=True)
+class Fault:
+    """The node of a definition with this number, as `ast.walk` counts, becomes another one."""
 
-    failed: list[int] = field(default_factory=list)  # lines of claims that did not hold
-    judged: list[int] = field(default_factory=list)  # lines of claims that were reached
-    error: str | None = None
-    lines: list[int] = field(default_factory=list)  # lines of the lecture that ran, if watched
-    modules: list[str] = field(default_factory=list)  # modules imported by the run, if watched
-    seconds: float = 0.0
+    definition: str
+    number: int
+    line: int
+    change: str  # "512 → 513"
+
+    def planted(self, definition: ast.stmt) -> ast.stmt:
+        """Return a copy of the definition with the fault."""
+        changed = copy.deepcopy(definition)
+        target = list(ast.walk(changed))[self.number]
+        other = mutated(target)
+        assert other is not None
+        return ast.fix_missing_locations(_Replaced(target, other).visit(changed))
+
+
+def mutated(node: ast.AST) -> ast.AST | None:
+    """Return the node with a fault; None if there is none for it."""
+    changed = copy.deepcopy(node)
+    match changed:
+        case ast.Constant(value=bool() as value):
+            changed.value = not value
+        case ast.Constant(value=int() as value):
+            changed.value = value + 1 if abs(value) < LARGE else value * 3 // 2
+        case ast.Constant(value=float() as value):
+            changed.value = value * 1.5 or 1.0
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) if type(op) in OTHER:
+            changed.op = OTHER[type(op)]()
+        case ast.Compare(ops=[op, *_]) if type(op) in OTHER:
+            changed.ops[0] = OTHER[type(op)]()
+        case ast.Expr():
+            return ast.copy_location(ast.Pass(), node)
+        case _:
+            return None
+    return changed
+
+
+class _Replaced(ast.NodeTransformer):
+    def __init__(self, target: ast.AST, other: ast.AST) -> None:
+        self.target, self.other = target, other
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self.other if node is self.target else self.generic_visit(node)
 
 
 class Claims(ast.NodeTransformer):
@@ -64,103 +100,150 @@ class Claims(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node))
 
 
-def lecture_module(tree: ast.Module, path: Path) -> ModuleType:
-    """Return the lecture as a module whose main has not run and whose claims call `_judge`."""
-    module = ModuleType("faulty_lecture")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
-    exec(compile(Claims().visit(copy.deepcopy(tree)), str(path), "exec"), module.__dict__)
-    return module
+class Lecture:
+    """A lecture as a module whose main has not run and whose claims call `_judge`."""
+
+    def __init__(self, path: Path) -> None:
+        import torch  # noqa: F401  (once, for all runs)
+
+        source = path.read_text(encoding="utf-8")
+        self.lines, tree = source.splitlines(), ast.parse(source)
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        self.definitions = {node.name: node for node in tree.body if isinstance(node, kinds)}
+        names = [node for node in ast.walk(self.definitions["main"]) if isinstance(node, ast.Name)]
+        found = (node.id for node in sorted(names, key=lambda node: (node.lineno, node.col_offset)))
+        self.sections = [*dict.fromkeys(name for name in found if name in self.definitions)]
+        self.module = ModuleType("faulty_lecture")
+        self.module.__file__ = str(path)
+        sys.modules[self.module.__name__] = self.module
+        self.define(tree)
+
+    def define(self, tree: ast.Module) -> None:
+        """Execute definitions in the module."""
+        code = compile(Claims().visit(copy.deepcopy(tree)), str(self.module.__file__), "exec", dont_inherit=True)
+        exec(code, vars(self.module))
+
+    def faults(self, section: str) -> Iterator[Fault]:
+        """Yield every fault in the functions that the section reaches."""
+        for name in self._reached(section):
+            numbers = {node: number for number, node in enumerate(ast.walk(self.definitions[name]))}
+            for node in self._relevant(self.definitions[name]):
+                if (other := mutated(node)) is not None:
+                    after = "left out" if isinstance(other, ast.Pass) else ast.unparse(other)
+                    yield Fault(name, numbers[node], node.lineno, f"{ast.unparse(node)} → {after}")
+
+    def _reached(self, section: str) -> list[str]:
+        reached, waiting = [], [section]
+        while waiting:
+            name = waiting.pop()
+            if name in self.definitions and name not in reached and name != "sizes":  # claims hold for all sizes
+                reached.append(name)
+                waiting += [node.id for node in ast.walk(self.definitions[name]) if isinstance(node, ast.Name)]
+        return reached
+
+    def _relevant(self, definition: ast.stmt) -> Iterator[Any]:
+        """Yield the nodes of statements on which a claim or a result depends, without the claims themselves."""
+        statements = [node for node in ast.walk(definition) if isinstance(node, ast.stmt) and node is not definition]
+        simple = [node for node in statements if not hasattr(node, "body") and not self._is_prose(node)]
+        read = {name for node in simple if not isinstance(node, ast.Assign) for name in _names(node, ast.Load)}
+        read |= {name for node in statements if hasattr(node, "body") for name in _names(_head(node), ast.Load)}
+        while more := {
+            name
+            for node in simple
+            if isinstance(node, ast.Assign) and _names(node, ast.Store) & read
+            for name in _names(node, ast.Load) - read
+        }:
+            read |= more
+        for node in simple:
+            stored = _names(node, ast.Store)
+            if not isinstance(node, (ast.Assert, ast.Import, ast.ImportFrom)) and (not stored or stored & read):
+                yield from _loud(node)
+
+    def _is_prose(self, statement: ast.stmt) -> bool:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        own = isinstance(statement, ast.Expr) and _called(statement.value) in PROSE | self.definitions.keys()
+        last = statement.end_lineno or statement.lineno
+        return is_text or own or any("@hide" in line for line in self.lines[statement.lineno - 1 : last])
 
 
-def run_section(module: ModuleType, definitions: ast.Module, name: str, *, watched: bool) -> Outcome:
-    """Run one section of the lecture in this process, with some definitions replaced; `watched` notes its lines."""
-    outcome = Outcome()
-    path = str(module.__file__)
+def _head(statement: ast.stmt) -> ast.AST:
+    """Return the header of a compound statement as a node."""
+    fields = [getattr(statement, name) for name in ("test", "iter", "subject") if hasattr(statement, name)]
+    return ast.Tuple([*fields, *(item.context_expr for item in getattr(statement, "items", ()))], ast.Load())
 
-    def judge_claim(line: int, holds: Any) -> None:
-        outcome.judged.append(line)
-        if not holds:
-            outcome.failed.append(line)
 
+def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    return {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, context)}
+
+
+def _called(node: ast.AST) -> str | None:
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
+
+
+def _loud(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and those below it, without f-strings, annotations, and calls that no claim should depend on."""
+    if isinstance(node, ast.JoinedStr) or _called(node) in QUIET:
+        return
+    yield node
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and name != "annotation":
+                yield from _loud(child)
+
+
+# ------------------------------------------------------------------------------ runs
+
+
+def outcome(lecture: Lecture, section: str, fault: Fault | None, limit_s: float) -> tuple[set[int], str, float]:
+    """Run a section in a process of its own; return the lines of its failed claims, its error and its duration."""
+    listens, tells = FORK.Pipe(duplex=False)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        process = FORK.Process(target=_run, args=(lecture, section, fault, tells, folder))
+        process.start()
+        tells.close()
+        try:
+            return listens.recv() if listens.poll(limit_s) else (set(), "it took too long", limit_s)
+        except EOFError:
+            return set(), "the process died", 0.0
+        finally:
+            listens.close()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid or 0, signal.SIGKILL)  # its child processes may still run
+            process.kill()
+            process.join()
+
+
+def _run(lecture: Lecture, section: str, fault: Fault | None, tells: Connection, folder: str) -> None:
+    _confine(folder)
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    random.seed(0)
+    failed, error, names = set(), "", vars(lecture.module)
     started = time.perf_counter()
     try:
-        exec(compile(Claims().visit(definitions), path, "exec"), module.__dict__)
-        module.__dict__["_judge"] = judge_claim
-        _measure_briefly(module)
-        imported = set(sys.modules)
-        with _watching(path, outcome.lines) if watched else contextlib.nullcontext():
-            getattr(module, name)()
-        outcome.modules = [name for name in sys.modules if name not in imported] if watched else []
-    except BaseException as error:  # a fault may raise anything, SystemExit included
-        outcome.error = f"{type(error).__name__}: {error}"[:200]
-    outcome.seconds = time.perf_counter() - started
-    return outcome
+        if fault is not None:
+            lecture.define(ast.Module([fault.planted(lecture.definitions[fault.definition])], []))
+        names["_judge"] = lambda line, holds: None if holds else failed.add(line)
+        if "measure" in names:
+            names["measure"] = _brief(names["measure"])
+        names[section]()
+    except BaseException as raised:  # a fault may raise anything, SystemExit included
+        error = f"{type(raised).__name__}: {raised}"[:200]
+    tells.send((failed, error, time.perf_counter() - started))
+    tells.close()
+    os._exit(0)  # skips exit handlers, because a fault may have left threads
 
 
-def _measure_briefly(module: ModuleType) -> None:
-    """Let the lecture's `measure` take a tenth of its default time."""
-    measure = getattr(module, "measure", None)
-    if measure is None:
-        return
+def _brief(measure: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the lecture's `measure` with a tenth of its default time."""
 
     def briefly(*functions: Any, **options: Any) -> Any:
-        limits = {"repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2}
-        return measure(
-            *functions, **options | {name: min(options.get(name, value), value) for name, value in limits.items()}
-        )
+        return measure(*functions, **{**options, "repeats": 5, "min_seconds": 0.02, "max_seconds": 0.2})
 
-    module.__dict__["measure"] = briefly
-
-
-@contextlib.contextmanager
-def _watching(path: str, lines: list[int]) -> Iterator[None]:
-    seen: set[int] = set()
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename != path:
-            return None
-        seen.add(frame.f_lineno)
-        return trace
-
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
-        lines += sorted(seen)
-
-
-@dataclass(frozen=True)
-class Run:
-    """The work of one child process."""
-
-    section: Section
-    module: ModuleType
-    fault: Fault | None = None
-    callers: frozenset[str] | None = None  # functions that the section must call; None: all
-    watched: bool = False
-
-    def start(self, folder: str) -> tuple[Any, Connection]:
-        """Start the process in its own process group, with `folder` for its files."""
-        mine, theirs = FORK.Pipe(duplex=False)
-        process = FORK.Process(target=self._run, args=(theirs, folder))
-        process.start()
-        theirs.close()
-        return process, mine
-
-    def _run(self, connection: Connection, folder: str) -> None:
-        _confine(folder)
-        import torch
-
-        torch.set_num_threads(1)
-        torch.manual_seed(0)
-        random.seed(0)
-        definitions = self.section.planted(self.fault, self.callers)
-        outcome = run_section(self.module, definitions, self.section.name, watched=self.watched)
-        connection.send_bytes(json.dumps(outcome.__dict__).encode())
-        connection.close()
-        os._exit(0)  # skips exit handlers, because a fault may have left threads
+    return briefly
 
 
 def _confine(folder: str) -> None:
@@ -176,146 +259,40 @@ def _confine(folder: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
 
 
-def outcomes(runs: Iterable[Run], jobs: int, limit_s: float, budget_s: float) -> Iterator[tuple[Run, Outcome]]:
-    """Run in `jobs` processes at a time, each for at most `limit_s`; start none after `budget_s`."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        yield from _outcomes(iter(runs), jobs, limit_s, time.monotonic() + budget_s, folder)
+def survivors(lecture: Lecture, section: str, seconds: float, seed: int = 0) -> tuple[int, list[Fault]]:
+    """Plant faults in a section until the time is up; return their number and those that were not caught."""
+    unsteady, error, usual_s = outcome(lecture, section, None, 600)
+    if error:
+        raise ValueError(f"{section} fails without any fault: {error}")
+    faults = [*lecture.faults(section)]
+    random.Random(seed).shuffle(faults)
+    planted, survived, ends = 0, [], time.monotonic() + seconds
+    for fault in faults:
+        if time.monotonic() > ends:
+            break
+        failed, error, _ = outcome(lecture, section, fault, 10 * usual_s + PATIENCE_S)
+        planted += 1
+        survived += [fault] * (not failed - unsteady and not error)
+    return planted, survived
 
 
-def _outcomes(
-    waiting: Iterator[Run], jobs: int, limit_s: float, deadline: float, folder: str
-) -> Iterator[tuple[Run, Outcome]]:
-    running: dict[Any, tuple[Run, Any, float]] = {}
-    while True:
-        while len(running) < jobs and time.monotonic() < deadline and (run := next(waiting, None)) is not None:
-            process, connection = run.start(folder)
-            running[connection] = (run, process, time.monotonic() + limit_s)
-        if not running:
-            return
-        ready = wait(list(running), timeout=max(0.0, min(end for *_, end in running.values()) - time.monotonic()))
-        late = [c for c, (*_, end) in running.items() if c not in ready and time.monotonic() >= end]
-        for connection in [*ready, *late]:
-            run, process, _ = running.pop(connection)
-            yield run, _finished(connection, process, late=connection in late)
-
-
-def _finished(connection: Connection, process: Any, *, late: bool) -> Outcome:
-    try:
-        if late:
-            return Outcome(error="TimeoutError: it took too long")
-        return Outcome(**json.loads(connection.recv_bytes()))
-    except EOFError:
-        return Outcome(error="the process died")
-    finally:
-        connection.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its child processes may still run
-        process.kill()
-        process.join()
-
-
-def judge(section: Section, module: ModuleType, faults: list[Fault], jobs: int, seconds: float) -> Judged:
-    """Plant faults in a section, in order, until the time is up; raise ValueError if it fails without a fault."""
-    run = Run(section, module, watched=True)
-    watched, plain = [outcome for _, outcome in outcomes([run, replace(run, watched=False)], 1, 300, 600)]
-    if watched.error or plain.error:
-        raise ValueError(f"{section.name} fails without any fault: {watched.error or plain.error}")
-    for name in watched.modules:  # once, for all later child processes
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    ran = set(watched.lines)
-    possible = [fault for fault in faults if fault.line in ran]
-    judged = Judged(
-        section.name,
-        possible=sum(not fault.in_claim for fault in possible),
-        unsteady=set(watched.failed + plain.failed),
-        claims=[claim for claim in section.claims() if claim.lineno in watched.judged],
-        not_run=sum(claim.lineno not in watched.judged for claim in section.claims()),
-    )
-    parts = {section.callers(fault) for fault in possible}
-    alone = [Run(section, module, callers=part) for part in sorted(parts, key=lambda part: sorted(part or ()))]
-    for _, outcome in outcomes(alone, jobs, 300, 600):  # without its other parts, a section draws other random numbers
-        judged.unsteady |= set(outcome.failed)
-    limit = 10 * max(watched.seconds, plain.seconds) + PATIENCE_S
-    runs = [(Run(section, module, fault, section.callers(fault)), fault) for fault in possible]
-    for run, outcome in outcomes((run for run, fault in runs if not fault.in_claim), jobs, limit, seconds):
-        judged.note(run.fault, set(outcome.failed), outcome.error)
-    idle = judged.never_failed()
-    own = (run for run, fault in runs if fault.in_claim and _claim_of(section, fault) in idle)
-    for run, outcome in outcomes(own, jobs, limit, seconds):
-        judged.note(run.fault, set(outcome.failed), outcome.error)
-    return judged
-
-
-def _claim_of(section: Section, fault: Fault) -> int:
-    """Return the first line of the claim that contains a fault."""
-    return max(claim.lineno for claim in section.claims() if claim.lineno <= fault.line)
-
-
-def sections_of(tree: ast.Module) -> list[str]:
-    """Return the functions that `main` calls, in order."""
-    main = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main")
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    names = [node for node in ast.walk(main) if isinstance(node, ast.Name) and node.id in functions]
-    return [node.id for node in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
-
-
-@contextlib.contextmanager
-def known_machine() -> Iterator[None]:
-    """Measure the machine's peaks once, in a separate process, for all child processes."""
-    from trace_tools.machines import machine
-
-    if os.environ.get(machine.STORED):
-        yield
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "machine.json"
-        child = FORK.Process(target=lambda: path.write_text(machine.to_json(machine.this_machine()), encoding="utf-8"))
-        child.start()
-        child.join()
-        os.environ[machine.STORED] = str(path)
-        try:
-            yield
-        finally:
-            del os.environ[machine.STORED]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the named sections, or all, and write the report; return 1 if a row of the report has no reason."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Judge the named sections, or all, and print the faults that survived."""
     parser = argparse.ArgumentParser(prog="python -m tests.checks.mutate", description="Plant faults in the lecture.")
     parser.add_argument("sections", nargs="*", metavar="SECTION")
     parser.add_argument("--lecture", type=Path, default=ROOT / "lecture.py")
-    parser.add_argument("--report", type=Path, default=ROOT / "tests" / "checks" / "mutate.md")
     parser.add_argument("--seconds", type=float, default=60, help="for the faults of one section")
-    parser.add_argument("--deeper", action="store_true", help="plant faults in the deeper parts, too")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    path = options.lecture.resolve()
-    source = path.read_text(encoding="utf-8")
-    tree = ast.parse(source)
-    every = sections_of(tree)
-    unknown = sorted(set(options.sections) - set(every))
-    if unknown:
-        parser.error(f"{path.name} has no section {unknown[0]!r}; it has {', '.join(every)}")
-    sys.path.insert(0, str(path.parent))
-    import torch  # noqa: F401  (once, for all children)
-
-    module = lecture_module(tree, path)
-    judged = []
-    with known_machine():
-        sections = [Section(tree, source, name, deeper=options.deeper) for name in every]
-        for number, section in enumerate(sections):
-            if options.sections and section.name not in options.sections:
-                continue
-            faults = section.without(sections[:number])
-            random.Random(options.seed).shuffle(faults)
-            judged.append(judge(section, module, faults, options.jobs, options.seconds))
-            print(judged[-1].one_line(), flush=True)
-    text, unexplained = report(judged, read_reasons(options.report), options.report)
-    options.report.write_text(text, encoding="utf-8")
-    return 1 if unexplained else 0
+    sys.path.insert(0, str(options.lecture.resolve().parent))
+    lecture = Lecture(options.lecture.resolve())
+    if unknown := sorted(set(options.sections) - set(lecture.sections)):
+        parser.error(f"{options.lecture.name} has no section {unknown[0]!r}; it has {', '.join(lecture.sections)}")
+    for section in options.sections or lecture.sections:
+        planted, survived = survivors(lecture, section, options.seconds)
+        print(f"{section}: {planted - len(survived)} of {planted} faults caught", flush=True)
+        for fault in sorted(survived, key=lambda fault: fault.line):
+            print(f"    {options.lecture.name}:{fault.line}: {fault.change}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -268,7 +268,7 @@ def plain(text: str, path: str | Path) -> Outcome:
     """Run `text` without probes."""
     module = new_module(text, path)
     code = compile(text, str(path), "exec", dont_inherit=True)
-    return _outcome(module, lambda: exec(code, vars(module)), path)
+    return outcome(module, lambda: exec(code, vars(module)), path)
 
 
 def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Directive] | None = None) -> Outcome:
@@ -276,15 +276,15 @@ def probed(text: str, path: str | Path, journal: Path, directives: Sequence[Dire
     lecture = Probed(text, path, journal, directives)
     with listening(lecture.recorder, str):
         lecture.start()
-        outcome = _outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
+        result = outcome(lecture.module, lambda: exec(lecture.code, vars(lecture.module)), path)
         lecture.finish()
     if lecture.recorder.calls:
         gc.collect()  # an unreachable generator keeps its frame until it is collected
     assert not lecture.recorder.calls
-    return outcome
+    return result
 
 
-def _outcome(module: types.ModuleType, load: Callable[[], object], path: str | Path) -> Outcome:
+def outcome(module: types.ModuleType, load: Callable[[], object], path: str | Path) -> Outcome:
     result, error, printed = None, None, io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:

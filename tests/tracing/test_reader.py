@@ -6,7 +6,6 @@ Which of the later executions are kept is known when their call ends.
 
 from __future__ import annotations
 
-import random
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from tests.checks.kills import kill_probed, lost
 from tests.tracing.probed import Probed
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Frame, Step
@@ -254,24 +252,6 @@ def test_warm_run_contains_nothing_of_the_cold_run(tmp_path: Path) -> None:
     cold, warm = runs
     assert executions(lecture, cold, "x = i") == executions(lecture, warm, "x = i") == {*range(1, 51)}
     assert len(cold.steps) == len(warm.steps) and warm.omitted == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.7, 1.3])
-def test_killed_process_keeps_steps_that_ended_50_ms_before(tmp_path: Path, after_s: float) -> None:
-    """The lecture logs its own steps to compare; `python -m tests.checks.kills` kills a hundred complete traces."""
-    missing, _ = kill_probed(tmp_path, after_s + random.random() / 5)
-    assert missing == []
-
-
-def test_lost_steps_are_detected() -> None:
-    tick = "tick\n" * 50
-    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1, 2]) == []  # step 3 ended too late
-    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 2]) == [1]
-    assert lost(f"run 1\n0\n1\n2\n{tick}3\n", [0, 1]) == [2]
-    assert lost("run 1\n0\n1\nrun 1\n", [0]) == [1]  # the first run was over
-    assert lost("run 1\n" + "".join(f"{i}\n" for i in range(200)) + tick, [*range(50)]) == []
-    assert lost("run 1\n0\n1\ntick\n", []) == []
 
 
 def test_flush_during_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
