@@ -12,33 +12,28 @@ missing synchronisation, an allocator's figure read too early, an error that com
     torch_side.py  `torch.cuda` on top of the library
     profiles.py    the cards; nvidia_smi.py answers for them
     battery.py     programs that must work on the device, run after each build and by the tests
-    emulate.py     `make emulate`; covered.py lists the lines for a GPU that did not run
-    claims.py      both sides of the lecture's claims on a card, without the arithmetic of large kernels
+    emulate.py     `make emulate`
+    claims.py      the lecture's claims on a card, without the arithmetic of large kernels
     streams.h ← memory.h ← device.h ← operators.h ← kernels.h ← emulated_cuda.cpp    the library
 
-Not emulated: tensor cores, cuDNN, fused attention (it runs in steps), copy engines that are faster than kernels,
-kernels of foreach optimisers (one launch per tensor here), a second stream in a captured graph, random operators that a
-graph replays with a new seed, IPC, the profiler (CUPTI), NCCL, torch.compile and Triton.
+Not emulated: tensor cores, cuDNN with its convolutions and recurrent layers, fused attention (it runs in steps), copy
+engines that are faster than kernels, kernels of foreach optimisers (one launch per tensor here), a second stream in a
+captured graph, random operators that a graph replays with a new seed, IPC, the profiler (CUPTI), NCCL, torch.compile
+and Triton.
 
 | variable | meaning |
 |---|---|
 | EMULATED_CUDA | cards of `profiles.py`, one per device: `h100`, `t4,t4` |
-| EMULATED_CUDA_DELAY_US, _JITTER_US, _SEED | delay of each kernel; largest additional delay, drawn with the seed |
-| EMULATED_CUDA_AUTOGRAD_US | delay before autograd's device thread frees a block |
+| EMULATED_CUDA_DELAY_US | delay of each kernel |
 | EMULATED_CUDA_BATCH | 1: queued work reaches the device only at a wait or a query, as with Windows' driver |
 | EMULATED_CUDA_WAIT_US | duration of a wait for an idle device |
 | EMULATED_CUDA_FAULTS | `[ROLE/]KIND[:N]`, …, see below |
 | EMULATED_CUDA_COUNTS | a folder: when a process ends, it writes there how its operators ran |
-| EMULATED_CUDA_SMI | `fail`, `hang`: nvidia-smi fails or hangs |
-| EMULATED_CUDA_WORKSPACE | bytes of cuBLAS's workspace, instead of the card's own |
-| EMULATED_CUDA_TRANSIENT_WORKSPACE | 1: each product allocates its workspace and frees it, as torch 2.15 does |
 | EMULATED_CUDA_COMPUTED | kernels whose tensors have more bytes are launched but not computed |
-| EMULATED_CUDA_QUEUE, _RUBBISH | launches that may wait; see `kernels.h` |
-| EMULATED_CUDA_VERSION | value of `torch.version.cuda`, by default None as in the CPU build |
 | EMULATED_CUDA_LOG | 1: names on standard error the operators that run in step |
 
 Kinds of faults: `launch:N` and `assert:N` fail at a wait after the N-th launch, and then in every call of the driver,
 including calls that ask whether a graph is captured or that free memory. `oom:N` fails the N-th allocation and
-`no-kernel-image` each launch. With `unavailable` there is no device. ROLE is a process of the tracer: `survey`,
-`pass-1`, `metering` or `shaken`. Each process counts its own launches and allocations.
+`no-kernel-image` each launch. With `unavailable` there is no device. ROLE is a process of the tracer: `survey` or
+`pass-1`. Each process counts its own launches and allocations.
 """

@@ -13,7 +13,6 @@ import gc
 import io
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -359,36 +358,6 @@ def modules() -> None:
 
 
 @case
-def convolutions() -> None:
-    torch.manual_seed(1)
-    for module, shape in (
-        (nn.Conv1d(3, 4, 3), (2, 3, 9)),
-        (nn.Conv2d(3, 4, 3, padding=1), (2, 3, 8, 8)),
-        (nn.Conv2d(4, 4, 3, groups=4, stride=2), (2, 4, 8, 8)),
-        (nn.Conv2d(3, 4, 3, dilation=2, bias=False), (1, 3, 9, 9)),
-        (nn.Conv3d(2, 2, 2), (1, 2, 4, 4, 4)),
-        (nn.ConvTranspose1d(3, 2, 3), (1, 3, 5)),
-        (nn.ConvTranspose2d(3, 2, 3, stride=2, output_padding=1), (1, 3, 5, 5)),
-    ):
-        _trained(module, shape)
-    refused(lambda: nn.Conv2d(3, 4, 3).cuda()(torch.zeros(1, 2, 8, 8, device="cuda")), "to have 3 channels")
-    refused(lambda: nn.Conv2d(3, 4, 9).cuda()(torch.zeros(1, 3, 8, 8, device="cuda")), "greater than actual input size")
-
-
-@case
-def recurrent() -> None:
-    torch.manual_seed(1)
-    for module, shape in (
-        (nn.LSTM(6, 5, num_layers=2, batch_first=True), (2, 4, 6)),
-        (nn.LSTM(6, 5, bidirectional=True, bias=False), (2, 4, 6)),
-        (nn.GRU(6, 5), (2, 4, 6)),
-        (nn.GRU(6, 5, bias=False), (2, 4, 6)),
-        (nn.RNN(6, 5), (2, 4, 6)),
-    ):
-        _trained(module, shape)
-
-
-@case
 def optimizers() -> None:
     kinds: list[tuple[Any, dict[str, Any]]] = [
         (torch.optim.SGD, {"momentum": 0.9}),
@@ -511,7 +480,7 @@ def launches_return_before_their_work_is_done() -> None:
         assert release(1) == 1 and not last.query()
         assert release(9) >= 1
         last.synchronize()
-    with side().paced(delay_us=2000):
+    with side().delayed(2000):
         first.record()
         for _ in range(20):
             y = y + 1
@@ -524,7 +493,7 @@ def launches_return_before_their_work_is_done() -> None:
 def kernels_run_one_by_one_when_a_test_says_so() -> None:
     x = torch.zeros(3, device="cuda")
     host = torch.zeros(3, pin_memory=True)
-    with side().paced(delay_us=20_000):
+    with side().delayed(20_000):
         x.sub_(0)  # still running when the later kernels are held
     with side().held() as release:
         x.add_(1)
@@ -620,35 +589,6 @@ def copies_read_pinned_memory_late_and_other_memory_at_once() -> None:
     del source
     gc.collect()
     assert moved.sum().item() == 45
-
-
-@case
-def jitter_repeats_with_its_seed() -> None:
-    def draws(seed: int) -> list[int]:
-        with side().paced(jitter_us=1000, seed=seed):
-            return [device().jitter_us(0, launch) for launch in range(50)]
-
-    assert draws(1) == draws(1) != draws(2) and len(set(draws(1))) > 30 and max(draws(1)) < 1000
-
-
-@case
-def autograds_thread_frees_late() -> None:
-    """With a delayed thread, blocks that backward used are freed only after it has returned."""
-    w = torch.ones(256, 256, device="cuda", requires_grad=True)
-    torch.autograd.grad((w @ w).sum(), w)
-    torch.cuda.synchronize()
-    with side().paced(autograd_us=400_000):
-        torch.autograd.grad((w @ w).sum(), w)  # from now on the thread follows the pace
-        time.sleep(1)
-        before, late = torch.cuda.memory_allocated(), 0
-        for _ in range(8):  # on a busy machine this thread may wake up after the other one has freed
-            torch.autograd.grad((w @ w).sum(), w)
-            late += torch.cuda.memory_allocated() > before
-            time.sleep(1)
-            assert torch.cuda.memory_allocated() == before
-            if late == 3:
-                break
-    assert late == 3
 
 
 # Other functions

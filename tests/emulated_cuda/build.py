@@ -83,11 +83,10 @@ def environment(
     before = dict(os.environ if base is None else base)
     before.pop("CUDA_VISIBLE_DEVICES", None)
     paths = [str(HERE / "start"), *filter(None, [before.get("PYTHONPATH")])]
-    smi = [] if any(PROFILES[name].rocm for name in cards.split(",")) else [str(HERE / "bin")]
     return {
         **before,
         "PYTHONPATH": os.pathsep.join(paths),
-        "PATH": os.pathsep.join([*smi, before.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(HERE / "bin"), before.get("PATH", os.defpath)]),
         "EMULATED_CUDA": cards,
         "EMULATED_CUDA_LIBRARY": str(library()),
         "EMULATED_CUDA_PYTHON": sys.executable,

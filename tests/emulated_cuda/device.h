@@ -21,7 +21,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   c10::DeviceType type() const override { return at::kCUDA; }
   Device exchangeDevice(Device d) const override {
-    follow_pace();
     const int before = current_device;
     select_device(index(d));
     return gpu(before);
@@ -36,7 +35,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   Stream getStreamFromGlobalPool(Device d, bool) const override { return stream(index(d), new_stream(index(d))); }
   Stream getNewStream(Device d, int) const override { return stream(index(d), new_stream(index(d))); }
   Stream exchangeStream(Stream s) const override {
-    follow_pace();
     auto& slot = current_streams.at(of(s).device);
     auto before = stream(of(s).device, slot);
     slot = s.id();

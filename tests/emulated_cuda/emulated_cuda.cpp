@@ -4,6 +4,8 @@
 
 #include <torch/extension.h>
 
+#include <malloc.h>
+
 namespace at {
 using CUDAHooks = emulated::Hooks;
 C10_REGISTER_CLASS(CUDAHooksRegistry, CUDAHooks, CUDAHooks)
@@ -15,9 +17,9 @@ C10_REGISTER_GUARD_IMPL(CUDA, CUDAGuard)
 
 static bool installed = [] {
   c10::SetAllocator(at::kCUDA, &device_allocator, 255);
-  c10::SetCPUAllocator(new WorkerAllocator(c10::GetCPUAllocator()), 255);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // kernels' temporaries reuse memory: fresh pages cost more than most kernels
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
   meta_kernels();
-  if (pace().autograd_us > 0) share_one_core(true);
   return true;
 }();
 
@@ -36,12 +38,6 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("native_dropout", native_dropout);
   m.impl("_assert_async", assert_async);
   m.impl("_assert_async.msg", assert_async_message);
-  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&convolution>());
-  m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
-  m.impl("_thnn_fused_lstm_cell", lstm_cell);
-  m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
-  m.impl("_thnn_fused_gru_cell", gru_cell);
-  m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
 }
 
 // ------------------------------------------------------------------------------------------------ graphs
@@ -115,13 +111,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     TORCH_CHECK(count >= 0 && count <= MAX_DEVICES, count, " devices; at most ", MAX_DEVICES);
     device_count = count;
   });
-  m.def("set_memory", [](int device, int64_t total, int64_t others, int64_t workspace) {
+  m.def("set_memory", [](int device, int64_t total, int64_t workspace) {
     cache(device).total = cache(device).limit = total;
-    cache(device).others = others;
-    cache(device).workspace = setting("EMULATED_CUDA_WORKSPACE", workspace);
+    cache(device).workspace = workspace;
   });
   m.def("set_limit", [](int device, int64_t bytes) { cache(device).limit = bytes; });
-  m.def("device_count", [] { return device_count; });
   m.def("current_device", [] { return current_device; });
   m.def("set_device", &select_device);
   // Memory.
@@ -155,19 +149,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("begin_capture", &begin_capture);
   m.def("end_capture", &end_capture);
   m.def("replay", &replay);
-  m.def("graph_kernels", [](Captured& c) { return c.graph ? c.graph->kernels.size() : 0; });
   m.def("is_capturing", [] {
     faults().check_sticky();
     return current_queue().capturing != nullptr;
   });
   // Functions for tests.
-  m.def("set_pace", [](int64_t delay_us, int64_t jitter_us, int64_t seed, int64_t autograd_us) {
-    pace().delay_us = delay_us;
-    pace().jitter_us = jitter_us;
-    pace().seed = seed;
-    if ((pace().autograd_us > 0) != (autograd_us > 0)) share_one_core(autograd_us > 0);
-    pace().autograd_us = autograd_us;
-  });
+  m.def("set_delay_us", [](int64_t delay_us) { pace().delay_us = delay_us; });
   m.def("hold", [] {
     drain_all();  // earlier kernels would otherwise count as held
     pace().held = true;
@@ -181,7 +168,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     TORCH_CHECK(pace().held, "nothing is held");
     return queue(device, stream).release(count);
   });
-  m.def("jitter_us", [](int64_t stream, int64_t launch) { return pace().drawn_us((uint64_t)stream, (uint64_t)launch); });
   m.def("fail_allocation", [](int64_t number, int device) {
     std::lock_guard<std::mutex> guard(cache(device).mutex);
     cache(device).fail_at = number ? cache(device).allocations + number : 0;
@@ -191,7 +177,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     if (kind == "no-kernel-image") faults().no_kernel_image = true;
     else faults().planted[launches + number] = kind;
   });
-  m.def("launches", [] { return launches.load(); });
   m.def("counts", [] {
     std::lock_guard<std::mutex> guard(operators_mutex);
     std::map<std::string, std::array<int64_t, 3>> counts;

@@ -2,16 +2,12 @@
 #pragma once
 #include "operators.h"
 
-#include <ATen/native/ConvUtils.h>
-
 namespace emulated {
 
 using c10::IntArrayRef;
 
 // ------------------------------------------------------------------------------------------------ memory
-const int64_t rubbish = setting("EMULATED_CUDA_RUBBISH", 1);  // 0: none; 1: 64 KiB at each end; 2: everywhere
-
-inline void spoil(const Tensor& t) {  // fresh memory contains arbitrary values
+inline void spoil(const Tensor& t) {  // fresh memory contains arbitrary values: here, at each end
   const auto bytes = (int64_t)t.storage().nbytes();
   if (!bytes || current_queue().capturing) return;
   const auto& context = at::globalContext();
@@ -24,12 +20,11 @@ inline void spoil(const Tensor& t) {  // fresh memory contains arbitrary values
     });
     return;
   }
-  if (!rubbish) return;
   char* data = static_cast<char*>(data_of(t));
   const int byte = t.scalar_type() == at::kBool ? 1 : 0xA7;
   current_queue().push([data, bytes, byte] {
     const int64_t end = 65536;
-    if (rubbish > 1 || bytes <= 2 * end) {
+    if (bytes <= 2 * end) {
       memset(data, byte, bytes);
     } else {
       memset(data, byte, end);
@@ -169,96 +164,5 @@ inline void assert_async(const Tensor& t) {
   });
 }
 inline void assert_async_message(const Tensor& t, std::string_view) { assert_async(t); }
-
-// ------------------------------------------------------------------------------------------------ convolutions
-// All kinds, in one launch, with the CPU's algorithms: CUDA's are in cuDNN, or are stubs that a CPU build lacks.
-inline std::vector<int64_t> expanded(const c10::IValue& value, size_t dimensions) {
-  auto given = value.toIntVector();
-  if (given.size() == 1) given.resize(dimensions, given[0]);
-  return given;
-}
-inline void finish(const c10::OperatorHandle& op, Stack* stack, size_t begin, std::vector<Tensor> results) {
-  std::vector<Tensor> targets;
-  for (auto& r : results) targets.push_back(r.defined() ? on_cpu(r) : r);
-  auto& known = operator_of(op);
-  ++known.times_queued;
-  const auto held = workspace();
-  queue_kernel(op, known, *stack, begin, std::move(targets));
-  stack->erase(stack->begin() + (ptrdiff_t)begin, stack->end());
-  for (auto& r : results) stack->push_back(std::move(r));
-}
-inline void convolution(const c10::OperatorHandle& op, Stack* stack) {
-  const auto count = op.schema().arguments().size(), begin = stack->size() - count;
-  c10::DeviceGuard guard(gpu(device_of(operator_of(op), *stack, begin, count)));
-  auto argument = [&](size_t a) -> const c10::IValue& { return (*stack)[begin + a]; };
-  const auto x = argument(0).toTensor(), w = argument(1).toTensor();
-  const auto space = (size_t)w.dim() - 2;
-  const auto stride = expanded(argument(3), space), padding = expanded(argument(4), space), dilation = expanded(argument(5), space),
-             output_padding = expanded(argument(7), space);
-  const bool transposed = argument(6).toBool();
-  const auto groups = argument(8).toInt();
-  TORCH_CHECK(x.dim() == w.dim(), "Expected ", w.dim(), "D input to convolution, but got input of size: ", x.sizes());
-  const auto channels = transposed ? w.size(0) : w.size(1) * groups;
-  TORCH_CHECK(x.size(1) == channels, "Given groups=", groups, ", weight of size ", w.sizes(), ", expected input", x.sizes(),
-              " to have ", channels, " channels, but got ", x.size(1), " channels instead");
-  TORCH_CHECK(x.scalar_type() == w.scalar_type(), "Input type (", x.scalar_type(), ") and weight type (", w.scalar_type(), ") should be the same");
-  const auto size = transposed ? at::native::conv_input_size(x.sizes(), w.sizes(), padding, output_padding, stride, dilation, groups)
-                               : at::native::conv_output_size(x.sizes(), w.sizes(), padding, stride, dilation);
-  for (size_t d = 2; d < size.size(); ++d)
-    TORCH_CHECK(size[d] > 0, "Kernel size can't be greater than actual input size: output would be ", IntArrayRef(size));
-  finish(op, stack, begin, {at::empty(size, x.options().memory_format(x.suggest_memory_format()))});
-}
-inline void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
-  const auto count = op.schema().arguments().size(), begin = stack->size() - count;
-  c10::DeviceGuard guard(gpu(device_of(operator_of(op), *stack, begin, count)));
-  const auto grad = (*stack)[begin].toTensor(), x = (*stack)[begin + 1].toTensor(), w = (*stack)[begin + 2].toTensor();
-  const auto wanted = (*stack)[begin + 10].toBoolList();
-  finish(op, stack, begin, {wanted[0] ? at::empty_like(x) : Tensor(), wanted[1] ? at::empty_like(w) : Tensor(),
-                            wanted[2] ? at::empty({grad.size(1)}, grad.options()) : Tensor()});
-}
-
-// ------------------------------------------------------------------------------------------------ cells of LSTM and GRU
-// CUDA's fused ones (aten/src/ATen/native/cuda/RNN.cu), composed of single operators.
-inline Tensor biased(const Tensor& gates, const std::optional<Tensor>& bias) {
-  return bias && bias->defined() ? gates + *bias : gates;
-}
-inline Tensor sum_if(const Tensor& t, bool wanted) { return wanted ? t.sum(0) : Tensor(); }
-
-inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& from_input, const Tensor& from_hidden, const Tensor& cx,
-                                                    const std::optional<Tensor>& input_bias, const std::optional<Tensor>& hidden_bias) {
-  auto gates = (biased(from_input, input_bias) + biased(from_hidden, hidden_bias)).chunk(4, 1);
-  const auto in = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(), out = gates[3].sigmoid();
-  const auto cy = forget * cx + in * cell;
-  return {out * cy.tanh(), cy, at::cat({in, forget, cell, out}, 1)};
-}
-inline std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const std::optional<Tensor>& grad_hy, const std::optional<Tensor>& grad_cy,
-                                                             const Tensor& cx, const Tensor& cy, const Tensor& workspace, bool has_bias) {
-  auto gates = workspace.chunk(4, 1);
-  const auto &in = gates[0], &forget = gates[1], &cell = gates[2], &out = gates[3];
-  const auto tanh_cy = cy.tanh();
-  const auto grad = grad_hy && grad_hy->defined() ? *grad_hy : at::zeros_like(cx);
-  auto grad_cell = grad * out * (1 - tanh_cy * tanh_cy);
-  if (grad_cy && grad_cy->defined()) grad_cell = grad_cell + *grad_cy;
-  const auto grad_gates = at::cat({grad_cell * cell * in * (1 - in), grad_cell * cx * forget * (1 - forget),
-                                   grad_cell * in * (1 - cell * cell), grad * tanh_cy * out * (1 - out)}, 1);
-  return {grad_gates, grad_cell * forget, sum_if(grad_gates, has_bias)};
-}
-inline std::tuple<Tensor, Tensor> gru_cell(const Tensor& from_input, const Tensor& from_hidden, const Tensor& hx,
-                                           const std::optional<Tensor>& input_bias, const std::optional<Tensor>& hidden_bias) {
-  auto input = biased(from_input, input_bias).chunk(3, 1), hidden = biased(from_hidden, hidden_bias).chunk(3, 1);
-  const auto reset = (input[0] + hidden[0]).sigmoid(), update = (input[1] + hidden[1]).sigmoid();
-  const auto fresh_state = (input[2] + reset * hidden[2]).tanh();
-  return {fresh_state + update * (hx - fresh_state), at::cat({reset, update, fresh_state, hx, hidden[2]}, 1)};
-}
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad, const Tensor& workspace, bool has_bias) {
-  auto kept = workspace.chunk(5, 1);
-  const auto &reset = kept[0], &update = kept[1], &fresh_state = kept[2], &hx = kept[3], &hidden = kept[4];
-  const auto grad_update = grad * (hx - fresh_state) * (1 - update) * update;
-  const auto grad_fresh = grad * (1 - update) * (1 - fresh_state * fresh_state);
-  const auto grad_reset = grad_fresh * hidden * (1 - reset) * reset;
-  const auto grad_input = at::cat({grad_reset, grad_update, grad_fresh}, 1);
-  const auto grad_hidden = at::cat({grad_reset, grad_update, grad_fresh * reset}, 1);
-  return {grad_input, grad_hidden, grad * update, sum_if(grad_input, has_bias), sum_if(grad_hidden, has_bias)};
-}
 
 }  // namespace emulated

@@ -6,11 +6,9 @@
 #include "streams.h"
 
 #include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <cstring>
 #include <tuple>
-#include <unordered_map>
 
 namespace emulated {
 
@@ -48,11 +46,11 @@ struct Cache {  // of one device
   std::set<int64_t> graphs;  // pools of these graphs must not be freed
   int64_t allocated = 0, peak = 0, reserved = 0, reserved_peak = 0, active = 0, requested = 0, segments = 0,
           allocations = 0, frees = 0, ooms = 0, retries = 0;
-  int64_t total = 0, limit = 0, others = 0;  // bytes of the card, limit of this process, use by other processes
+  int64_t total = 0, limit = 0;  // bytes of the card, limit of this process
   int64_t context = 300 * MiB, fail_at = 0;
   int64_t workspace = 0;  // bytes of cuBLAS's workspace, see `operators.h`
 
-  int64_t left() const { return std::max<int64_t>(0, total - others - context - reserved); }
+  int64_t left() const { return std::max<int64_t>(0, total - context - reserved); }
 
   Block* malloc(int64_t wanted, int64_t stream) {
     const int64_t size = (std::max<int64_t>(wanted, 1) + BLOCK - 1) / BLOCK * BLOCK;
@@ -234,12 +232,7 @@ inline Cache& cache(int device) {
 }
 
 inline void release_block(void* block) {
-  if (!block) return;
-  if (pace().autograd_us > 0 && !on_worker && on_autograd_thread()) {
-    WithoutGil without;
-    std::this_thread::sleep_for(std::chrono::microseconds(pace().autograd_us));
-  }
-  cache(static_cast<Block*>(block)->device).free(static_cast<Block*>(block));
+  if (block) cache(static_cast<Block*>(block)->device).free(static_cast<Block*>(block));
 }
 
 struct DeviceAllocator final : c10::Allocator {
@@ -292,55 +285,5 @@ struct PinnedAllocator final : c10::Allocator {
   void copy_data(void* to, const void* from, std::size_t bytes) const override { memcpy(to, from, bytes); }
 };
 inline PinnedAllocator pinned_allocator;
-
-// ------------------------------------------------------------------------------------------------ a worker's temporaries
-// Each worker reuses memory from its own list, because fresh pages for each output cost more than most kernels. The
-// memory begins 64 bytes after a head, since torch needs the pointer itself as the context (oneDNN calls
-// `raw_allocate`). Another thread may free it, so the head tells which allocator it came from.
-struct Head {
-  size_t bytes;
-  uint64_t ours;
-};
-constexpr uint64_t OURS = 0xE3D1A7ED00C0DAull;
-inline thread_local std::unordered_map<size_t, std::vector<void*>>* spare = nullptr;
-inline void reuse(void* data) {
-  if (!data) return;
-  auto* head = reinterpret_cast<Head*>(static_cast<char*>(data) - 64);
-  const size_t bytes = head->bytes;
-  if (on_worker && spare && bytes <= (64u << 20) && (*spare)[bytes].size() < 4) {
-    (*spare)[bytes].push_back(head);
-    return;
-  }
-  head->ours = 0;
-  free(head);
-}
-inline c10::DeleterFnPtr host_free = nullptr;
-inline void free_either(void* data) {
-  if (!data) return;
-  // Blocks of the host's allocator are also aligned to 64 bytes; words of the C library precede them.
-  (reinterpret_cast<Head*>(static_cast<char*>(data) - 64)->ours == OURS ? &reuse : host_free)(data);
-}
-struct WorkerAllocator final : c10::Allocator {
-  c10::Allocator* host;
-  explicit WorkerAllocator(c10::Allocator* host) : host(host) { host_free = host->raw_deleter(); }
-  c10::DataPtr allocate(size_t bytes) override {
-    if (!on_worker || !bytes) return host->allocate(bytes);
-    if (!spare) spare = new std::unordered_map<size_t, std::vector<void*>>;
-    bytes = (bytes + 63) / 64 * 64;
-    auto& list = (*spare)[bytes];
-    void* base = nullptr;
-    if (!list.empty()) {
-      base = list.back();
-      list.pop_back();
-    } else {
-      TORCH_CHECK(!posix_memalign(&base, 64, bytes + 64), "host out of memory");
-    }
-    *static_cast<Head*>(base) = {bytes, OURS};
-    char* data = static_cast<char*>(base) + 64;
-    return {data, data, &reuse, c10::Device(c10::kCPU)};
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &free_either; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { memcpy(to, from, bytes); }
-};
 
 }  // namespace emulated

@@ -8,6 +8,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
 namespace emulated {
@@ -19,7 +20,6 @@ using Stack = torch::jit::Stack;
 
 inline const bool blocking = setting("CUDA_LAUNCH_BLOCKING", 0);
 inline const bool log_in_step = setting("EMULATED_CUDA_LOG", 0);
-inline const bool transient_workspace = setting("EMULATED_CUDA_TRANSIENT_WORKSPACE", 0);
 inline const int64_t computed_bytes = setting("EMULATED_CUDA_COMPUTED", INT64_MAX);
 inline std::atomic<int> sync_debug{0};
 inline std::atomic<int64_t> launches{0};
@@ -100,18 +100,15 @@ inline void wait_here(const std::string& why) {  // wait for everything queued o
   current_queue().drain();
   faults().check();
 }
-// Allocate cuBLAS's workspace for a product whose outputs are allocated. torch 2.13 keeps one per thread and stream
-// after the first product. Later releases free it once the product is queued, so the caller holds the returned pointer.
-[[nodiscard]] inline c10::DataPtr workspace() {
+// Allocate cuBLAS's workspace for a product; torch keeps one per thread and stream after the first product.
+inline void workspace() {
   static auto* kept = new std::map<std::tuple<std::thread::id, int, int64_t>, c10::DataPtr>;
   static std::mutex mutex;
   const auto bytes = cache(current_device).workspace;
-  if (!bytes) return {};
-  if (transient_workspace) return device_allocator.allocate(bytes);
+  if (!bytes) return;
   std::lock_guard<std::mutex> guard(mutex);
   auto& slot = (*kept)[{std::this_thread::get_id(), current_device, current_stream()}];
   if (!slot.get()) slot = device_allocator.allocate(bytes);
-  return {};
 }
 // Tell whether a kernel with so many bytes of tensors is computed. Otherwise memory stays unchanged, and sizes, counts
 // and the allocator's figures of a large card need little CPU time.
@@ -487,7 +484,7 @@ inline bool on_the_queue(const c10::OperatorHandle& op, Operator& known, Stack* 
     grow(pair.device, span(pair.meta));
     pair.device.unsafeGetTensorImpl()->set_sizes_and_strides(pair.meta.sizes(), pair.meta.strides(), pair.meta.storage_offset());
   }
-  const auto held = known.product ? workspace() : c10::DataPtr();
+  if (known.product) workspace();
   queue_kernel(op, known, *stack, begin, std::move(targets));
   stack->erase(stack->begin() + (ptrdiff_t)begin, stack->end());
   for (auto& value : results) stack->push_back(std::move(value));
@@ -577,7 +574,7 @@ inline void fallback(const c10::OperatorHandle& op, Stack* stack) {
     const bool reads = known.reads || masked(known, *stack, begin);
     ++(reads ? known.times_read : known.times_in_step);
     if (log_in_step && !reads && known.times_in_step == 1) fprintf(stderr, "emulated device: in step: %s\n", known.name.c_str());
-    const auto held = known.product ? workspace() : c10::DataPtr();
+    if (known.product) workspace();
     launch([] {});
     if (reads) {
       wait_here(known.name);

@@ -1,7 +1,6 @@
 // Streams (a queue and a worker thread each), events, captures and faults. Knows nothing of tensors.
 #pragma once
 #include <Python.h>
-#include <sched.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <c10/util/thread_name.h>
@@ -26,6 +25,7 @@ namespace emulated {
 
 constexpr int MAX_DEVICES = 16;
 constexpr int STREAMS = 33;  // per device: the default stream and those of torch's pool
+constexpr uint64_t CAPACITY = 1024;  // launches in a queue before a launch waits
 using Clock = std::chrono::steady_clock;
 
 inline int64_t setting(const char* name, int64_t otherwise) {
@@ -102,64 +102,17 @@ inline Faults& faults() {
 }
 
 // ------------------------------------------------------------------------------------------------ interleaving
-// How kernels are interleaved with the thread that launches them. The jitter of a launch depends only on the seed, the
-// stream and the number of the launch there, so runs can be repeated.
+// How kernels are interleaved with the thread that launches them.
 struct Pace {
   std::atomic<int64_t> delay_us{setting("EMULATED_CUDA_DELAY_US", 0)};
-  std::atomic<int64_t> jitter_us{setting("EMULATED_CUDA_JITTER_US", 0)};
-  std::atomic<int64_t> seed{setting("EMULATED_CUDA_SEED", 0)};
-  std::atomic<int64_t> autograd_us{setting("EMULATED_CUDA_AUTOGRAD_US", 0)};  // see `memory.h`
   std::atomic<bool> held{false};
   // As in Windows' driver model: queued work reaches the device only at a wait or a query of an event.
   const bool batched = setting("EMULATED_CUDA_BATCH", 0) > 0;
   const int64_t device_wait_us = setting("EMULATED_CUDA_WAIT_US", 0);  // duration of a wait for an idle device
-  const int64_t capacity = setting("EMULATED_CUDA_QUEUE", 1024);  // launches in the queue before a launch waits
-
-  int64_t drawn_us(uint64_t stream, uint64_t launch) const {
-    if (jitter_us <= 0) return 0;
-    uint64_t z = (uint64_t)seed * 0x9E3779B97F4A7C15ull + stream * 0xBF58476D1CE4E5B9ull + launch * 0x94D049BB133111EBull;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return (int64_t)((z ^ (z >> 31)) % (uint64_t)jitter_us);
-  }
 };
 inline Pace& pace() {
   static auto* one = new Pace;
   return *one;
-}
-// Autograd's device thread reports that backward is done, and then drops its references, usually before the caller
-// continues. To reverse this order, the thread shares one core with the caller and runs only when that core is idle.
-// Its blocks (see `memory.h`) are freed after the delay.
-inline const cpu_set_t& all_cores() {
-  static const cpu_set_t cores = [] {
-    cpu_set_t set;
-    sched_getaffinity(0, sizeof set, &set);
-    return set;
-  }();
-  return cores;
-}
-inline void share_one_core(bool on) {  // for the calling thread and threads that it starts
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &all_cores())) {
-      CPU_SET(core, &one);
-      break;
-    }
-  sched_setaffinity(0, sizeof one, on ? &one : &all_cores());
-}
-inline bool on_autograd_thread() {
-  static thread_local const bool answer = c10::getThreadName().rfind("pt_autograd", 0) == 0;
-  return answer;
-}
-inline void follow_pace() {
-  static thread_local bool idle = false;
-  const bool wanted = pace().autograd_us > 0;
-  if (wanted == idle || !on_autograd_thread()) return;
-  idle = wanted;
-  sched_param priority{};
-  share_one_core(wanted);
-  sched_setscheduler(0, wanted ? SCHED_IDLE : SCHED_OTHER, &priority);
 }
 
 constexpr auto HELD_LIMIT = std::chrono::milliseconds(500);  // how long a wait for held kernels lasts before it raises
@@ -183,7 +136,7 @@ struct Queue {
   std::mutex mutex;
   std::condition_variable work, progress;
   std::deque<Task> tasks;
-  uint64_t pushed = 0, submitted = 0, done = 0, launched = 0, kernels_done = 0, permits = 0;
+  uint64_t pushed = 0, submitted = 0, done = 0, kernels_done = 0, permits = 0;
   bool started = false;
   std::shared_ptr<Graph> capturing;  // launches are recorded there instead of going to the worker
 
@@ -196,16 +149,13 @@ struct Queue {
       return;
     }
     std::unique_lock<std::mutex> lock(mutex);
-    if (pushed - done >= (uint64_t)pace().capacity) submit(lock);
-    if (kernel && !on_worker && pushed - done >= (uint64_t)pace().capacity)
-      wait(lock, [this] { return pushed - done < (uint64_t)pace().capacity; });
+    if (pushed - done >= CAPACITY) submit(lock);
+    if (kernel && !on_worker && pushed - done >= CAPACITY) wait(lock, [this] { return pushed - done < CAPACITY; });
     if (!started) {
       started = true;
       std::thread([this] { serve(); }).detach();
     }
-    int64_t pause = 0;
-    if (kernel) pause = pace().delay_us + pace().drawn_us((uint64_t)(device * STREAMS + id), ++launched);
-    tasks.push_back({std::move(run), kernel, pause});
+    tasks.push_back({std::move(run), kernel, kernel ? pace().delay_us.load() : 0});
     ++pushed;
     if (!pace().batched) submit(lock);
   }
@@ -271,7 +221,6 @@ struct Queue {
   void serve() {
     on_worker = true;
     c10::setThreadName("emulated_cuda");
-    share_one_core(false);
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
       work.wait(lock, [this] { return done < submitted && (!tasks.front().kernel || !pace().held || permits > 0); });

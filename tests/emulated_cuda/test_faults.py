@@ -57,15 +57,14 @@ def test_device_can_be_unavailable_while_its_driver_answers(emulated: None) -> N
     [
         (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine-1.json", "cuda"], "survey"),
         (["python", "-P", "-m", "trace_tools.tracing.worker", "run/pass-2.json"], "pass-2"),
-        (["python", "-m", "trace_tools.tracing.worker", "run/metering.json"], "metering"),
         (["python", "-m", "pytest"], "other"),
     ],
 )
 def test_faults_apply_to_the_named_process(arguments: list[str], role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault without a process applies to all."""
     monkeypatch.setattr(sys, "orig_argv", arguments)
-    monkeypatch.setenv("EMULATED_CUDA_FAULTS", "survey/oom:2, pass-2/launch:7,metering/assert:1, no-kernel-image")
-    expected = {"survey": [("oom", 2)], "pass-2": [("launch", 7)], "metering": [("assert", 1)]}.get(role, [])
+    monkeypatch.setenv("EMULATED_CUDA_FAULTS", "survey/oom:2, pass-2/launch:7,pass-1/assert:1, no-kernel-image")
+    expected = {"survey": [("oom", 2)], "pass-2": [("launch", 7)]}.get(role, [])
     assert torch_side.role() == role
     assert torch_side.faults() == [*expected, ("no-kernel-image", 0)]
 

@@ -1,4 +1,4 @@
-"""The lecture's parts that only a GPU can run, on cards whose drivers answer differently.
+"""The lecture's parts that only a GPU can run.
 
 The claims are about bytes, clocks and losses. Results that depend on time are not checked, because emulated times are
 meaningless.
@@ -9,9 +9,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Any
-
-import pytest
 
 from tests.emulated_cuda.build import ROOT, environment, run
 from tests.emulated_cuda.profiles import PROFILES
@@ -43,9 +40,8 @@ print(json.dumps([narratives, fractions]))
 """
 
 
-@pytest.mark.parametrize("card", ["h100", "mig", "mi300x"])
-def test_claims_hold_for_different_answers_of_drivers(card: str, emulated: None) -> None:
-    variables = environment(card) | {"OMP_NUM_THREADS": "1"}
+def test_claims_hold(emulated: None) -> None:
+    variables = environment("h100") | {"OMP_NUM_THREADS": "1"}
     done = run([sys.executable, "-c", SCRIPT], variables)
     assert done.returncode == 0, done.stderr
     by_part, fractions = json.loads(done.stdout.splitlines()[-1])
@@ -53,18 +49,12 @@ def test_claims_hold_for_different_answers_of_drivers(card: str, emulated: None)
     assert all("nan" not in text and "None" not in text for text in texts.values())
     assert fractions == [1.0]  # the limit on this process's memory was restored
 
-    [rows] = tables(by_part["time_on_a_gpu"])
+    [rows] = [rows for kind, _, rows in by_part["time_on_a_gpu"] if kind == "table"]
     assert [len(row) for row in rows] == [3] * 3 and all(first > 0 for _, first, _ in rows)
-    processors = PROFILES[card].multiprocessors
-    peak = f"{processors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s"
-    assert (peak in texts["time_on_a_gpu"]) is (card == "h100")  # clocks of slices and of AMD's cards are unknown
+    assert f"{PROFILES['h100'].multiprocessors * TENSOR_CORES * 1980e6 / 1e12:.4g} TFLOP/s" in texts["time_on_a_gpu"]
 
     requested, unallocated = re.findall(r"(?:Tried to allocate|and) ([\d.]+) MiB", texts["memory_in_pieces"])[:2]
     assert 2 * PIECE_MIB <= float(requested) < float(unallocated)  # the free pieces together are large enough
-
-
-def tables(narratives: list[list[Any]]) -> list[list[list[Any]]]:
-    return [rows for kind, _, rows in narratives if kind == "table"]
 
 
 def test_failure_of_the_second_process_fails_no_claim(emulated: None) -> None:

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from tests.emulated_cuda.build import HERE, ROOT, environment
-from tests.emulated_cuda.profiles import PROFILES
 from tests.messages import says
 from trace_tools.analysis.outcome import violations
 from trace_tools.machines.machine import STORED
@@ -70,22 +69,12 @@ def test_trace_and_pages_are_marked_as_emulated(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (trace.machine.emulated, trace.machine.device) == (True, "cuda")
     assert trace.machine.name == torch.cuda.get_device_name()
-    assert [process.ended for process in trace.run.processes] == ["complete"] * 3
+    assert [process.ended for process in trace.run.processes] == ["complete"]
     steps = [step for step in trace.steps if isinstance(step, Step) and step.annotated]
     assert steps and all(step.device_ns and step.allocated_bytes for step in steps)
     pages = [*tmp_path.glob("out/emulated-*/*.html"), *tmp_path.glob("out/emulated-*/*.md")]
     assert len(pages) >= 4
     assert all("Emulated: software imitated this device" in page.read_text() for page in pages)
-
-
-@pytest.mark.parametrize(("role", "process"), [("pass-1", "pass 1"), ("metering", "metering"), ("shaken", "shaken")])
-def test_fault_affects_the_named_process(role: str, process: str, tmp_path: Path) -> None:
-    """Processes that ran before it are complete."""
-    trace, _ = traced(tmp_path, EMULATED_CUDA_FAULTS=f"{role}/assert:2")
-    ended = {it.name: it.ended for it in trace.run.processes}
-    assert ended[process] != "complete"
-    earlier = {"pass-1": [], "metering": ["pass 1"], "shaken": ["pass 1", "metering"]}[role]
-    assert [ended[name] for name in earlier] == ["complete"] * len(earlier)
 
 
 FOUND = '''
@@ -103,9 +92,9 @@ def main():
 def beside(x, stream):
     device = sys.modules["emulated_cuda_device"]
     with torch.cuda.stream(stream):
-        device.set_pace(50_000, 0, 0, 0)  # 50 ms
+        device.set_delay_us(50_000)
         y = x + 1
-        device.set_pace(0, 0, 0, 0)
+        device.set_delay_us(0)
     return y
 
 
@@ -244,14 +233,13 @@ def test_device_errors_are_raised_only_where_the_device_is_used(tmp_path: Path) 
     assert trace.run.processes[0].warm_ns is None
 
 
-@pytest.mark.parametrize(("launch", "line"), [(20, 12), (50, 15)])
-def test_late_errors_name_the_last_synchronisation(launch: int, line: int, tmp_path: Path) -> None:
+def test_late_errors_name_the_last_synchronisation(tmp_path: Path) -> None:
     """The tracer waits at annotated lines, so the failed kernel was launched after the last of them."""
-    trace, _ = traced(tmp_path, LATE, EMULATED_CUDA_FAULTS=f"pass-1/assert:{launch}")
+    trace, _ = traced(tmp_path, LATE, EMULATED_CUDA_FAULTS="pass-1/assert:50")
     raised = [step.raised for step in trace.steps if isinstance(step, Step) and step.raised]
-    assert {(it.type, it.waited_line) for it in raised} == {("AcceleratorError", line)}
+    assert {(it.type, it.waited_line) for it in raised} == {("AcceleratorError", 15)}
     pages = "".join(page.read_text() for page in tmp_path.glob("out/**/*.md"))
-    assert f"launched after the synchronisation at line {line}" in pages
+    assert "launched after the synchronisation at line 15" in pages
 
 
 def test_device_failure_during_the_survey_is_an_error(tmp_path: Path) -> None:
@@ -350,39 +338,6 @@ def test_clocks_of_steps_with_a_batching_driver_and_slow_waits(tmp_path: Path) -
     assert "an empty step takes" in pages
 
 
-LEAVES = """
-import torch
-
-
-def main():
-    there = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream  # @inspect there
-    x = torch.ones(8, device="cuda:0")
-    held = torch.cuda.memory_reserved()  # @inspect held
-    x.sum().item()
-    wide = torch.ones(2**22, device="cuda:0")
-    del wide, x
-    torch.cuda.set_stream(torch.cuda.Stream(0))
-    torch.cuda.set_per_process_memory_fraction(0.001, 0)
-    torch.cuda.set_device(1)
-    torch.cuda.set_sync_debug_mode("error")
-"""
-
-
-def test_device_settings_are_restored_before_the_warm_run(tmp_path: Path) -> None:
-    """Values of the warm run equal those of the cold run, which begins like a new process."""
-    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards="emulated,t4", text=LEAVES)
-    assert done.returncode == 0, done.stderr
-    (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
-    trace = load(path).trace
-    assert [process.ended for process in trace.run.processes] == ["complete"] * 3 and trace.run.processes[0].warm_ns
-    values = {name: value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
-    assert [item.value for item in values["there"].items or ()] == [0, 0]
-    assert values["held"].value == 2 << 20, "one block, as nothing was cached"
-    assert not any(value.varies or value.clock for value in values.values())
-    settings = {"current device", "current streams", "debugging of waits", "part of the memory"}
-    assert {f"cuda: {name}" for name in settings} <= {*(trace.run.processes[0].restored or ())}
-
-
 KEEPS = """
 import json
 import torch
@@ -445,21 +400,11 @@ def tools(
     return subprocess.run(words, env=variables, capture_output=True, text=True, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("card", PROFILES)
-def test_each_card_is_checked_and_traced(card: str, tmp_path: Path) -> None:
-    """`doctor` checks all cards; only cards that differ in more than numbers are traced."""
-    doctor = tools(tmp_path, "doctor", "--json", cards=card)
+def test_card_passes_every_check(tmp_path: Path) -> None:
+    doctor = tools(tmp_path, "doctor", "--json", cards="t4")
     assert doctor.returncode == 0, doctor.stdout
     verdicts = {check["name"]: check["verdict"] for check in json.loads(doctor.stdout)["checks"]}
-    assert "wrong" not in verdicts.values()
-    assert verdicts["GPU memory"] == ("look" if card == "shared" else "ok")
-    if card not in ("mi300x", "mig", "shared"):
-        return
-    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "1", cards=card)
-    assert done.returncode == 0, done.stderr
-    (path,) = tmp_path.glob("out/emulated-*/trace.yaml")
-    machine = load(path).trace.machine
-    assert (machine.name, machine.memory_bytes) == (PROFILES[card].name, PROFILES[card].memory_bytes)
+    assert "wrong" not in verdicts.values() and verdicts["GPU memory"] == "ok"
 
 
 ROOF = '''
@@ -485,8 +430,7 @@ def roof():
 @pytest.mark.parametrize(
     ("card", "form", "promised"),
     [
-        ("unlisted", "bfloat16", None),
-        ("mig", "bfloat16", (989.5e12 * 16 / 132, 3350e9 / 8)),
+        ("emulated", "bfloat16", None),
         ("t4", "float16", (65e12, 320e9)),
     ],
 )
@@ -500,7 +444,7 @@ def test_peaks_come_from_the_table_or_are_measured(
     values = {name: value.value for step in trace.steps if isinstance(step, Step) for name, value in step.values or ()}
     assert (values["form"], values["promised"]) == (form, promised is not None)
     measured = {peak.name: peak.per_second for peak in trace.machine.peaks if peak.measured}
-    if promised is None:  # the shaken process has other peaks
+    if promised is None:
         assert (values["peak"], values["bandwidth"]) == (measured[form], measured["memory"])
         assert "measured: best of" in (path.parent / "index.html").read_text()
     else:
@@ -520,9 +464,9 @@ def test_hanging_nvidia_smi_is_started_once_per_trace(tmp_path: Path) -> None:
 
 BAD = {
     "no such number": ("t4,t4", ["--device", "cuda:9"], {}, "cuda:0 to cuda:1"),
-    "no kernels": ("v100", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "but none for Tesla V100-SXM2-16GB"),
+    "no kernels": ("t4", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "but none for Tesla T4"),
     "no device": ("h100", [], {"EMULATED_CUDA_FAULTS": "unavailable"}, "NVIDIA H100 80GB HBM3 (driver 580.95.05)"),
-    "full": ("shared", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "the GPU is full: "),
+    "full": ("t4", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "the GPU is full: "),
 }
 
 

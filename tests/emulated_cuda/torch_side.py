@@ -31,7 +31,7 @@ IN_A_FORK = (
 
 
 def role() -> str:
-    """Return the tracer's name of this process: "survey", "pass-1", "metering" or "shaken", otherwise "other"."""
+    """Return the tracer's name of this process: "survey" or "pass-1", otherwise "other"."""
     arguments = sys.orig_argv
     if "trace_tools.tracing.survey" in arguments:
         return "survey"
@@ -84,17 +84,13 @@ def install() -> None:
         cards = [cards[int(number)] for number in visible.split(",")]
     lib.add_devices(len(cards))
     for index, card in enumerate(cards):
-        lib.set_memory(index, card.memory_bytes, card.others_mib << 20, card.workspace_kib << 10)
+        lib.set_memory(index, card.memory_bytes, card.workspace_kib << 10)
     for kind, number in faults():
         if kind == "oom":
             lib.fail_allocation(number, 0)
         else:
             lib.plant(kind, number)
-    # The version strings stay those of the CPU build by default, because other libraries rely on them.
-    if cards[0].rocm:
-        torch.version.hip = "6.4.43482"  # type: ignore[misc]
-    elif version := os.environ.get("EMULATED_CUDA_VERSION"):
-        torch.version.cuda = version  # type: ignore[misc]
+    # `torch.version.cuda` stays that of the CPU build, None, because other libraries rely on it.
     started = _Started(lib)
     atexit.register(started.end)
     _devices(torch, lib, cards, started)
@@ -151,9 +147,8 @@ def _devices(torch: Any, lib: Any, cards: list[Any], started: _Started) -> None:
             minor=card.capability[1],
             L2_cache_size=card.l2_mib << 20,
             max_threads_per_multi_processor=card.threads_each,
-            gcnArchName=card.rocm or card.name,
             uuid=f"00000000-0000-0000-0000-{index:012d}",
-            warp_size=64 if card.rocm else 32,
+            warp_size=32,
             regs_per_multiprocessor=65536,
             shared_memory_per_block=49152,
             shared_memory_per_multiprocessor=233472,
@@ -472,14 +467,14 @@ def _settings(torch: Any, lib: Any) -> None:
 
 
 @contextlib.contextmanager
-def paced(*, delay_us: int = 0, jitter_us: int = 0, seed: int = 0, autograd_us: int = 0) -> Iterator[None]:
-    """Launch kernels at this pace inside `with`. A kernel's delay is fixed at its launch."""
+def delayed(delay_us: int) -> Iterator[None]:
+    """Delay each kernel that is launched inside `with`."""
     lib = sys.modules[MODULE]
-    lib.set_pace(delay_us, jitter_us, seed, autograd_us)
+    lib.set_delay_us(delay_us)
     try:
         yield
     finally:
-        lib.set_pace(0, 0, 0, 0)
+        lib.set_delay_us(0)
 
 
 @contextlib.contextmanager
