@@ -10,7 +10,6 @@ state this. The CPU trace is changed as follows, so that comparisons behave as w
 - the host time of all other steps is a third of the CPU's, as launch time
 - tensors are on "cuda:0"; the last digits of inspected float32 numbers differ
 - allocated bytes after a step are rounded up to 512 bytes; tensor bytes stay as counted
-- tensors whose values vary on the CPU are marked device-random
 """
 
 from __future__ import annotations
@@ -93,8 +92,7 @@ def _device_ns(step: Step, draw: random.Random) -> int:
 def _value(value: Value) -> Value:
     tensor = None if value.tensor is None else _tensor(value.tensor)
     items = None if value.items is None else [_value(item) for item in value.items]
-    random_here = value.varies and tensor is not None
-    return replace(value, tensor=tensor, items=items, device_random=value.device_random or random_here)
+    return replace(value, tensor=tensor, items=items)
 
 
 def _tensor(tensor: Tensor) -> Tensor:

@@ -126,16 +126,14 @@ def _run() -> Run:
         complete=False,
         ended="StopIteration at line 47",
         timed_runs=6,
-        story="pass 2, warm",
         commit="0123456789abcdef",
         keep_going=True,
         processes=[
             Process(
                 "pass 1", "StopIteration at line 47", cold_ns=9_000_000, warm_ns=4_000_000, restored=["random state"]
             ),
-            Process("pass 2", "StopIteration at line 47", cold_ns=9_100_000, warm_ns=4_100_000),
+            Process("pass 2", "StopIteration at line 47", cold_ns=9_100_000, warm_ns=4_100_000, notes=["fans at 40%"]),
             Process("pass 3", "StopIteration at line 47", cold_ns=8_900_000, why_no_warm="it ran out of memory"),
-            Process("metering", "StopIteration at line 47", notes=["fans at 40%"]),
         ],
         dropped=["samples of 3 values: over the size cap"],
     )
@@ -270,7 +268,7 @@ def _kinds_steps() -> list[Event]:
             30,
             host_ns=[700],
             annotated=True,
-            values=[("odd", replace(_odd_values(), clock=True)), ("odd[9]", failed)],
+            values=[("odd", _odd_values()), ("odd[9]", failed)],
         ),
         Step(14, 4, 20, 31, host_ns=[60]),
         Step(15, 4, 21, 32, host_ns=[90], annotated=True, values=[("ring", ring)]),
@@ -280,7 +278,7 @@ def _kinds_steps() -> list[Event]:
             22,
             33,
             annotated=True,
-            values=[("big", replace(_big_tensor(), device_random=True))],
+            values=[("big", _big_tensor())],
             compiled=True,
             graph=True,
         ),
@@ -364,7 +362,6 @@ def _curve_steps() -> list[Event]:
             measured=[Measured([1e-06, 1.1e-06, 1e-06], 2_000, 4_000, 4_000, "float32", [("aten.mm", 1)])],
             harness=True,
             runs=4,
-            clock=True,
         ),
         Step(29, 5, 34, 47, raised=Raised("StopIteration", "", origin_line=47)),
         Frame(6, "draw", of=29, thread="Thread-1"),

@@ -23,7 +23,6 @@ from trace_tools.analysis.outcome import (
 )
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.overview import document_notices
-from trace_tools.trace.identities import PERTURBED
 from trace_tools.trace.model import Claim, Meters, Peak, Process, Raised, Run, Step, Trace, Value
 
 LOAD_NOTE = "load average 2.2 on 2 cores: more tasks were running than there are cores"
@@ -78,9 +77,9 @@ def test_noise_of_the_machine_is_described() -> None:
 
 
 def test_time_of_passes_is_summed_and_short_parts_are_omitted() -> None:
-    seconds = [("pass 1", 2.04), ("pass 2", 1.0), ("metering", 0.2), (PERTURBED, 0.04), ("pages", 0.5)]
+    seconds = [("pass 1", 2.04), ("pass 2", 1.0), ("survey", 0.2), ("describe", 0.04), ("pages", 0.5)]
     line = where_time_went(example_trace(), seconds)[0]
-    assert says(line, "time: 2 passes 3.0 s", "0.2 s", "pages 0.5 s") and "clocks" not in line
+    assert says(line, "time: 2 passes 3.0 s", "0.2 s", "pages 0.5 s") and "looking" not in line
     assert where_time_went(example_trace(), [("pass 1", 0.04)]) == []
 
 
@@ -164,7 +163,7 @@ def test_a_run_is_loaded_if_half_of_its_timed_processes_were() -> None:
     """Its load average is the typical pass's, per core. Its text describes the load of the most loaded pass."""
     loaded, idle = Process("pass 1", "complete", notes=[LOAD_NOTE]), Process("pass 2", "complete")
     assert is_run_loaded(run(loaded, idle)) and not is_run_loaded(run(loaded, idle, replace(idle, name="pass 3")))
-    assert not is_run_loaded(run(replace(loaded, name="metering"))) and not is_run_loaded(run())
+    assert not is_run_loaded(run(replace(loaded, name="survey"))) and not is_run_loaded(run())
     assert load_average_of(run(loaded, replace(loaded, name="pass 2"))) == 1.1
     assert load_average_of(run(replace(loaded, other_cores=0.0))) == load_average_of(run()) == 0
     assert loads_text(run(idle)) is None

@@ -161,8 +161,6 @@ def test_committed_traces_exist() -> None:
 @pytest.mark.parametrize("path", TRACES, ids=[path.parent.name for path in TRACES])
 def test_rates_on_pages_agree_with_the_lectures_measurements(path: Path) -> None:
     trace = load(path).trace
-    if trace.run.story is None:
-        pytest.xfail("the trace is older than the field of measurements")
     raw = raw_of(path.read_text(encoding="utf-8"))
     calls = [call for step in raw["steps"] for call in step.get("measured") or ()]
     assert len(calls) > 20 and sum(bool(call.get("flops")) for call in calls) > 10  # measurements to compare with

@@ -63,7 +63,6 @@ def number(value: float) -> Value:
         (Value("Config", text="Config(a=1)", entries=[(Value("str", "a"), number(1))]), "Config(a=1)"),
         (Value("float", 0.3, varies=True, samples=[0.31, 0.35]), "0.31 … 0.35 · varies"),
         (Value("float", 0.3, varies=True, samples=[0.31, 10**400]), "0.3 · varies"),
-        (Value("float", 0.3, device_random=True), "0.3 · device-random"),
         (tensor([2, 2], bytes=16), "f32[2, 2]"),
         (tensor([16, 16], bytes=1024), "f32[16, 16] · 1 KiB"),
         (tensor([2, 3], strides=[1, 2], contiguous=False), "f32[2, 3] · strides (1, 2)"),

@@ -67,7 +67,7 @@ def test_past_memory_is_read_from_the_lectures_traces(tmp_path: Path) -> None:
         write(replace(trace, run=replace(trace.run, lecture=lecture, processes=[*processes])), path)
 
     put("one", "a.py", "A card", Process("pass 1", "complete", peak_ram_bytes=5, peak_device_bytes=70))
-    put("two", "a.py", "Another", Process("pass 1", "complete"), Process("metering", "complete", peak_ram_bytes=9))
+    put("two", "a.py", "Another", Process("pass 1", "complete"), Process("pass 2", "complete", peak_ram_bytes=9))
     put("three", "b.py", "A card", Process("pass 1", "complete", peak_ram_bytes=99, peak_device_bytes=990))
     (tmp_path / "four").mkdir()
     (tmp_path / "four/trace.yaml").write_text("no trace", encoding="utf-8")

@@ -14,7 +14,7 @@ from trace_tools.cli import main
 from trace_tools.machines import machine as machines
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
-from trace_tools.trace.model import NOT_METERED, Meters, Peak, Step
+from trace_tools.trace.model import Peak, Step
 from trace_tools.trace.trace_file import load
 
 BAD = {
@@ -113,7 +113,7 @@ def test_draft_is_one_run_and_measured_peaks_are_reused(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_draft_has_the_values_and_counts_of_a_trace() -> None:
-    """A draft meters its only run, whereas a trace meters in a process of its own."""
+    """Both count in a last run of their first process."""
     path = Path("rendered/cpu/trace.yaml")
     recorded = []
     for options in (["--passes", "1"], ["--draft"]):
@@ -130,87 +130,6 @@ def test_draft_has_the_values_and_counts_of_a_trace() -> None:
         1024,
         65,
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "processes"),
-    [
-        ("import time", ["pass 1", "metering"]),
-        ("y = torch.compile(torch.sin)(x)", ["pass 1", "metering"]),
-        ("from trace_tools import measure", ["pass 1"]),
-    ],
-)
-def test_draft_is_metered_separately_for_clocks_and_compilation(line: str, processes: list[str]) -> None:
-    result = trace(DRAFTED.replace("    part()", f"    part()\n    if 0: {line}"), "--device", "cpu", "--draft")
-    assert result.exit_code == 0, result.output
-    drafted = load(Path("rendered/cpu/trace.yaml")).trace
-    assert [process.name for process in drafted.run.processes] == processes
-    meters = [event.meters for event in drafted.steps if isinstance(event, Step)]
-    assert [event.flops for event in meters if event and event.flops] == [1024 + 65, 1024, 65]
-
-
-TIMED = """
-import time
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-from trace_tools import measure
-modes = torch._C._len_torch_dispatch_stack
-def main():
-    part()
-def part():
-    x = torch.ones(8, 8)
-    y = x @ x  # @inspect y
-    before = modes()  # @inspect before
-    inside = timed(x)  # @inspect inside
-    covered = timed(x)  # @inspect covered @stepover
-    z = y @ x  # @inspect z
-    with FlopCounterMode(display=False) as counter:
-        timed(x)
-    flops = counter.get_total_flops()  # @inspect flops
-    try:
-        timed(None)
-    except TypeError:
-        pass
-    m = measure(lambda: x @ x, repeats=2, min_seconds=0.001)  # @inspect m
-    try:
-        measure(lambda: x @ None)
-    except TypeError:
-        pass
-    w = x @ z  # @inspect w
-def timed(x):
-    start = time.perf_counter()
-    inner(x)
-    found = modes() if time.perf_counter() > start else None  # @inspect found
-    return found
-def inner(x):
-    y = x @ x  # @inspect y
-"""
-
-
-@pytest.mark.slow
-def test_draft_is_not_metered_while_the_lecture_measures_time() -> None:
-    """Meanwhile the meter is not on torch's stack of modes, but modes of the lecture stay there."""
-    result = trace(TIMED, "--device", "cpu", "--draft")
-    assert result.exit_code == 0, result.output
-    drafted = load(Path("rendered/cpu/trace.yaml")).trace
-    assert [process.name for process in drafted.run.processes] == ["pass 1"]
-    steps = [event for event in drafted.steps if isinstance(event, Step)]
-    lines = TIMED.splitlines()
-    step_of = {lines[step.line - 1].split("#")[0].strip(): step for step in reversed(steps)}
-    product = 2 * 8**3
-    for code in ("y = x @ x", "z = y @ x", "w = x @ z"):
-        step = next(s for s in steps if lines[s.line - 1].strip().startswith(code))
-        assert step.meters is not None and (step.meters.flops, step.meters.why) == (product, None)
-    for code in ("inside = timed(x)", "covered = timed(x)", "found = modes() if time.perf_counter() > start else None"):
-        meters = step_of[code].meters
-        assert meters is not None and (meters.flops, meters.operators, meters.why) == (None, None, NOT_METERED)
-    values = {source: value.value for step in steps for source, value, *_ in step.values or () if source != "m"}
-    assert [values[name] for name in ("before", "inside", "covered", "flops")] == [1, 0, 0, product]
-    (measured,) = step_of["m = measure(lambda: x @ x, repeats=2, min_seconds=0.001)"].measured or ()
-    assert (measured.flops, measured.operators) == (product, [("aten.mm", 1)]) and measured.seconds[0] > 0
-    within = [s.meters for s in steps if lines[s.line - 1] == "    y = x @ x  # @inspect y"][1:]
-    assert within == [Meters(why=NOT_METERED)] * 3
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_times_of_a_busy_machine_are_not_judged() -> None:
     assert not difference.matters and difference.times.judged == 0
     assert {why for why, _ in difference.times.not_judged} == {LOADED}
     quiet = [Process(f"pass {n}", "complete") for n in (1, 3)]
-    for others in ([replace(busy[0], name="metering")], [*busy, *quiet]):  # load outside the passes, or in one of three
+    for others in ([replace(busy[0], name="survey")], [*busy, *quiet]):  # load outside the passes, or in one of three
         assert differ(made(0), replace(b, run=replace(b.run, processes=others))).matters
 
 

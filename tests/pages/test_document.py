@@ -43,18 +43,10 @@ def test_the_last_shown_execution_has_values_if_any() -> None:
     assert [e.step.id for e in salient([execution(Step(n, 0, 0, 1, n + 1), CPU) for n in range(4)])] == [0, 3]
 
 
-@pytest.mark.parametrize(
-    ("runs", "clock", "words"),
-    [
-        (None, False, None),
-        (4, False, "ran in 4 of 6 runs"),
-        (4, True, "ran in 4 of 6 runs, depending on a clock"),
-        (None, True, "ran depending on a clock"),
-    ],
-)
-def test_the_share_of_runs_is_put_into_words(runs: int | None, clock: bool, words: str | None) -> None:
-    assert in_runs("ran", runs, 6, clock=clock) == words
-    assert execution(Step(0, 0, 0, 1, runs=runs, clock=clock), CPU, timed_runs=6).sometimes == words
+@pytest.mark.parametrize(("runs", "words"), [(None, None), (4, "ran in 4 of 6 runs")])
+def test_the_share_of_runs_is_put_into_words(runs: int | None, words: str | None) -> None:
+    assert in_runs("ran", runs, 6) == words
+    assert execution(Step(0, 0, 0, 1, runs=runs), CPU, timed_runs=6).sometimes == words
 
 
 def test_runs_with_other_texts_are_counted() -> None:

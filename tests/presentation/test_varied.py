@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 from tests.cases_in_one import each
-from tests.messages import says
 from tests.pages.recording import Recording
 from tests.pages.test_html import Page, site_context, whole
 from trace_tools.pages.content.compose import make_document
@@ -18,7 +17,7 @@ from trace_tools.presentation.prose import to_html
 from trace_tools.trace.model import Narrative, Process, Run, Scalar, Table, Text, Trace, Value, Varied
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
-RUN = Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6, story="pass 2, warm")
+RUN = Run("lecture.py", "2025", 0, 3, 100, complete=True, timed_runs=6)
 TIP = re.compile(r'<span role="tooltip".*?</span>')
 
 
@@ -131,8 +130,8 @@ def test_a_page_shows_the_texts_of_other_runs() -> None:
 
 
 def test_text_of_only_some_runs_is_labelled() -> None:
-    trace = one_step(Text(text="It is faster."), runs=4, clock=True)
-    assert "Said in 4 of 6 runs, depending on a clock." in Page(html(trace)).text("label")
+    trace = one_step(Text(text="It is faster."), runs=4)
+    assert "Said in 4 of 6 runs." in Page(html(trace)).text("label")
     assert "4 of 6 runs" in markdown(trace)
     both = one_step(Text(text="Fast.", others=[("Slow.", 1)]), runs=4)
     assert "3 of 6 runs" in html(both)
@@ -147,17 +146,14 @@ def test_edited_text_has_no_ranges() -> None:
     assert "tooltip" not in HtmlWriter(document, site_context()).section(document.sections[0]).partition("<main")[2]
 
 
-def test_values_show_variation_clocks_and_first_runs() -> None:
+def test_values_show_variation_and_first_runs() -> None:
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
-    clock = Value("int", 3, clock=True)
-    text = Page(whole(one_step(code="x = 1", values=[("x", value), ("n", clock)], annotated=True)))
-    assert "x = 2.5 … 3.5 · varies" in text.text("beside") and "n = 3 · depends on a clock" in text.text("beside")
+    text = Page(whole(one_step(code="x = 1", values=[("x", value)], annotated=True)))
+    assert "x = 2.5 … 3.5 · varies" in text.text("beside")
     assert "first runs9.5, 9.75" in text.text("facts")
 
 
-def test_the_machine_page_names_the_shown_run() -> None:
-    facts = dict(run_facts(make_document(one_step())))
-    assert says(facts["shown run"], "pass 2, warm", "6 runs")
+def test_the_machine_page_says_how_often_a_process_ran_the_lecture() -> None:
     trace = one_step()
     for warm, text in ((None, "runs the lecture once"), (2, "runs the lecture twice")):
         run = replace(trace.run, processes=[Process("pass 1", "complete", cold_ns=1, warm_ns=warm)])

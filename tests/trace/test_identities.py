@@ -11,8 +11,6 @@ from trace_tools.trace.identities import TOP, CallCounter, CallKey, Ending, Posi
     ("text", "process"),
     [
         ("pass 12", ProcessId("pass", 12)),
-        ("metering", ProcessId("metering")),
-        ("shaken", ProcessId("shaken")),
         *(
             (text, ProcessId(text))
             for text in ("pass", "pass 0", "pass 01", "pass ²", "passes 1", "another tool's", "")
@@ -45,7 +43,7 @@ def test_process_names_survive_a_round_trip(text: str, process: ProcessId) -> No
 def test_endings_survive_a_round_trip(text: str, ending: Ending) -> None:
     assert Ending.parse(text) == ending and str(ending) == text
     assert ending.is_complete == (text == "complete")
-    for tail in ("", " (pass 2)", " (shaken)", "; cut"):
+    for tail in ("", " (pass 2)", "; cut"):
         assert Ending.of_trace(text + tail) == ending
 
 

@@ -222,7 +222,7 @@ def test_steps_without_a_counted_counterpart_give_the_reason() -> None:
     merged_events = merged(run("pass 1, cold", 10), counted=counted)
     first, second = [step.meters for step in steps(merged_events) if step.statement == 2]
     assert first and first.flops == 8 and first.uncounted is None
-    assert second and second.flops is None and second.why == "no counterpart in the metering process"
+    assert second and second.flops is None and second.why == "no counterpart in the counted run"
 
 
 def test_values_of_the_counted_run_are_not_compared() -> None:
@@ -238,4 +238,4 @@ def test_a_measurement_combines_samples_and_counts() -> None:
     [measured] = steps(merged(*timed, counted=counted))[0].measured or []
     assert measured.seconds == [0.5, 1.5] and measured.flops == 8 and measured.dtype == "float32"
     [measured] = steps(merged(*timed))[0].measured or []
-    assert measured.flops is None and measured.why == "no counterpart in the metering process"
+    assert measured.flops is None and measured.why == "no counterpart in the counted run"

@@ -270,7 +270,7 @@ def test_peaks_and_measurements_are_those_of_the_trace(
     [timed] = steps(trace, "took = measure")
     [measured] = timed.measured or []
     assert timed.harness and measured.flops == 2 * 64**3 and measured.dtype == "float32" and len(measured.seconds) == 2
-    assert trace.run.story in ("pass 1, warm", "pass 2, warm") and trace.run.timed_runs == 4
+    assert trace.run.timed_runs == 4
 
 
 def test_keep_going_passes_over_failed_claims(

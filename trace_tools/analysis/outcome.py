@@ -28,7 +28,7 @@ from trace_tools.machines.accelerators import FLOOR_NS
 from trace_tools.machines.host import LOADED_CORES
 from trace_tools.machines.peaks import peak_of
 from trace_tools.source.statements import parse_source, sections
-from trace_tools.trace.identities import METERING, PASS, PERTURBED, ProcessId
+from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.trace.model import Machine, Process, Run, Step, Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
@@ -36,8 +36,6 @@ from trace_tools.util import formats
 ACTIVITIES = {  # of the processes of a trace, except the passes
     "survey": "measuring this machine",
     "describe": "looking at this machine",
-    METERING: "counting FLOPs and bytes",
-    PERTURBED: "checking what depends on clocks",
 }
 EXITS = ("SystemExit", "KeyboardInterrupt")  # exceptions that end a run in spite of `--keep-going`
 LONGEST = 5

@@ -18,7 +18,7 @@ from trace_tools.metering import collectives
 from trace_tools.metering.flops import Formula, formula, least_share
 from trace_tools.metering.operators import Arguments, Keywords, Traffic, base_name, floating, memory_of, tensors_in
 from trace_tools.metering.storages import Storages
-from trace_tools.trace.model import NOT_METERED, Work
+from trace_tools.trace.model import Work
 
 _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "addbmm", "_addmm_activation", "_trilinear", "_euclidean_dist")
 _CONVOLUTIONS = ("convolution", "_convolution", "convolution_backward")
@@ -38,7 +38,6 @@ class Totals:
     bytes_written: int
     live_bytes: int
     fused: int  # operators that ran inside compiled functions
-    unmetered: int  # pauses of the meter, during which work is unknown
     operators: Counter[str]
     uncounted: Counter[str]
     flops_by_dtype: Counter[str]
@@ -60,8 +59,6 @@ class Totals:
 
     def plain(self) -> dict[str, Any]:
         """Return the fields of `Meters`, except the peak."""
-        if self.unmetered:
-            return {"operators": None, "why": NOT_METERED}
         return {
             "flops": self.flops,
             "bytes_read": None if self.fused else self.bytes_read,

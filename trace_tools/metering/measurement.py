@@ -250,8 +250,6 @@ def _sampled(
     idle_s = gpu.idle_s() if gpu is not None else math.inf
     started = perf_counter()
     calls = [_first_call(f) for f in functions]
-    for witness in _witnesses:
-        witness.repeating()
     least_s, most_s = min_seconds / 10, max_seconds / 2
     warmed_s = [_warm_up(f, call, warmup, least_s, most_s) for f, call in zip(functions, calls, strict=True)]
     batches = [_batch(f) for f in functions]  # after these calls, a GPU that the functions use is in use
@@ -336,9 +334,6 @@ class Witness:
 
     def called_once(self) -> None:
         """Note that `measure` has called one of its functions for the first time."""
-
-    def repeating(self) -> None:
-        """Note that `measure` has called each of its functions once, and begins to repeat the calls."""
 
     def measured(self, measurement: Measurement) -> Measurement:
         """Return the result of `measure` for one of its functions; called for each of them in order."""

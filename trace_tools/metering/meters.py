@@ -40,8 +40,6 @@ from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
     _get_current_dispatch_mode_stack,
-    _pop_mode,
-    _push_mode,
 )
 
 from trace_tools.metering import collectives
@@ -65,8 +63,6 @@ class Meter(Counts):
 
     def __init__(self, device: str | None = None, *, compiling: bool = False) -> None:
         super().__init__(Storages(device))
-        self.unmetered = 0  # pauses, during which work is unknown
-        self.stopped = False
         self._mode = _Mode(self)
         # older versions of torch never compile under a mode
         can_compile = hasattr(TorchDispatchMode, "ignore_compile_internals")
@@ -110,7 +106,6 @@ class Meter(Counts):
             self.bytes_written,
             self.live_bytes,
             self.fused,
-            self.unmetered,
             self.operators.copy(),
             self.uncounted.copy(),
             self.flops_by_dtype.copy(),
@@ -125,29 +120,6 @@ class Meter(Counts):
         """Run the tracer's own operators hidden from this meter and from any other mode in this thread."""
         with _disable_current_modes():
             yield
-
-    def stop(self) -> bool:
-        """Stop counting until `go_on`, without cost for operators; return whether this thread was being counted.
-
-        Other modes stay on.
-        """
-        if not any(mode is self._mode for mode in _modes_on()):
-            return False
-        above = []
-        while (mode := _pop_mode()) is not self._mode:
-            above.append(mode)
-        for mode in reversed(above):
-            _push_mode(mode)
-        self.stopped = True
-        return True
-
-    def go_on(self) -> None:
-        """Resume counting, below other active modes, as before `stop`."""
-        self.stopped = False
-        above = [_pop_mode() for _ in _modes_on()]
-        _push_mode(self._mode)
-        for mode in reversed(above):
-            _push_mode(mode)
 
 
 class _Mode(EagerMode):

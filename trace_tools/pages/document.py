@@ -20,12 +20,9 @@ from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, ti
 from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 
 
-def in_runs(verb: str, runs: int | None, timed_runs: int | None, *, clock: bool) -> str | None:
-    """Return in how many runs something happened, if not in all: "said in 4 of 6 runs, depending on a clock"."""
-    if runs is None and not clock:
-        return None
-    of = f" in {runs} of {timed_runs or 'the timed'} runs" if runs is not None else ""
-    return f"{verb}{of}{', ' * bool(of) or ' '}depending on a clock" if clock else f"{verb}{of}"
+def in_runs(verb: str, runs: int | None, timed_runs: int | None) -> str | None:
+    """Return in how many runs something happened, if not in all: "said in 4 of 6 runs"."""
+    return None if runs is None else f"{verb} in {runs} of {timed_runs or 'the timed'} runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ def execution(step: Step, machine: Machine, failure: Failure | None = None, time
     """Return the execution of one step, for a trace with so many timed runs; the caller adds its calls."""
     timing = timing_of(step, machine)
     rates = rates_of(step, timing, machine)
-    sometimes = in_runs("ran", step.runs, timed_runs, clock=step.clock)
+    sometimes = in_runs("ran", step.runs, timed_runs)
     return Execution(step, timing, rates, why_no_rate(step, timing), sometimes, failure)
 
 
@@ -191,7 +188,7 @@ def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -
     ran = step.runs if step.runs is not None else timed_runs
     if differing and ran is not None:
         return f"this is the text of {ran - differing} of {timed_runs} runs"
-    return "this is the text of most runs" if differing else in_runs("said", step.runs, timed_runs, clock=step.clock)
+    return "this is the text of most runs" if differing else in_runs("said", step.runs, timed_runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from trace_tools.pages.document import (
     calls_shown,
     salient,
 )
-from trace_tools.trace.model import NOT_METERED, Measured, Meters, Value
+from trace_tools.trace.model import Measured, Meters, Value
 from trace_tools.util import formats
 
 PRINTED = 6_000  # characters of output shown
@@ -455,8 +455,7 @@ def _metered(meters: Meters) -> list[tuple[str, str]]:
     if operators := [f"{formats.one_line(name, 60)} × {count:,}" for name, count in (meters.operators or [])[:12]]:
         texts.append(("operators", ", ".join(operators)))
     if meters.why:
-        name = "not counted" if meters.why == NOT_METERED else "not measured"
-        texts.append((name, formats.one_line(meters.why, 200)))
+        texts.append(("not measured", formats.one_line(meters.why, 200)))
     return texts
 
 

@@ -368,12 +368,6 @@ def machine_facts(machine: Machine) -> Facts:
 def run_facts(document: Document) -> Facts:
     """Return how the trace was made, and the versions of the software."""
     run = document.run
-    origin = ""
-    if run.story is not None:
-        sentence = "values and prose come from {run}"
-        if run.timed_runs:
-            sentence = "values and prose come from {run}, the most typical of {runs}"
-        origin = sentence.format(run=run.story, runs=formats.plural(run.timed_runs or 0, "run"))
     recorded = bool(run.processes)  # unknown if another tool wrote the trace
     passes = (
         "{n}, each in its own process, which runs the lecture once"
@@ -385,7 +379,6 @@ def run_facts(document: Document) -> Facts:
         ("started", run.started),
         ("ended", run.ended),
         ("passes", passes.format(n=run.passes) if recorded else ""),
-        ("shown run", origin),
         ("seed", str(run.seed) if recorded else ""),
         ("commit", run.commit),
         *document.versions,

@@ -22,22 +22,21 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-PASS, METERING, PERTURBED = "pass", "metering", "shaken"  # kinds of processes; the last has perturbed clocks
+PASS = "pass"  # the kind of process that runs the lecture
 COLD, WARM = "cold", "warm"  # runs of a pass
 COUNTED = "counted"  # the last run of the first pass: operators are counted, values and times are not recorded
-CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS = "clocks", "clocks inverted", "other device seeds"  # runs with perturbed clocks
 
 _PASS = re.compile(r"pass[ -]([1-9][0-9]*)", re.ASCII)
 _LINE = re.compile(r"(.*) at line (\d+|None)", re.DOTALL | re.ASCII)
 _CLASS = re.compile(r"[^\W\d][\w.]*")
-_WHERE = re.compile(rf" \((?:pass \d+|{METERING}|{PERTURBED})\)|; ", re.ASCII)  # follows the first ending
+_WHERE = re.compile(r" \(pass \d+\)|; ", re.ASCII)  # follows the first ending
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
     """A process of a trace; only passes have a number."""
 
-    kind: str  # PASS, METERING, PERTURBED; any other text in the trace of another tool
+    kind: str  # PASS; any other text in the trace of another tool
     pass_: int | None = None
 
     @classmethod
@@ -60,7 +59,7 @@ class RunId:
     """A run of the lecture in a process."""
 
     process: ProcessId
-    kind: str  # COLD, WARM, CLOCKS_UP, CLOCKS_DOWN, OTHER_SEEDS
+    kind: str  # COLD, WARM, COUNTED
 
     @classmethod
     def parse(cls, text: str) -> RunId:

@@ -105,8 +105,6 @@ class Value(Struct, frozen=True):
     varies: bool = False  # it differed between timed runs with the same seeds
     samples: list[Scalar] | None = None  # values of a varying scalar, one per warm run
     cold_samples: list[Scalar] | None = None  # the same, one per cold run
-    clock: bool = False  # depends on a clock: equal in all timed runs, different in the clock-perturbation run
-    device_random: bool = False  # it depends on a device's generator: another seed changed it
 
 
 Observed = tuple[str, Value]  # an expression and its value
@@ -133,11 +131,8 @@ class Collective(Struct, frozen=True):
     factor: Annotated[float, Meta(ge=0, le=2)] | None = None  # None without a payload, as for a barrier
 
 
-NOT_METERED = "the lecture measures time here; a full trace counts it"  # reason why a draft counted no work in a step
-
-
 class Meters(Struct, frozen=True):
-    """The work of the operators inside one step, counted in the metering process (children included)."""
+    """The work of the operators inside one step, counted in a run of its own (children included)."""
 
     flops: Total | None = None
     bytes_read: Total | None = None
@@ -150,7 +145,7 @@ class Meters(Struct, frozen=True):
     dtype: str | None = None  # dtype of nearly all FLOPs; None if they are divided among dtypes
     collectives: list[Collective] | None = None  # traffic between ranks
     work: list[Work] | None = None  # of operators on tensors that have memory; absent from older traces
-    # reason for a figure of None: "fused", "no counterpart in the metering process", NOT_METERED
+    # reason for a figure of None: "fused", "no counterpart in the counted run"
     why: str | None = None
     device_operators: int | None = None  # number of operators that moved bytes of the accelerator; None for 0
 
@@ -159,7 +154,7 @@ class Measured(Struct, frozen=True):
     """One call of `measure` in a step: the time and the work of one call of its function.
 
     `seconds` is the median of the measurement, one per warm run (per cold run if there was no warm run).
-    The work of one call was counted in the metering process.
+    The work of one call was counted in the counted run.
     """
 
     seconds: list[Seconds]
@@ -484,7 +479,6 @@ class Step(Struct, frozen=True):
     compiled: bool = False  # dynamo compiled during it
     graph: bool = False  # torch recorded a graph during it; the calls for that were neither observed nor counted
     runs: Natural | None = None  # in how many of `Run.timed_runs` it ran, if not in all
-    clock: bool = False  # whether it ran depends on a clock: with perturbed clocks it did not run
 
 
 class Omitted(Struct, frozen=True):
@@ -535,7 +529,7 @@ class Machine(Struct, frozen=True):
 class Process(Struct, frozen=True):
     """One process that ran the lecture."""
 
-    name: str  # "pass 1", "metering", "shaken"
+    name: str  # "pass 1"
     ended: str  # "complete", "ValueError at line 12", "killed by SIGKILL"
     cold_ns: Natural | None = None  # all of main(), first run
     warm_ns: Natural | None = None
@@ -569,7 +563,6 @@ class Run(Struct, frozen=True):
     complete: bool
     ended: str = "complete"  # or the first thing that went wrong
     timed_runs: Natural | None = None  # cold and warm runs of all passes
-    story: str | None = None  # the run that supplies values, prose and order of steps: "pass 2, warm"
     only: str | None = None
     main: str | None = None  # the function that ran the lecture, if it is not `main`
     commit: str | None = None

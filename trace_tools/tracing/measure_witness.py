@@ -41,10 +41,6 @@ class MeasureWitness(Witness):
         if self.meter:
             self.in_progress[-1].first_call_ended()
 
-    def repeating(self) -> None:
-        if self.meter:
-            self.in_progress[-1].stop()
-
     def measured(self, measurement: Measurement) -> Measurement:
         counts = self.in_progress[-1].counts() if self.meter else {}
         self.recorder.emit("measured", {"seconds": [measurement.seconds], **counts})
@@ -64,7 +60,6 @@ class _MeasuredCall:
         self.meter = meter
         self.before = meter.reading()
         self.other_threads = OtherThreads()
-        self.stopped = False
         self.counted: list[dict[str, Any]] = []  # counts of each first call, as fields of `model.Measured`
 
     def first_call_ended(self) -> None:
@@ -74,16 +69,9 @@ class _MeasuredCall:
         self.counted.append(self._counts((now - self.before).plain()))
         self.before, self.other_threads = now, OtherThreads()
 
-    def stop(self) -> None:
-        """Switch the meter off until the measurement ends."""
-        self.other_threads.end()
-        self.stopped = self.meter.stop()
-
     def end(self) -> None:
-        """Resume counting."""
+        """Stop watching other threads."""
         self.other_threads.end()
-        if self.stopped:
-            self.meter.go_on()
 
     def counts(self) -> dict[str, Any]:
         """Return the counts of the next function's first call."""

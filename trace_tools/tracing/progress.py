@@ -33,7 +33,7 @@ _encode = json.JSONEncoder().encode  # a lecture may replace `json.dumps`
 class Progress:
     """Where a process is. A worker sends this message at each new section, and each second."""
 
-    process: str  # "pass 1", "metering"
+    process: str  # "pass 1", "survey"
     section: str = ""  # a function that `main` calls, or a run: "cold"
     line: int | None = None  # line of the lecture
     stalled_s: int = 0  # seconds without a new line or step

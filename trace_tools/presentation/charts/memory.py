@@ -4,7 +4,7 @@
     memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")      several machines, along their common steps
 
 The area shows the bytes alive after each statement, the line above it the maximum during the statement. They were
-counted in the metering process and are a lower bound of the memory that the machine used.
+counted in a run of its own and are a lower bound of the memory that the machine used.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from trace_tools.trace.structure import to_plain
 from trace_tools.tracing.merge.matching import Runs
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")  # in prose: 1,024 and 0.5 and 6.3e24
-NO_COUNTERPART = "no counterpart in the metering process"
+NO_COUNTERPART = "no counterpart in the counted run"
 SCALARS = ("bool", "int", "float", "str")
 MEASUREMENTS = 100  # kept per step
 FLOORS = 2  # device time beyond the launch up to which the device counts as idle, in units of an empty step

@@ -172,7 +172,6 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
             complete=complete,
             ended=str(COMPLETE) if complete else [*failed, stopped][0],
             timed_runs=len(runs.complete) or None,
-            story=str(runs.shown.id),
             processes=processes,
             dropped=dropped,
         ),
