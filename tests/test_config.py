@@ -70,7 +70,7 @@ def test_keys_are_options_of_these_commands() -> None:
             if isinstance(option, ProjectOption):
                 used.setdefault(option.key, set()).add(name)
     assert used == {
-        "out": {"trace", "doctor"},  # serve has a folder for drafts; render writes next to traces
+        "out": {"trace"},  # serve has a folder for drafts; render writes next to traces
         "lecture": {"render"},
         "device": {"trace", "serve", "doctor"},
         "keep-going": {"trace", "serve"},

@@ -76,7 +76,6 @@ def test_plain_lecture_is_traced_and_rendered(folder: Path) -> None:
         ("diff", "rendered/cpu/trace.yaml", "rendered/cpu/trace.yaml"),
         ("diff", *["rendered/cpu/trace.yaml"] * 3),
         ("validate", "rendered/cpu/trace.yaml"),
-        ("doctor", "lecture.py"),
     ],
 )
 def test_other_commands_work(arguments: tuple[str, ...], folder: Path) -> None:

@@ -77,7 +77,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)
         elif tracer.plan.torch:
-            examine_first(options.device, lecture, out)
+            examine_first(options.device)
         recover_first(out)
         try:
             traced = tracer.run()
