@@ -95,7 +95,9 @@ def where() -> str:
 
 def traffic(f: Callable[[], object]) -> dict[str, float]:
     """What one call sends by the factors of nccl-tests: bytes on each rank's link, by operation"""
-    return {one.operation: one.bytes * (one.factor or 0) for one in count(f).collectives}
+    factors = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1, "send": lambda n: 1}
+    parts = {name: lambda n: (n - 1) / n for name in ("all_gather", "reduce_scatter", "all_to_all")}
+    return {one.operation: one.bytes * (factors | parts)[one.operation](one.ranks) for one in count(f).collectives}
 
 
 def same(a: Tensor, b: Tensor) -> bool:

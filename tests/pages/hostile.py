@@ -84,7 +84,7 @@ def hostile_trace() -> Trace:
     values.append(("list", Value("list", length=10, items=[Value("str", trick) for trick in TRICKY])))
     values.append(("unit", Value("float", 1.0, unit=PWNED)))
     values.append(("tensor", matrix(2, 2, storage=PWNED)))
-    collectives = [Collective(trick[:2000], 2, 1, 64, 1.0) for trick in TRICKY]
+    collectives = [Collective(trick[:2000], 2, 1, 64) for trick in TRICKY]
     meters = Meters(flops=3, operators=[(PWNED, 1)], uncounted=[PWNED], collectives=collectives, why=FENCE)
     narratives = [_narrative(kind, trick) for trick in TRICKY for kind in KINDS]
     recording.step(evil, "a = ", values=values, annotated=True, host_ns=[10**7], meters=meters, narrative=narratives)

@@ -198,8 +198,6 @@ def test_long_waits_for_queued_work_are_reported() -> None:
 
 
 def test_traffic_between_ranks_names_operation_group_and_payload() -> None:
-    """1 MiB between 4 ranks: an all-reduce moves 1.5 times that on each link."""
-    collective = Collective("all_reduce", 4, 2, 1 << 20, 1.5)
+    collective = Collective("all_reduce", 4, 2, 1 << 20)
     (note,) = margin_notes(row({"meters": Meters(collectives=[collective], operators=[("c10d.allreduce_", 2)])}))
     assert note.text == "all-reduce × 2 · 4 ranks · 1 MiB"
-    assert note.facts == (("on each link", "1.5 MiB, 1.5 × the payload"),)

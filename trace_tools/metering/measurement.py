@@ -127,7 +127,7 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
         f(*args, **kwargs)
         why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED
         return Count(None, None, None, None, {}, {}, {}, (), why=why)
-    from trace_tools.metering.collectives import as_collectives
+    from trace_tools.metering.collectives import in_plain
     from trace_tools.metering.meters import Meter
 
     with OtherThreads() as other_threads, Meter() as meter:
@@ -146,7 +146,7 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
         bytes_by_operator={} if why_no_bytes else _most_first(meter.bytes_by_operator),
         operators=_most_first(meter.operators),
         uncounted=tuple(sorted(meter.uncounted)),
-        collectives=as_collectives(meter.collectives),
+        collectives=tuple(Collective(**one) for one in in_plain(meter.collectives)),
         why=why_no_bytes or other_threads_text or uncounted_text,
     )
 

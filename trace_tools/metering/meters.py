@@ -171,7 +171,7 @@ class _Mode(EagerMode):
             out = func(*_with_tensors(operator, args), **keywords)
         else:
             out = func(*args, **keywords)
-            collectives.note(call, self._meter.collectives)
+            collectives.note(call, args, out, self._meter.collectives)
         began = perf_counter()
         fused = not hasattr(func, "_schema") or _in_compiled_function()
         try:

@@ -309,11 +309,7 @@ def _sent(row: CodeRow) -> list[MarginNote]:
         text += f" · {one.ranks} ranks"
         if one.bytes:
             text += f" · {formats.byte_size(one.bytes, 3)}"
-        details = []
-        if one.factor is not None:
-            moved = f"{formats.byte_size(one.bytes * one.factor, 3)}, {formats.number(one.factor, 4)} × the payload"
-            details.append(("on each link", moved))
-        notes.append(MarginNote("sent", "", text, facts=tuple(details)))
+        notes.append(MarginNote("sent", "", text))
     return notes
 
 

@@ -120,15 +120,13 @@ Work = tuple[str, str | None, Total, Total]
 class Collective(Struct, frozen=True):
     """Calls of one operation between ranks, in one step, on groups of one size.
 
-    `bytes` is the payload S of all calls together as nccl-tests define it, and `factor` converts it to bus traffic;
-    see `metering.collectives` for the sources.
+    `bytes` is the payload of all calls together as nccl-tests define it, see `metering.collectives`.
     """
 
     operation: str  # "all_reduce"
     ranks: Positive  # number of ranks in the group
     calls: Positive
     bytes: Total
-    factor: Annotated[float, Meta(ge=0, le=2)] | None = None  # None without a payload, as for a barrier
 
 
 class Meters(Struct, frozen=True):
