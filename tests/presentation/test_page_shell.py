@@ -16,7 +16,7 @@ from trace_tools.presentation.page_shell import (
     allowed,
     assets,
     environment,
-    shared_script,
+    script_file,
     source_hash,
 )
 
@@ -36,8 +36,8 @@ def test_assets_are_selected() -> None:
     assert both.css.startswith(page.css) and both.js.startswith(page.js) and len(both.js) > len(page.js)
 
 
-def test_shared_scripts_contain_their_style() -> None:
-    style = shared_script().removeprefix("sectionStyle = ")
+def test_script_files_contain_their_style() -> None:
+    style = script_file("section.js", "player").removeprefix("sectionStyle = ")
     assert ".panel {" in json.JSONDecoder().raw_decode(style)[0]
 
 
