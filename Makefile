@@ -4,6 +4,8 @@
 # make doctor   what this machine is, and what would go wrong on it
 # make diff     A=cpu B=cpu-one-thread, or paths: what differs between two traces, and whether it matters; without A
 #               and B the first two of rendered/; with ARGS=gpu a third one, all side by side
+# make check    ruff, mypy, and the pages of tests/golden, which make golden writes again; says whether those in rendered/
+#               are out of date
 # make emulate  the whole lecture and the tests that need a GPU, on an emulated CUDA device, into .emulated/
 # make serve    the lecture's pages in a browser, made again at each save
 # Each sets up .venv first, if it is missing or stale; test, check and the like also install the packages of tests. With
@@ -43,7 +45,7 @@ endif
 GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
 KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
 
-.PHONY: trace doctor test test-all render diff pairs serve check bench mutate fuzz emulate clean
+.PHONY: trace doctor test test-all render diff pairs serve check golden bench mutate fuzz emulate clean
 
 trace: $(READY)
 	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
@@ -72,7 +74,11 @@ check: $(DEV)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES),@:)
+	$(RUN) -m pytest tests/golden
+	@$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES) || test $$? -eq 1,:)  # stale pages are no failure
+
+golden: $(DEV)
+	$(RUN) -m tests.golden.test_golden
 
 bench: $(DEV)
 	$(RUN) -m tests.checks.bench $(ARGS)

@@ -57,6 +57,7 @@ def computing():
     except RuntimeError as error:
         text(f"Caught: {error}.")
     work = count(lambda: w @ w)  # @inspect work.flops
+    assert work.flops == 2 * 256**3
     seconds = measure(lambda: w @ w).seconds  # @inspect seconds [s]
     decide(seconds, above="More than a second.", below="Less than a second.", undecided="About a second.")
     for line in ("One line", "and another."):  # @animate

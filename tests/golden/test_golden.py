@@ -17,6 +17,7 @@ import base64
 import json
 import re
 import zlib
+from html import unescape
 from pathlib import Path
 
 from trace_tools.pages.site import SiteTrace, site_files
@@ -48,7 +49,9 @@ def plain(page: str) -> str:
     """Return a page without style, script, policy, icon, and without the markup inside code and formulas."""
     page = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", page, flags=re.S)
     page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>\n|<link rel="icon".*?>\n', "", page)
-    page = re.sub(r"<code>.*?</code>", lambda it: f"<code>{re.sub(r'<[^>]*>', '', it[0])}</code>", page, flags=re.S)
+    page = re.sub(
+        r"<code>.*?</code>", lambda it: f"<code>{unescape(re.sub(r'<.*?>', '', it[0]))}</code>", page, flags=re.S
+    )
     return re.sub(r"<math\b.*?</math>", "<math></math>", page, flags=re.S)
 
 
@@ -63,7 +66,7 @@ def data_of(script: str) -> str:
     elif name == "var sectionData":
         data = {key: unpacked(text) for key, text in data.items() if key not in ELSEWHERE}
         data["explored"] = following[end:].removeprefix(";\n")
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(data, indent=0, ensure_ascii=False) + "\n"
 
 
 def unpacked(text: str) -> object:

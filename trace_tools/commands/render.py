@@ -12,6 +12,8 @@ from trace_tools.commands.traces import TracePath
 from trace_tools.config import ProjectOption, of_project
 from trace_tools.errors import UsageError
 
+SHOWN = 8  # most lines on files that are out of date
+
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, type=TracePath(), is_eager=True, callback=of_project)
@@ -46,8 +48,9 @@ def render(traces: tuple[Path, ...], out: Path | None, lecture: Path | None, *, 
         if missing is not None:
             raise UsageError(f"{missing}: no such trace")
         stale = [line for folder in folders for line in stale_files(folder, lecture)]
+        more = [f"… and {len(stale) - SHOWN:,} more"] if len(stale) > SHOWN else []
         again = "the pages are out of date: run `trace-tools render` with the same traces, then commit the pages"
-        for line in [*stale, again] if stale else ():
+        for line in [*stale[:SHOWN], *more, again] if stale else ():
             click.echo(line, err=True)
         sys.exit(1 if stale else 0)
     for folder in folders:
