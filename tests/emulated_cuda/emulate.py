@@ -25,7 +25,7 @@ from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
 
 STEPS = ("trace", "tests")
-# The share of launches that may run in step although CUDA would queue them. The battery names the operators.
+# The share of launches that may run in step although CUDA would queue them.
 IN_STEP_SHARE = 0.01
 # The lecture chooses its sizes by the device's memory. Here it gets the CPU's sizes, which two cores can compute.
 SIZES = re.compile(r'(def sizes\(\) -> Sizes:\n    """[^"]+"""\n    if device\(\)) == "cpu":\n')
