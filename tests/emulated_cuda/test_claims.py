@@ -24,7 +24,7 @@ COMPUTED = MIB  # kernels on more bytes are launched but not computed
 
 @pytest.mark.parametrize("card", ["t4", "a100", "h100"])
 def test_claims_hold_on_each_card(card: str, tmp_path: Path) -> None:
-    """Every claim of a function on the device is reached, except those of parts that are left out."""
+    """On the H100, which has tf32 and fp8, every claim of a function on the device is reached but those left out."""
     out = tmp_path / "claims.json"
     variables = environment(card, computed=COMPUTED) | {"OMP_NUM_THREADS": "1"}
     done = run([sys.executable, "-m", "tests.emulated_cuda.claims", str(out)], variables)
@@ -32,6 +32,8 @@ def test_claims_hold_on_each_card(card: str, tmp_path: Path) -> None:
     claims, errors = json.loads(out.read_text(encoding="utf-8"))
     assert errors == []
     assert [(line, source) for line, source, held in claims if not held and source not in NOT_JUDGED] == []
+    if card != "h100":
+        return
     parts = Parts(ast.parse(LECTURE.read_text(encoding="utf-8")))
     functions = [parts.functions[name] for name in parts.on_the_device - parts.left_out()]
     possible = {node.lineno for function in functions for node in ast.walk(function) if isinstance(node, ast.Assert)}
