@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
+from tests.cases_in_one import each
 from tests.traces import example_trace
-from trace_tools.edtrace.words import EdtraceContext, NotShownWarning, Word, guarded, stand_ins, words
+from trace_tools.edtrace.words import (
+    EdtraceContext,
+    NotShownWarning,
+    Piece,
+    Word,
+    guarded,
+    join_pieces,
+    stand_ins,
+    words,
+)
 from trace_tools.lecture.citations import Library, NotFetchedWarning, Reference
 from trace_tools.lecture.vocabulary import listening
-from trace_tools.trace.model import Link, Narrative, Note, Step, Text, Video
+from trace_tools.trace.model import Narrative, Note, Step, Text, Video
 from trace_tools.trace.trace_file import load, write
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 ABSTRACT = Reference(
     "A Title", ["Ada Example", "Bo Sample"], "An Institute", "2020-05-28", "https://example.org/p", "It.", "N"
 )
+
+Target = namedtuple("Target", ["href", "title"])
+
+
+def links(markdown: str) -> list[Target]:
+    """Return the links of a line of Markdown, as markdown-it reads it."""
+    (line,) = (token for token in MarkdownIt().parse(markdown) if token.type == "inline")
+    opened = (child for child in line.children or [] if child.type == "link_open")
+    return [Target(child.attrs["href"], child.attrs.get("title")) for child in opened]
+
 
 Record = Callable[[Callable[[dict[str, Word]], Any]], list[Narrative]]
 
@@ -46,10 +68,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     return recorded
 
 
-def test_text_flows_has_styles_and_verbatim_blocks(record: Record) -> None:
-    assert record(lambda w: w["text"]("- *a*")) == [Text(text="- *a*", flows=True)]
-    (styled,) = record(lambda w: w["text"]("a", {"color": "red", "fontSize": 20}))
-    assert styled.style == [("color", "red"), ("fontSize", "20")]
+def test_text_is_a_piece_of_a_line_or_a_verbatim_block(record: Record) -> None:
+    assert record(lambda w: w["text"]("- *a*")) == [Piece(text="- *a*")]
     (block,) = record(lambda w: w["text"]("a\n```\n  b", verbatim=True))
     assert block == Text(text="````\na\n```\n  b\n````")
 
@@ -60,20 +80,19 @@ def test_command_output_is_shown_without_color_codes(record: Record) -> None:
 
 
 def test_four_kinds_of_links(record: Record) -> None:
-    (paper,) = record(lambda w: w["link"](ABSTRACT))
-    assert paper == Link(
-        text="It.", url="https://example.org/p", title="A Title", authors="Ada Example, Bo Sample (An Institute)",
-        date="2020-05-28", label="Example+ 2020", notes="N", flows=True,
-    )  # fmt: skip
-    (titled,) = record(lambda w: w["link"](title=" [article]", url="https://example.org"))
-    assert (titled.label, titled.title, titled.url) == ("[article]", "[article]", "https://example.org")
-    (address,) = record(lambda w: w["link"]("https://example.org/a/b"))
-    assert (address.label, address.title) == ("example.org/…/b", None)
-    (function,) = record(lambda w: w["link"](stand_ins))
-    assert (function.label, function.target, function.url) == ("stand_ins", "stand_ins", None)
-    assert function.title and function.title.startswith("words.py, line ")
-    (of_class,) = record(lambda w: w["link"](Reference))
-    assert of_class.target == "Reference"
+    def linked(*arguments: Any, **fields: Any) -> str:
+        (link,) = record(lambda w: w["link"](*arguments, **fields))
+        assert isinstance(link, Piece)
+        return link.text
+
+    hover = "A Title. Ada Example, Bo Sample (An Institute), 2020-05-28. N. It."
+    assert linked(ABSTRACT) == f'[Example+ 2020](<https://example.org/p> "{hover}")'
+    assert linked(title=" [article]", url="https://example.org") == r"[\[article\]](<https://example.org>)"
+    assert linked("https://example.org/a/b") == "[example.org/…/b](<https://example.org/a/b>)"
+    assert (linked(stand_ins), linked(Reference)) == ("`stand_ins`", "`Reference`")
+    assert linked(title="no address") == "no address"
+    tricky = linked(title='A "<b>" & C', url="https://example.org/a(b)", authors=["A"])
+    assert [(token.href, token.title) for token in links(tricky)] == [("https://example.org/a(b)", 'A "<b>" & C. A.')]
     with pytest.raises(ValueError, match="link: found a int; expected a reference, an address or a function"):
         record(lambda w: w["link"](3))
 
@@ -81,7 +100,47 @@ def test_four_kinds_of_links(record: Record) -> None:
 def test_unfetched_paper_stays_a_link(record: Record) -> None:
     with pytest.warns(NotFetchedWarning, match="2005.14165 was not fetched"):
         (link,) = record(lambda w: w["link"]("https://arxiv.org/abs/2005.14165"))
-    assert (link.label, link.url) == ("arXiv:2005.14165", "https://arxiv.org/abs/2005.14165")
+    assert link == Piece(text="[arXiv:2005.14165](<https://arxiv.org/abs/2005.14165>)")
+
+
+@each(
+    ("pieces", "lines"),
+    [
+        (["- Adam ", "[A](<u>)", ", or not"], ["- Adam [A](<u>), or not"]),
+        (["one th", "at is ", "split"], ["one that is split"]),
+        (["See", "[a](<u>)", "[b](<u>)", ", (", "[c](<u>)", ")."], ["See [a](<u>) [b](<u>), ([c](<u>))."]),
+        (
+            ["## Title", "- one", "  - below ", "**b**", "3. three"],
+            ["## Title", "- one", "  - below **b**", "3. three"],
+        ),
+        (["Adam", " - momentum"], ["Adam - momentum"]),
+        (["See ", "# 3"], ["See # 3"]),
+        (["a", "of several\nlines", "b"], ["a", "of several\nlines", "b"]),
+    ],
+)
+def test_pieces_of_a_step_are_joined_to_lines(pieces: list[str], lines: list[str]) -> None:
+    recorded: list[dict[str, Any]] = []
+    for piece in pieces:
+        new = {"kind": "text", "text": piece}
+        joined = join_pieces(recorded[-1], new) if recorded else None
+        recorded[-1:] = [joined] if joined is not None else [*recorded[-1:], new]
+    assert [it["text"] for it in recorded] == lines
+    assert join_pieces({"kind": "image", "url": "a.png"}, {"kind": "text", "text": "a"}) is None
+
+
+@each(
+    ("text", "style", "shown"),
+    [
+        ("A digit ", {"fontWeight": "bold"}, "**A digit** "),
+        ("two ", {"fontStyle": "italic", "color": "red"}, "*two* "),
+        ("- a b", {"fontWeight": 600}, "- **a b**"),
+        ("x", {"fontFamily": "monospace"}, "`x`"),
+        ("$x$", {"fontWeight": "bold"}, "$x$"),
+        ("red", {"color": "red"}, "red"),
+    ],
+)
+def test_styles_become_markdown(record: Record, text: str, style: dict[str, Any], shown: str) -> None:
+    assert record(lambda w: w["text"](text, style)) == [Piece(text=shown)]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +159,9 @@ def test_unfetched_paper_stays_a_link(record: Record) -> None:
 def test_image_widths_are_pixels_or_percentages(record: Record, given_width: Any, width: Any) -> None:
     url = "https://example.org/images/gpu-node_overview.png?as=webp"
     (image,) = record(lambda w: w["image"](url, width=given_width))
-    assert (image.url, image.width, image.title, image.flows) == (url, width, "gpu node overview", True)
+    assert (image.url, image.width) == (url, width)
     (styled,) = record(lambda w: w["image"](url, style={"width": given_width, "border": "1px"}))
-    assert (styled.width, styled.style) == (width, [("border", "1px")])
+    assert styled.width == width
 
 
 def test_generated_images_are_embedded_and_existing_ones_linked(record: Record, tmp_path: Path) -> None:
@@ -122,7 +181,7 @@ def test_generated_images_are_embedded_and_existing_ones_linked(record: Record, 
 
 def test_videos_notes_plots_and_graphs(record: Record) -> None:
     assert record(lambda w: w["video"]("https://example.org/v.mp4", width=300)) == [
-        Video(url="https://example.org/v.mp4", title="v", width=300, flows=True)
+        Video(url="https://example.org/v.mp4", width=300)
     ]
     assert record(lambda w: w["note"]("slowly")) == [Note(text="slowly")]
     assert record(lambda w: w["graph"](None)) == []
@@ -155,7 +214,8 @@ def test_recorded_narratives_are_valid_in_a_trace(record: Record, tmp_path: Path
     step.narrative[:] = narratives
     write(trace, tmp_path / "trace.yaml")
     loaded = load(tmp_path / "trace.yaml").trace.steps[position]
-    assert isinstance(loaded, Step) and loaded.narrative == narratives
+    texts = [Text(text=it.text) if isinstance(it, Piece) else it for it in narratives]
+    assert isinstance(loaded, Step) and loaded.narrative == texts
 
 
 def test_failing_custom_paper_lookup_is_a_warning() -> None:

@@ -5,8 +5,6 @@ The script in `PWNED` sets `window.pwned`. A page where that is set has executed
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.pages.recording import Recording, matrix
 from trace_tools.trace.model import (
     Claim,
@@ -49,7 +47,7 @@ TRICKY = [
     "x" * 1_000_000,
 ]
 
-KINDS = ("text", "note", "link", "image", "table", "plot", "explore", "flowing", "line", "video")
+KINDS = ("text", "note", "link", "image", "table", "plot", "explore", "video")
 
 LECTURE = '''\
 """<script>window.pwned=1</script>"""
@@ -103,15 +101,8 @@ def _narrative(kind: str, trick: str) -> Narrative:
         return Text(text=trick) if kind == "text" else Note(text=trick)
     if kind == "link":
         return Link(url=trick, title=trick, authors=trick, date=trick, text=trick)
-    if kind == "flowing":
-        link = Link(url=trick, title=trick, authors=trick, date=trick, text=trick, notes=trick, label=trick)
-        return replace(
-            link, flows=True, target=trick if len(trick) % 2 else None, style=[(trick, trick), ("color", "red")]
-        )
-    if kind == "line":
-        return Text(text=trick, flows=True)
     if kind == "video":
-        return Video(url=trick, title=trick, width=10, flows=True)
+        return Video(url=trick, title=trick, width=10)
     if kind == "image":
         return Image(url=trick, title=trick, width=10)
     if kind == "table":

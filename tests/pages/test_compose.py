@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tests.pages.recording import Recording, matrix
-from trace_tools.pages.content.compose import make_document
+from trace_tools.pages.content.compose import in_emitted_order, make_document
 from trace_tools.pages.document import (
     Block,
     Call,
@@ -430,3 +430,45 @@ def test_left_out_data_is_reported_in_its_section() -> None:
     document = make_document(replace(trace, run=replace(trace.run, dropped=left_out)))
     assert [section.left_out for section in document.sections] == [tuple(left_out[1:]), (left_out[0], left_out[2])]
     assert document.left_out == tuple(left_out) and not document.notices
+
+
+def narrations(*steps: list[str]) -> list[Narration]:
+    """Return one narration for each text; each list has the texts of one step."""
+    emitted: list[Narration] = []
+    for step, texts in enumerate(steps):
+        emitted += [Narration(Text(text=text), len(emitted) + n, step) for n, text in enumerate(texts, 1)]
+    return emitted
+
+
+def test_consecutive_repeated_texts_are_shown_once() -> None:
+    def emitted(blocks: list[Narration]) -> list[Narration]:
+        return [it for it in in_emitted_order([(1, it) for it in blocks]) if isinstance(it, Narration)]
+
+    shown = emitted(narrations(["Find ", "Adam"], ["Find ", "Adam"], ["Find"], ["Merge"], ["Find"]))
+    assert [it.narrative.text for it in shown] == ["Find ", "Adam", "Find", "Merge", "Find"]
+    assert [(it.step, it.steps) for it in shown] == [(0, (1,)), (0, (1,)), (2, ()), (3, ()), (4, ())]
+    untraced = [replace(it, step=None) for it in narrations(["a"], ["a"], ["b"])]  # prose that no run has emitted yet
+    assert [(it.narrative.text, it.steps) for it in emitted(untraced)] == [("a", ()), ("b", ())]
+    in_some_runs = [replace(it, sometimes="said in 1 of 2 runs", step=7) for it in narrations(["a"])]
+    assert len(emitted([*narrations(["a"]), *in_some_runs])) == 2
+
+
+def test_prose_of_a_loop_is_ordered_by_iteration_between_code() -> None:
+    code = CodeListing(())
+    heading, body, untraced = (narrations(*([text] for text in texts)) for texts in (("A", "B"), ("a", "b"), ("new",)))
+    blocks: list[tuple[int | None, Block]] = [
+        *((2, replace(block, step=step)) for block, step in zip(heading, (1, 3), strict=True)),
+        *((3, replace(block, step=step)) for block, step in zip(body, (2, 4), strict=True)),
+        (4, replace(untraced[0], step=None)),
+    ]
+    texts = [block.narrative.text if isinstance(block, Narration) else None for block in in_emitted_order(blocks)]
+    assert texts == ["A", "a", "B", "b", "new"]
+    around_code = [
+        block.narrative.text if isinstance(block, Narration) else None
+        for block in in_emitted_order([*blocks[:2], (None, code), *blocks[2:]])
+    ]
+    assert around_code == ["A", "B", None, "a", "b", "new"]
+    repeated = [(line, replace(heading[0], step=step)) for line, step in ((2, 1), (2, 3), (3, 4))]
+    assert [block.steps for block in in_emitted_order(repeated) if isinstance(block, Narration)] == [(3,), ()], (
+        "the last text is from another line"
+    )

@@ -15,7 +15,7 @@ NARRATIVES = [
     Note(text="Says *it*."),
     Link(title="Says it", url="https://example.org", authors="A. Author"),
     Image(title="Says it", url="there.png"),
-    Image(title="Says it", url="https://example.org/a.png", width="50%", flows=True),
+    Image(title="Says it", url="https://example.org/a.png", width="50%"),
     Video(title="Says it", url="there.png", width=300),
     Table(title="Says it", columns=["a", "b"], rows=[[1, "<x>"], [None, 2.5]]),
     Ask(text="Says it", answer=Answer(3, "B", 0.01)),

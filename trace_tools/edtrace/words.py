@@ -4,13 +4,12 @@
     words(context)["text"]("- Adam "), words(context)["link"]("https://arxiv.org/abs/1412.6980")   # one line of a page
     stand_ins(context)["reference"]["Reference"]                                                   # without edtrace
 
-Each function accepts edtrace's arguments and emits one `Narrative`. `text` and `link` flow: the calls on one line of
-the lecture make one line of the page.
+Each function accepts edtrace's arguments and emits one `Narrative`. `text` and `link` emit pieces, which
+`join_pieces` puts together while they are recorded: the calls on one line of the lecture make one text.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import subprocess
@@ -19,15 +18,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from trace_tools.edtrace import figures
 from trace_tools.lecture.citations import Library, Reference, fetched, is_paper, people, short_name
 from trace_tools.lecture.vocabulary import as_data, aside, emit, plot
-from trace_tools.trace.model import WIDTH, Image, Link, Narrative, Note, Plot, Text, Video
+from trace_tools.trace.model import WIDTH, Image, Narrative, Note, Plot, Text, Video
 from trace_tools.util.files import paths_in_cache, why_not_inside
+from trace_tools.util.formats import one_line
+
+HOVER = 2_000  # characters of a link's tooltip
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_ITEM_OR_HEADING = re.compile(r"( {2,})?([-*+]|\d{1,9}[.)]|#{1,6})\s+")  # " - " continues a sentence
+_BEFORE_A_LINK = re.compile(r"""[ \t\n(\[{“‘„/\-–—]$|(^|[\s(])["']$""")  # no space is added after these
 
 Word = Callable[..., Any]
 Resolve = Callable[..., Any]  # (address, fields of a reference) → the reference
@@ -35,6 +38,25 @@ Resolve = Callable[..., Any]  # (address, fields of a reference) → the referen
 
 class NotShownWarning(UserWarning):
     """An argument that cannot be shown on a page."""
+
+
+class Piece(Text, frozen=True, kw_only=True, tag="text"):
+    """A piece of a line of Markdown."""
+
+
+def join_pieces(before: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a recorded narrative with a piece of the same step after it; None if the piece begins a new text.
+
+    - Adam [Kingma+ 2014](<…>)        and ", momentum"       are one line
+    - Adam                            and "- SGD"            are two: an item or a heading follows a finished line
+    """
+    first, second = before.get("text") or "", piece["text"]
+    if before["kind"] != "text" or "left_out" in before | piece or "\n" in first + second:
+        return None
+    if _ITEM_OR_HEADING.match(second) and not (first or " ")[-1].isspace():
+        return None
+    is_link = second.startswith("[") and first and not _BEFORE_A_LINK.search(first)
+    return {**before, "text": f"{first}{' ' if is_link else ''}{second}"}
 
 
 @dataclass
@@ -52,10 +74,9 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
     @aside
     def text(message: Any, style: Mapping[str, Any] | None = None, verbatim: bool = False) -> None:
         """Show a line of Markdown; with `verbatim`, plain text in monospace."""
-        if verbatim:
-            emit(as_it_is(str(message), style))
-        else:
-            emit(Text(text=str(message), style=look(style), flows=True))
+        if style is not None and not isinstance(style, Mapping):
+            raise TypeError(f"style is a {type(style).__name__}; expected a dict of CSS properties")
+        emit(as_it_is(str(message)) if verbatim else Piece(text=emphasised(str(message), style or {})))
 
     def system_text(command: list[str]) -> None:
         """Run a command and show its output."""
@@ -77,11 +98,9 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
             arg = (resolve or _resolve(context))(url=arg, **fields)
         if isinstance(arg, type) or callable(arg):
             name = str(getattr(arg, "__qualname__", None) or getattr(arg, "__name__", None) or type(arg).__qualname__)
-            code = getattr(inspect.unwrap(arg) if callable(arg) else arg, "__code__", None)
-            where = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}" if code is not None else None
-            emit(Link(label=name.rpartition(".")[2], target=name, title=where, style=look(style), flows=True))
+            emit(Piece(text=f"`{name.rpartition('.')[2]}`"))
         elif hasattr(arg, "url") and hasattr(arg, "title"):
-            emit(cited(arg, style))
+            emit(Piece(text=cited(arg)))
         else:
             raise ValueError(f"link: found a {type(arg).__name__}; expected a reference, an address or a function")
 
@@ -111,7 +130,7 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
     def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
         """Draw a graph from `make_graph`; ignore None."""
         if spec is not None:
-            emit(graph_figure(spec, style))
+            emit(Plot(series=[], text=figures.words(spec), svg=figures.drawing(spec)))
 
     made = (text, system_text, note, link, image, video, graph)
     return {**{word.__name__: word for word in made}, "plot": figure}
@@ -146,7 +165,7 @@ def words_of_2024(context: EdtraceContext) -> dict[str, Word]:
         elif isinstance(obj, type) or callable(obj):
             newer["link"](obj)
         else:
-            newer["text"](obj, {"color": "gray"})
+            newer["text"](obj)
 
     def image(path: Any, style: Mapping[str, Any] | None = None, width: float = 1.0, pop_stack: bool = False) -> None:
         """Show an image; `width` is a share of the text's width. A missing file is only a warning."""
@@ -227,47 +246,51 @@ def _resolve(context: EdtraceContext) -> Resolve:
     return resolve
 
 
-def as_it_is(text: str, style: Mapping[str, Any] | None) -> Narrative:
+def as_it_is(text: str) -> Narrative:
     """Return unformatted text in monospace."""
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    return Text(text=f"{fence}\n{text.rstrip()}\n{fence}", style=look(style))
+    return Text(text=f"{fence}\n{text.rstrip()}\n{fence}")
 
 
-def cited(it: Any, style: Mapping[str, Any] | None) -> Narrative:
-    """Return a link to the target of a reference, edtrace's or ours."""
+def emphasised(text: str, style: Mapping[str, Any]) -> str:
+    """Return a text with its style as Markdown, as far as possible: bold, italic, code. Other styles are dropped."""
+    marker = _ITEM_OR_HEADING.match(text)
+    lead = marker[0] if marker else ""
+    words = text.removeprefix(lead).strip()
+    if not words or "\n" in words or re.search(r"[*`_$]", words):
+        return text
+    looks = {str(value).lower() for value in style.values()}
+    mark = "`" if "monospace" in looks else "**" if looks & {"bold", "bolder", "600", "700"} else ""
+    mark = mark or ("*" if looks & {"italic", "oblique"} else "")
+    return lead + text.removeprefix(lead).replace(words, f"{mark}{words}{mark}")
+
+
+def cited(it: Any) -> str:
+    """Return a link to the target of a reference, edtrace's or ours, as Markdown; its tooltip has the other fields."""
 
     def text_of(name: str) -> str | None:
         value = getattr(it, name, None)
         return None if value is None else str(value).strip()
 
-    date = text_of("date")
-    return Link(
-        url=text_of("url"),
-        title=text_of("title"),
-        authors=people(getattr(it, "authors", None), text_of("organization")),
-        date=date[:10] if date else None,  # edtrace's may include the time of day
-        text=text_of("description") or None,
-        notes=text_of("notes") or None,
-        label=short_name(it),
-        style=look(style),
-        flows=True,
-    )
-
-
-def graph_figure(spec: Mapping[str, Any], style: Mapping[str, Any] | None) -> Narrative:
-    """Return the drawing of a graph from `make_graph`."""
-    return Plot(series=[], text=figures.words(spec), svg=figures.drawing(spec), style=look(style))
+    url, title = text_of("url") or "", text_of("title")
+    shown = one_line(short_name(it) or title or url or "?", 120)
+    label = re.sub(r"([\\`*_{}\[\]<>$|~])", r"\\\1", shown)
+    date = (text_of("date") or "")[:10]  # edtrace's may include the time of day
+    by = ", ".join(filter(None, (people(getattr(it, "authors", None), text_of("organization")), date)))
+    fields = (title if title != shown else None, by, text_of("notes"), text_of("description"))
+    parts = [part.rstrip(".") for part in fields if part]
+    tooltip = one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
+    tooltip = ' "' + re.sub(r'(["\\])', r"\\\1", tooltip) + '"' if parts else ""
+    return f"[{label}](<{url}>{tooltip})" if re.fullmatch(r"[^\s<>]+", url) else label
 
 
 def pictured(kind: str, path: str, style: Mapping[str, Any] | None, width: int | str | None = None) -> Image:
     """Return an image or video for a path or an address; `style` may include its width."""
-    properties = dict(style or {})
-    asked = width if width is not None else properties.pop("width", properties.pop("maxWidth", None))
-    name = unquote(os.path.basename(urlsplit(path).path.rstrip("/")))
-    alternative = re.sub(r"[-_.\s]+", " ", os.path.splitext(name)[0]).strip()[:100]
+    properties = style or {}
+    asked = width if width is not None else properties.get("width", properties.get("maxWidth"))
     made = Video if kind == "video" else Image
-    return made(url=path, width=_width(asked), style=look(properties), title=alternative, flows=True)
+    return made(url=path, width=_width(asked))
 
 
 def _show(
@@ -306,13 +329,6 @@ def _width(width: Any) -> int | str | None:
     if not WIDTH.fullmatch(text):
         return None
     return text if text.endswith("%") else int(text)
-
-
-def look(style: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
-    """Return a style in the form of `Narrative`. Raises TypeError if it is not a dict."""
-    if style is not None and not isinstance(style, Mapping):
-        raise TypeError(f"style is a {type(style).__name__}; expected a dict of CSS properties")
-    return [(str(name), str(value)) for name, value in style.items()] if style else None
 
 
 def is_on_the_web(url: str) -> bool:

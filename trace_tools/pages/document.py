@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from trace_tools.analysis.rates import Rate, StatementTime, Timing, rates_of, timing_of, why_no_rate
-from trace_tools.trace.model import Claim, Link, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
+from trace_tools.trace.model import Claim, Machine, Narrative, NarrativeKind, Note, Run, Step, Value
 
 
 def in_runs(verb: str, runs: int | None, timed_runs: int | None) -> str | None:
@@ -158,28 +158,18 @@ class Heading:
     failed: int = 0
 
 
-class References(NarrativeKind, frozen=True, kw_only=True):
-    """The references at the end of a page; no call of a lecture makes them."""
-
-    cited: tuple[Link, ...]
-    left_out: None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Narration:
     """One narrative call at its position: prose, a note, a link, an image, a table, a plot."""
 
-    narrative: Narrative | References
+    narrative: Narrative
     number: int  # within the page, from 1
     step: int | None = None  # the step that emitted it; None for prose newer than the trace
     sometimes: str | None = None  # in how many of the timed runs it was emitted, if not in all
     headings: tuple[Heading, ...] = ()  # headings in its prose
     cover: bool = False  # also shown on the first page
     takeaway: bool = False  # a text after a section's last part: its summary
-    beside: bool = False  # for an image: placed next to others of its line
-    begins_paragraph: bool = False  # follows a blank line of the source, so it begins a new paragraph
-    steps: tuple[int, ...] = ()  # for a passage: the other steps that contributed to it
-    cited: tuple[Link, ...] = ()  # for a passage: its references with more than an address
+    steps: tuple[int, ...] = ()  # the other steps that emitted the same
 
 
 def said_in_runs(narrative: NarrativeKind, step: Step, timed_runs: int | None) -> str | None:
@@ -430,7 +420,7 @@ def visible(blocks: Sequence[Block]) -> Iterator[Block]:
                 yield from visible(calls_shown(row))
 
 
-def narratives(blocks: Sequence[Block]) -> Iterator[Narrative | References]:
+def narratives(blocks: Sequence[Block]) -> Iterator[Narrative]:
     """Yield the narrative that a page shows, in order."""
     return (block.narrative for block in visible(blocks) if isinstance(block, Narration))
 

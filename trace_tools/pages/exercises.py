@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from trace_tools.pages.document import Block, Call, Narration, References, narratives
+from trace_tools.pages.document import Block, Call, Narration, narratives
 from trace_tools.presentation import prose
 from trace_tools.presentation.markdown_text import folded, inline_markdown, joined, to_markdown
 from trace_tools.trace.model import Answer, Ask
@@ -128,7 +128,7 @@ def divided(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
     follows = False
     for block in blocks:
         narrative = block.narrative if isinstance(block, Narration) else None
-        ends = isinstance(narrative, Ask | References) or (isinstance(block, Narration) and block.headings)
+        ends = isinstance(narrative, Ask) or (isinstance(block, Narration) and block.headings)
         if ends or (isinstance(block, Call) and block.shown == "part"):
             if follows and groups[-1][1]:
                 groups.append(("", []))

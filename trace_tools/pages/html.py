@@ -37,7 +37,6 @@ from trace_tools.pages.document import (
     MarginNote,
     Narration,
     Notice,
-    References,
     Section,
     SourceText,
     narratives,
@@ -137,7 +136,7 @@ class HtmlWriter:
         floored = floors_block(timed_lines(section), self._document, ceilings())
         drawn = section_figures(section, self._document)
         explored = _explored(section)
-        more = [*(["explore"] if explored else []), *(["passages"] if _is_borrowed(section.blocks) else [])]
+        more = ["explore"] if explored else []
         folds: list[str] = []
         page = self._page(
             "section.html.j2",
@@ -170,11 +169,10 @@ class HtmlWriter:
         """Return the machine's own index."""
         document = self._document
         around = (*document.opening, *document.setup)
-        more = ["passages"] if _is_borrowed(around) else []
         return self._page(
             "index.html.j2",
             _HtmlPage(document, self._site, None, around, shared_storages(document.opening)),
-            _allowing(assets("page", "overview", "search", "figures", *more), around, self._site.picture),
+            _allowing(assets("page", "overview", "search", "figures"), around, self._site.picture),
             overview.document_notices(document),
             "index.html",
             drawn=index_figures(document),
@@ -214,12 +212,11 @@ class HtmlWriter:
             first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._site))
         if overview.speaks(document):
             first += with_prefixes(self._part("opening.html.j2", run), index.name)
-        borrowed = any(_is_borrowed(blocks) for blocks in (outside, *(section.blocks for section in document.sections)))
         floored = floors_block(lines, document, ceilings())
         text = self._page(
             "whole.html.j2",
             run,
-            _alone(explored, floored, *(["passages"] if borrowed else [])),
+            _alone(explored, floored),
             overview.document_notices(document),
             floored=bool(floored),
             whole=[(position.identity, Markup(with_prefixes(part, position.name))) for position, part in parts.items()],
@@ -268,11 +265,6 @@ def _explored(section: Section) -> dict[str, Explore]:
     return {f"said-{it.number}": it.narrative for it in narrations if isinstance(it.narrative, Explore)}
 
 
-def _is_borrowed(blocks: Sequence[Block]) -> bool:
-    """Return whether a page has narrative of another tool's vocabulary, which has its own style."""
-    return any(it.flows or it.style or isinstance(it, Video | References) for it in narratives(blocks))
-
-
 def _allowing(page_assets: Assets, blocks: Sequence[Block], picture: Callable[[str], Picture | None]) -> Assets:
     """Allow the hosts of a page's images and videos on the web, and video files next to it."""
     shown = [it for it in narratives(blocks) if isinstance(it, Image)]  # and videos
@@ -289,9 +281,9 @@ def _allowing(page_assets: Assets, blocks: Sequence[Block], picture: Callable[[s
     return replace(page_assets, policy=policy)
 
 
-def _alone(explored: Mapping[str, Explore], floored: str, *more: str) -> Assets:
+def _alone(explored: Mapping[str, Explore], floored: str) -> Assets:
     """Return the style and script of a self-contained page, with a policy that forbids loading anything."""
-    shown = assets("page", "overview", "figures", "exercises", "whole", *more)
+    shown = assets("page", "overview", "figures", "exercises", "whole")
     floors = ["floors"] if floored else []
     answers = ["explore", "exploring"] if explored else []
     answering = assets("hanging", "linked", "numbers", "answering", *floors, *answers)

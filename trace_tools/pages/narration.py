@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 
 from trace_tools.lecture.citations import short_address
 from trace_tools.pages import exercises, explorations
-from trace_tools.pages.document import Narration, References
+from trace_tools.pages.document import Narration
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts import plot
 from trace_tools.presentation.markdown_text import escape as escaped
@@ -40,7 +40,6 @@ from trace_tools.trace.model import Ask, Explore, Image, Link, NarrativeKind, No
 from trace_tools.util import formats
 
 ROWS_HTML, ROWS_MARKDOWN, COLUMNS, CELLS = 500, 200, 60, 6_000  # most rows, columns and cells of a table
-REFERENCES, NOTES = 300, 20  # most references of a page, and lines of the notes of one
 OTHERS = 12  # most texts of other runs that are listed
 # a number in a table that the lecture formatted itself
 NUMBER = re.compile(r"[-−+~≈<>≤≥×]?\s?\d[\d,.]*(e[-+]?\d+)?\s?[%×]?")
@@ -116,11 +115,10 @@ def _left_out(narration: Narration) -> str:
 
 
 def _text_html(it: Text, at: Position) -> Markup:
-    names = classes(it)
-    names += " apart" if at.narration.begins_paragraph and it.flows else ""
-    names += " takeaway" if at.narration.takeaway else ""
     html = Markup('<div class="prose{}" id="{}">{}{}</div>\n')
-    return html.format(names, at.identity, _prose(it, at), _variants_html(at.narration))
+    return html.format(
+        " takeaway" if at.narration.takeaway else "", at.identity, _prose(it, at), _variants_html(at.narration)
+    )
 
 
 def _note_html(it: Note, at: Position) -> Markup:
@@ -168,35 +166,6 @@ def _link_markdown(it: Link, at: Position) -> str:
     return f"- {_cited_markdown(it, 200)}" + (f"  \n  {inline_markdown(it.text)}" if it.text else "")
 
 
-def _references_html(it: References, at: Position) -> Markup:
-    """List the references of a page, with folded abstracts."""
-    listed = Markup("")
-    for one in it.cited[:REFERENCES]:
-        shown = _cited_html(one, 400)
-        if one.notes:
-            lines = [formats.one_line(line, 500) for line in one.notes.split("\n")[:NOTES]]
-            shown += Markup("<p>{}</p>").format(Markup("<br>").join(lines))
-        if one.text:
-            abstract = "<details><summary>Abstract</summary><p>{}</p></details>"
-            shown += Markup(abstract).format(formats.one_line(one.text, 3_000))
-        listed += Markup("<li>{}</li>").format(shown)
-    counted = formats.plural(len(it.cited), "reference")
-    html = '<details class="references" id="{}"><summary>{} on this page</summary><ul>{}</ul></details>\n'
-    return Markup(html).format(at.identity, counted, listed)
-
-
-def _references_markdown(it: References, at: Position) -> str:
-    listed = []
-    for one in it.cited[:REFERENCES]:
-        line = f"- {_cited_markdown(one, 400)}"
-        line += f": {escaped(formats.one_line(one.notes, 500))}" if one.notes else ""
-        if one.text:
-            line += f"\n  > {escaped(formats.one_line(one.text, 3_000))}"
-        listed.append(line)
-    counted = formats.plural(len(it.cited), "reference")
-    return joined(folded(f"{counted} on this page", ["\n".join(listed)]))
-
-
 def _cited_html(it: Link, most: int) -> Markup:
     """Return a reference's title as a link, with its authors and date in at most so many characters."""
     title, url = formats.one_line(it.title or it.url or "a reference", 300), prose.safe_url(it.url or "")
@@ -237,8 +206,6 @@ def _image_html(it: Image, at: Position) -> Markup:
         missing = Markup('<p class="label">Image not shown: {} is not an image next to the lecture.</p>')
         lazy = Markup(' loading="lazy"') if kept is None else ""
         shown = Markup('<img src="{}" alt="{}"{}{}>').format(source, alt, width, lazy)
-        if it.flows and source is not None and not remote:  # its text comes from its file's name
-            caption = Markup("")
     if source is None:
         shown = missing.format(formats.one_line(it.url or "no path", 120))
     return _figure(it, at, shown, caption)
@@ -284,9 +251,8 @@ def _plot_markdown(it: Plot, at: Position) -> str:
 
 
 def _figure(it: Image | Plot | Table, at: Position, shown: Markup, caption: Markup) -> Markup:
-    look = Markup(' class="piece{}"').format(" beside" if at.narration.beside else "") if it.flows else Markup("")
-    html = Markup('<figure id="{}"{}>{}{}{}</figure>\n')
-    return html.format(at.identity, look, shown, caption, _variants_html(at.narration))
+    html = Markup('<figure id="{}">{}{}{}</figure>\n')
+    return html.format(at.identity, shown, caption, _variants_html(at.narration))
 
 
 def _caption(title: str | None) -> Markup:
@@ -430,55 +396,6 @@ def _variants_html(narration: Narration) -> Markup:
     return opened.format(counted, variants) + left_out
 
 
-LOOKS = {  # styles of lectures → classes of the page, which also work in dark mode
-    "color": {"red": "red", "green": "green", "blue": "blue", "orange": "orange", "purple": "purple", "gray": "soft"},
-    "fontWeight": {"bold": "bold", "bolder": "bold", "600": "bold", "700": "bold"},
-    "fontStyle": {"italic": "slanted", "oblique": "slanted"},
-    "textAlign": {"center": "centred", "right": "right"},
-    "fontFamily": {"monospace": "mono"},
-    "textDecoration": {"line-through": "struck", "underline": "underlined"},
-}
-_LIKE = {
-    "grey": "gray",
-    "lightgray": "gray",
-    "darkgray": "gray",
-    "silver": "gray",
-    "crimson": "red",
-    "darkred": "red",
-    "tomato": "red",
-    "darkgreen": "green",
-    "limegreen": "green",
-    "lime": "green",
-    "navy": "blue",
-    "darkblue": "blue",
-    "royalblue": "blue",
-    "steelblue": "blue",
-    "darkorange": "orange",
-    "violet": "purple",
-    "magenta": "purple",
-}
-
-
-def classes(it: Text) -> str:
-    """Return the classes for the style of narrative in another vocabulary, as far as pages support it."""
-    names = ["lines"] if it.flows else []
-    for name, value in it.style or ():
-        setting = value.strip().lower()
-        looks = LOOKS.get(re.sub(r"-(\w)", lambda m: m[1].upper(), name), {})
-        names += [looks[like] for like in (_LIKE.get(setting, setting),) if like in looks]
-        if name in ("fontSize", "font-size"):
-            size = re.fullmatch(r"(\d+(?:\.\d+)?)(px|em|rem|%|pt)?", setting)
-            # relative to the font size of the text
-            scale = float(size[1]) / {"em": 1, "rem": 1, "%": 100, "pt": 12}.get(size[2] or "px", 16) if size else 1
-            if scale > 1.15 or setting in ("large", "larger", "x-large", "xx-large"):
-                names.append("large")
-            elif scale < 0.9 or setting in ("small", "smaller", "x-small"):
-                names.append("small")
-        if name in ("border", "backgroundColor", "background-color", "background") and setting not in ("none", "0"):
-            names.append("framed")
-    return "".join(f" {one}" for one in dict.fromkeys(names))
-
-
 # --- text for the search, and all kinds -----------------------------------------------------------
 
 
@@ -497,10 +414,6 @@ def _searched_plot(it: Plot) -> str:
     return _searched(it.title, " · ".join(filter(None, dict.fromkeys((it.x_label, it.y_label, *names, *drawn)))))
 
 
-def _searched_references(it: References) -> str:
-    return " · ".join(" ".join(filter(None, (one.title, one.authors, one.date, one.notes))) for one in it.cited)
-
-
 FORMATS: Mapping[type[NarrativeKind], Format[Any]] = {
     Text: Format(_text_html, _text_markdown, lambda it: prose.passages(it.text)),
     Note: Format(_note_html, _note_markdown, lambda it: prose.passages(it.text), "note"),
@@ -516,5 +429,4 @@ FORMATS: Mapping[type[NarrativeKind], Format[Any]] = {
         lambda it: _searched(it.title, explorations.sentence(it.exploration, it.text)),
         "figure",
     ),
-    References: Format(_references_html, _references_markdown, _searched_references),
 }

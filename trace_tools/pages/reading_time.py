@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trace_tools.pages.document import Block, Call, CodeListing, Narration, References, stretches
+from trace_tools.pages.document import Block, Call, CodeListing, Narration, stretches
 from trace_tools.trace.model import Ask, Explore, Image, Narrative, Plot, Table, Text
 
 # A lecture's prose is read slower than a novel: adults read English non-fiction at 238 words a minute (the mean of 190
@@ -51,7 +51,7 @@ def _minutes(block: Block) -> float:
     return 0.0
 
 
-def _read(it: Narrative | References) -> str:
+def _read(it: Narrative) -> str:
     """Return the words of a narrative that everybody reads: its text or its caption, and the cells of a table."""
     if isinstance(it, Ask):
         return " ".join([it.text, *(it.answer.choices or ())])

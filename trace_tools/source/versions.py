@@ -175,7 +175,7 @@ class _Code:
         self.source = source
         self.statements = source.parsed.statements
         words = words_called(source.parsed)
-        constants = {number: constant_prose(self.statements[number].node, *word) for number, word in words.items()}
+        constants = {number: constant_prose(self.statements[number].node, word) for number, (word, _) in words.items()}
         self.prose = {number: narrative for number, narrative in constants.items() if narrative is not None}
         self.kept = [s.number for s in self.statements if s.number not in self.prose]
         self.index = {number: index for index, number in enumerate(self.kept)}
@@ -230,14 +230,11 @@ class _Code:
         return position.parent, position.path, sum(n < number and n in self.index for n in position.siblings)
 
 
-def constant_prose(node: ast.stmt, word: str, borrowed: bool) -> Text | Note | None:
-    """Return the narrative of a `text` or `note` with one literal string.
-
-    `borrowed` is whether the call is in another tool's vocabulary.
-    """
+def constant_prose(node: ast.stmt, word: str) -> Text | Note | None:
+    """Return the narrative of a `text` or `note` with one literal string."""
     match node:
         case ast.Expr(ast.Call(args=[ast.Constant(str(text))], keywords=[])) if word in ("text", "note"):
-            return Text(text=text, flows=borrowed) if word == "text" else Note(text=text)
+            return Text(text=text) if word == "text" else Note(text=text)
     return None
 
 

@@ -116,44 +116,71 @@ def words_called(parsed: ParsedSource) -> dict[int, tuple[str, bool]]:
     Several calls on a line, `text(…), link(…)`, are one such statement. Only names imported from a vocabulary count;
     the lecture's own function named `text` is code.
     """
-    borrowed = {module: words for name in used(parsed) for module, words in VOCABULARIES[name].modules.items()}
-    words: dict[str, tuple[str, bool]] = {}  # by the lecture's name for the call
-    modules: dict[str, str] = {}  # by the lecture's name for the module
+    words = _Words(parsed)
+    called = ((s.number, [words.of(call) for call in calls_on_a_line(s.node)]) for s in parsed.statements)
+    return {number: some[0] for number, some in called if some and some[0] is not None and all(some)}
 
-    def words_of(module: str) -> Mapping[str, str]:
+
+def emitting_functions(parsed: ParsedSource) -> frozenset[str]:
+    """Return the functions that only pass their arguments to another tool's words: `def article(url): link(url=url)`.
+
+    They are used like the words, so they get no probes: what they emit belongs to the line that calls them.
+    """
+    return frozenset(_Words(parsed).functions)
+
+
+class _Words:
+    """The names in a source that are narrative calls."""
+
+    def __init__(self, parsed: ParsedSource) -> None:
+        self.borrowed = {module: words for name in used(parsed) for module, words in VOCABULARIES[name].modules.items()}
+        self.names: dict[str, tuple[str, bool]] = {}  # the lecture's name for the call → kind, another tool's
+        self.modules: dict[str, str] = {}  # the lecture's name for the module → the module
+        self.functions: set[str] = set()
+        for statement in parsed.statements:
+            node = statement.node
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                words_in_module = self._words_of(node.module)
+                for alias in node.names:
+                    own = alias.asname or alias.name
+                    if alias.name == "*":
+                        self.names |= {
+                            name: (kind, _is_borrowed(node.module)) for name, kind in words_in_module.items()
+                        }
+                    elif alias.name in words_in_module:
+                        self.names[own] = words_in_module[alias.name], _is_borrowed(node.module)
+                    elif self._words_of(f"{node.module}.{alias.name}"):
+                        self.modules[own] = f"{node.module}.{alias.name}"
+            elif isinstance(node, ast.Import):
+                self.modules |= {a.asname or a.name: a.name for a in node.names if self._words_of(a.name)}
+        for node in parsed.tree.body if self.borrowed else ():
+            if isinstance(node, ast.FunctionDef) and ast.unparse(node.args) and self._only_emits(node):
+                self.functions.add(node.name)
+                self.names[node.name] = ("text", True)
+
+    def _words_of(self, module: str) -> Mapping[str, str]:
         """Return the narrative calls of a module. Ours may be imported from any module of the package."""
-        return borrowed.get(module, {}) if _is_borrowed(module) else _OURS
+        return self.borrowed.get(module, {}) if _is_borrowed(module) else _OURS
 
-    for statement in parsed.statements:
-        node = statement.node
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            words_in_module = words_of(node.module)
-            for alias in node.names:
-                if alias.name == "*":
-                    words |= {name: (kind, _is_borrowed(node.module)) for name, kind in words_in_module.items()}
-                elif alias.name in words_in_module:
-                    words[alias.asname or alias.name] = words_in_module[alias.name], _is_borrowed(node.module)
-                elif words_of(f"{node.module}.{alias.name}"):
-                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Import):
-            modules |= {alias.asname or alias.name: alias.name for alias in node.names if words_of(alias.name)}
+    def _only_emits(self, node: ast.FunctionDef) -> bool:
+        body = node.body[ast.get_docstring(node, clean=False) is not None :]
+        values = [child.value if isinstance(child, ast.Return) else None for child in body]
+        calls = [
+            [value] if isinstance(value, ast.Call) else calls_on_a_line(child)
+            for child, value in zip(body, values, strict=True)
+        ]
+        return bool(body) and all(some and all((self.of(one) or ("", False))[1] for one in some) for some in calls)
 
-    def word(call: ast.Call) -> tuple[str, bool] | None:
+    def of(self, call: ast.Call) -> tuple[str, bool] | None:
+        """Return the kind of narrative of a call and whether it is another tool's; None for other calls."""
         match call.func:
             case ast.Name(name):
-                return words.get(name)
+                return self.names.get(name)
             case ast.Attribute(ast.Name() | ast.Attribute() as of, name):
-                module = modules.get(ast.unparse(of), "")
-                kind = words_of(module).get(name)
+                module = self.modules.get(ast.unparse(of), "")
+                kind = self._words_of(module).get(name)
                 return None if kind is None else (kind, _is_borrowed(module))
         return None
-
-    calls: dict[int, tuple[str, bool]] = {}
-    for statement in parsed.statements:
-        called = [word(call) for call in calls_on_a_line(statement.node)]
-        if called and called[0] is not None and all(called):
-            calls[statement.number] = called[0]
-    return calls
 
 
 def is_a_line_of_calls(node: ast.stmt) -> bool:

@@ -193,21 +193,9 @@ class NarrativeKind(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str
         """The kind's name in a file: "text" for `Text`."""
         return type(self).__name__.lower()
 
-    # defaults for the kinds that lack one of these fields
-
     @property
     def others(self) -> list[tuple[str, Natural]] | None:
-        """The alternative texts, each with the number of timed runs with it."""
-        return None
-
-    @property
-    def flows(self) -> bool:
-        """Whether it is a piece of a line: the calls of one step form one line of text, or images side by side."""
-        return False
-
-    @property
-    def style(self) -> list[tuple[str, str]] | None:
-        """Its style, as CSS: ("color", "red")."""
+        """The alternative texts, each with the number of timed runs with it; None for kinds that have no text."""
         return None
 
 
@@ -219,8 +207,6 @@ class Text(NarrativeKind, frozen=True, kw_only=True):
     varied: list[Varied] | None = None  # numbers that differed in other runs
     others: list[tuple[str, Natural]] | None = None
     left_out: int | None = None  # characters that are not in the trace
-    flows: bool = False
-    style: list[tuple[str, str]] | None = None
 
 
 class Note(NarrativeKind, frozen=True, kw_only=True):
@@ -233,19 +219,14 @@ class Note(NarrativeKind, frozen=True, kw_only=True):
 
 
 class Link(NarrativeKind, frozen=True, kw_only=True):
-    """A reference on the web, or a link to a function or class of the lecture."""
+    """A reference on the web."""
 
     text: str | None = None  # description
-    url: str | None = None  # None only for a flowing link
+    url: str
     title: str | None = None
     authors: str | None = None
     date: str | None = None
     left_out: int | None = None
-    flows: bool = False
-    style: list[tuple[str, str]] | None = None
-    label: str | None = None  # text of a flowing link
-    target: str | None = None  # the function or class of the lecture
-    notes: str | None = None  # remarks of the lecture's own
 
 
 class Image(NarrativeKind, frozen=True, kw_only=True):
@@ -255,8 +236,6 @@ class Image(NarrativeKind, frozen=True, kw_only=True):
     title: str | None = None  # alternative text
     width: int | str | None = None  # pixels, or "50%" of the text's
     left_out: int | None = None
-    flows: bool = False
-    style: list[tuple[str, str]] | None = None
 
 
 class Video(Image, frozen=True, kw_only=True):
@@ -287,7 +266,6 @@ class Plot(NarrativeKind, frozen=True, kw_only=True):
     svg: str | None = None
     narrow: str | None = None  # the svg for a phone, if it is another one
     left_out: int | None = None  # points, or characters of the svg
-    style: list[tuple[str, str]] | None = None
 
 
 class Ask(NarrativeKind, frozen=True, kw_only=True):

@@ -34,7 +34,6 @@ from trace_tools.trace.model import (
     Frame,
     Image,
     Input,
-    Link,
     Machine,
     Menu,
     Narrative,
@@ -154,8 +153,6 @@ def _check_counted(counted: Counts) -> None:
 
 def _check_narrative(narrative: Narrative) -> None:
     match narrative:
-        case Link(url=None, flows=False):
-            raise Mismatch("the key 'url' is missing from a link")
         case Image(url=url, width=width):
             if url and not _ELSEWHERE.match(url):
                 _stays_inside(url, ".url")

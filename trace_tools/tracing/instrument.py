@@ -35,6 +35,7 @@ from pathlib import Path
 
 from trace_tools.source.directives import RETURN, Directive, Inspected
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, bare_call, parse_source, qualified_name, sections
+from trace_tools.source.vocabularies import emitting_functions
 from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.tracing.syntax import (
     FRAME,
@@ -163,6 +164,16 @@ class _Instrumenter:
         for statement in source.statements:
             if isinstance(statement.node, FUNCTIONS):
                 self._inspect_returns(statement.node)
+        # They run as written, so that what they emit belongs to the line that calls them.
+        names, marked = emitting_functions(source), {directive.statement for directive in directives}
+        self.emitting = frozenset(
+            s.node
+            for s in source.statements
+            if s.parent is None
+            and isinstance(s.node, FUNCTIONS)
+            and s.node.name in names
+            and marked.isdisjoint(self.number_of[part] for part in ast.walk(s.node) if isinstance(part, ast.stmt))
+        )
         # by the recorder's numbers, as in all attributes below
         self.functions = {} if imported else {MODULE_FRAME: MODULE}
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
@@ -252,6 +263,8 @@ class _Instrumenter:
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
         """def: body → def: docstring; global …; if in a graph: body as written; else: framed body."""
         number = self.number_of[node]
+        if node in self.emitting:
+            return node
         self.functions[self.recorded_number(node)] = qualified_name(self.source.statements[number])
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
         body = node.body[start:]

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from trace_tools.describing.redact import MARGIN
+from trace_tools.edtrace.words import Piece, join_pieces
 from trace_tools.lecture import vocabulary
 from trace_tools.trace.model import Image, Narrative, Video
 from trace_tools.trace.structure import to_plain
@@ -54,7 +55,8 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
             if not any(os.path.isfile(os.path.join(folder, name)) for folder in ("", real or "") for name in names):
                 problem = f"NotShown: {narrative.kind}: {path!r} is not in the lecture's folder"
                 recorder.emit("warnings", redact(problem))
-        recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact))
+        joined = join_pieces if isinstance(narrative, Piece) else None
+        recorder.emit("narrative", _redacted(to_plain(shortened(narrative)), redact), joined)
 
     def record_text(text: str) -> None:
         if len(text) <= 2 * _ENDS:

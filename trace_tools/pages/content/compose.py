@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, groupby, zip_longest
 
 from trace_tools.analysis.floors import most_live_bytes, why_no_floors
 from trace_tools.analysis.outcome import violations
@@ -29,7 +29,6 @@ from trace_tools.analysis.rates import statement_times
 from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, left_out
 from trace_tools.pages.content.definitions import Definitions
 from trace_tools.pages.content.lecture import Lecture, lecture_of
-from trace_tools.pages.content.passages import cited, flowing, in_emitted_order, in_order, targets, with_places
 from trace_tools.pages.document import (
     Anchors,
     Block,
@@ -42,7 +41,6 @@ from trace_tools.pages.document import (
     Heading,
     Narration,
     Notice,
-    References,
     Section,
     SourceText,
     brief_code,
@@ -54,7 +52,6 @@ from trace_tools.pages.document import (
 from trace_tools.pages.margin import with_margins
 from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
-from trace_tools.presentation.markdown_text import escape, inline_markdown
 from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
 from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
@@ -66,7 +63,6 @@ EMULATED = (
     "Emulated: software imitated this device, to test the tools. No time here is a measurement; do "
     "not compare it with other machines."
 )
-_SECTION = re.compile(r"(\w+)\([^#]*\)\s*(?:#\s*(.*))?")  # a line that calls a function, with its text
 LISTED = 3  # level of the deepest headings in a section's contents
 # Ids of the templates and scripts, which headings must not use.
 _TAKEN = re.compile(
@@ -91,11 +87,10 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed, main), *calls]))
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)}, pages)
-    addresses = _addresses(ran, pages, definitions, (opening, setup))
-    pages = [replace(page, blocks=with_margins(with_places(page.blocks, addresses))) for page in pages]
+    opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)})
+    pages = [replace(page, blocks=with_margins(page.blocks)) for page in pages]
     main_frame = ran.tree.main
-    opening, setup = with_margins(with_places(opening, addresses)), with_margins(setup)
+    opening, setup = with_margins(opening), with_margins(setup)
     return Document(
         title=ran.trace.title,
         run=trace.run,
@@ -117,26 +112,6 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     )
 
 
-def _addresses(
-    ran: Lecture, pages: Sequence[Section], definitions: Definitions, around: tuple[Sequence[Block], Sequence[Block]]
-) -> dict[str, str]:
-    """Return the address of each function and class that a page links to: its section, its code, or the module's
-    code.
-    """
-    wanted = {name for blocks in (*(page.blocks for page in pages), around[0]) for name in targets(blocks)}
-    wanted &= ran.defined.keys()  # a text may name anything
-    if not wanted:
-        return {}
-    setup = Anchors(around[1])
-    addresses = {name: f"{page}.html#{anchor}" for (_, name), (page, _, anchor) in reversed(definitions.places.items())}
-    addresses |= {page.function: f"{page.slug}.html" for page in pages}
-    for name in wanted - addresses.keys():
-        outer = name.partition(".")[0]
-        anchor = setup.lines.get((0, ran.defined[name]))
-        addresses[name] = addresses.get(outer) or (f"setup.html#{anchor}" if anchor else "index.html")
-    return addresses
-
-
 def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], definitions: Definitions) -> Section:
     """Return the page of a section: its first call in full, further calls below."""
     page = _Composer(ran)
@@ -151,7 +126,6 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     if len(narrations) == len(after):
         closing = (replace(it, takeaway=isinstance(it.narrative, Text)) for it in narrations)
         blocks = (*blocks[: len(blocks) - len(after)], *closing)
-    blocks = (*blocks, *page.references(blocks))
     anchors = Anchors(blocks)
     claims = _claims(ran, function, anchors)
 
@@ -183,9 +157,7 @@ def _section(ran: Lecture, number: int, function: str, calls: Sequence[Frame], d
     )
 
 
-def _around(
-    ran: Lecture, shown_elsewhere: set[str], pages: Sequence[Section]
-) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+def _around(ran: Lecture, shown_elsewhere: set[str]) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Return the narrative and code of `main` itself, and the module's own code.
 
     The module's `def` statements of called functions and of sections are left out, because their code is shown where it
@@ -198,11 +170,8 @@ def _around(
         s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in shown_elsewhere
     )
     opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
-    if any(isinstance(block, Narration) and block.narrative.flows for block in opening):
-        opening = flowing(page.linked(opening, pages))
     setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
-    blocks = fold(opening)
-    return (*blocks, *page.references(blocks)), fold(setup)
+    return fold(opening), fold(setup)
 
 
 def _notices(ran: Lecture) -> Iterator[Notice]:
@@ -311,11 +280,10 @@ class _Composer:
             if not skip.isdisjoint(segment.statements):
                 continue
             row = self._row(frame, segment, prefix, indent, depth)
-            helping = [call for e in row.executions for call in e.calls if self._only_tells(call)]
-            parts = [call for e in row.executions for call in e.calls if call.speaks and call not in helping]
+            parts = [call for e in row.executions for call in e.calls if call.speaks]
             if "deeper" in row.marks:
                 parts = [replace(call, deeper=True) for call in parts]
-            if parts or helping:  # they follow the row in the text
+            if parts:  # they follow the row in the text
                 executions = (replace(e, calls=tuple(c for c in e.calls if not c.speaks)) for e in row.executions)
                 row = replace(row, executions=tuple(executions))
             unsaid = segment.hidden or segment.narrative  # shown only if something went wrong in it
@@ -327,66 +295,12 @@ class _Composer:
                 rows.append(row)
                 executable = executable or bool(segment.statements)
             narrations = [replace(it, cover="cover" in row.marks) for it in self._narrations(frame, segment)]
-            if helping:
-                narrations = self._with_helpers(narrations, helping, nodes[0])
-            if _begins_paragraph(source.lines, segment.first):
-                narrations = [
-                    replace(it, begins_paragraph=not n or it.step != narrations[n - 1].step)
-                    for n, it in enumerate(narrations)
-                ]
             narrative: list[Block] = [*parts, *narrations]
-            if "animate" in row.marks:  # its parts appear one at a time
-                narrative = [
-                    replace(it, narrative=replace(it.narrative, flows=False))
-                    if isinstance(it, Narration) and isinstance(it.narrative, Text)
-                    else it
-                    for it in narrative
-                ]
             if narrative:
                 close()
                 blocks += [(segment.first, it) for it in narrative]
         close()
-        return flowing(in_emitted_order(blocks), self._ran.defined)
-
-    def references(self, blocks: Sequence[Block]) -> list[Narration]:
-        """Return the list of references at the end of a page that has any."""
-        references = cited(blocks)
-        return [Narration(References(cited=references), next(self._numbers))] if references else []
-
-    def linked(self, blocks: Sequence[Block], pages: Sequence[Section]) -> Iterator[Block]:
-        """Yield the blocks of `main`; lines that only call sections become links with the sections' titles."""
-        by_name = {page.function: page for page in pages}
-        for block in blocks:
-            rows = block.rows if isinstance(block, CodeListing) else ()
-            called = [_SECTION.fullmatch(line.text.strip()) for row in rows for line in row.lines if line.text.strip()]
-            calls = [(by_name.get(call[1]), call[2]) for call in called if call is not None]
-            uneventful = not any(e.troubled or e.step.stdout or e.step.warnings for row in rows for e in row.executions)
-            if not (called and len(calls) == len(called) and uneventful and all(page for page, _ in calls)):
-                yield block
-                continue
-            first = next(line for row in rows for line in row.lines if line.text.strip())
-            begins_paragraph = _begins_paragraph(self._ran.editions[first.source].source.lines, first.number)
-            for page, remark in calls:
-                assert page is not None
-                link = f"[{page.number} {inline_markdown(page.title)}](<{page.slug}.html>)"
-                text = f"{link}: {escape(remark)}" if remark else link
-                yield Narration(Text(text=text, flows=True), next(self._numbers), begins_paragraph=begins_paragraph)
-                begins_paragraph = False
-
-    def _only_tells(self, call: Call) -> bool:
-        """Return whether a call is of a helper; a helper's narrative belongs to the caller."""
-        is_helper = call.function in self._ran.helpers and not (call.observed or call.troubled)
-        return is_helper and all(isinstance(block, Narration) for block in call.blocks)
-
-    def _with_helpers(
-        self, narrations: Sequence[Narration], helping: Sequence[Call], node: ast.stmt
-    ) -> list[Narration]:
-        """Return the narrative of a line, execution by execution, including that of its helpers."""
-        ordered: list[Narration] = []
-        for step in sorted({*(it.step or 0 for it in narrations), *(call.step or 0 for call in helping)}):
-            own, calls = ([one for one in some if (one.step or 0) == step] for some in (narrations, helping))
-            ordered += in_order(node, own, calls)  # type: ignore[arg-type]
-        return ordered
+        return [*in_emitted_order(blocks)]
 
     def _row(self, frame: Frame, segment: Segment, prefix: str, indent: int, depth: int) -> CodeRow:
         edition, tree = self._ran.editions[frame.source], self._ran.tree
@@ -465,10 +379,45 @@ class _Composer:
                 yield Narration(narrative, next(self._numbers), emitting_step, sometimes)
 
 
-def _begins_paragraph(lines: Sequence[str | None], number: int) -> bool:
-    """Return whether a blank line, or one before comments, precedes a line; `lines` as in `CutSource`."""
-    above = (line.strip() for line in reversed(lines[: number - 1]) if line is not None)
-    return next((not text for text in above if not text.startswith("#")), False)
+def in_emitted_order(blocks: Iterable[tuple[int | None, Block]]) -> Iterator[Block]:
+    """Yield blocks, given with the line that emitted them (None for code), in the order of their emission.
+
+    Between two pieces of code, the lines of a loop are ordered by iteration. A line that repeats the same narrative,
+    with nothing in between, is shown once: `text("Find the most common pair.")` in a loop.
+    """
+    for is_code, group in groupby(blocks, lambda it: it[0] is None):
+        if is_code:
+            yield from (block for _, block in group)
+            continue
+        emitted: list[tuple[int, int | None, int, Block]] = []  # step before it, line, number of the line's execution
+        after = -1
+        for index, (line, block) in enumerate(group):
+            step = block.step if isinstance(block, (Narration, Call)) else None
+            after = after if step is None else step  # new prose keeps its position
+            emitted.append((after, line, ~index if step is None else step, block))
+        emitted.sort(key=lambda it: it[0])
+        last_line: int | None = None
+        last: list[Block] = []
+        for (line, _), execution in groupby(emitted, lambda it: it[1:3]):
+            new = [block for *_, block in execution]
+            again = _again(last, new) if line == last_line else None
+            if again is None:
+                yield from last
+            last_line, last = line, new if again is None else again
+        yield from last
+
+
+def _again(first: Sequence[Block], second: Sequence[Block]) -> list[Block] | None:
+    """Return two executions' narrative merged, if it is the same; else None."""
+    merged: list[Block] = []
+    for a, b in zip_longest(first, second):
+        if not (isinstance(a, Narration) and isinstance(b, Narration)):
+            return None
+        if (a.narrative, a.sometimes) != (b.narrative, b.sometimes):
+            return None
+        further = () if b.step is None else (b.step, *b.steps)
+        merged.append(replace(a, steps=(*a.steps, *further)))
+    return merged
 
 
 def _is_only_a_call(nodes: Sequence[ast.stmt], row: CodeRow) -> bool:

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from trace_tools.pages.content.passages import telling
 from trace_tools.pages.document import Execution, Failure, execution
 from trace_tools.source.layout import with_narrative
-from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, qualified_name, title_and_rest
+from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, title_and_rest
 from trace_tools.source.versions import ShownSource, shown_source
-from trace_tools.source.vocabularies import narrating
+from trace_tools.source.vocabularies import is_a_line_of_calls, narrating
 from trace_tools.trace.model import MODULE, Frame, Narrative, Note, SourceFile, Step, Text, Trace
 from trace_tools.trace.structure import from_plain, to_plain
 from trace_tools.trace.tree import Tree
@@ -39,9 +38,7 @@ class Lecture:
     executions: Mapping[int, Execution]  # by step; its calls are added where they are shown
     lines: Mapping[int, int]  # by step: its line in the text
     definitions: Mapping[int, Statement | None]  # by frame: the `def` in the text; None for the module
-    helpers: frozenset[str] = frozenset()  # functions that only emit their arguments as narrative
     narrating: frozenset[tuple[int, int]] = frozenset()  # (source, statement of the trace): narrative calls only
-    defined: Mapping[str, int] = field(default_factory=dict)  # of link targets: qualified name → line
 
     def titled(self, definition: Statement | None, function: str) -> tuple[str, str]:
         """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""
@@ -116,14 +113,21 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
         e.source.parsed if e.source.parsed.text == kept.text else parse_source(kept.text, kept.path)
         for e, kept in zip(editions, stored, strict=True)
     ]
-    helpers, emitting = telling(tree, editions[0].source.parsed, editions[0].shown)
-    if emitting:
-        own = editions[0]
-        editions = (replace(own, source=with_narrative(own.source, emitting)), *editions[1:])
-    statements = editions[0].source.parsed.statements if emitting else ()
-    defined = {qualified_name(s): s.line for s in statements if isinstance(s.node, (*FUNCTIONS, ast.ClassDef))}
-    narrators = narrating(tree, texts)
-    return Lecture(trace, tree, editions, executions, lines, definitions, helpers, narrators, defined)
+    own = editions[0]
+    editions = (replace(own, source=with_narrative(own.source, _emitting(tree, own))), *editions[1:])
+    return Lecture(trace, tree, editions, executions, lines, definitions, narrating(tree, texts))
+
+
+def _emitting(tree: Tree, edition: ShownSource) -> set[int]:
+    """Return the statements that only call functions from elsewhere which emit narrative: `show_link(url)`."""
+    emits: dict[int, bool] = {}  # in all executions
+    for frame in tree.frames.values():
+        for step in tree.steps_of(frame.frame) if not frame.source else ():
+            observed = step.values or step.claim or step.stdout or step.raised or tree.calls(step.id)
+            if (number := edition.shown.get(step.statement)) is not None:
+                emits[number] = emits.get(number, True) and bool(step.narrative) and not observed
+    statements = edition.source.parsed.statements
+    return {number for number, only in emits.items() if only and is_a_line_of_calls(statements[number].node)}
 
 
 def _reworded(trace: Trace, edition: ShownSource) -> Trace | None:

@@ -38,6 +38,7 @@ PRINTED_S = 0.5e-6  # shorter steps cannot have written to a descriptor
 LASTING_S = 0.02  # a step that has lasted this long writes at once what it emits
 OPAQUE = 0  # key of the call that represents `measure` or `count`
 
+Join = Callable[[Any, Any], Any]  # two contents of one kind in a step → one, or None
 Token = tuple[int, int, int, Lines]  # statement, step, execution and lines of a suspended step
 
 
@@ -365,8 +366,11 @@ class Call:
             self.mark("graph")
         return True
 
-    def emit(self, kind: str, content: Any) -> None:
-        """Record output, prose or a measurement in the open step, or in the step that has just ended."""
+    def emit(self, kind: str, content: Any, joined: Join | None = None) -> None:
+        """Record output, prose or a measurement in the open step, or in the step that has just ended.
+
+        `joined` may put the content and the previous one of its kind together.
+        """
         emitted = self.emitted
         if emitted is None or emitted.step != self.seq:
             if emitted is not None and self.late:
@@ -377,7 +381,12 @@ class Call:
             if first := emitted.printed(content):
                 self.add("stdout", first)
         elif not self.recorder.limits.full and emitted.has_room(kind, content):
-            self.add(kind, [content])
+            before = (self.fields or {}).get(kind)
+            together = joined(before[-1], content) if joined is not None and before else None
+            if before and together is not None:
+                before[-1] = together
+            else:
+                self.add(kind, [content])
         clock = self.recorder.clock
         if self.late or (self.ring is None and perf_counter() - clock.lost - self.started > LASTING_S):
             self._write_fields()

@@ -37,6 +37,7 @@ from trace_tools.tracing.recorder.call import (
     OPAQUE,
     UNSET_SIDE,
     Call,
+    Join,
     MeteredCall,
     Skipped,
     nearest_recorded,
@@ -193,8 +194,8 @@ class Recorder:
 
     # ------------------------------------------------------------------------------ what happens during a step
 
-    def emit(self, kind: str, content: Any) -> None:
-        """Record something in the step that is open at the caller."""
+    def emit(self, kind: str, content: Any, joined: Join | None = None) -> None:
+        """Record something in the step that is open at the caller (`Call.emit`)."""
         if kind != "measured" and get_ident() in self.describer.guard.observing:
             return  # printed by a `__repr__` that the lecture itself does not call
         now = perf_counter()
@@ -202,7 +203,7 @@ class Recorder:
         while owner is not None and owner.seq < 0:  # its first step has not begun
             owner = nearest_recorded(owner.parent)
         if owner is not None:
-            owner.emit(kind, content)
+            owner.emit(kind, content, joined)
         self.clock.lost += perf_counter() - now
 
     def printed(self, text: str) -> None:
