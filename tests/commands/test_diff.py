@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +102,45 @@ def test_folders_may_be_given_instead_of_traces(files: tuple[Path, Path]) -> Non
 def test_two_traces_are_needed(arguments: list[str]) -> None:
     result = diff(*arguments)
     assert result.exit_code == 2 and "expected two traces" in result.output
+
+
+ADDRESSES = """\
+import torch
+
+
+class Thing:
+    pass
+
+
+def main():
+    c, thing = torch.zeros(2, 2), Thing()
+    before = id(c)
+    torch.matmul(torch.ones(2, 2), torch.ones(2, 2), out=c)
+    assert id(c) == before
+    assert c.data_ptr() == c.view(-1).data_ptr() == c.untyped_storage().data_ptr()
+    assert hex(id(c)) == hex(before)
+    values = [id(c), {"at": id(c), id(thing): hash(thing)}, f"at {id(c)}", hex(id(c)), repr(thing)]  # @inspect values
+    thing  # @inspect thing, id(thing), hash(object())
+    print(id(c), hex(id(c)), thing)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_drafts_of_an_unchanged_lecture_with_addresses_differ_in_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "lecture.py").write_text(ADDRESSES, encoding="utf-8")
+    for name in "ab":
+        trace = ["trace", "lecture.py", "--draft", "--name", name]
+        subprocess.run([sys.executable, "-m", "trace_tools", *trace], cwd=tmp_path, check=True, capture_output=True)
+    result = diff(*(tmp_path / "rendered" / name for name in "ab"), "--ignore", "time")
+    assert result.exit_code == 0 and "No difference" in result.output
+    for line in ("values: ", "output: "):
+        [counted] = [text for text in result.output.splitlines() if text.startswith(line)]
+        assert re.fullmatch(rf"{line}\d+ the same", counted)
 
 
 # Several traces

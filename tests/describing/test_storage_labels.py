@@ -1,3 +1,7 @@
+"""Labels of memory and of addresses."""
+
+import pytest
+
 from trace_tools.describing.storage_labels import FIRST_PRUNING, StorageLabels
 
 
@@ -51,3 +55,15 @@ def test_labels_of_living_memory_are_kept() -> None:
     labels, living = StorageLabels(), Memory()
     added = [labels.add(key, dead=living.dead) for key in range(3 * FIRST_PRUNING)]
     assert [labels.find(key) for key in range(3 * FIRST_PRUNING)] == added
+
+
+def test_addresses_in_this_process_are_labelled_and_other_integers_are_not() -> None:
+    torch = pytest.importorskip("torch")
+    labels, tensor, large = StorageLabels(), torch.zeros(2), torch.zeros(2**20)
+    owner = object()
+    own = [id(owner), tensor.data_ptr(), large.untyped_storage().data_ptr(), id([]), hash(owner)]
+    assert [labels.of_address(number) for number in own] == [f"address {n}" for n in range(1, 6)]
+    assert labels.of_address(id(owner)) == "address 1"
+    counts = [3, 2**33, 80 * 2**30, 6 * 10**12, 10**14, 312 * 10**12, 2**50, 6 * 7 * 10**20]
+    assert [labels.of_address(number) for number in counts] == [None] * len(counts)
+    assert {labels.of_address(id(owner) + 16 * n) for n in range(1, 2_000)} >= {"address 1000", "an address"}

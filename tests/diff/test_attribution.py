@@ -180,6 +180,51 @@ def test_edit_explains_no_earlier_or_unrelated_differences() -> None:
     assert leads(difference) == [] and difference.matters
 
 
+PROSE = """\
+from trace_tools import ask, text
+def main():
+    work()
+def explain(words):
+    text(words)
+def work():
+    text("A sentence.")
+    explain("Words.")
+    ask("2 + 2?", 4)
+    for line in ["one", "two"]:
+        text(line)
+    n = 3
+    y = n + 1
+main()
+"""
+
+
+def test_prose_is_never_a_cause_nor_a_difference() -> None:
+    prose = [
+        ("import ask, text", "import ask, note, text"),
+        ("A sentence.", "Another sentence."),
+        ('    text("A sentence.")\n', ""),
+        ("    n = 3\n", '    text("More.")\n    n = 3\n'),
+        ("Words.", "Other words."),
+        ("text(words)", "text(words + '!')"),
+        ("2 + 2?", "How much is 2 + 2?"),
+        ('"two"]', '"two", "three"]'),
+    ]
+
+    def valued(source: str, y: int) -> Trace:
+        line = source.splitlines().index("    y = n + 1") + 1
+        return with_steps(traced(source, machine=CPU), at(line, values=[("y", Value("int", y))]))
+
+    for change in prose:
+        edited = PROSE.replace(*change)
+        assert edited != PROSE
+        for y, value in ((4, []), (5, [("y", None)])):
+            difference = differ(valued(PROSE, 4), valued(edited, y))
+            assert leads(difference) == [] and difference.matters == bool(value), change
+            assert [(e.name, e.after_line) for e in entries(difference, "values")] == value, change
+    caused = differ(valued(PROSE, 4), valued(PROSE.replace("n = 3", "n = 4").replace("Words.", "Other words."), 5))
+    assert [(lead.line, lead.word) for lead in leads(caused)] == [(12, "edited")]
+
+
 def test_only_edited_constants_and_arguments_explain_other_sections() -> None:
     def valued(source: str, n: int) -> Trace:
         def change(step: Step) -> Step:

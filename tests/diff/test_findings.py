@@ -9,7 +9,7 @@ from tests.diff.plain_tracing import traced
 from tests.diff.planted import at, differ, made, tensor, with_steps
 from tests.messages import says
 from tests.pages.explored import EXPLORED
-from trace_tools.trace.model import Answer, Ask, Claim, Meters, Step, Value
+from trace_tools.trace.model import Answer, Ask, Claim, Meters, Step, Trace, Value
 
 
 def test_values_of_renamed_variables_are_matched() -> None:
@@ -88,3 +88,20 @@ def test_allocator_rounding_is_not_a_change() -> None:
     rounded = differ(a, with_steps(a, at(6, allocated_bytes=1536, meters=meters)))
     assert not rounded.matters and [f.verdict for _, f in rounded.findings("memory")] == ["noise"]
     assert differ(a, with_steps(a, at(6, allocated_bytes=1024 + 2**24, meters=meters))).matters
+
+
+def test_sides_of_a_claim_that_moved_together_are_no_difference() -> None:
+    def claiming(source: str, *sides: Value, held: bool = True) -> Trace:
+        return with_steps(made(0), at(7, claim=Claim(source, held, list(zip("xyz", sides, strict=False)))))
+
+    def found(source: str, a: tuple[int, ...], b: tuple[int, ...], *, held: bool = True) -> list[tuple[str, bool]]:
+        traces = [claiming(source, *(Value("int", n) for n in sides), held=held) for sides in (a, b)]
+        return [(f.verdict, f.matters) for _, f in differ(*traces).findings("values")]
+
+    for source in ("x == y", "x is y", "near(x, y)"):
+        assert found(source, (3, 3), (4, 4)) == [("noise", False)] * 2
+    assert found("x == y == z", (3, 3, 3), (4, 4, 4)) == [("noise", False)] * 3
+    assert found("x <= y", (3, 3), (3, 4)) == [("changed", True)]
+    assert found("x <= y", (3, 3), (4, 4)) == [("changed", True)] * 2
+    assert found("x == y", (3, 3), (4, 4), held=False) == [("changed", True)] * 2
+    assert found("near(x, y)", (3, 4), (5, 6)) == [("changed", True)] * 2

@@ -14,7 +14,7 @@ from trace_tools.diff.judge.between import Choices
 from trace_tools.diff.judge.values import LEAST_TOLERANCES, Context, Tolerances, judge
 from trace_tools.diff.wording import word_of
 from trace_tools.errors import UsageError
-from trace_tools.trace.model import Statistics, Value
+from trace_tools.trace.model import Statistics, Trace, Value
 
 
 def test_varying_values_are_never_called_changed() -> None:
@@ -184,3 +184,40 @@ def test_minimum_tolerances_are_those_of_torch_testing() -> None:
 def test_invalid_tolerances_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--tolerance .*expected"):
         Tolerances.parse([text])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ("at 139961605721376", "at 94180756054336", False),  # mapped far apart: a library and the heap
+        ("at 139961605721376", "at 140343908414432", True),
+        ("at 139,961,605,721,376", "at 140,343,908,414,432", True),
+        ("0x7f4b59ca8d20", "0x55d0c8a3b2a0", True),
+        ("<T object at 0x7f4b59ca8d20>, 3", "<T object at 0x7f4b59ca9990>, 3", True),
+        ("<T object at 0x7f4b59ca8d20>, 3", "<T object at 0x7f4b59ca8d20>, 4", False),
+        ("<T object at 0x7f4b59ca8d20>", "<U object at 0x7f4b59ca8d20>", False),
+        ("100000000000000 FLOP", "200000000000000 FLOP", False),
+        ("6000000000000", "6000000000001", False),
+        ("0xff", "0xfe", False),
+    ],
+)
+def test_texts_that_differ_in_addresses_are_the_same(a: str, b: str, same: bool) -> None:
+    def trace(text: str) -> Trace:
+        values = [
+            ("x", Value("dict", length=1, entries=[(Value("str", text), Value("list", items=[Value("str", text)]))]))
+        ]
+        return with_steps(made(0), at(9, stdout=text, values=values))
+
+    found = [f.verdict for _, f in differ(trace(a), trace(b)).findings("values")]
+    printed = [f.verdict for _, f in differ(trace(a), trace(b)).findings("output")]
+    assert (found, printed) == (([], []) if same else (["changed"], ["changed"]))
+
+
+def test_labels_of_addresses_never_differ() -> None:
+    first, second, other = Value("int", text="address 1"), Value("int", text="address 2"), Value("int", 7)
+    context = Context()
+    assert judge(first, second, context).verdict == "same" and judge(first, other, context).verdict == "changed"
+    keyed = [Value("dict", length=1, entries=[(key, Value("int", 1))]) for key in (first, second, other)]
+    assert [judge(keyed[0], value, context).verdict for value in keyed] == ["same", "same", "changed"]
+    long = [Value("int", text=f"0x{n}… (9000 bits)", note="too long to write out") for n in (1, 2)]
+    assert judge(*long, context).verdict == "changed"

@@ -448,7 +448,7 @@ def _tensor_facts(tensor: Tensor) -> list[tuple[str, str]]:
 
 def claim_summary(claim: Claim, limit: int = LINE) -> str:
     """Write both sides of a claim as they were: `6.0 == 6.0`; a claim of another form, part by part."""
-    operators = _comparison(claim.source)
+    operators = comparison(claim.source)
     sides = [summary(value, limit // 2) for _, value in claim.sides]
     if not claim.held and len(sides) == 2 and sides[0] == sides[1]:  # they differ where four digits don't show it
         sides = [_exactly(value) or side for (_, value), side in zip(claim.sides, sides, strict=True)]
@@ -473,12 +473,12 @@ def tells_nothing_new(claim: Claim) -> bool:
     """Return whether the text of a claim that held already shows its values: `x == 6` was 6, `x.is_contiguous()` was
     true.
     """
-    ordered = {"<", "<=", ">", ">="}.intersection(_comparison(claim.source))
+    ordered = {"<", "<=", ">", ">="}.intersection(comparison(claim.source))
     return claim.held and (not ordered or claim_summary(claim) in ("", claim.source))
 
 
 @lru_cache(maxsize=4096)  # each claim appears on a page, in Markdown, next to other machines
-def _comparison(source: str) -> list[str]:
+def comparison(source: str) -> list[str]:
     """Return the operators if the claim is a single comparison, with any number of operands."""
     try:
         node = ast.parse(source.strip(), mode="eval").body if len(source) < 2_000 else None

@@ -4,6 +4,7 @@ Labels are s1, s2 … in order of first use, so the same lecture gives the same 
 references, which keep no object alive; an address that is freed and used again gets a new label.
 
     labels.find(key) or labels.add(key, dead=reference.expired)  # "s1"
+    labels.of_address(id(x)), labels.of_address(4096)            # "address 1", None
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FIRST_PRUNING = 256  # entries
+MOST_ADDRESSES = 1_000  # numbered ones
+NEAR = 2**38  # bytes between an address and some memory of the process, on any side of it
+LEAST_ADDRESS = 2**46  # Linux maps libraries, heap and stack above it
+LEAST_HASH = LEAST_ADDRESS // 16  # a default hash is the object's address ÷ 16
+_HEAP = bytes(2_000)  # too long for Python's own pools, so it is where small tensors are
 
 
 class _Memory(NamedTuple):
@@ -26,6 +32,7 @@ class StorageLabels:
 
     def __init__(self) -> None:
         self._memories: dict[int, _Memory] = {}
+        self._addresses: dict[int, str] = {}
         self._numbers = itertools.count(1)
         self._prune_at = FIRST_PRUNING
 
@@ -56,3 +63,16 @@ class StorageLabels:
             label = f"s{next(self._numbers)}"
         self._memories[key] = _Memory(label, dead, span)
         return label
+
+    def of_address(self, number: int) -> str | None:
+        """Return the label of an integer that is an address in this process, or an object's default hash; else None.
+
+        Such integers differ between runs of the same lecture. Equal ones have equal labels.
+        """
+        anchors = id(None), id(number), id(_HEAP)
+        addresses = [at for at in (number, number << 4) if LEAST_ADDRESS <= at < 4 * LEAST_ADDRESS]
+        if not any(abs(at - anchor) < NEAR for at in addresses for anchor in anchors):
+            return None
+        if number not in self._addresses and len(self._addresses) >= MOST_ADDRESSES:
+            return "an address"
+        return self._addresses.setdefault(number, f"address {len(self._addresses) + 1}")

@@ -25,10 +25,9 @@ from trace_tools.describing.elements import Limits
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.redact import MARGIN
 from trace_tools.describing.safe_repr import class_attribute, class_name, is_a, plain_repr
-from trace_tools.describing.storage_labels import StorageLabels
+from trace_tools.describing.storage_labels import LEAST_HASH, StorageLabels
 from trace_tools.describing.walk import Plain, Walk
 
-_SMALL = 2**63  # smaller integers are written without counting their digits
 _MOST_DIGITS = 4_300  # Python's own limit for an integer's text, unless it is set lower
 _BITS_PER_DIGIT = math.log2(10)
 
@@ -47,7 +46,7 @@ class Describer:
         kind = type(obj)
         if kind is float or kind is bool:
             return {"type": "float" if kind is float else "bool", "value": obj}
-        if kind is int and -_SMALL < obj < _SMALL:  # type: ignore[operator]
+        if kind is int and -LEAST_HASH < obj < LEAST_HASH:  # type: ignore[operator]
             return {"type": "int", "value": obj}
         if kind is str and len(obj) <= self.limits.text:  # type: ignore[arg-type]
             return {"type": "str", "value": self.clean(obj)}  # type: ignore[arg-type]
@@ -87,6 +86,8 @@ def _number(walk: Walk, obj: float) -> Plain:
 
 
 def _int(walk: Walk, obj: int) -> Plain:
+    if obj >= LEAST_HASH and (address := walk.labels.of_address(obj)) is not None:
+        return {"type": "int", "text": address}
     digits = obj.bit_length() / _BITS_PER_DIGIT
     if digits < min(_MOST_DIGITS, sys.get_int_max_str_digits() or _MOST_DIGITS) - 1:
         return {"type": "int", "value": obj}

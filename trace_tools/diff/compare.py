@@ -33,10 +33,9 @@ from trace_tools.diff.align.code import translated
 from trace_tools.diff.difference import Difference, Side
 from trace_tools.diff.judge.between import DEFAULT, Choices, difference_between
 from trace_tools.diff.judge.times import HARNESS
-from trace_tools.errors import LectureError, UsageError
+from trace_tools.errors import UsageError
 from trace_tools.machines.peaks import peak_of
-from trace_tools.source.statements import parse_source
-from trace_tools.source.vocabularies import narrating_in
+from trace_tools.source.vocabularies import parsed_or_none
 from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, Step, Value
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
@@ -161,7 +160,7 @@ def compare(sides: Sequence[Side], choices: Choices = DEFAULT) -> Comparison:
     annotated = [{n for n, row in enumerate(rows) if _is_annotated(row.steps[index])} for index in range(len(sides))]
     everywhere = set.intersection(*annotated)
     return Comparison(
-        title=sides[0].title,
+        title=sides[0].trace.title,
         sides=tuple(sides),
         differences=tuple(differences),
         tables=(*others[:2], *of_steps, others[2]),
@@ -204,9 +203,9 @@ def _rows(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[
     """
     trees = [side.tree for side in sides]
     callers: list[set[int]] = []  # of each machine the steps that called a section which does more than emit narrative
-    for tree in trees:
-        narrating, calls = narrating_in(tree), [step for step, _ in tree.section_calls()]
-        callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in narrating})
+    for side, tree in zip(sides, trees, strict=True):
+        calls = [step for step, _ in tree.section_calls()]
+        callers.append({s.id for s in calls if (tree.frames[s.frame].source, s.statement) not in side.prose})
 
     def is_listed(step: Step | None, callers: Container[int]) -> bool:
         if step is None:
@@ -215,11 +214,8 @@ def _rows(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[
 
     codes: list[list[Mapping[int, str]]] = [[] for _ in trees]  # of each source, the statements' first lines by number
     for tree, of_tree in zip(trees, codes, strict=True):
-        for source in tree.trace.sources:
-            try:
-                of_tree.append(parse_source(source.text, source.path).first_lines())
-            except LectureError:  # the syntax of another Python version
-                of_tree.append({})
+        for source in map(parsed_or_none, tree.trace.sources):
+            of_tree.append(source.first_lines() if source is not None else {})
     # the numbers that distinguish each call on its path from the module: n-th executions and calls, from 2 on
     numbers: list[dict[int, tuple[int, ...]]] = [{} for _ in trees]
     for tree, of_frame in zip(trees, numbers, strict=True):

@@ -19,6 +19,7 @@ Both sides of a finding are data; `wording` turns them into text.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,6 +28,7 @@ from typing import Literal
 
 from trace_tools.analysis.rates import Clock
 from trace_tools.diff.align.code import FunctionMatch, Matching
+from trace_tools.source.vocabularies import OURS, narrating_in, parsed_or_none
 from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
 from trace_tools.trace.tree import Tree
 
@@ -47,6 +49,7 @@ Verdict = Literal[
 VARIES = "varies"  # between the passes of A or of B
 ZERO = "sign of zero"  # 0.0 on one side, -0.0 on the other
 ROUNDING = "rounding"  # within the tolerance for its dtype
+MOVED = "moved together"  # the sides of a claim, which are equal in A and in B
 UNDETECTED = "no difference detected"  # of times, which does not mean "same"
 
 Kind = Literal[
@@ -104,10 +107,15 @@ class Side:
         """The lines of each source."""
         return tuple(source.text.split("\n") for source in self.trace.sources)
 
-    @property
-    def title(self) -> str:
-        """The lecture's title."""
-        return self.trace.title
+    @cached_property
+    def prose(self) -> frozenset[tuple[int, int]]:
+        """The statements that only emit narrative, or import the words for it, by source and number."""
+        return narrating_in(self.tree) | {
+            (number, statement.number)
+            for number, source in enumerate(map(parsed_or_none, self.trace.sources))
+            for statement in (source.statements if source is not None else ())
+            if isinstance(statement.node, ast.ImportFrom) and (statement.node.module or "").split(".")[0] == OURS
+        }
 
     @property
     def is_complete(self) -> bool:
@@ -218,6 +226,7 @@ class StepPair:
     a: Step | None
     b: Step | None
     edited: bool = False  # the statement's code is not the same, or only one side has it
+    prose: bool = False  # it only emits narrative, on a side that has it
     beyond_limit: bool = False  # the other side executed it as often, but its trace holds only the total
     excused: str | None = None  # why one side may lack it without a difference of the lecture
     findings: tuple[Finding, ...] = ()  # observations that differ, and all times, which come last

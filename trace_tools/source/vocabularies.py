@@ -201,14 +201,15 @@ NO_WORK = (ast.Pass, ast.Break, ast.Continue)
 
 def narrating_in(tree: Tree) -> frozenset[StatementKey]:
     """Return these statements of a trace, using the sources in the trace."""
-    return narrating(tree, [*map(_parsed, tree.trace.sources)])
+    return narrating(tree, [*map(parsed_or_none, tree.trace.sources)])
 
 
 @lru_cache(maxsize=8)  # traces that are compared usually ran the same source
-def _parsed(source: SourceFile) -> ParsedSource | None:
+def parsed_or_none(source: SourceFile) -> ParsedSource | None:
+    """Return the parsed source of a trace; None for the syntax of another Python version."""
     try:
         return parse_source(source.text, source.path)
-    except LectureError:  # the syntax of another Python version
+    except LectureError:
         return None
 
 

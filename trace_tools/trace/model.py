@@ -80,7 +80,7 @@ class Value(Struct, frozen=True):
     """The value of an expression, as plain data with its type.
 
     type        fields that go with it
-    bool int float str none      value
+    bool int float str none      value; of an integer that is an address in the process, its label as `text`
     complex     value as text, `text`
     list tuple set frozenset     items (the first ones), length
     dict        entries (the first ones), length

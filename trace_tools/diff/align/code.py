@@ -100,6 +100,8 @@ def codes_of(tree: Tree) -> list[SourceCode]:
 def _role(node: ast.stmt) -> str:
     """Return the part of a statement that an edit keeps; "" if two different statements need not be related."""
     target: ast.AST | None = None
+    if isinstance(node, ast.ImportFrom):
+        return f"from {node.module}"
     if isinstance(node, ast.Assign):
         target = node.targets[0]
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):

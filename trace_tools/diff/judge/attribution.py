@@ -366,7 +366,10 @@ def with_origins(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> list[
 
 
 def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int, int]:
-    """Return, for each row with different code or counts, the representative row of its statement."""
+    """Return, for each row with different code or executions, the representative row of its statement.
+
+    A narrative call is none: whatever it emits, nothing follows from it.
+    """
 
     def key(row: StepPair) -> tuple[object, ...]:
         """Return the key that all executions of a statement in a section share."""
@@ -387,6 +390,6 @@ def _leads(rows: Sequence[StepPair], frames: Sequence[FramePair]) -> Mapping[int
         of_step = [f for f in row.findings if f.subject.kind == "step"]
         alone = any(f.matters and f.cause is None for f in of_step)
         loop = (row.frame, row.step.statement) in counted and row.a is not None and row.b is not None
-        if alone or loop or (row.edited and not of_step):
+        if (alone or loop or (row.edited and not of_step)) and not row.prose:
             leads[row.number] = representatives.setdefault(key(row), row.number)
     return leads

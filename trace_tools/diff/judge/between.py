@@ -99,18 +99,21 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
     zeros, rows = 0, []
     for row in aligned.rows:
         pair = aligned.frames[row.frame]
+        sides = (a, pair.a, row.a), (b, pair.b, row.b)
+        if any(step and frame and (frame.source, step.statement) in side.prose for side, frame, step in sides):
+            row = replace(row, prose=True)
         findings: list[Finding] = []
         if row.a is not None and row.b is not None and pair.a is not None and pair.b is not None:
             findings += judge.findings(row.a, row.b, aligned.matching.renamed(pair.a.source, pair.a.function))
-            if last_execution[row.frame, row.b.statement] == row.number and a.is_complete and b.is_complete:
+            is_last = last_execution[row.frame, row.b.statement] == row.number and not row.prose
+            if is_last and a.is_complete and b.is_complete:
                 in_a = a.tree.executions(pair.a.frame, row.a.statement)
                 in_b = b.tree.executions(pair.b.frame, row.b.statement)
                 if in_a != in_b:
                     why = uneven.get(row.number)
                     verdict: Verdict = "changed" if why is None else "noise"
-                    detail = why and f"{VARIES}: {why}"
-                    sides = Subject("executions"), in_a, in_b
-                    findings.append(Finding("steps", verdict, *sides, detail, why is None, abs(in_b - in_a)))
+                    detail, counted = why and f"{VARIES}: {why}", (Subject("executions"), in_a, in_b)
+                    findings.append(Finding("steps", verdict, *counted, detail, why is None, abs(in_b - in_a)))
             findings += judge.arguments(called.get(row.number, ()), aligned.matching)
         else:
             findings += absence(row, a, b, last_matched, absent.get(row.number))

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from trace_tools.analysis.rates import not_counted, timing_of
+from trace_tools.analysis.summaries import comparison
 from trace_tools.diff.align.code import Matching, translated
 from trace_tools.diff.difference import (
+    MOVED,
     OWN_TIME,
     ROUNDING,
     VARIES,
@@ -33,7 +35,7 @@ from trace_tools.diff.difference import (
     Subject,
     Verdict,
 )
-from trace_tools.diff.judge.values import Context, judge
+from trace_tools.diff.judge.values import Context, alike, judge
 from trace_tools.trace.model import Ask, Claim, Counts, Explore, Meters, Narrative, Observed, Step, Value
 from trace_tools.util import formats
 
@@ -55,7 +57,7 @@ class StepJudge:
         yield from counter_findings(a, b, exact=self.same_counters)
         if a.claim is None or b.claim is None:  # a failed claim raises, which is reported already
             errors = [step.raised and (step.raised.type, step.raised.message) for step in (a, b)]
-            if errors[0] != errors[1]:
+            if errors[0] != errors[1] and not (a.raised and b.raised and alike(errors[0], errors[1])):
                 why = "an exception ended the step"
                 yield Finding("steps", "changed", Subject("raised"), a.raised, b.raised, why, True, 1.0)
             elif errors[0] is not None:
@@ -71,8 +73,8 @@ class StepJudge:
             if x or y:
                 cuts = (part for step in (a, b) for part in step.left_out or () if part.what == "stdout")
                 cut = min((part.at or 0 for part in cuts), default=0)
-                equal = cut and isinstance(x, str) and isinstance(y, str) and x[:cut] == y[:cut]
-                if equal or x == y:  # as far as both recorded it
+                equal = cut and isinstance(x, str) and isinstance(y, str) and alike(x[:cut], y[:cut])
+                if equal or x == y or alike(x, y):  # as far as both recorded it
                     yield Finding("output", "same", subject)
                 else:
                     yield Finding("output", "changed", subject, *texts)
@@ -106,9 +108,20 @@ class StepJudge:
             runs = (a.failed_runs or []) + (b.failed_runs or [])
             detail = "; ".join([*messages, *([f"in {', '.join(runs)}"] if runs else [])])
             yield Finding("claims", "changed", subject, a, b, detail or None, True, 1.0)
+        together = a.held and b.held and self.are_equal(a) and self.are_equal(b)
         for index, ((other, x), (source, y)) in enumerate(zip(a.sides, b.sides, strict=False)):
             if other == source:  # else the claim was edited
-                yield self.value(Subject("side", index, source), x, y)
+                found = self.value(Subject("side", index, source), x, y)
+                if together and found.verdict == "changed":
+                    found = replace(found, verdict="noise", detail=f"{MOVED}: {found.detail}", matters=False)
+                yield found
+
+    def are_equal(self, claim: Claim) -> bool:
+        """Return whether a claim that held compares sides that are equal, or the same object."""
+        operators, sides = comparison(claim.source), [value for _, value in claim.sides]
+        if operators:
+            return {"==", "is"}.issuperset(operators)
+        return len(sides) > 1 and all(judge(sides[0], side, self.context).verdict != "changed" for side in sides)
 
     def named(self, a: Sequence[Observed], b: Sequence[Observed], renamed: Mapping[str, str]) -> Iterator[Finding]:
         """Compare values by their expressions, the n-th of one with the n-th of the same."""
@@ -178,7 +191,7 @@ def absence(row: StepPair, a: Side, b: Side, last_matched: int, excused: str | N
     `excused` is the reason if that is no difference of the lecture. A claim that failed in the step is a difference in
     any case. The step is not judged if the other side could not have recorded it.
     """
-    step, prose = row.step, bool(row.step.narrative) and row.step.claim is None
+    step, prose = row.step, row.prose or (bool(row.step.narrative) and row.step.claim is None)
     subject = Subject("step", expression="prose" if prose else "a step")
     in_a = row.b is None
     side, other, letter = (a, b, "B") if in_a else (b, a, "A")

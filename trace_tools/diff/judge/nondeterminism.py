@@ -18,8 +18,7 @@ from functools import lru_cache
 
 from trace_tools.diff.align.align import Aligned
 from trace_tools.diff.difference import Side
-from trace_tools.errors import LectureError
-from trace_tools.source.statements import parse_source
+from trace_tools.source.vocabularies import parsed_or_none
 from trace_tools.trace.model import SourceFile, Step
 
 LOOPS = (ast.While, ast.For, ast.AsyncFor)
@@ -95,10 +94,8 @@ def _is_marked(step: Step) -> bool:
 @lru_cache(maxsize=8)  # both sides usually ran the same source
 def _ancestors(source: SourceFile) -> Mapping[int, Sequence[int]]:
     """Return, for each statement, the choosing statements around it, innermost first; a loop includes itself."""
-    try:
-        statements = parse_source(source.text, source.path).statements
-    except LectureError:  # the syntax of another Python version
-        return {}
+    parsed = parsed_or_none(source)
+    statements = parsed.statements if parsed is not None else ()
     ancestors: dict[int, list[int]] = defaultdict(list)
     by_number = {statement.number: statement for statement in statements}
     for statement in statements:  # parents first

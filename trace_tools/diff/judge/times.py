@@ -43,7 +43,6 @@ from trace_tools.diff.difference import (
     TimeStatistics,
 )
 from trace_tools.diff.judge import statistics
-from trace_tools.source.vocabularies import narrating_in
 from trace_tools.trace.model import Machine, Step
 
 SHORTEST_NS = 1_000  # shorter steps are not judged, because a probe and its clock take about 200 ns
@@ -142,12 +141,7 @@ def durations_of(difference: Difference, busy: str | None = None) -> list[RowTim
     """Return the times of steps timed on both sides, with a detail if they cannot be judged; `busy` is that of all."""
     machines = difference.a.trace.machine, difference.b.trace.machine
     timed = [(row, time) for row in difference.rows for time in _durations(row, *machines, difference.same_machine)]
-    narrating = [narrating_in(side.tree) for side in (difference.a, difference.b)]
-    for n, (row, time) in enumerate(timed):
-        pair = difference.frames[row.frame]
-        for step, frame, keys in zip((row.a, row.b), (pair.a, pair.b), narrating, strict=True):
-            if step is not None and frame is not None and (frame.source, step.statement) in keys:
-                timed[n] = row, replace(time, detail=NARRATES)
+    timed = [(row, replace(time, detail=NARRATES) if row.prose else time) for row, time in timed]
     if busy is not None:
         return [(row, replace(time, detail=busy)) for row, time in timed]
     small: set[int] = set()

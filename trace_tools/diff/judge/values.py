@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -154,8 +155,8 @@ def _judge(a: Value, b: Value, context: Context) -> Judgement:
         return _judge_tensors(a.tensor, b.tensor, context)
     if a.items is not None or a.entries is not None or b.items is not None or b.entries is not None:
         return _judge_containers(a, b, context)
-    if (a.value, a.text, a.length) == (b.value, b.text, b.length):
-        return SAME  # only a note differs
+    if a.length == b.length and alike((a.value, a.text), (b.value, b.text)):
+        return SAME  # only a note differs, or an address
     if a.type == "complex" and a.text is not None and b.text is not None:
         with suppress(ValueError):  # a trace that another program wrote
             if complex(a.text) == complex(b.text):  # a part is 0.0 in one and -0.0 in the other
@@ -167,13 +168,43 @@ def _short(text: str) -> str:
     return formats.one_line(text, SHOWN)
 
 
+# --- addresses ------------------------------------------------------------------------------------
+
+# 0x7f3a5c0012d0, 139888000176848, 139,888,000,176,848
+_ADDRESS = re.compile(r"\b0[xX]0{0,4}[0-9a-fA-F]{9,12}\b|\b\d{14,15}\b|\b\d{2,3}(?:,\d{3}){4}\b")
+_ADDRESSES = range(2**46, 2**48)  # where Linux maps libraries, heap and stack
+_APART = 2**44  # most bytes between the same thing in two processes
+
+
+def is_address(value: Value) -> bool:
+    """Return whether a value is an integer that the recorder knew as an address, which it labels."""
+    return value.type == "int" and (value.text or "").startswith(("address ", "an address"))
+
+
+def alike(a: object, b: object) -> bool:
+    """Return whether two texts, or data with texts, are equal but for addresses, which differ between processes."""
+    if a == b:
+        return True
+    x, y = (side if isinstance(side, str) else json.dumps(to_plain(side), sort_keys=True) for side in (a, b))
+    if _ADDRESS.sub("", x) != _ADDRESS.sub("", y):
+        return False
+    for one, other in zip(_ADDRESS.findall(x), _ADDRESS.findall(y), strict=True):
+        m, n = (int(text.replace(",", ""), 16 if "x" in text.lower() else 10) for text in (one, other))
+        in_hex = "x" in one.lower() and "x" in other.lower()
+        if m != n and not (in_hex or (m in _ADDRESSES and n in _ADDRESSES and abs(m - n) < _APART)):
+            return False
+    return True
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 
 def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
     x, y = a.value, b.value
+    if x is None and y is None and (a.text == b.text or (is_address(a) and is_address(b))):
+        return SAME
     if x is None or y is None or isinstance(x, str) or isinstance(y, str):
-        return SAME if x == y else Judgement("changed", "the number is too long to be recorded", math.inf)
+        return Judgement("changed", " → ".join(values_apart(a, b, SHOWN)), math.inf)
     if a.type != b.type:
         return Judgement("changed", f"type {a.type} → {b.type}", _relative(x, y))
     if x == y or (x != x and y != y):
@@ -367,7 +398,7 @@ def _judge_containers(a: Value, b: Value, context: Context) -> Judgement:
         return Judgement("changed", f"different numbers of {noun} were recorded", math.inf)
     worst = SAME
     for (name, x), (other, y) in zip(parts_a, parts_b, strict=True):
-        if name != other:
+        if not alike(name, other):
             return Judgement("changed", f"key {_short(name)} → {_short(other)}", math.inf)
         judgement = judge(x, y, context)
         if judgement.is_graver(worst):
@@ -382,4 +413,4 @@ def _parts(value: Value) -> Iterator[tuple[str, Value]]:
     if value.type in ("set", "frozenset"):
         items = sorted(items, key=lambda item: json.dumps(to_plain(item), sort_keys=True))
     yield from ((f"[{index}]", item) for index, item in enumerate(items))
-    yield from ((summary(key, SHOWN), item) for key, item in value.entries or [])
+    yield from (("an address" if is_address(key) else summary(key, SHOWN), item) for key, item in value.entries or [])

@@ -108,7 +108,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
     if figures := charts_of(difference):
         parts.append(Part("Figures", figures, "figures"))
     parts += [Part("How it was judged", [judged], "judged", folded=True), Phrase(FOOT, style="foot")]
-    return Report(b.title, ": what differs", parts, (a.label, b.label))
+    return Report(b.trace.title, ": what differs", parts, (a.label, b.label))
 
 
 def _changes(
