@@ -40,15 +40,10 @@ DEV := $(VENV)/.dev
 $(shell test ! -e $(READY) || $(RUN) -c "" 2>/dev/null || rm -f $(READY) $(DEV))
 endif
 
-# On a GPU what fails costs no more than itself: the sections after it run. Its device file says that there is one, of
-# NVIDIA, of AMD, or of either under WSL2: nvidia-smi may be missing, or hang.
-GPU_FILES = $(wildcard /dev/nvidia[0-9]* /dev/kfd /dev/dxg)
-KEEP_GOING = $(if $(filter cpu,$(DEVICE)),,$(if $(DEVICE)$(GPU_FILES),--keep-going))
-
 .PHONY: trace doctor test test-all render diff pairs serve check golden bench mutate fuzz emulate clean
 
 trace: $(READY)
-	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(KEEP_GOING) $(ARGS)
+	$(RUN) -m trace_tools trace $(LECTURE) --passes $(PASSES) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
 
 doctor: $(READY)
 	$(RUN) -m trace_tools doctor $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)

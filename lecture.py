@@ -66,12 +66,12 @@ from trace_tools import (
     draw_views,
     explore,
     fast_format,
-    free_bytes,
     gpu_state,
     known_machine,
     known_machines,
     link,
     measure,
+    memory_bytes,
     note,
     peak_bandwidth,
     peak_flops,
@@ -291,8 +291,7 @@ def sizes() -> Sizes:
     """Choose every size that depends on the machine, here and nowhere else; once, so that they agree."""
     if device() == "cpu":
         return Sizes()
-    gigabytes = free_bytes() / 1e9  # when the trace began: others may be on this GPU, and keep what they hold
-    # Between the sizes that cards have, so that some more or less in use is no other lecture.
+    gigabytes = memory_bytes() / 1e9  # of the card, whatever is in use: the same sizes on every day
     side = 8192 if gigabytes > 30 else 4096 if gigabytes > 5 else 2048  # then the largest part takes 4, 1 or ¼ GB
     return Sizes(
         streamed_bytes=2**30 if gigabytes > 7 else 2**28,

@@ -145,12 +145,12 @@ def test_malformed_file_without_our_table_is_ignored(folder: Path) -> None:
 @pytest.mark.slow
 def test_trace_uses_settings_unless_options_override_them(folder: Path) -> None:
     configure('[tool.trace_tools]\npasses = 2\nseed = 7\nout = "pages"\nkeep-going = true\nlimit = 50\n')
-    result = CliRunner().invoke(main, ["trace", "talks/one.py"])
+    result = CliRunner().invoke(main, ["trace", "talks/one.py", "--name", "cpu"])
     assert result.exit_code == 0, result.output
     run = load(folder / "pages/cpu/trace.yaml").trace.run
     assert (run.passes, run.seed, run.limit, run.keep_going) == (2, 7, 50, True)
     options = ["--passes", "1", "--seed", "8", "--no-keep-going", "-o", "others"]
-    assert CliRunner().invoke(main, ["trace", *options, "talks/one.py"]).exit_code == 0
+    assert CliRunner().invoke(main, ["trace", *options, "talks/one.py", "--name", "cpu"]).exit_code == 0
     run = load(folder / "others/cpu/trace.yaml").trace.run
     assert (run.passes, run.seed, run.limit, run.keep_going) == (1, 8, 50, False)
 

@@ -79,7 +79,7 @@ def test_installed_wheel_traces_renders_and_compares(wheel: Path, tmp_path: Path
     )
     assert Path(loaded.stdout.strip()).is_relative_to(packages)
     assert tools("--version").startswith("trace-tools ")
-    tools("trace", "talk.py", "--passes", "1")
+    tools("trace", "talk.py", "--passes", "1", "--name", "cpu")
     trace = "rendered/cpu/trace.yaml"  # next to the lecture
     assert "total = 10" in (folder / "rendered" / "cpu" / "00-sums.md").read_text()
     tools("render", trace)

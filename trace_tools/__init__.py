@@ -22,7 +22,7 @@ _MODULES = {
     "machines.accelerators": ("accelerator",),
     "machines.host": ("GpuState", "gpu_state"),
     "machines.peaks": ("known_machine", "known_machines"),
-    "machines.machine": ("device", "fast_format", "free_bytes", "peak_bandwidth", "peak_flops", "peak_is_promised"),
+    "machines.machine": ("device", "fast_format", "memory_bytes", "peak_bandwidth", "peak_flops", "peak_is_promised"),
     "metering.measurement": ("Count", "Measurement", "count", "measure"),
     "metering.timeline": ("bytes_alive",),
 }

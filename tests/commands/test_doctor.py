@@ -144,8 +144,9 @@ def test_trace_never_falls_back_from_gpu_to_cpu(lecture: Path) -> None:
 
 @pytest.mark.slow
 def test_cpu_is_traced_on_request(lecture: Path) -> None:
-    result = run_with_smi("a GPU", lecture.parent, "trace", "lecture.py", "--passes", "1", "--device", "cpu")
-    assert (result.returncode, "rendered/cpu/trace.yaml" in result.stdout) == (0, True), result.stderr
+    options = ("--passes", "1", "--device", "cpu", "--name", "own")
+    result = run_with_smi("a GPU", lecture.parent, "trace", "lecture.py", *options)
+    assert (result.returncode, "rendered/own/trace.yaml" in result.stdout) == (0, True), result.stderr
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def test_new_lecture_runs_and_can_be_traced(tmp_path: Path) -> None:
     assert result.exit_code == 0 and str(path) in result.stdout
     assert mistakes(path) == []
     subprocess.run([sys.executable, path.name], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True)
-    trace_result = CliRunner().invoke(main, ["trace", str(path), "--passes", "1"])
+    trace_result = CliRunner().invoke(main, ["trace", str(path), "--passes", "1", "--name", "cpu"])
     assert trace_result.exit_code == 0, trace_result.output
     trace = load(tmp_path / "rendered" / "cpu" / "trace.yaml").trace
     assert trace.title == "My last lessons" and trace.run.complete

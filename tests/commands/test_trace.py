@@ -27,6 +27,13 @@ BAD = {
     "seed": ("def main(): pass\n", ["--seed", str(2**64)], "expected a whole number of 64 bits"),
     "negative seed": ("def main(): pass\n", ["--seed", str(-(2**63) - 1)], "expected a whole number of 64 bits"),
     "no seed": ("def main(): pass\n", ["--seed", "x"], "error: --seed x: expected a whole number of 64 bits"),
+    "name with a path": ("def main(): pass\n", ["--name", "a/b"], "error: --name a/b: expected a plain folder name"),
+    "name of a page": (
+        "def main(): pass\n",
+        ["--name", "index.html"],
+        "--name index.html: ",
+    ),
+    "name of the reports": ("def main(): pass\n", ["--name", "diff"], "--name diff: "),
     "passes": ("def main(): pass\n", ["--passes", "0"], "Invalid value for '--passes'"),
 }
 
@@ -86,15 +93,17 @@ def test_draft_is_one_run_and_measured_peaks_are_reused(monkeypatch: pytest.Monk
     """A draft measures no peaks. Later traces reuse measured peaks with their date, unless `--survey` is given."""
     monkeypatch.delenv(STORED)
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
-    path = Path("rendered/cpu/trace.yaml")
+
+    def path() -> Path:
+        return next(Path("rendered").glob("*/trace.yaml"))
 
     def peaks(*options: str) -> list[Peak]:
         result = trace(DRAFTED, "--device", "cpu", *options)
         assert result.exit_code == 0, result.output
-        return load(path).trace.machine.peaks
+        return load(path()).trace.machine.peaks
 
     assert peaks("--draft") == []
-    drafted = load(path).trace
+    drafted = load(path()).trace
     assert [(p.name, p.ended, p.warm_ns) for p in drafted.run.processes] == [("pass 1", "complete", None)]
     assert dict(drafted.versions)["torch"] == torch.__version__ and drafted.machine.threads == torch.get_num_threads()
     measured = peaks("--passes", "1")
@@ -103,7 +112,7 @@ def test_draft_is_one_run_and_measured_peaks_are_reused(monkeypatch: pytest.Monk
         machines.LOADED in peak.source for peak in measured
     ):  # other tests were running, so the peaks were not cached
         quiet = [replace(peak, source=peak.source.partition(f", {machines.LOADED}")[0]) for peak in measured]
-        traced = load(path).trace
+        traced = load(path()).trace
         machines.remember(replace(traced.machine, peaks=quiet), [(name, version) for name, version in traced.versions])
     for later in (peaks("--passes", "1"), peaks("--draft")):
         assert [replace(peak, source="") for peak in later] == [replace(peak, source="") for peak in measured]

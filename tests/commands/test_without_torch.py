@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'raise ModuleNotFoundError("No module named {name!r}", name={name!r})'
         )
     (folder / "lecture.py").write_text(LECTURE)
-    result = run(folder, "trace", "lecture.py", "--passes", "2")
+    result = run(folder, "trace", "lecture.py", "--passes", "2", "--name", "cpu")
     assert result.returncode == 0, result.stderr
     return folder
 
@@ -98,7 +98,7 @@ def test_indirect_import_of_torch_restarts_the_trace(tmp_path: Path) -> None:
         '"""Sly"""\n\nimport importlib\n\n\ndef main() -> None:\n    part()\n\n\ndef part() -> None:\n    """Part"""\n'
         '    torch = importlib.import_module("torch")\n    x = torch.ones(3)  # @inspect x\n    assert x.sum() == 3\n'
     )
-    command = [sys.executable, "-m", "trace_tools", "trace", "sly.py", "--passes", "1"]
+    command = [sys.executable, "-m", "trace_tools", "trace", "sly.py", "--passes", "1", "--name", "cpu"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.diff.planted import differ, made
 from tests.messages import says
-from trace_tools.diff.judge.settings import is_same_machine
+from trace_tools.machines.machine import is_same_machine
 from trace_tools.trace.model import Process
 
 

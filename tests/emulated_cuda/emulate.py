@@ -61,7 +61,7 @@ def _traced(out: Path, variables: Mapping[str, str]) -> list[str]:
     for folder in (rendered, counts):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    command = ["trace", str(_lecture(out)), "-o", str(rendered), "--passes", "1", "--keep-going"]
+    command = ["trace", str(_lecture(out)), "-o", str(rendered), "--passes", "1"]
     ended = _tools(command, {**variables, "EMULATED_CUDA_COUNTS": str(counts)})
     trace = next(rendered.glob("emulated-*/trace.yaml"), None)
     if ended not in (0, 1) or trace is None:  # 1: a claim about time may fail

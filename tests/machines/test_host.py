@@ -311,6 +311,13 @@ def test_driver_version(script: Script) -> None:
     assert host.gpu_driver() == "580.159.04"
 
 
+@pytest.mark.parametrize("module", ["x86_64 Kernel Module", "Open Kernel Module for aarch64"])
+def test_driver_version_in_a_container_without_nvidia_smi(module: str, script: Script, tmp_path: Path) -> None:
+    script("exit 127")
+    text = f"NVRM version: NVIDIA UNIX {module}  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version:  gcc 12.2.0\n"
+    assert host.gpu_driver(write_files(tmp_path, {"proc/driver/nvidia/version": text})) == "535.104.05"
+
+
 @pytest.mark.parametrize(
     ("body", "cards"),
     [

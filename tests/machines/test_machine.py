@@ -37,8 +37,7 @@ def _no_stored_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_cpu_description_agrees_with_the_system() -> None:
     described = machine.this_machine("cpu")
-    assert (described.slug, described.device) == ("cpu", "cpu")
-    assert described.name == described.cpu
+    assert described.device == "cpu" and described.name == described.cpu
     assert described.name == " ".join(described.name.split()) != ""
     assert described.threads == torch.get_num_threads()
     assert described.tf32 == torch.get_float32_matmul_precision()
@@ -144,6 +143,7 @@ def test_stored_machine_is_used_as_this_machine(tmp_path: Path, monkeypatch: pyt
     assert machine.this_machine() == H200
     assert machine.this_machine("cuda") == H200
     assert machine.this_machine("cpu").device == "cpu"
+    assert machine.memory_bytes() == 150110011392  # of the card, so that sizes do not depend on its other users
 
 
 @each(
@@ -207,6 +207,12 @@ def test_fast_format(
     assert machine.fast_format() == expected
 
 
+def test_a_mac_traces_its_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert machine.device() == "cpu"
+
+
 def test_cpu_peaks_are_the_measured_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = Machine("CPU", "cpu", "cpu", peaks=[Peak("float32", 2e11, "measured", measured=True)])
     store_machine(tmp_path, monkeypatch, cpu)
@@ -253,9 +259,30 @@ def test_slug(name: str, expected: str) -> None:
     assert machine.slug(name) == expected
 
 
+@each(
+    ("name", "expected"),
+    [
+        ("AMD EPYC", "amd-epyc-2-cores"),
+        ("AMD EPYC 7763 64-Core Processor", "amd-epyc-7763-2-cores"),
+        ("AMD Ryzen 7 7840U w/ Radeon 780M Graphics", "amd-ryzen-7-7840u-2-cores"),
+        ("Intel(R) Xeon(R) Processor @ 2.60GHz", "intel-xeon-2-cores"),
+        ("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "intel-xeon-e5-2686-v4-2-cores"),
+        ("Intel Xeon Processor (Skylake, IBRS)", "intel-xeon-2-cores"),
+        ("13th Gen Intel(R) Core(TM) i7-13700K", "intel-core-i7-13700k-2-cores"),
+        ("Neoverse-N1", "neoverse-n1-2-cores"),
+        ("Apple M3", "apple-m3"),
+        ("x86_64", "x86-64-2-cores"),
+        ("CPU", "cpu-2-cores"),
+    ],
+)
+def test_folder_name_of_a_cpu(name: str, expected: str) -> None:
+    assert machine.cpu_slug(name, 2) == expected
+
+
 @given(st.text())
 def test_a_slug_is_always_a_plain_folder_name(name: str) -> None:
-    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,78}[a-z0-9])?", machine.slug(name))
+    for folder in (machine.slug(name), machine.cpu_slug(name, 1000)):
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,78}[a-z0-9])?", folder)
 
 
 def test_versions_are_the_installed_ones() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from pathlib import Path
 
 from tests.tracing.probed import Probed
@@ -57,12 +58,13 @@ def dead_run(
     lecture: str = "lecture.py",
     text: str = LECTURE,
     machine: str = "cpu",
+    passes: int = 1,
 ) -> Path:
-    """Make OUT/.run-<name> as a killed tracer leaves it; its only process was `done`, or killed with the tracer."""
+    """Make OUT/.run-<name> as a killed tracer leaves it; its `passes` were `done`, or killed with the tracer."""
     folder = out / f".run-{name}"
     folder.mkdir(parents=True)
-    run = {"lecture": lecture, "started": started, "seed": 0, "passes": 1, "limit": 10, "complete": False}
-    (folder / "run.json").write_text(json.dumps({**run, "name": None, "beside": [], "metered": None, "force": False}))
+    run = {"lecture": lecture, "started": started, "seed": 0, "passes": passes, "limit": 10, "complete": False}
+    (folder / "run.json").write_text(json.dumps({**run, "name": None, "force": False}))
     (folder / "lecture.py").write_text(text)
     (folder / "versions.json").write_text('[["python", "3.11"]]')
     peaks = [Peak("float32", 1.5e11, "measured", measured=True)]
@@ -76,6 +78,9 @@ def dead_run(
             probed.journal.write([Note("done", "complete")])
             probed.journal.close()
             (folder / "pass-1.status").write_text("0")
+            for number in range(2, passes + 1):
+                for ending in ("journal", "status"):
+                    shutil.copy(folder / f"pass-1.{ending}", folder / f"pass-{number}.{ending}")
         else:
             probed.start()
             exec(probed.code, vars(probed.module))

@@ -360,7 +360,7 @@ def test_a_lecture_inside_a_package(
     monkeypatch.chdir(tmp_path)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    command.main(["-m", "course.unit.one", "--passes", "1"], standalone_mode=False)
+    command.main(["-m", "course.unit.one", "--passes", "1", "--name", "cpu"], standalone_mode=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["course", "here.svg", "rendered"]
     text = (tmp_path / "rendered/cpu/trace.yaml").read_text(encoding="utf-8")
     assert '"x", {"type": "int", "value": 14}' in text and 'lecture: "course/unit/one.py"' in text

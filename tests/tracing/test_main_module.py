@@ -113,7 +113,7 @@ def test_a_traced_lecture_is_the_main_module(tmp_path: Path, name: str, text: st
         (tmp_path / "course/beside.py").write_text("NAME = __name__\n", encoding="utf-8")
     (tmp_path / name).write_text(text, encoding="utf-8")
     plain = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
-    command = [sys.executable, "-m", "trace_tools", "trace", *arguments, "--passes", "1", "-o", "out"]
+    command = [sys.executable, "-m", "trace_tools", "trace", *arguments, "--passes", "1", "-o", "out", "--name", "cpu"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     traced = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=170)
     assert traced.returncode == 0, traced.stderr

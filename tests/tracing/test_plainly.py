@@ -221,7 +221,8 @@ def test_each_run_prints_the_same_as_a_plain_run(environment: dict[str, str], tm
     path = course / "lecture.py"
     path.write_text(LECTURE, encoding="utf-8")
     variables = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": ""}
-    command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", "--passes", "1", "-o", "../rendered"]
+    options = ["--passes", "1", "-o", "../rendered", "--name", "cpu"]
+    command = [sys.executable, "-m", "trace_tools", "trace", "lecture.py", *options]
     completed = subprocess.run(
         command, cwd=course, env={**variables, "LOG": f"{tmp_path}/traced"}, capture_output=True, text=True, timeout=170
     )

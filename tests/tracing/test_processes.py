@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.machines import accelerators, machine
 from trace_tools.tracing.processes import FORKS, ForkServer, Running, Spawner, environment
 
 PROGRAM = """
@@ -145,16 +144,3 @@ def test_stopping_the_server_kills_its_forked_processes(tmp_path: Path, monkeypa
     _until(lambda: not Path("/proc", str(process.pid)).exists())
     with pytest.raises(OSError):
         _run(server, tmp_path / "out", "wait")
-
-
-def test_all_processes_of_a_trace_see_the_same_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lectures choose sizes by free memory: other programs that take memory between passes must not change them."""
-    monkeypatch.delenv(machine.FREE, raising=False)
-    machine_file = tmp_path / "machine.json"
-    assert machine.FREE not in environment(machine_file), "on a CPU nothing is written"
-    (tmp_path / machine.FREE_FILE).write_text(str(31 * 10**9))
-    variables = environment(machine_file)
-    monkeypatch.setenv(machine.FREE, variables[machine.FREE])
-    monkeypatch.setattr(machine, "device", lambda: "cuda")
-    monkeypatch.setattr(accelerators.Accelerator, "memory_info", lambda self: (29 * 10**9, 80 * 10**9))
-    assert machine.free_bytes() == 31 * 10**9

@@ -7,18 +7,24 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.messages import says
+from tests.traces import example_trace
 from tests.tracing.dead_runs import dead_run
-from trace_tools.errors import NothingRecordedError
-from trace_tools.trace.model import Frame, Step, Trace
-from trace_tools.trace.trace_file import load
+from trace_tools.errors import NothingRecordedError, TraceToolsError
+from trace_tools.trace.model import Frame, Machine, Step, Trace
+from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder as run_folders
-from trace_tools.tracing.run_folder import Kept, recover, run_folder
+from trace_tools.tracing.options import TraceOptions
+from trace_tools.tracing.run_folder import Kept, chosen_folder, recover, run_folder
 
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 
@@ -214,6 +220,62 @@ def test_recovered_run_replaces_only_earlier_traces(tmp_path: Path) -> None:
     _, kept = recover(tmp_path)
     assert not kept and load(tmp_path / "cpu/trace.yaml").trace.run.started.startswith("2026-01-02")
     assert load(tmp_path / "cpu/partial/trace.yaml").trace.run.started.startswith("2026-01-03")
+
+
+H200 = Machine("NVIDIA H200", "nvidia-h200", "cuda", memory_bytes=150 << 30, cpu="Intel Xeon", cores=16)
+
+
+def test_a_trace_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row: the traces in OUT, the machine and the options of a new one, and its folder or facts of a refusal."""
+
+    def chosen(existing: dict[str, Trace], machine: Machine = H200, **options: Any) -> str:
+        out = Path(tempfile.mkdtemp(dir=tmp_path))
+        for folder, trace in existing.items():
+            (out / folder).mkdir(parents=True)
+            write(trace, out / folder / "trace.yaml")
+        try:
+            name, stay = chosen_folder(out, machine, "lecture.py", TraceOptions(**options))
+        except TraceToolsError as error:
+            return str(error)
+        assert [path.parent.name for path in stay] == [*existing][: len(stay)]
+        return name
+
+    here, there = example_trace(machine=H200), example_trace(machine=replace(H200, cores=8))
+    another = replace(here, run=replace(here.run, lecture="other.py"))
+    own, more, other = "nvidia-h200", replace(H200, memory_bytes=155 << 30), {"nvidia-h200": another}
+    assert chosen({}) == own and chosen({}, device="cuda:1") == f"{own}-2" and chosen({}, name="hot") == "hot"
+    assert chosen({own: here}) == chosen({own: here}, more) == chosen({own: there}, force=True) == own
+    assert chosen({own: there}) == chosen({own: there, f"{own}-2": here}) == f"{own}-2"
+    assert chosen({own: there, f"{own}-2": there}) == f"{own}-3"
+    assert says(chosen({"hot": there}, name="hot"), "hot/trace.yaml", "another machine", "--name", "--force")
+    assert says(chosen(other), "other.py", "lecture.py", "-o", "--force") and chosen(other, force=True) == own
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert chosen({}) == f"{own}-rank3" and chosen({}, name="hot") == "hot-rank3"
+
+
+def test_a_committed_trace_stays(tmp_path: Path) -> None:
+    """In a clone the reference is not replaced, whatever made it; with --name and --force it is."""
+    out = tmp_path / "rendered"
+    (out / "nvidia-h200").mkdir(parents=True)
+    write(example_trace(machine=H200), out / "nvidia-h200/trace.yaml")
+    for command in (["init", "-q"], ["add", "rendered"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    for options, name in (
+        (TraceOptions(), "nvidia-h200-2"),
+        (TraceOptions(name="nvidia-h200"), "nvidia-h200"),
+        (TraceOptions(force=True), "nvidia-h200"),
+    ):
+        assert chosen_folder(out, H200, "lecture.py", options)[0] == name
+
+
+def test_a_draft_replaces_only_drafts(tmp_path: Path) -> None:
+    """A trace of one pass goes to `partial/` if the trace in its place has several."""
+    for day, passes, path in ((1, 1, "cpu"), (2, 1, "cpu"), (3, 2, "cpu"), (4, 1, "cpu/partial"), (5, 2, "cpu")):
+        dead_run(tmp_path, started=f"2026-01-0{day}T00:00:00+00:00", passes=passes)
+        [traced], kept = recover(tmp_path)
+        assert not kept and traced.trace.run.complete and traced.path == tmp_path / path / "trace.yaml"
+    assert not (tmp_path / "cpu/partial").exists()
 
 
 def test_another_lectures_trace_is_not_replaced(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from tests.tracing.dead_runs import LECTURE, dead_run
 from trace_tools.analysis.outcome import problems, worth_telling
 from trace_tools.errors import UsageError
 from trace_tools.machines.machine import STORED, from_json
-from trace_tools.trace.model import Frame, Step, Trace, Value
+from trace_tools.trace.model import Frame, Machine, Step, Trace, Value
 from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder
 from trace_tools.tracing.options import TraceOptions
@@ -92,10 +92,10 @@ def traced(
 
 
 def already_traced(folder: Path, machine: str = "cpu") -> bytes:
-    """Write a complete trace to the path of lecture.py's trace; return its bytes."""
+    """Write a complete trace, of the machine that `environment` describes, to lecture.py's path; return its bytes."""
     path = folder / f"rendered/{machine}/trace.yaml"
     path.parent.mkdir(parents=True)
-    write(example_trace(), path)
+    write(example_trace(machine=Machine("A processor", "cpu", "cpu")), path)
     return path.read_bytes()
 
 
@@ -381,7 +381,7 @@ def test_ctrl_c_and_sigterm_leave_a_partial_trace(
     tracer = _started(lecture(WAITING), environment)
     tracer.send_signal(number)
     _, err = tracer.communicate(timeout=30)
-    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    trace = load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))).trace
     assert tracer.returncode == code and "KeyboardInterrupt at line 8" in err and "Traceback" not in err
     assert trace.run.ended == "KeyboardInterrupt at line 8 (pass 1)"
     assert values(trace)["x"].value == 1
@@ -398,7 +398,7 @@ def test_a_killed_tracer_is_recovered(
     tracer.kill()
     tracer.communicate(timeout=10)
     completed = tool("recover", tmp_path / "rendered")
-    trace = load(tmp_path / "rendered/cpu/partial/trace.yaml").trace
+    trace = load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))).trace
     assert completed.code == 0 and "killed at line 8" in completed.out
     assert values(trace)["x"].value == 1 and steps(trace, "sleep(100)")[0].cold_ns is None
     assert not list(tmp_path.glob("rendered/.run-*"))
@@ -415,7 +415,7 @@ def test_trace_on_a_full_disk_can_be_recovered(
     assert (tmp_path / "rendered/cpu/trace.yaml").read_bytes() == complete
     completed = tool("recover", tmp_path / "rendered")  # with enough room again
     assert "its journal could not be written" in completed.out
-    assert values(load(tmp_path / "rendered/cpu/partial/trace.yaml").trace)["x10"].value == "10" * 900
+    assert values(load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))).trace)["x10"].value == "10" * 900
 
 
 @pytest.fixture
@@ -723,7 +723,7 @@ def one_section(tmp_path_factory: pytest.TempPathFactory, environment: dict[str,
     folder = tmp_path_factory.mktemp("one-section")
     already_traced(folder, "my-machine")
     (folder / "other.py").write_text(ONE_SECTION, encoding="utf-8")
-    options = ["--only", "two", "--name", "My machine", "--passes", "1", "--inspect-all"]
+    options = ["--only", "two", "--name", "my-machine", "--passes", "1", "--inspect-all"]
     command = [sys.executable, "-m", "trace_tools", "trace", "other.py", *options]
     completed = [
         subprocess.run([*command, *force], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)

@@ -52,11 +52,11 @@ def environment(device: str | None) -> dict[str, str]:
     visible = [name for name in VISIBLE if name in os.environ] or list(VISIBLE[:1])
     if device == "cpu":
         return dict.fromkeys({*visible, VISIBLE[0]}, "")
-    number = _number(device)
-    if number is None:
+    index = number(device)
+    if index is None:
         return {}
     listed = {name: os.environ[name].split(",") if name in os.environ else None for name in visible}
-    return {name: str(number) if names is None else names[number] for name, names in listed.items()}
+    return {name: str(index) if names is None else names[index] for name, names in listed.items()}
 
 
 def chosen(asked: str | None) -> str:
@@ -82,12 +82,12 @@ def chosen(asked: str | None) -> str:
                 "use --device cpu"
             )
         raise UsageError(f"PyTorch finds no CUDA device, but the machine has {card}: {why_no_cuda()}; {OTHER_BUILD}")
-    number, count = _number(asked), gpu.count()
-    if number is not None and number >= count:
+    index, count = number(asked), gpu.count()
+    if index is not None and index >= count:
         names = f"{gpu.type}:0" if count == 1 else f"{gpu.type}:0 to {gpu.type}:{count - 1}"
         raise UsageError(f"device {asked!r}: PyTorch finds only {names} here; use one of these, or cpu")
     try:
-        gpu.select(number)
+        gpu.select(index)
         ones = gpu.torch.ones(8, 8, device=gpu.type)
         (ones @ ones).cpu()
         free_bytes, total_bytes = memory_info(gpu)
@@ -157,9 +157,10 @@ def _free_it() -> str:
     return f"{used}, choose another with --device cuda:N, or {ON_THE_CPU}"
 
 
-def _number(device: str | None) -> int | None:
-    number = (device or "").partition(":")[2]
-    return int(number) if number else None
+def number(device: str | None) -> int | None:
+    """Return N of "cuda:N"; None without a number."""
+    digits = (device or "").partition(":")[2]
+    return int(digits) if digits else None
 
 
 def first_sentence(error: Exception) -> str:

@@ -239,11 +239,16 @@ def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
     return round(max(0.0, others_s) / (after.at_s - before.at_s), 2)
 
 
-def gpu_driver() -> str | None:
-    """Return the GPU driver's version: "580.159.04"; None without a driver."""
+def gpu_driver(root: Path = ROOT) -> str | None:
+    """Return the GPU driver's version: "580.159.04"; None without a driver.
+
+    A container may lack nvidia-smi; the kernel's files have the version as well: "NVRM version: NVIDIA UNIX x86_64
+    Kernel Module  580.159.04  Tue …".
+    """
     versions = _nvidia_smi("--query-gpu=driver_version")
-    files = [_read(ROOT / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
-    return next(filter(None, [*versions[:1], *files]), None)
+    loaded = re.search(r"^NVRM version: .*?\s(\d+\.[\d.]+)\s", _read(root / "proc/driver/nvidia/version"), re.M)
+    files = [_read(root / f"sys/module/{driver}/version") for driver in ("nvidia", "amdgpu")]
+    return next(filter(None, [*versions[:1], loaded and loaded[1], *files]), None)
 
 
 def cards() -> list[Card]:

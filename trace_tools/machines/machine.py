@@ -5,7 +5,7 @@ measured rates next to them. CPUs have no datasheet: their peaks, and those of c
 and marked so.
 
     >>> this_machine("cpu").slug
-    'cpu'
+    'amd-epyc-7763-2-cores'
     >>> peak_flops("bfloat16")  # FLOP/s of this machine, None if unknown
     989500000000000.0
 
@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -53,14 +54,18 @@ if TYPE_CHECKING:
     import torch
 
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
-FREE = "TRACE_TOOLS_FREE_BYTES"  # environment variable: the result of `free_bytes` at the start of the trace
-FREE_FILE = "free_bytes.txt"  # in a run's folder: the value for that variable
 
 # In the source of a measured peak: its date, the side of the largest product, and that it was measured under a load.
 DATED = re.compile(r", on \d{4}-\d\d-\d\d$")
 SIDE = re.compile(r"(\d+)³ each")
 LOADED = "while other processes used"
 LEAST_OF_DATASHEET = 0.3  # a GPU below this share is shared, asleep or too hot
+# Words of a CPU's name that tell no models apart: "13th Gen Intel(R) Core(TM) i7-13700K", "AMD EPYC 7763 64-Core
+# Processor", "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "AMD Ryzen 7 7840U w/ Radeon 780M Graphics".
+CPU_NOISE = re.compile(
+    r"\([^)]*\)|@.*|\bw(?:/|ith) .*|\b\d+(?:st|nd|rd|th) gen\b|\b\d+-core\b|\b(?:cpu|processor)\b", re.IGNORECASE
+)
+SAME = ("name", "device", "cpu", "cores", "multiprocessors", "emulated")
 IDENTITY = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")  # the first that can be read; only a hash is kept
 
 Versions = list[tuple[str, str]]
@@ -93,17 +98,12 @@ def device() -> str:
     return _stored(path).device if path else accelerators.best() if is_installed("torch") else "cpu"
 
 
-def free_bytes() -> int | None:
-    """Return how many bytes of the device one process could allocate when the trace began; None on a CPU.
+def memory_bytes() -> int | None:
+    """Return the device's memory in bytes, used or not; None on a CPU.
 
-    All processes of a trace get the same answer, because a lecture chooses sizes by it. Outside a trace, the answer is
-    the current value.
+    A lecture that chooses its sizes by it is the same on one card every day, whatever else uses that card.
     """
-    at_start = os.environ.get(FREE, "")
-    if at_start.isdecimal():
-        return int(at_start)
-    gpu = accelerators.accelerator(device())
-    return None if gpu is None else devices.memory_info(gpu)[0] + gpu.reserved_bytes()
+    return None if device() == "cpu" else this_machine(measure=False).memory_bytes
 
 
 def peak_flops(dtype: torch.dtype | str) -> float | None:
@@ -145,6 +145,24 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80].rstrip("-") or "machine"
 
 
+def cpu_slug(name: str, cores: int) -> str:
+    """Return the folder name of a CPU: "Intel(R) Xeon(R) Processor @ 2.60GHz" with 2 cores → "intel-xeon-2-cores".
+
+    A chip by Apple has no cores in its name, because its model states them.
+    """
+    words = " ".join(CPU_NOISE.sub(" ", name).split())[:60] or "CPU"
+    return slug(words if words.startswith("Apple ") else f"{words} {formats.plural(cores, 'core')}")
+
+
+def is_same_machine(a: Machine, b: Machine) -> bool:
+    """Return whether two descriptions can be of one machine: the same device, CPU, cores and memory.
+
+    Memory may differ by 5 %, because a new kernel leaves a little more or less of it.
+    """
+    as_much = math.isclose(a.memory_bytes or 0, b.memory_bytes or 0, rel_tol=0.05)
+    return as_much and all(getattr(a, name) == getattr(b, name) for name in SAME)
+
+
 def to_json(machine: Machine) -> str:
     """Return a machine as JSON, for `from_json`."""
     return json.dumps(asdict(machine))
@@ -158,14 +176,14 @@ def from_json(text: str) -> Machine:
 
 def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
     """Describe the computer for a lecture without torch, and the versions of its packages, without measuring peaks."""
-    name, ram_bytes = host.cpu_name(), host.ram_bytes()
+    name, cores, ram_bytes = host.cpu_name(), host.usable_cores(), host.ram_bytes()
     computer = Machine(
         name=name,
-        slug="cpu",
+        slug=cpu_slug(name, cores),
         device="cpu",
         memory_bytes=ram_bytes,
         cpu=name,
-        cores=host.usable_cores(),
+        cores=cores,
         ram_bytes=ram_bytes,
         os=host.operating_system(),
     )
@@ -289,15 +307,15 @@ def _described(device: str, *, measure: bool) -> Machine:
     gpu = accelerators.accelerator(device)
     if gpu is not None and not gpu.is_available():
         raise UsageError(f"device {device!r}: PyTorch finds no {device.upper()} device; use --device cpu")
-    name, ram_bytes = host.cpu_name(), host.ram_bytes()
+    name, cores, ram_bytes = host.cpu_name(), host.usable_cores(), host.ram_bytes()
     computer = Machine(
         name=name,
-        slug="cpu",
+        slug=cpu_slug(name, cores),
         device=device,
         memory_bytes=ram_bytes,
         tf32=float32_precision.name(),
         cpu=name,
-        cores=host.usable_cores(),
+        cores=cores,
         threads=torch.get_num_threads(),
         ram_bytes=ram_bytes,
         cache_bytes=host.cache_bytes(),

@@ -80,7 +80,9 @@ class TraceOptions:
     only: str | None = _option(
         None, str, RECORDED, "Run only this section: one of the functions that main calls.", "SECTION"
     )
-    keep_going: bool = _option(False, bool, PROJECT | RECORDED, "After an error, record it and run the next section.")
+    keep_going: bool | None = _option(
+        None, bool, PROJECT | RECORDED, "After an error, record it and run the next section (default: not on a CPU)."
+    )
     inspect_all: bool = _option(
         False, bool, PROJECT | RECORDED, "Record every value that is assigned, as if marked @inspect."
     )
@@ -96,7 +98,7 @@ class TraceOptions:
     name: str | None = _option(None, str, NOWHERE, "Name of this machine's folder (default: the device's name).")
     draft: bool = _option(False, bool, NOWHERE, "Run once, for a quick look at the pages.")
     survey: bool = _option(False, bool, NOWHERE, "Measure this machine's peak speeds again.")
-    force: bool = _option(False, bool, NOWHERE, "Replace the trace of another lecture.")
+    force: bool = _option(False, bool, NOWHERE, "Replace the trace in this machine's folder, whatever it is.")
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TraceOptions:
@@ -105,7 +107,7 @@ class TraceOptions:
         return cls(**given)
 
     def recorded(self) -> dict[str, Any]:
-        """Return the fields of `Run` that repeat options."""
+        """Return the fields of `Run` that repeat options, once `keep_going` is decided."""
         values = {name: getattr(self, name) for name, option in OPTIONS.items() if RECORDED in option.scope}
         return {**values, "main": None if self.main == MAIN else self.main}
 

@@ -7,6 +7,7 @@ plan.torch, plan.skipped      # True, []
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from trace_tools.tracing import included
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.util.files import why_not_inside
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # of a machine's folder
+TAKEN = ("diff", "partial")  # folders with another content: reports, and runs that did not finish
 SPAWNING = ("multiprocessing", "concurrent")  # modules that start processes; torch imports the first one itself
 
 
@@ -109,6 +112,11 @@ def check_lecture(path: Path, *, in_package: bool = False, main: str = MAIN) -> 
 def refuse_options(source: ParsedSource, options: TraceOptions) -> None:
     """Raise UsageError if the options fail on any machine, such as an unknown section."""
     skipped(source, options)
+    name = options.name
+    if name is not None and (NAME.fullmatch(name) is None or name.lower() in TAKEN):
+        raise UsageError(
+            f"--name {name}: expected a plain folder name like nvidia-h200, not {' or '.join(TAKEN)}"
+        )
     if options.passes < 1 or options.limit < 2:
         raise UsageError(
             f"passes: {options.passes}, limit: {options.limit}; expected at least 1 pass and a limit of at least 2"

@@ -23,7 +23,7 @@ from typing import Self
 
 from trace_tools.errors import FailedError, UsageError
 from trace_tools.machines import devices, host
-from trace_tools.machines.machine import FREE, FREE_FILE, STORED
+from trace_tools.machines.machine import STORED
 
 PYTHON = (sys.executable, "-P", "-X", "faulthandler", "-m")
 OURS = str(Path(__file__).parents[1])
@@ -223,6 +223,4 @@ def environment(stored: Path | None = None, device: str | None = None) -> dict[s
         variables[STORED] = str(stored)
         with contextlib.suppress(OSError):  # absent in a run that copies another one's machine
             variables[host.IDENTITY] = stored.with_name(host.IDENTITY_FILE).read_text(encoding="utf-8")
-        with contextlib.suppress(OSError):  # absent on a CPU
-            variables[FREE] = stored.with_name(FREE_FILE).read_text(encoding="utf-8")
     return variables | devices.environment(device)

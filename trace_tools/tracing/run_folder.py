@@ -1,5 +1,6 @@
 """Create and lock a run's folder in OUT, merge it into a trace, and recover it if its tracer was killed.
 
+    name, stay = chosen_folder(out, machine, "lecture.py", options)     before the lecture runs
     with run_folder(out) as folder:               OUT/.run-…, locked while this process lives
         traced = merge_folder(folder, out)        OUT/<machine>/trace.yaml, or OUT/<machine>/partial/trace.yaml
         remove(folder)                            once its trace is on the disk
@@ -31,17 +32,23 @@ from trace_tools.errors import (
     TraceToolsError,
     UsageError,
 )
+from trace_tools.machines import devices
+from trace_tools.machines.machine import is_same_machine
 from trace_tools.source.statements import ParsedSource, parse_source
-from trace_tools.trace.model import Run, Step, Trace
+from trace_tools.trace.model import Machine, Run, Step, Trace
 from trace_tools.trace.trace_file import dump, load_head, validate, write
+from trace_tools.tracing import ranks
 from trace_tools.tracing.failures import in_words, keep, tracebacks
 from trace_tools.tracing.isolation import private_folder
 from trace_tools.tracing.journal import journals, read_journal
 from trace_tools.tracing.merge.merging import merge
 from trace_tools.tracing.merge.reader import stored
+from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.files import sweep
+from trace_tools.util.git import is_committed
 
 NEW, RUN, DONE, UNMERGED = ".new-", ".run-", ".done-", ".unmerged-"
+TRACE = "trace.yaml"
 MERGING = "merging"  # file in a folder during its recovery
 
 
@@ -54,6 +61,7 @@ class Traced:
     folder: Path  # OUT/<machine>
     source: ParsedSource
     seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
+    stay: list[Path] = field(default_factory=list)  # traces that its machine's own folder has already
     failed: Kept | None = None  # journals and traceback, if the tools failed in a process
 
 
@@ -68,6 +76,34 @@ class Kept:
 
 class SupersededError(TraceToolsError):
     """The trace would replace an existing trace that must stay."""
+
+
+# --- choosing its place -------------------------------------------------------------------------------------------
+
+
+def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptions) -> tuple[str, list[Path]]:
+    """Return the name of a trace's folder in `out`, and the traces that stay for it; nothing has run yet.
+
+    It is the name of the machine (`amd-epyc-2-cores`, for `--device cuda:1` `nvidia-h200-2`), or `--name`, with
+    `-rank<r>` under a launcher. If that folder has a trace of another machine, or one that is committed in git, which
+    others use as a reference, the folder is `<name>-2`, or has the next number that is free. Raises SupersededError
+    for a trace of another lecture and, with `--name`, of another machine. `--force` replaces every trace.
+    """
+    card = 1 + (devices.number(options.device) or 0)
+    own = ranks.named(options.name or (machine.slug if card == 1 else f"{machine.slug}-{card}"))
+    name, stay = own, list[Path]()
+    while (path := out / name / TRACE).exists() and not options.force:
+        refuse_other_lecture(path, lecture)
+        same = is_same_machine(load_head(path).machine, machine)
+        if options.name is not None and not same:
+            raise SupersededError(
+                f"{path} is a trace of another machine; choose another folder with --name, or replace it with --force"
+            )
+        if options.name is not None or (same and not is_committed(path)):
+            break
+        stay.append(path)
+        name = f"{own}-{len(stay) + 1}"
+    return name, stay
 
 
 # --- making one ---------------------------------------------------------------------------------------------------
@@ -151,22 +187,24 @@ def has_records(folder: Path) -> bool:
 
 
 def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
-    """Merge the journals in `folder`, check the trace, and write it in `out`; a partial trace goes to `partial/`.
+    """Merge the journals in `folder`, check the trace, and write it in `out`.
 
-    If the tracer is `dead`, a trace of a later run is not replaced. Raises NothingRecordedError if no step was
-    recorded, UsageError if `out` can't be written, SupersededError if an existing trace must stay, LectureError if the
-    trace is invalid, and any error of merging.
+    The trace goes to `partial/` if it is not complete, and if it has one pass and the trace in its place has several:
+    a draft replaces only drafts. If the tracer is `dead`, a trace of a later run is not replaced. Raises
+    NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError if an existing
+    trace must stay, LectureError if the trace is invalid, and any error of merging.
     """
     options = stored(folder / "run.json")
     with (folder / "lecture.py").open(encoding="utf-8", newline="") as file:
         source = parse_source(file.read(), str(options["lecture"]))
     trace = _checked(merge(folder, source))
     machine_folder = out / trace.machine.slug
-    complete, partial = machine_folder / "trace.yaml", machine_folder / "partial/trace.yaml"
+    complete, partial = machine_folder / TRACE, machine_folder / "partial" / TRACE
     is_complete = trace.run.complete and trace.run.only is None
-    path = complete if is_complete else partial
-    if is_complete and not options.get("force"):
+    if is_complete and not options.get("force") and complete.exists():
         refuse_other_lecture(complete, trace.run.lecture)
+        is_complete = trace.run.passes > 1 or load_head(complete).run.passes == 1
+    path = complete if is_complete else partial
     for existing in dict.fromkeys((path, complete)) if dead else ():
         if existing.exists() and (started := load_head(existing).run.started) >= trace.run.started:
             same_run = existing is path and started == trace.run.started
@@ -208,7 +246,7 @@ def refuse_other_lecture(path: Path, lecture: str) -> None:
     other = load_head(path).run.lecture if path.exists() else lecture
     if other != lecture:
         raise SupersededError(
-            f"{path} is a trace of {other}, not of {lecture}; choose another folder with -o, or use --force"
+            f"{path} is a trace of {other}, not of {lecture}; choose another folder with -o, or replace it with --force"
         )
 
 

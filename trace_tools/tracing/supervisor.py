@@ -29,9 +29,9 @@ from trace_tools.tracing.processes import FORKS, ForkServer, NotStartedError, Sp
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.run_folder import (
     Traced,
+    chosen_folder,
     dispose,
     merge_folder,
-    refuse_other_lecture,
     remove,
     run_folder,
     set_aside,
@@ -64,6 +64,7 @@ class Tracer:
         """`like` is a recent trace of this machine, which is not measured then."""
         self.plan, self.out, self.like = plan_of(lecture, options), out, like
         self._own = None
+        self.name, self.stay = "", list[Path]()  # the trace's folder in `out`, see `chosen_folder`
         torch, draft = self.plan.torch, self.plan.options.draft
         if FORKS and (not torch or (draft and server is None)):
             with contextlib.suppress(OSError):  # `run` will meet the same error and report it
@@ -129,15 +130,18 @@ class Tracer:
             if isinstance(error, MemoryError) and folder is not None and (paths := failures.tracebacks(folder)):
                 where = f"trace-tools failed while it made the trace (traceback: {paths[-1]}): "
             raise UsageError(f"{where}{in_words(error)}{advice}") from error
-        return replace(traced, seconds=seconds)
+        return replace(traced, seconds=seconds, stay=self.stay)
 
     def prepare(self, folder: Path) -> None:
         """Measure the machine, and write the options into a run's folder."""
-        plan, runner, options = self.plan, self.runner, self.plan.options
+        plan, runner = self.plan, self.runner
         (folder / "lecture.py").write_text(plan.source.text, encoding="utf-8", newline="")
         included.store(plan.modules, folder)
         machine = self._survey(folder)
-        runner.device = machine.device
+        runner.device, options = machine.device, plan.options
+        if options.keep_going is None:  # a GPU's errors are rarely the lecture's, and its time is dear
+            options = replace(options, keep_going=machine.device != "cpu")
+            self.plan = runner.plan = replace(plan, options=options)
         run = Run(
             lecture=plan.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -145,8 +149,7 @@ class Tracer:
             commit=commit_of(plan.lecture),
             **options.recorded(),
         )
-        name = options.name if ranks.rank() is None else ranks.named(options.name or machine.slug)
-        more: dict[str, object] = {"name": name, "force": options.force, "beside": []}
+        more = {"name": self.name, "force": options.force}
         (folder / "run.json").write_text(json.dumps({**to_plain(run), **more}), encoding="utf-8")
 
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
@@ -179,9 +182,7 @@ class Tracer:
         else:
             machine, installed = machines.without_torch(versions_of(plan.uses))
             (folder / "versions.json").write_text(json.dumps(installed), encoding="utf-8")
-        slug = ranks.named(machines.slug(options.name) if options.name else machine.slug)
-        if not options.force:
-            refuse_other_lecture(self.out / slug / "trace.yaml", plan.name)
+        self.name, self.stay = chosen_folder(self.out, machine, plan.name, options)
         measured = any(peak.measured for peak in machine.peaks) and not machines.are_recalled(machine)
         if like is None and plan.torch and measured and machines.STORED not in os.environ:
             if machine.device == "cpu":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, host
-from trace_tools.machines.machine import FREE_FILE, STORED, recalled, this_machine, to_json, under_load, versions
+from trace_tools.machines.machine import STORED, recalled, this_machine, to_json, under_load, versions
 from trace_tools.util.files import replace
 
 MEASURE, RECALL, DESCRIBE = "measure", "recall", "describe"
@@ -43,8 +43,6 @@ def main(out: str, device: str, how: str) -> int:
         replace(path.with_name("versions.json"), json.dumps(installed))
         identity = host.HUNG if host.hung() else (gpu.properties().identity if gpu else None) or ""
         replace(path.with_name(host.IDENTITY_FILE), identity)
-        if gpu is not None:
-            replace(path.with_name(FREE_FILE), str(devices.memory_info(gpu)[0] + gpu.reserved_bytes()))
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -95,7 +95,7 @@ def _run_job(job: Job) -> int:
     source, options = parse_source(job.text, job.lecture), job.options
     directives = [*parse_directives(source), *(inspect_all(source) if options.inspect_all else ())]
     skipped = frozenset(job.skipped)
-    program = instrument(source, directives, skipped, keep_going=options.keep_going, main=options.main)
+    program = instrument(source, directives, skipped, keep_going=bool(options.keep_going), main=options.main)
     modules = included.stored(job.run_folder)
     programs = included.instrumented([source, *(module.source for module in modules)])
     if modules:

@@ -75,6 +75,11 @@ def commit_of(path: Path) -> str | None:
     return f"{commit} + uncommitted changes" if changed or untracked else commit
 
 
+def is_committed(path: Path) -> bool:
+    """Return whether git tracks a file; False outside a repository and without git."""
+    return bool(_output(path.parent, "ls-files", "--", path.name))
+
+
 def _output(folder: Path, *arguments: str) -> str:
     """Return git's output without the final newline, or "" if git fails."""
     try:

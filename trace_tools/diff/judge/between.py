@@ -34,11 +34,12 @@ from trace_tools.diff.difference import (
 from trace_tools.diff.judge.attribution import with_causes, with_origins, with_settings
 from trace_tools.diff.judge.findings import StepJudge, absence
 from trace_tools.diff.judge.nondeterminism import reasons_for_absence
-from trace_tools.diff.judge.settings import is_same_machine, notes_of, settings_of
+from trace_tools.diff.judge.settings import notes_of, settings_of
 from trace_tools.diff.judge.times import judge_times
 from trace_tools.diff.judge.values import Context, Tolerances
 from trace_tools.diff.wording import subject_text
 from trace_tools.errors import UsageError
+from trace_tools.machines.machine import is_same_machine
 from trace_tools.util.interpreter import collector_paused
 
 UNRELATED = 0.1  # share of the shorter trace's steps with a counterpart, below which it counts as another lecture

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from trace_tools.analysis.outcome import load_text
 from trace_tools.diff.difference import SettingChange, Side
 from trace_tools.machines.peaks import peak_of
-from trace_tools.trace.model import Machine, Trace
+from trace_tools.trace.model import Trace
 from trace_tools.util import formats
 
 RUN = ("seed", "passes", "limit", "only", "keep_going", "inspect_all")
@@ -22,15 +22,9 @@ MACHINE = (
     *("multiprocessors", "compute_capability", "memory_bytes"),
 )
 INSTALLED = ("driver", "cuda", "tf32", "ram_bytes", "l2_bytes", "os")
-IDENTITY = ("name", "device", "cpu", "cores", "multiprocessors", "memory_bytes", "emulated")
 LONGEST = 120
 
 _NUMBER = re.compile(r"[0-9.]+")
-
-
-def is_same_machine(a: Machine, b: Machine) -> bool:
-    """Return whether two descriptions can be of one machine, so that times can be judged."""
-    return all(getattr(a, name) == getattr(b, name) for name in IDENTITY)
 
 
 def settings_of(a: Trace, b: Trace) -> tuple[SettingChange, ...]:

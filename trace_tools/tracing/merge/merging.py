@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, calls_left_out, left_out
 from trace_tools.errors import NothingRecordedError, TraceFileError
-from trace_tools.machines.machine import from_json, slug
+from trace_tools.machines.machine import from_json
 from trace_tools.source.statements import ParsedSource, title_of
 from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
 from trace_tools.trace.model import Process, Run, SourceFile, Step, Trace
@@ -120,13 +120,13 @@ class _Requested(NamedTuple):
     """The requested settings, as the tracer wrote them to run.json."""
 
     run: Run  # the head of the trace
-    name: str | None  # name of the machine
+    name: str | None  # name of its folder
 
 
 def _requested(folder: Path) -> _Requested:
     plain = stored(folder / "run.json")
     name = plain.pop("name")
-    plain = {key: value for key, value in plain.items() if key not in ("beside", "metered", "force")}
+    del plain["force"]
     return _Requested(from_plain(Run, plain, folder / "run.json"), name)
 
 
@@ -175,7 +175,7 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
             processes=processes,
             dropped=dropped,
         ),
-        machine=replace(machine, slug=slug(name)) if name else machine,
+        machine=replace(machine, slug=name or machine.slug),
         versions=[(name, version) for name, version in stored(folder / "versions.json")],
         sources=[SourceFile(run.lecture, source.text), *(SourceFile(s.path, s.text) for s in sources[1:])],
         steps=steps,
