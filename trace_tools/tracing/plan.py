@@ -114,9 +114,7 @@ def refuse_options(source: ParsedSource, options: TraceOptions) -> None:
     skipped(source, options)
     name = options.name
     if name is not None and (NAME.fullmatch(name) is None or name.lower() in TAKEN):
-        raise UsageError(
-            f"--name {name}: expected a plain folder name like nvidia-h200, not {' or '.join(TAKEN)}"
-        )
+        raise UsageError(f"--name {name}: expected a plain folder name like nvidia-h200, not {' or '.join(TAKEN)}")
     if options.passes < 1 or options.limit < 2:
         raise UsageError(
             f"passes: {options.passes}, limit: {options.limit}; expected at least 1 pass and a limit of at least 2"
