@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 from tests.messages import says
 from tests.traces import example_trace
 from tests.tracing.dead_runs import dead_run
-from trace_tools.errors import NothingRecordedError, TraceToolsError
+from trace_tools.errors import TraceToolsError
 from trace_tools.trace.model import Frame, Machine, Step, Trace
 from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder as run_folders
@@ -131,7 +130,7 @@ def test_any_damage_leaves_a_valid_trace_or_journals(tmp_path: Path) -> None:
         for _ in range(rng.choice((1, 1, 5))):
             damage(rng.choice(journals if rng.random() < 0.7 else sorted(folder.iterdir())), rng)
         contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
-        recovered, kept = recover(out, again=True)
+        recovered, kept = recover(out)
         lost += not recovered
         if recovered:
             assert load(recovered[0].path).trace == recovered[0].trace and not kept
@@ -310,14 +309,6 @@ def test_partly_removed_runs_are_never_merged(tmp_path: Path, monkeypatch: pytes
 # --- obstacles to recovery -------------------------------------------------------------------------
 
 
-def test_killed_recovery_is_repeated_only_on_request(tmp_path: Path) -> None:
-    """The recovery may have been killed because it took all memory, so only `again=True` repeats it."""
-    (dead_run(tmp_path) / "merging").touch()
-    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", "an earlier recovery of this run was killed")])
-    (dead_run(tmp_path, "b") / "merging").touch()
-    assert len(recover(tmp_path, again=True)[0]) == 1
-
-
 def test_files_and_links_named_like_runs_are_ignored(tmp_path: Path) -> None:
     (tmp_path / ".run-file").write_text("a person's own")
     (tmp_path / "elsewhere").mkdir()
@@ -337,27 +328,6 @@ def test_journals_stay_if_the_trace_cannot_be_written(tmp_path: Path) -> None:
     assert len(recover(tmp_path)[0]) == 1 and names(tmp_path) == {"cpu"}
 
 
-def test_run_folder_is_locked_before_it_is_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other process can ever lock a folder with the name of a run."""
-    renamed: list[str] = []
-    real = os.rename
-
-    def rename(source: Path, target: Path) -> None:
-        renamed.append(Path(source).name)
-        lock = os.open(Path(source) / "lock", os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(lock)
-        real(source, target)
-
-    monkeypatch.setattr(os, "rename", rename)
-    with pytest.raises(NothingRecordedError), run_folder(tmp_path) as folder:
-        assert [name.startswith(".new-") for name in renamed] == [True] and folder.name.startswith(".run-")
-        assert recover(tmp_path) == ([], []) and folder.exists()
-        raise NothingRecordedError
-    assert names(tmp_path) == set()
-
-
 def test_folder_swept_during_its_creation_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flock, calls = fcntl.flock, []
 
@@ -373,8 +343,8 @@ def test_folder_swept_during_its_creation_is_created_again(tmp_path: Path, monke
 
 
 def test_stale_folders_of_killed_tracers_are_swept(tmp_path: Path) -> None:
-    for name in (".new-abc", ".done-abc"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(json.dumps({}))
+    (tmp_path / ".run-abc").mkdir()  # its tracer was killed before it wrote a file
+    (tmp_path / ".done-abc").mkdir()
+    (tmp_path / ".done-abc/run.json").write_text(json.dumps({}))
     with run_folder(tmp_path) as folder:
         assert recover(tmp_path) == ([], []) and names(tmp_path) == {folder.name}

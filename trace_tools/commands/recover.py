@@ -31,7 +31,7 @@ def recover(folder: Path) -> None:
     """
     from trace_tools.tracing import run_folder
 
-    recovered, kept = run_folder.recover(folder, again=True)
+    recovered, kept = run_folder.recover(folder)
     for traced in recovered:
         click.echo(f"{traced.path}: {traced.trace.run.ended}")
     _report_kept(kept)

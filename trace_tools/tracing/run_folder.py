@@ -7,8 +7,7 @@
     recovered, kept = recover(out)                runs of tracers that were killed
 
 Journals with records are deleted only after their trace was checked and written. Journals that make no trace are moved
-to OUT/.unmerged-…, where they don't block later runs. Folders named `.new-` are being created, those named `.done-` are
-being removed.
+to OUT/.unmerged-…, where they don't block later runs. Folders named `.done-` are being removed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from trace_tools.errors import (
 )
 from trace_tools.machines import devices
 from trace_tools.machines.machine import is_same_machine
-from trace_tools.source.statements import ParsedSource, parse_source
+from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Machine, Run, Step, Trace
 from trace_tools.trace.trace_file import dump, load_head, validate, write
 from trace_tools.tracing import ranks
@@ -47,9 +46,8 @@ from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.files import sweep
 from trace_tools.util.git import is_committed
 
-NEW, RUN, DONE, UNMERGED = ".new-", ".run-", ".done-", ".unmerged-"
+RUN, DONE, UNMERGED = ".run-", ".done-", ".unmerged-"
 TRACE = "trace.yaml"
-MERGING = "merging"  # file in a folder during its recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,6 @@ class Traced:
 
     trace: Trace
     path: Path
-    folder: Path  # OUT/<machine>
-    source: ParsedSource
     seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
     stay: list[Path] = field(default_factory=list)  # traces that its machine's own folder has already
     failed: Kept | None = None  # journals and traceback, if the tools failed in a process
@@ -115,36 +111,21 @@ def run_folder(out: Path) -> Iterator[Path]:
 
     Raises UsageError if `out` is not writable.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        folder, lock = _new_folder(out)
-    except OSError as error:
-        raise UsageError(f"{out}: can't be written: {error.strerror}") from None
-    try:
-        yield folder
-    except BaseException:
-        if not has_records(folder) and not tracebacks(folder):
-            remove(folder)
-        raise
-    finally:
-        os.close(lock)
-
-
-def _new_folder(out: Path) -> tuple[Path, int]:
-    """Lock a new folder before it gets a name that `recover` looks for."""
-    while True:
-        # absolute, because processes run in other folders
-        new = Path(tempfile.mkdtemp(prefix=NEW, dir=out.absolute()))
-        lock = -1
+    with contextlib.ExitStack() as stack:
         try:
-            lock = os.open(new / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return _renamed(new, RUN), lock
-        except (FileNotFoundError, BlockingIOError):  # another tracer removed it just before it was locked
-            if lock >= 0:
-                os.close(lock)
+            out.mkdir(parents=True, exist_ok=True)
+            while True:  # until no other tracer has removed it as dead, just before it was locked
+                # absolute, because processes run in other folders
+                folder = Path(tempfile.mkdtemp(prefix=RUN, dir=out.absolute()))
+                if stack.enter_context(_locked(folder)):
+                    break
+        except OSError as error:
+            raise UsageError(f"{out}: can't be written: {error.strerror}") from None
+        try:
+            yield folder
         except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
+            if not has_records(folder) and not tracebacks(folder):
+                remove(folder)
             raise
 
 
@@ -155,14 +136,14 @@ def _renamed(folder: Path, prefix: str) -> Path:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
     """Hold a folder's lock; yield whether the lock was free and the folder still exists."""
-    lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield os.path.samestat(os.fstat(lock), os.stat(folder / "lock"))
-    except (BlockingIOError, FileNotFoundError):
-        yield False
-    finally:
-        os.close(lock)
+    with contextlib.ExitStack() as stack:
+        alone = False
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
+            lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+            stack.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = os.path.samestat(os.fstat(lock), os.stat(folder / "lock"))
+        yield alone
 
 
 def remove(folder: Path) -> None:
@@ -198,8 +179,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     with (folder / "lecture.py").open(encoding="utf-8", newline="") as file:
         source = parse_source(file.read(), str(options["lecture"]))
     trace = _checked(merge(folder, source))
-    machine_folder = out / trace.machine.slug
-    complete, partial = machine_folder / TRACE, machine_folder / "partial" / TRACE
+    complete, partial = (out / trace.machine.slug / inner / TRACE for inner in ("", "partial"))
     is_complete = trace.run.complete and trace.run.only is None
     if is_complete and not options.get("force") and complete.exists():
         refuse_other_lecture(complete, trace.run.lecture)
@@ -209,7 +189,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
         if existing.exists() and (started := load_head(existing).run.started) >= trace.run.started:
             same_run = existing is path and started == trace.run.started
             if same_run and path.read_bytes() == dump(trace).encode("utf-8"):
-                return Traced(trace, path, machine_folder, source)  # its tracer was killed just after writing it
+                return Traced(trace, path)  # its tracer was killed just after writing it
             raise SupersededError(f"{existing} is from a later run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -219,7 +199,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     write(trace, path)
     if is_complete and not (dead and _is_later(partial, trace.run)):
         shutil.rmtree(partial.parent, ignore_errors=True)
-    return Traced(trace, path, machine_folder, source)
+    return Traced(trace, path)
 
 
 def _checked(trace: Trace) -> Trace:
@@ -278,16 +258,12 @@ def set_aside(folder: Path, error: BaseException) -> Kept:
 # --- what dead tracers left ---------------------------------------------------------------------------------------
 
 
-def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]]:
-    """Merge the journals in `out` of tracers that have died, the latest run first; return traces and kept journals.
-
-    If an earlier recovery of a run was killed, the run is tried `again` only on request: merging may have used all
-    memory, and would do so before every run.
-    """
+def recover(out: Path) -> tuple[list[Traced], list[Kept]]:
+    """Merge the journals in `out` of tracers that have died, the latest run first; return traces and kept journals."""
     recovered: list[Traced] = []
     kept: list[Kept] = []
     sweep(out)
-    for folder in [path for prefix in (NEW, DONE) for path in out.glob(f"{prefix}*") if _is_folder(path)]:
+    for folder in filter(_is_folder, out.glob(f"{DONE}*")):
         with contextlib.suppress(OSError), _locked(folder) as alone:
             if alone:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -295,7 +271,7 @@ def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]
         try:
             with _locked(folder) as alone:
                 if alone:
-                    result = _recovered(folder, out, again=again)
+                    result = _recovered(folder, out)
                     if isinstance(result, Kept):
                         kept.append(result)
                     elif result is not None:
@@ -305,13 +281,8 @@ def recover(out: Path, *, again: bool = False) -> tuple[list[Traced], list[Kept]
     return recovered, kept
 
 
-def _recovered(folder: Path, out: Path, *, again: bool) -> Traced | Kept | None:
+def _recovered(folder: Path, out: Path) -> Traced | Kept | None:
     """Make the trace of a dead tracer's run; return None if no step was recorded."""
-    mark = folder / MERGING
-    if mark.exists() and not again:
-        return set_aside(folder, UsageError("an earlier recovery of this run was killed"))
-    with contextlib.suppress(OSError):
-        mark.touch()
     try:
         traced = merge_folder(folder, out, dead=True)
     except (UsageError, MemoryError):
@@ -322,8 +293,6 @@ def _recovered(folder: Path, out: Path, *, again: bool) -> Traced | Kept | None:
         failed = error
     else:
         return replace(traced, failed=dispose(folder))
-    finally:
-        mark.unlink(missing_ok=True)
     if has_records(folder) or not isinstance(failed, (NothingRecordedError, FileNotFoundError)):
         return set_aside(folder, failed)
     remove(folder)

@@ -97,7 +97,7 @@ class Tracer:
                     raise StoppedError(f"{plan.lecture.name}: stopped")
                 try:
                     traced = merge_folder(folder, out)
-                except (UsageError, OSError, KeyboardInterrupt):
+                except (UsageError, OSError, MemoryError, KeyboardInterrupt):
                     raise
                 except NothingRecordedError as error:
                     if not failures.tracebacks(folder):
@@ -106,9 +106,6 @@ class Tracer:
                     raise FailedError(
                         f"{kept.why}; the traceback and its journals are kept in {kept.folder}"
                     ) from error
-                except MemoryError as error:  # the journals stay, so that `recover` finds them
-                    failures.keep(folder / "merging", error)
-                    raise
                 except BaseException as error:  # this version should be able to merge its own records
                     kept = set_aside(folder, error)
                     if isinstance(error, TraceToolsError):
@@ -127,8 +124,6 @@ class Tracer:
                 raise
             advice = f"; once this is corrected, `trace-tools recover {out}` writes the trace" if is_kept else ""
             where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
-            if isinstance(error, MemoryError) and folder is not None and (paths := failures.tracebacks(folder)):
-                where = f"trace-tools failed while it made the trace (traceback: {paths[-1]}): "
             raise UsageError(f"{where}{in_words(error)}{advice}") from error
         return replace(traced, seconds=seconds, stay=self.stay)
 
