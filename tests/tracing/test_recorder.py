@@ -251,3 +251,35 @@ def one(): return 1
     [step] = lecture.steps("y = x")
     assert [value["value"] for _, _, value in step.values] == [3]
     assert lecture.frames("one")
+
+
+RUNNING = """
+def main():
+    here()
+    for i in range(2):
+        part(i)
+        here()
+    numbers = count()
+    next(numbers)
+    here()
+
+def part(i):
+    here()
+
+def count():
+    here()
+    yield 1
+"""
+
+
+def test_the_line_that_runs_is_found_without_frames(tmp_path: Path) -> None:
+    """Python's own frame is the oracle. A suspended generator does not run, and its line is its caller's."""
+    found: list[tuple[int | None, int]] = []
+
+    def here() -> None:
+        found.append((lecture.recorder.line("lecture.py"), sys._getframe(1).f_lineno))
+
+    lecture = Probed(RUNNING, "lecture.py", tmp_path / "journal", given={"here": here})
+    lecture.main()
+    assert len(found) == 7 and [line for line, _ in found] == [line for _, line in found]
+    assert lecture.recorder.line("lecture.py") is None

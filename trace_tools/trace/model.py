@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
+from msgspec import Meta, field
+
 from trace_tools.trace.identities import Ending, ProcessId
-from trace_tools.util.structs import Meta, Struct, field
+from trace_tools.util.structs import Struct
 
 SCALES = ("linear", "log")
 STYLES = ("line", "points", "bars", "stacked", "steps")

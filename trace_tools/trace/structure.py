@@ -11,8 +11,11 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
+import msgspec
+
 from trace_tools.errors import TraceFileError
-from trace_tools.util import formats, structs
+from trace_tools.util import formats
+from trace_tools.util.structs import tag
 
 T = TypeVar("T")
 
@@ -53,8 +56,8 @@ def from_plain(cls: type[T], plain: object, path: Path | str) -> T:
 def converted(cls: type[T], plain: object) -> T:
     """Return the instance of `cls` that `plain` describes. Raises `Mismatch` if it does not describe an instance."""
     try:
-        return structs.converted(plain, cls)
-    except structs.Unlike as error:
+        return msgspec.convert(plain, cls)
+    except msgspec.ValidationError as error:
         message, position = _POSITION.findall(str(error))[0]
         hint: Any = cls
         value: Any = plain
@@ -71,7 +74,7 @@ def converted(cls: type[T], plain: object) -> T:
 
 def to_plain(instance: object) -> dict[str, Any]:
     """Return a record as plain data: its fields in order, without fields that equal their defaults."""
-    plain: dict[str, Any] = structs.to_plain(instance)
+    plain: dict[str, Any] = msgspec.to_builtins(instance)
     return plain
 
 
@@ -80,7 +83,7 @@ def _records_in(hint: Any, plain: Any) -> list[Any]:
     if is_dataclass(hint):
         return [hint]
     records = [one for inner in get_args(hint) for one in _records_in(inner, plain)]
-    return [one for one in records if isinstance(plain, dict) and structs.tag(one).items() <= plain.items()] or records
+    return [one for one in records if isinstance(plain, dict) and tag(one).items() <= plain.items()] or records
 
 
 def _reworded(message: str, value: Any, records: list[Any]) -> str:
@@ -89,12 +92,12 @@ def _reworded(message: str, value: Any, records: list[Any]) -> str:
     if field is None:
         expected = _RANGE.sub("expected a smaller number", message.partition(", got ")[0])
         if expected.startswith("Invalid value "):
-            kinds = [name for cls in records for name in structs.tag(cls).values()]
+            kinds = [name for cls in records for name in tag(cls).values()]
             return f"found {short(value)}; expected one of {', '.join(kinds)}"
         for word, ours in _WORDS.items():
             expected = expected.replace(word, ours)
         return unlike(expected, value)
-    keys = [name for cls in records[:1] for name in (*structs.tag(cls), *(one.name for one in fields(cls)))]
+    keys = [name for cls in records[:1] for name in (*tag(cls), *(one.name for one in fields(cls)))]
     for key in value:
         if key not in keys:
             return f"unknown key {short(key)}; expected {', '.join(map(repr, keys))}"

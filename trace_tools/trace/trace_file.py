@@ -24,6 +24,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from trace_tools.errors import TraceFileError
 from trace_tools.trace.model import (
     SCHEMA_VERSION,
@@ -42,7 +44,7 @@ from trace_tools.trace.structure import Mismatch, converted, from_plain, to_plai
 from trace_tools.trace.validation import References, check_head
 from trace_tools.util.files import replace as replace_file
 from trace_tools.util.interpreter import collector_paused
-from trace_tools.util.structs import NOT_JSON, Struct, from_json, json_decoder
+from trace_tools.util.structs import Struct
 
 LARGEST_BYTES = 2**30  # largest file; the tracer's size cap is far smaller
 EVENTS = "events"  # the key in a file's head for the number of events that follow
@@ -124,8 +126,8 @@ def validate(trace: Trace, path: Path) -> None:
 # --- from the file's contents to a trace ----------------------------------------------------------
 
 _STEPS = b"\nsteps:\n"
-_DECODERS = {  # by how the line of an event starts
-    line[:7]: json_decoder(kind)
+_DECODERS: dict[bytes, Callable[[bytes], Any]] = {  # by how the line of an event starts
+    line[:7]: msgspec.json.Decoder(kind).decode
     for line, kind in ((b'- {"id": ', Step), (b'- {"frame": ', Frame), (b'- {"omitted": ', Omitted))
 }
 _KEYS: dict[str, type[Event]] = {"id": Step, "function": Frame, "omitted": Omitted}  # that no other kind of event has
@@ -195,7 +197,7 @@ def _event(item: object, path: Path) -> Event:
             if decode is not None:
                 event: Event = decode(item[2:])
                 return event
-        except NOT_JSON:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # errors in it, if any, are reported below
         item = _plain_of(item, path)
     if not isinstance(item, dict):
@@ -211,8 +213,8 @@ def _plain_of(line: bytes, path: Path) -> Any:
     if not line.startswith(b"- {"):
         raise _OtherLayout
     try:
-        return from_json(line[2:])
-    except NOT_JSON:
+        return msgspec.json.decode(line[2:])
+    except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     try:
         items = careful(line.decode(), path)

@@ -12,15 +12,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import fstat, write  # imported now, because a lecture may replace them in `os`
-from sys import _current_frames
 from time import monotonic  # imported now, because a lecture may replace it in `time`
 from typing import TYPE_CHECKING, Any
 
-from trace_tools.util.structs import Unlike, converted
+import msgspec
 
 if TYPE_CHECKING:  # who receives a message needs neither
     from trace_tools.tracing.job import Job
@@ -52,10 +50,9 @@ class Progress:
     def read(cls, plain: object) -> Progress | None:
         """Return the message that a line of JSON or plain data holds, None for anything else."""
         try:
-            made: Progress = converted(json.loads(plain) if isinstance(plain, bytes) else plain, cls)
-        except (Unlike, ValueError, RecursionError):
+            return msgspec.convert(json.loads(plain) if isinstance(plain, bytes) else plain, cls)
+        except (msgspec.ValidationError, ValueError, RecursionError):
             return None
-        return made
 
 
 INTERVAL_S = 1.0  # between reports of the position
@@ -89,10 +86,7 @@ class ProgressSender:
                 return
             sent = now
             steps = recorder.sequence.__self__.__reduce__()[1]  # type: ignore[attr-defined]
-            frame = _current_frames().get(threading.main_thread().ident or 0)
-            while frame is not None and frame.f_code.co_filename != self._job.path:
-                frame = frame.f_back
-            if (current := (frame and frame.f_lineno, steps)) != position:
+            if (current := (recorder.line(self._job.path), steps)) != position:
                 position, since = current, now
             self._send(Progress(self._job.name, self._section, position[0], round(now - since)))
 

@@ -221,19 +221,30 @@ class Recorder:
         if self.output is not None and (text := self.output.finish()) and self.last is not None:
             self._emit_late(self.last, text)
 
+    def running(self) -> list[Call]:
+        """Return the recorded calls of the main thread whose statements are running, callers first.
+
+        They are not found by their frames, because a reference to a frame could keep the lecture's tensors alive.
+        """
+        main, places = threading.main_thread().ident, self.program.places
+        calls = [
+            call
+            for call in list(self.calls.values())
+            if isinstance(call, Call) and call.thread == main and (current := call.current) is not None
+            if not places[current][3]  # else it may be a suspended generator's
+        ]
+        return sorted(calls, key=lambda call: call.seq)
+
+    def line(self, path: str) -> int | None:
+        """Return the line of a file that is running, of those that are recorded."""
+        statements = [call.current for call in self.running() if call.code and call.code.co_filename == path]
+        return next((self.program.places[n][1] for n in reversed(statements) if n is not None), None)
+
     def _write_lasting(self) -> None:
         """Announce a long statement of the main thread, and record output that bypasses Python in it, from the watching
         thread.
         """
-        main, places = threading.main_thread().ident, self.program.places
-        # Not found by its frame, because a reference to a frame could keep the lecture's tensors alive.
-        running = [
-            call
-            for call in list(self.calls.values())
-            if isinstance(call, Call) and call.thread == main and call.current is not None
-            if not places[call.current][3]  # else it may be a suspended generator's
-        ]
-        call = max(running, key=lambda call: call.seq, default=None)
+        call = next(reversed(self.running()), None)
         if call is None or perf_counter() - self.clock.lost - call.started < LASTING_S:
             return
         step = copy.copy(call)
