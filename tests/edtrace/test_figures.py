@@ -1,25 +1,16 @@
 from __future__ import annotations
 
-import importlib
 from typing import Any
-from xml.etree.ElementTree import fromstring
 
 import numpy
 import pytest
 
 from trace_tools.edtrace import figures
-from trace_tools.edtrace.figures import drawing, make_graph, words
-from trace_tools.presentation.charts import svg
+from trace_tools.edtrace.figures import make_graph, words
 from trace_tools.trace.model import Series
 
 ROWS = [{"x": 2, "y": 1.0, "c": "a"}, {"x": 1, "y": 4.0, "c": "b"}, {"x": 3, "y": 9.0, "c": "a"}]
 ENCODING = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
-
-
-@pytest.fixture(autouse=True)
-def _without_vl_convert(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    if "installed" not in request.node.name:
-        monkeypatch.setattr(figures, "_converted", lambda spec: None)
 
 
 def test_a_line_is_drawn_from_left_to_right() -> None:
@@ -72,58 +63,14 @@ def test_data_urls_are_shown_and_invalid_specifications_refused() -> None:
         figures.drawn([1])  # type: ignore[arg-type]
 
 
-def test_specification_is_rendered_if_vl_convert_is_installed() -> None:
-    pytest.importorskip("vl_convert", reason="draws Vega-Lite; not installed here")
-    (figure,) = figures.drawn({"data": {"values": ROWS}, "mark": "arc", "encoding": {"theta": {"field": "y"}}})
-    assert figure.kind == "plot" and figure.svg is not None and figure.svg.startswith("<svg")
-
-
-def test_installed_vl_convert_may_refuse_a_specification(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing:
-        def vegalite_to_svg(self, spec: object) -> str:
-            raise ValueError("no such mark")
-
-    monkeypatch.setattr(importlib, "import_module", lambda name: Refusing())
-    (figure,) = figures.drawn({"data": {"values": ROWS}, "mark": "line", "encoding": ENCODING})
-    assert figure.svg is None and figure.series
-
-
 # --- graphs ---------------------------------------------------------------------------------------
 
 NODES = [{"id": "a", "x": 0, "y": 0}, {"id": 2, "label": "<two>", "x": 10, "y": 0, "classes": "hot"}, {"id": "c"}]
 EDGES = [{"source": "a", "target": 2, "label": "f & g"}, {"source": 2, "target": "c"}, {"source": "c", "target": "c"}]
 
 
-def texts(drawn: str) -> list[str | None]:
-    return [element.text for element in fromstring(drawn).iter() if element.tag.endswith("text")]
-
-
-@pytest.mark.parametrize("layout", ["preset", "circle", "grid", "breadthfirst", {"name": "cose"}])
-def test_each_node_and_edge_is_drawn_in_every_layout(layout: str | dict[str, str]) -> None:
-    drawn = drawing(make_graph(NODES, EDGES, layout=layout))
-    root = fromstring(drawn)
-    ellipses = [e for e in root.iter() if e.tag.endswith("ellipse")]
-    assert len(ellipses) == 3 and drawn.count("<polygon") == 2 and drawn.count("<path") == 1
-    assert sorted(filter(None, texts(drawn))) == ["<two>", "a", "c", "f & g"]
-    assert svg.clean(drawn, "fig1", "A title", "words") is not None
-
-
-def test_overlapping_nodes_are_moved_apart() -> None:
-    graph = make_graph(NODES[:2], EDGES[:1])
-    (_, a), (_, b) = ((e.get("rx"), float(e.get("cx") or 0)) for e in fromstring(drawing(graph)).iter() if e.get("rx"))
-    assert b - a > 10
-
-
-def test_a_stylesheet_colours_nodes_edges_and_classes() -> None:
-    sheet = [
-        {"selector": "edge", "style": {"line-color": "#1a8f58"}},
-        {"selector": "node, .hot", "style": {"background-color": "orange", "shape": "star"}},
-    ]
-    drawn = drawing(make_graph(NODES, EDGES, stylesheet=sheet))
-    assert 'stroke="#1a8f58"' in drawn and drawn.count('fill="orange"') == 3 and "star" not in drawn
-
-
-def test_graph_description() -> None:
-    assert words(make_graph(NODES, EDGES)) == "A graph of 3 nodes: a → <two> (f & g), <two> → c, c → c."
-    assert words(make_graph([{"id": "a"}], [])) == "A graph of 1 node."
-    assert fromstring(drawing(make_graph([], []))) is not None
+def test_graphs_are_described() -> None:
+    described = "A graph of 4 nodes: a → <two> (f & g), <two> → c, c → c, alone."
+    assert words(make_graph([*NODES, {"id": "alone"}], EDGES, layout="circle")) == described
+    assert words(make_graph([{"id": "a"}], [])) == "A graph of 1 node: a."
+    assert words(make_graph([], [])) == "A graph of 0 nodes."

@@ -187,7 +187,7 @@ def test_videos_notes_plots_and_graphs(record: Record) -> None:
     assert record(lambda w: w["graph"](None)) == []
     spec = stand_ins(EdtraceContext(Library()))[""]["make_graph"]([{"id": "a"}], [])
     (graph,) = record(lambda w: w["graph"](spec))
-    assert (graph.kind, graph.text, graph.series) == ("plot", "A graph of 1 node.", [])
+    assert graph == Text(text="A graph of 1 node: a.")
     rows = {"data": {"values": [{"x": 1, "y": 2}]}, "mark": "arc"}
 
     class Chart:

@@ -22,7 +22,7 @@ from typing import Any
 from trace_tools.edtrace import figures
 from trace_tools.lecture.citations import Library, Reference, fetched, is_paper, people, short_name
 from trace_tools.lecture.vocabulary import as_data, aside, emit, plot
-from trace_tools.trace.model import WIDTH, Image, Narrative, Note, Plot, Text, Video
+from trace_tools.trace.model import WIDTH, Image, Narrative, Note, Text, Video
 from trace_tools.util.files import paths_in_cache, why_not_inside
 from trace_tools.util.formats import one_line
 
@@ -128,9 +128,9 @@ def words(context: EdtraceContext, resolve: Resolve | None = None) -> dict[str, 
 
     @aside
     def graph(spec: Mapping[str, Any] | None, style: Mapping[str, Any] | None = None) -> None:
-        """Draw a graph from `make_graph`; ignore None."""
+        """Describe a graph from `make_graph`; ignore None."""
         if spec is not None:
-            emit(Plot(series=[], text=figures.words(spec), svg=figures.drawing(spec)))
+            emit(Text(text=_literal(figures.words(spec))))
 
     made = (text, system_text, note, link, image, video, graph)
     return {**{word.__name__: word for word in made}, "plot": figure}
@@ -275,7 +275,7 @@ def cited(it: Any) -> str:
 
     url, title = text_of("url") or "", text_of("title")
     shown = one_line(short_name(it) or title or url or "?", 120)
-    label = re.sub(r"([\\`*_{}\[\]<>$|~])", r"\\\1", shown)
+    label = _literal(shown)
     date = (text_of("date") or "")[:10]  # edtrace's may include the time of day
     by = ", ".join(filter(None, (people(getattr(it, "authors", None), text_of("organization")), date)))
     fields = (title if title != shown else None, by, text_of("notes"), text_of("description"))
@@ -283,6 +283,10 @@ def cited(it: Any) -> str:
     tooltip = one_line(". ".join(parts) + ".", HOVER).replace("&", "&amp;").replace("<", "&lt;")
     tooltip = ' "' + re.sub(r'(["\\])', r"\\\1", tooltip) + '"' if parts else ""
     return f"[{label}](<{url}>{tooltip})" if re.fullmatch(r"[^\s<>]+", url) else label
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>$|~])", r"\\\1", text)
 
 
 def pictured(kind: str, path: str, style: Mapping[str, Any] | None, width: int | str | None = None) -> Image:
