@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.diff.planted import made
+from tests.messages import says
 from tests.programs import require
 from trace_tools.cli import main
 from trace_tools.commands.traces import open_side
@@ -71,33 +74,41 @@ def test_unknown_name_is_an_error_that_lists_known_names(project: Path, command:
     assert run("validate", "cpu").exit_code == 2
 
 
+def test_without_names_the_reference_is_compared_with_the_latest_trace(project: Path) -> None:
+    """Of four traces: by name, by what git tracks, and by when the others were made. One trace is not enough."""
+
+    def compared() -> list[str]:
+        return [
+            str(Path(line.split()[1]).parent) for line in run("diff").output.splitlines() if re.match(r"[AB]  ", line)
+        ]
+
+    for day, folder in ((3, "rendered/second"), (5, "rendered/third"), (4, "rendered/third/partial")):
+        Path(folder).mkdir(exist_ok=True)
+        trace = made(2)
+        write(replace(trace, run=replace(trace.run, started=f"2026-01-0{day}")), Path(folder, "trace.yaml"))
+    assert compared() == ["rendered/cpu", "rendered/third"]
+    Path("rendered/third/trace.yaml").unlink()
+    assert compared() == ["rendered/cpu", "rendered/third/partial"]
+    for command in ("init -q", "add rendered/second rendered/third"):
+        subprocess.run(["git", *command.split()], check=True, capture_output=True)
+    assert compared() == ["rendered/second", "rendered/cpu"]
+    shutil.rmtree("rendered/cpu")
+    shutil.rmtree("rendered/third")
+    refused = run("diff")
+    assert (refused.exit_code, refused.stdout) == (2, "") and says(refused.stderr, "two traces", "second")
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-@pytest.mark.parametrize(
-    ("arguments", "sides"),
-    [
-        ([], "cpu second"),
-        (["A=second"], "second cpu"),
-        (["B=cpu"], "second cpu"),
-        (["A=cpu", "B=pages/third"], "cpu pages/third"),
-    ],
-)
-def test_make_diff_chooses_traces(project: Path, arguments: list[str], sides: str) -> None:
-    command = [
-        "make",
-        "-n",
-        "--no-print-directory",
-        "-f",
-        str(MAKEFILE),
-        "diff",
-        "VENV=none",
-        "PYTHON=python",
-        *arguments,
-    ]
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "ARGS")
-    }  # these are set in `make test`
-    completed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert completed.stdout.split() == f"python -m trace_tools diff {sides}".split()
+@pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 0), (3, 0), (2, 2), (70, 2)])
+def test_make_diff_fails_only_if_diff_does(tmp_path: Path, code: int, status: int) -> None:
+    """A difference is an answer. Its names are optional."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexit {code}\n')
+    python.chmod(0o755)
+    command = ["make", "-f", str(MAKEFILE), "diff", "VENV=none", f"PYTHON={python}", "A=cpu", "ARGS=--all"]
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # set in `make test`
+    assert subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path).returncode == status
+    assert (tmp_path / "calls").read_text() == "-m trace_tools diff cpu --all\n"
 
 
 # Traces to compare

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from trace_tools.commands.traces import open_side, path_of, what_is_there
+from trace_tools.commands.traces import open_side, path_of, reference_and_latest, what_is_there
 from trace_tools.diff.difference import ASPECTS, Aspect, Difference, Side
 from trace_tools.errors import UsageError
 from trace_tools.util.files import replace as replace_file
@@ -31,7 +31,7 @@ WIDTH = 120  # width of a terminal report that goes to a file
 
 
 @click.command("diff", context_settings={"max_content_width": 100})
-@click.argument("traces", nargs=-1, metavar="A B [C …]")
+@click.argument("traces", nargs=-1, metavar="[A B [C …]]")
 @click.option(
     "--format",
     "style",
@@ -57,10 +57,12 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     """Show what differs between two traces and whether it matters.
 
     Of more traces, show how each differs from the first, and the measurements of all side by side. Traces are trace
-    files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in `git show`.
+    files, folders with a trace.yaml, names of such folders in rendered/, or REV:path as in `git show`. Without any, the
+    reference, which is the first trace in rendered/ that git tracks, is compared with the latest trace made here.
 
     \b
     Examples:
+      trace-tools diff
       trace-tools diff cpu nvidia-h200
       trace-tools diff HEAD~1:rendered/cpu/trace.yaml rendered/cpu/trace.yaml
       trace-tools diff cpu nvidia-h200 --only values --tolerance bfloat16=0.05
@@ -71,6 +73,7 @@ def diff(ctx: click.Context, /, traces: tuple[str, ...], **options: Any) -> None
     from trace_tools.util.interpreter import collector_paused
 
     style, out = options["style"], options["out"]
+    traces = traces or reference_and_latest()
     if len(traces) < 2:
         raise click.UsageError(f"expected two traces or more; found {len(traces)}: {what_is_there()}")
     folder = out is not None and (out.is_dir() or not out.suffix)

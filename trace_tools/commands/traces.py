@@ -18,6 +18,7 @@ import click
 
 from trace_tools.config import FILE, wanted
 from trace_tools.errors import TraceFileError, UsageError
+from trace_tools.util.git import is_committed
 
 if TYPE_CHECKING:
     from trace_tools.diff.difference import Side
@@ -74,6 +75,28 @@ def open_side(argument: str) -> Side:
             except TraceFileError as error:
                 raise UsageError(str(error).replace(str(copy), argument)) from None
     return Side(str(path), load(path).trace)
+
+
+def reference_in(folder: Path, besides: Path | None = None) -> Path | None:
+    """Return the trace that others are compared with: the first by name that git tracks, else the first by name."""
+    paths = [path for path in sorted(folder.glob(f"*/{TRACE}")) if path != besides]
+    return next(filter(is_committed, paths), next(iter(paths), None))
+
+
+def reference_and_latest() -> tuple[str, str]:
+    """Return the project's reference and, of the other traces, the one that was made here last.
+
+    A trace in git was made elsewhere, unless there is no other. Raises UsageError without two traces.
+    """
+    from trace_tools.trace.trace_file import load_head
+
+    folder = _rendered()
+    reference = reference_in(folder)
+    others = [path for path in (*folder.glob(f"*/{TRACE}"), *folder.glob(f"*/partial/{TRACE}")) if path != reference]
+    if not others:
+        raise UsageError(f"expected two traces to compare; {what_is_there()}")
+    made_here = [path for path in others if not is_committed(path)] or others
+    return str(reference), str(max(made_here, key=lambda path: load_head(path).run.started))
 
 
 def what_is_there() -> str:
