@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.committed import committed_traces
 from tests.pages.browsing import open_browser
 from trace_tools.machines.machine import STORED, to_json
 from trace_tools.trace.model import Machine, Peak
@@ -74,3 +76,19 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     peaks = [Peak("float32", 1.5e11, "measured", measured=True), Peak("memory", 2e10, "measured", measured=True)]
     stored.write_text(to_json(Machine("A processor", "cpu", "cpu", peaks=peaks)), encoding="utf-8")
     return {**os.environ, "PYTHONPATH": str(ROOT), STORED: str(stored), "CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture(scope="session")
+def lecture_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Render the committed traces of the lecture, and the reports that compare them, in a folder of their own.
+
+    For slow tests: rendering takes seconds.
+    """
+    from trace_tools.pages.site import render_folder
+
+    out = tmp_path_factory.mktemp("lecture") / "rendered"
+    for trace in committed_traces():
+        (out / trace.parent.name).mkdir(parents=True)
+        shutil.copy(trace, out / trace.parent.name)
+    render_folder(out, ROOT / "lecture.py")
+    return out

@@ -1,4 +1,4 @@
-"""Rates on the pages of `rendered/` agree with the lecture's own measurements.
+"""Rates on the pages of the committed traces agree with the lecture's own measurements.
 
 The expected rates are counts divided by seconds, computed here from the trace's YAML, which PyYAML or `json` reads.
 """
@@ -12,12 +12,12 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.committed import committed_traces
 from tests.pages.recording import Recording
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import CodeListing, CodeRow, Document, visible
@@ -26,7 +26,6 @@ from trace_tools.pages.section_charts import section_points
 from trace_tools.trace.model import Machine, Measured, Meters, Peak, Step, Trace
 from trace_tools.trace.trace_file import dump, load
 
-TRACES = sorted((Path(__file__).resolve().parents[2] / "rendered").glob("*/trace.yaml"))
 FACTOR = 1.5  # largest ratio between a rate on a page and the lecture's measurement of the same operation
 RATE = re.compile(r"([\d.,e+-]+) ([kMGTPE]?)(FLOP/s|B/s)")
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -153,20 +152,16 @@ def wrong_rates(document: Document, raw: Raw) -> Iterator[str]:
                 yield f"{section.slug}: {point.name} at {point.flops_per_second:.4g} FLOP/s"
 
 
-def test_committed_traces_exist() -> None:
-    assert TRACES
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("path", TRACES, ids=[path.parent.name for path in TRACES])
-def test_rates_on_pages_agree_with_the_lectures_measurements(path: Path) -> None:
-    trace = load(path).trace
-    raw = raw_of(path.read_text(encoding="utf-8"))
-    calls = [call for step in raw["steps"] for call in step.get("measured") or ()]
-    assert len(calls) > 20 and sum(bool(call.get("flops")) for call in calls) > 10  # measurements to compare with
-    document = make_document(trace)
-    assert any(True for row in rows(document) for _ in rates_shown(row))
-    assert list(wrong_rates(document, raw)) == []
+def test_rates_on_pages_agree_with_the_lectures_measurements() -> None:
+    for path in committed_traces():
+        trace = load(path).trace
+        raw = raw_of(path.read_text(encoding="utf-8"))
+        calls = [call for step in raw["steps"] for call in step.get("measured") or ()]
+        assert len(calls) > 20 and sum(bool(call.get("flops")) for call in calls) > 10  # measurements to compare with
+        document = make_document(trace)
+        assert any(True for row in rows(document) for _ in rates_shown(row))
+        assert list(wrong_rates(document, raw)) == []
 
 
 # --- `wrong_rates` notices wrong rates ---------------------------------------------------------------

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.committed import committed_traces
 from tests.emulated_cuda.build import ROOT, CannotBuild, environment
 from tests.emulated_cuda.profiles import PROFILES
 from trace_tools.trace.model import Step
@@ -66,7 +67,7 @@ def _traced(out: Path, variables: Mapping[str, str]) -> list[str]:
     trace = next(rendered.glob("emulated-*/trace.yaml"), None)
     if ended not in (0, 1) or trace is None:  # 1: a claim about time may fail
         return ["trace"]
-    committed = min((ROOT / "rendered").glob("*/trace.yaml"))
+    committed = committed_traces()[0]
     report = ["diff", str(committed), str(trace), "--format", "md", "-o", str(out / "diff.md")]
     checked = {
         "trace": _completed(trace),

@@ -21,7 +21,6 @@ from tests.programs import missing
 from trace_tools.pages.site import SiteTrace, render_site
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-COMMITTED = sorted((REPOSITORY / "rendered").glob("**/*.html"))
 EXAMPLES = [
     "index",
     "plain/index",
@@ -139,27 +138,27 @@ def test_search_panel_and_list_of_keys_pass_axe(browser: Any, axe: str, site: Pa
         assert problems(browser, axe) == []
 
 
-@pytest.fixture(scope="module")
-def checked() -> set[str]:
-    """Collect the kinds of elements and the names of pages that were checked."""
-    return set()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("page", COMMITTED, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_committed_pages_pass_axe(browser: Any, axe: str, page: Path, checked: set[str]) -> None:
+def test_pages_of_the_lecture_pass_axe(browser: Any, axe: str, lecture_site: Path) -> None:
     """Contrast is checked once for each kind of element.
 
     A page is skipped if it has only known kinds and the same section of another machine was checked.
     """
-    open_unfolded(browser, page, "light")
-    new_kinds = browser.execute_script(NEW_KINDS, [*checked])
-    if new_kinds or page.stem not in checked:
-        assert problems(browser, axe, {"rules": {CONTRAST: {"enabled": False}}}) == []
-    if new_kinds:
-        assert problems(browser, axe, {"runOnly": [CONTRAST]}, among_new=True) == []
-        open_unfolded(browser, page, "dark")
-        assert problems(browser, axe, {"runOnly": NARROW_RULES}) == []
-        assert browser.execute_script(NEW_KINDS, [*checked]) == new_kinds
-        assert problems(browser, axe, {"runOnly": [CONTRAST]}, among_new=True) == []
-    checked |= {*new_kinds, page.stem}
+    checked: set[str] = set()  # kinds of elements, and names of pages
+    failed: dict[str, list[Any]] = {}
+    for page in sorted(lecture_site.rglob("*.html")):
+        open_unfolded(browser, page, "light")
+        new_kinds = browser.execute_script(NEW_KINDS, [*checked])
+        found: list[Any] = []
+        if new_kinds or page.stem not in checked:
+            found += problems(browser, axe, {"rules": {CONTRAST: {"enabled": False}}})
+        if new_kinds:
+            found += problems(browser, axe, {"runOnly": [CONTRAST]}, among_new=True)
+            open_unfolded(browser, page, "dark")
+            found += problems(browser, axe, {"runOnly": NARROW_RULES})
+            assert browser.execute_script(NEW_KINDS, [*checked]) == new_kinds
+            found += problems(browser, axe, {"runOnly": [CONTRAST]}, among_new=True)
+        if found:
+            failed[str(page.relative_to(lecture_site))] = found
+        checked |= {*new_kinds, page.stem}
+    assert failed == {}

@@ -1,4 +1,4 @@
-"""GitHub's renderer (cmark-gfm) leaves no raw markup and no dead link in the committed Markdown pages."""
+"""GitHub's renderer (cmark-gfm) leaves no raw markup and no dead link in the lecture's Markdown pages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 cmarkgfm = pytest.importorskip("cmarkgfm")
 
-RENDERED = Path(__file__).parents[2] / "rendered"
-PAGES = sorted(RENDERED.rglob("*.md"))
+pytestmark = pytest.mark.slow  # they render the lecture
+
 VOID = {"br", "hr", "img", "input"}
 # A link, a fence, a tag, a heading, bold. `f["x"]()` in the sides of a claim is code, not a link.
 RAW = re.compile(r"\]\((?!\))|```|</?[a-z]+>|^#+ |\*\*[a-z]")
@@ -63,8 +63,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def pages() -> dict[Path, Page]:
-    return {path: Page(path) for path in PAGES}
+def pages(lecture_site: Path) -> dict[Path, Page]:
+    return {path: Page(path) for path in sorted(lecture_site.rglob("*.md"))}
 
 
 def test_no_raw_markup_is_left_and_tags_are_closed(pages: dict[Path, Page]) -> None:

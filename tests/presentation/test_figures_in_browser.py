@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.committed import committed_traces
 from tests.pages.browsing import ask, show
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.document import Document, Narration, Section, rows_shown, visible
@@ -17,13 +17,12 @@ from trace_tools.pages.section_charts import index_figures, section_figures, sec
 from trace_tools.presentation.charts import plot
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.drawing import width_of
-from trace_tools.presentation.charts.roofline import roof_of
+from trace_tools.presentation.charts.roofline import roof_of, roofline
 from trace_tools.presentation.charts.storage import storage
 from trace_tools.trace.trace_file import load
 
 pytestmark = pytest.mark.slow
 
-TRACE = Path(__file__).resolve().parents[2] / "rendered" / "cpu" / "trace.yaml"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"  # the same as on the pages
 
 # Returns the faults of all figures: text that is too small, leaves its figure, or overlaps other text, a line of data
@@ -73,11 +72,12 @@ return faults;
 
 
 def figures(document: Document) -> Iterator[tuple[str, str | None]]:
-    """Draw the figures of a lecture's pages, also with the roof of a second machine that is half as fast."""
+    """Draw the figures of a lecture's pages, and rooflines with a second machine that is half as fast."""
     for section in document.sections:
-        points = [replace(p, flops_per_second=p.flops_per_second / 2) for p in section_points(section)]
-        for drawn in section_figures(section, document, [roof_of("slower", document.machine, points)]):
-            yield f"{section.slug} {drawn.name}, two machines", drawn.svg
+        points = [*section_points(section)]
+        slower = [replace(p, flops_per_second=p.flops_per_second / 2) for p in points]
+        roofs = [roof_of(*it) for it in (("here", document.machine, points), ("slower", document.machine, slower))]
+        yield f"{section.slug} roofline, two machines", roofline(roofs, "roofline")  # as in reports
         yield from of_section(section)
         for drawn in section_figures(section, document):
             yield f"{section.slug} {drawn.name}", drawn.svg
@@ -110,7 +110,7 @@ def of_section(section: Section) -> Iterator[tuple[str, str | None]]:
 def drawn(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Open all figures on one page, on which the grid has its own colour."""
     style = f":root {{ --soft: rgb(1, 2, 3) }} svg {{ display: block; font-family: {SANS} }}"
-    drawings = [(name, svg) for name, svg in figures(make_document(load(TRACE).trace)) if svg]
+    drawings = [(name, svg) for name, svg in figures(make_document(load(committed_traces()[0]).trace)) if svg]
     assert len(drawings) > 100
     page = tmp_path_factory.mktemp("figures") / "all.html"
     boxes = "".join(f'<div title="{name.replace(chr(34), "")}">{svg}</div>' for name, svg in drawings)
