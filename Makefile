@@ -60,7 +60,7 @@ check: $(DEV)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(RUN) -m pytest tests/golden
+	$(RUN) -m pytest tests/golden tests/presentation/test_page_shell.py
 	@$(if $(TRACES),$(RUN) -m trace_tools render --check $(TRACES) || test $$? -eq 1,:)  # stale pages are no failure
 
 golden: $(DEV)
