@@ -250,21 +250,12 @@ def test_animate_mode_reveals_the_page_step_by_step(browser: Any, site: Path) ->
     press(browser, "A")
 
 
-def test_a_key_toggles_presenter_notes(browser: Any, site: Path) -> None:
-    play(browser, site / "lecture" / "00-first.html")
-    assert not browser.find_element("css selector", ".note .prose").is_displayed()
-    press(browser, "N")
-    assert browser.find_element("css selector", ".note .prose").is_displayed()
-    press(browser, "N")
-    assert not browser.find_element("css selector", ".note .prose").is_displayed()
-
-
-def test_modes_stay_on_in_the_next_section(browser: Any, site: Path) -> None:
+def test_animate_stays_on_in_the_next_section(browser: Any, site: Path) -> None:
     play(browser, site / "played" / "00-f.html")
-    press(browser, "N")
+    press(browser, "A")
     browser.get((site / "lecture" / "00-first.html").as_uri())
-    wait(browser, "document.querySelector('.note').open")
-    press(browser, "N")
+    wait(browser, "document.getElementById('mode-animate').checked")
+    press(browser, "A")
 
 
 def test_the_help_dialog_lists_keys_and_returns_the_focus(browser: Any, site: Path) -> None:
@@ -276,7 +267,7 @@ def test_the_help_dialog_lists_keys_and_returns_the_focus(browser: Any, site: Pa
     press(browser, "l")  # the dialog receives the keys
     assert step_number(browser) == 0
     browser.find_element("id", "mode-animate").click()
-    assert ask(browser, "sessionStorage.getItem('modes')") == "animate"
+    assert ask(browser, "sessionStorage.getItem('animate')") == "on"
     browser.find_element("id", "mode-animate").send_keys(ESCAPE)
     assert not ask(browser, "document.getElementById('keys').open")
     assert ask(browser, "document.activeElement.id") == "step-help"

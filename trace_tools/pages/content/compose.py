@@ -68,7 +68,7 @@ LISTED = 3  # level of the deepest headings in a section's contents
 _TAKEN = re.compile(
     "text|theme|steps|panel|player|keys|search|index|machines?|main|module|columns|differing|figures|claims|run|sections"
     r"|(?:step|said|call|search|fig)-?\d+|step-(?:at|back|done|help|now|on|said)|keys-(?:close|title)"
-    r"|mode-(?:animate|core|letters|notes|think)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
+    r"|mode-(?:animate|core|letters|think)|search-(?:for|found|open|said)|differs-(?:back|now|on)"
     r"|(?:figure|claims)-.+|.+-(?:title|desc)"
 )
 

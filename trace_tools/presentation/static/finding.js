@@ -53,7 +53,7 @@ const lookUp = (() => {
 
   // --- finding ---
 
-  const BOUND = "(?!\\p{Script=Han})[\\p{L}_]";
+  const BOUND = "[\\p{L}_]";
   const SMALL = /^(?:an?|and|are|as|at|be|by|can|do(?:es)?|for|from|get|go|has|have|how|i|if|in|is|it|its|many|me|much|my|need|not|of|on|or|our|should|so|than|that|the|there|this|to|use|was|we|what|when|where|which|why|will|with|you|your)$/i;
   const stem = (word) => (/^[a-z]{5,}$/i.test(word) ? word.replace(/(?:izers?|ations?|ions?|ings?|ers?|ies|ed|es|s|e|y)$/i, "") : word);
   const escaped = (words) => words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/[-_\s]+/g, "[-_\\s]+");
@@ -74,7 +74,7 @@ const lookUp = (() => {
     }).filter(Boolean)];
   };
 
-  const LETTER = /(?!\p{Script=Han})[\p{L}\p{N}]/u, WORD = /(?!\p{Script=Han})[\p{L}\p{N}_]/u;
+  const LETTER = /[\p{L}\p{N}]/u, WORD = /[\p{L}\p{N}_]/u;
   const quality = (text, { plain, pattern }) => {  // 4 a word, 3 part of a name, 2 the beginning of a word, 1 inside a word
     let best = 0;
     for (const found of text.matchAll(pattern)) {

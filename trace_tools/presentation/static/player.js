@@ -47,7 +47,7 @@
 
   const play = (steps) => {
     const { seen } = steps, count = steps.line.length;
-    const modes = { animate: false, notes: false };
+    let animate = false;  // reveal the page step by step
     let here = -1, before = -1, part = 0;  // shown stop, previously shown stop, outputs shown of it (@animate)
     let marked = [];
 
@@ -72,7 +72,7 @@
       }
       return 0;
     };
-    const outputs = () => (modes.animate ? steps.outputs.get(here) ?? 1 : 1);
+    const outputs = () => (animate ? steps.outputs.get(here) ?? 1 : 1);
 
     const move = (way) => {
       const stepping = panel.hidden === false;
@@ -102,7 +102,7 @@
       part = output;
       if (panel.hidden) open(true);
       stand(stop);
-      if (modes.animate) uncoverPage();
+      if (animate) uncoverPage();
       drawPanel();
       $("step-now").textContent = `step ${(here + 1).toLocaleString("en")} / ${count.toLocaleString("en")}`;
       $("step-done").value = here + 1;
@@ -227,9 +227,9 @@
       });
     };
     const uncoverPage = () => {
-      if (!pieces && !modes.animate) return;
+      if (!pieces && !animate) return;
       if (!pieces) arrange();
-      const until = modes.animate && !panel.hidden ? here + part / 1000 : Infinity;
+      const until = animate && !panel.hidden ? here + part / 1000 : Infinity;
       for (const [piece, at] of pieces) piece.classList.toggle("later", at > until);
     };
 
@@ -366,21 +366,20 @@
     };
     const later = () => { clearTimeout(waiting); waiting = setTimeout(settle, 250); };
 
-    // --- modes ---
+    // --- animate, large type ---
 
-    const setMode = (name, on) => {
-      modes[name] = on;
-      $(`mode-${name}`).checked = on;
-      if (name === "notes") document.querySelectorAll("details.note").forEach((note) => { note.open = on; });
-      if (name === "animate") { part = 0; uncoverPage(); }
+    const setAnimate = (on) => {
+      animate = on;
+      part = 0;
+      $("mode-animate").checked = on;
+      uncoverPage();
       if (here >= 0 && !panel.hidden) drawPanel();
       drawRows();
     };
-    const toggle = (name) => {
-      setMode(name, !modes[name]);
-      try { sessionStorage.setItem("modes", Object.keys(modes).filter((mode) => modes[mode]).join(" ")); } catch { /* no storage */ }
-      const on = modes[name];
-      say(name === "animate" ? (on ? "Reveal step by step: on." : "Reveal step by step: off.") : on ? "Notes: on." : "Notes: off.");
+    const toggleAnimate = () => {
+      setAnimate(!animate);
+      try { sessionStorage.setItem("animate", animate ? "on" : ""); } catch { /* no storage */ }
+      say(animate ? "Reveal step by step: on." : "Reveal step by step: off.");
     };
 
     // Large type for a lecture hall: the text and the panel, without bar and contents.
@@ -393,7 +392,7 @@
     // --- events ---
 
     const KEYS = { ArrowRight: "l", ArrowLeft: "h", ArrowDown: "j", ArrowUp: "k" };
-    const letters = { A: () => toggle("animate"), Q: () => say(thinkFirst.toggle()), P: () => enlarge(), N: () => toggle("notes"), O: () => say(thinkFirst.showHere()),
+    const letters = { A: toggleAnimate, Q: () => say(thinkFirst.toggle()), P: () => enlarge(), O: () => say(thinkFirst.showHere()),
       "?": () => $("keys").showModal(), Escape: stop, E: () => (panel.hidden && here >= 0 ? go(here) : stop()) };
     document.addEventListener("keydown", (event) => {
       const { key, target } = event, arrow = key.startsWith("Arrow"), away = panel.hidden;
@@ -436,7 +435,7 @@
     });
     $("step-help").addEventListener("click", letters["?"]);
     $("keys-close").addEventListener("click", () => $("keys").close());
-    for (const name of Object.keys(modes)) $(`mode-${name}`).addEventListener("change", () => toggle(name));
+    $("mode-animate").addEventListener("change", toggleAnimate);
 
     const follow = () => {  // go to the step in the address, or while stepping to its line
       const number = Number(/^#step-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
@@ -446,7 +445,7 @@
     addEventListener("hashchange", follow);
     matchMedia("(max-width: 1100px)").addEventListener("change", () => { if (!panel.hidden) scroll(); });  // another element scrolls
     $("player").hidden = $("step-done").hidden = false;
-    try { for (const name of (sessionStorage.getItem("modes") ?? "").split(" ")) if (name in modes) setMode(name, true); } catch { /* no storage */ }
+    try { if (sessionStorage.getItem("animate")) setAnimate(true); } catch { /* no storage */ }
     follow();
   };
 
