@@ -59,6 +59,11 @@ MISTAKES = [  # a line of a section, and a part of the message about it
     ("image(str(1), width=0)", "image: width is 0; expected pixels above 0"),
     ("x = 1; text([x])", "text: the argument is a list; expected text"),
     ("text({str(n): n for n in (1, 2)})", "text: the argument is a dict; expected text"),
+    ("txet('a')", "`txet` is not defined; did you mean `text`?"),
+    ("x = [q for q in (1, 2)]; print(q)", "`q` is not defined"),
+    ("del x; x = lambda w: w + z", "`z` is not defined"),
+    ("w = 1  # inspect w, w.real [s]", "`# inspect w, w.real [s]` has no effect; did you mean `# @inspect w,"),
+    ("x = part  # stepover", "`# stepover` has no effect; did you mean `# @stepover`?"),
 ]
 CORRECT = [
     "text(*['a'])",
@@ -66,7 +71,7 @@ CORRECT = [
     "table([[1, x] for x in range(3)], ['a', 'b'])",
     "plot({'a': list(range(3))})",
     "from trace_tools import measure, draw_bits, metering, plain",
-    "self.text()",
+    "(lambda self: self.text())(part)",
     "n = 3; text(r'$\\frac{n}{2}$ and `{n}` and \\mathbf{n} and {{n}} and {m}')",
     "open('made.png', 'wb'); image('made.png')",
     "x = 1  # @inspect x [parsecs]",
@@ -76,6 +81,17 @@ CORRECT = [
     "link('https://example.org/a b'), link('notes.pdf'), link('02-costs.html#L5'), link('mailto:a@b.c')",
     "link(str(1), 'a title', date=2020), link('#L5'), link(url='../data/', title='https or not')",
     "x = 1; ask('Which?', 'a', choices=[x, 'a'])",
+    "exec('x = 1'); print(x)",
+    "del part; global y; y = 1; print([k for k in range(y) if (last := k)], last, __file__)",
+    "class A:\n        b: B = 1\n        c: 'Tensor' = [__qualname__, b]\n        def d(self): return __class__",
+    "try: print(x)\n    except NameError as error: print(error)",
+    "if main:\n        import math as m\n    print(m.pi)",
+    "def f():\n        nonlocal x\n        x = 1\n    x = f",
+    "match main:\n        case [a, *b] | {'a': a, **b}: print(a, b)",
+    "x = 1  # inspect the result, inspect",
+    "x = 1  # inspects x",
+    "x = 1  # hide and seek",
+    "# inspect x\n    x = 1",
 ]
 
 
@@ -166,6 +182,23 @@ def test_possibly_correct_lines_are_no_mistakes(line: str, tmp_path: Path) -> No
     assert mistakes(path) == []
 
 
+def test_section_that_is_never_called_is_a_mistake(tmp_path: Path) -> None:
+    """A helper with parameters, a function named in a list, and functions without narrative calls are none."""
+    path = tmp_path / "lecture.py"
+    parts = [
+        "    below()",
+        "def below():\n    text('a')",
+        "def forgotten():\n    text('a')",
+        "def uses(x):\n    text(x)",
+        "def listed():\n    text('a')",
+        "def silent():\n    x = 1",
+        "ALL = [listed]\n",
+    ]
+    path.write_text(HEAD + "\n\n\n".join(parts))
+    [mistake] = mistakes(path)
+    assert mistake.line == 17 and says(str(mistake), "`forgotten`", "never called", "`main`")
+
+
 def test_redefined_names_are_no_vocabulary_calls(tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(HEAD + "    text = print\n    text()\n")
@@ -234,7 +267,7 @@ def test_relative_import_in_a_package_names_the_command(tmp_path: Path) -> None:
 
 def test_error_suggests_another_main_function(tmp_path: Path) -> None:
     path = tmp_path / "talk.py"
-    start = 'if __name__ == "__main__":\n    prepare("x")\n    begin()\n'
+    start = 'if __name__ == "__main__":\n    print("x")\n    begin()\n'
     path.write_text(f"def begin():\n    part()\ndef talk(n):\n    pass\ndef part():\n    pass\n{start}")
     assert "`--main begin`" in refused(path) and mistakes(path, main="begin") == []
     with pytest.raises(LectureError, match="`talk` needs `n`"):

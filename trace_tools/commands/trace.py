@@ -74,6 +74,8 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
 
         with all_mistakes(lecture, options.main):
             tracer = Tracer(lecture, out, options, progress.show, server)
+        for mistake in mistakes(lecture, tracer.plan.source, options.main):  # they do not surely stop the run
+            click.echo(str(mistake), err=True)
         if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)
         elif tracer.plan.torch:
@@ -102,9 +104,6 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     elif trace.run.passes == 1 and not options.draft:
         lines.append("run-to-run variation unknown (one pass); use --passes 3")
     problem_lines = problems(trace, code=True)
-    for mistake in mistakes(lecture, tracer.plan.source, options.main):  # mistakes that did not stop the run
-        if not any(line.startswith(f"{trace.run.lecture}:{mistake.line}:") for line in problem_lines):
-            lines.append(str(mistake))
     lines += problem_lines if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
     if trace.machine.device != "cpu" and (line := worth_telling(trace, path)):
         lines.append(line)

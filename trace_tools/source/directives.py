@@ -24,7 +24,7 @@ import keyword
 import re
 import tokenize
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn, get_args
 
@@ -46,6 +46,7 @@ _KNOWN = ", ".join(f"`@{name}`" for name in NAMES)
 _NEAR = 0.75  # difflib's ratio; a transposition in the shortest name ("hdie") has 0.75
 _WORD = re.compile(r"@(?P<space>\s*)(?P<name>[^\W\d]\w*)")
 _FIRST = re.compile(r"[#\s]*(?=@)")  # the comment's text begins with "@"
+_WITHOUT_AT = re.compile(r"#\s*(?=(?:inspect\s|(?:stepover|hide|animate|deeper|cover)\s*(?:[#@]|$)))")
 _UNIT = re.compile(r"\[((?:[^\W\d_]|%)(?:[^\W_]|[%/·])*)\]")
 _STRING_OR_CHARACTER = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|.""")
 # A decorator in commented-out code: dotted, called, or above a `def`, a `class` or another decorator.
@@ -132,6 +133,25 @@ def has_directives(source: ParsedSource) -> bool:
     return any(difflib.get_close_matches(word.lower(), NAMES, 1, _NEAR) for word in words)
 
 
+def without_at(source: ParsedSource, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield the comments behind code that would be directives if they had an "@", with their lines.
+
+    An `inspect` counts if all its names are among `names`; `clear` is left out, because "clear x" is also prose.
+    """
+    for comment in _comments(source.path, io.StringIO(source.text, newline=None).readlines()):
+        begin = _WITHOUT_AT.match(comment.text)
+        if begin is None or comment.alone:
+            continue
+        reader = _Reader(source.path, replace(comment, text=f"# @{comment.text[begin.end() :]}"), borrowed=False)
+        try:
+            inspected = [one.node for _, inspected, _ in reader.directives() for one in inspected]
+        except LectureError:
+            continue
+        read = {node.id for one in inspected for node in ast.walk(one) if isinstance(node, ast.Name)}
+        if read <= {*names, RETURN}:
+            yield comment.line, comment.text[begin.end() :]
+
+
 @dataclass(frozen=True, slots=True)
 class _LogicalLine:
     """A logical line of Python: simple statements, a header or a decorator, from line `first` to line `last`."""
@@ -150,15 +170,14 @@ class _Comment:
 
 
 def _comments(path: str, lines: list[str]) -> Iterator[_Comment]:
-    """Yield the comments that contain an "@", in order."""
+    """Yield the comments in order."""
     waiting: list[_Comment] = []
     first: tokenize.TokenInfo | None = None
     code_end = 0
     for token in _tokens(path, lines):
         line = token.start[0]
         if token.type == tokenize.COMMENT:
-            if "@" in token.string:
-                waiting.append(_Comment(token.string, line, alone=line != code_end))
+            waiting.append(_Comment(token.string, line, alone=line != code_end))
             if first is None:
                 yield from waiting
                 waiting = []

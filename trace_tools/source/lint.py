@@ -4,9 +4,9 @@
         print(mistake)                                # lecture.py:12: `@inpsect` …; did you mean `@inspect`?
 
 All directives are parsed as for a trace. Arguments of vocabulary calls are checked against the signatures. A call with
-literal arguments is executed without a recorder, so that the function itself reports its error. Further mistakes are an
-`@inspect` of a name that the file never binds, and a text with a name of the file in braces, which was probably meant
-to be an f-string.
+literal arguments is executed without a recorder, so that the function itself reports its error. Further mistakes are a
+name that the file never binds, in its code or in an `@inspect`; a directive without its `@`; a section that is never
+called; and a text with a name of the file in braces, which was probably meant to be an f-string.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import trace_tools
 from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
 from trace_tools.lecture.vocabulary import why_no_link
-from trace_tools.source.directives import has_directives, parse_directives
+from trace_tools.source.directives import has_directives, parse_directives, without_at
 from trace_tools.source.imports import OURS
 from trace_tools.source.statements import (
     FUNCTIONS,
@@ -35,10 +35,11 @@ from trace_tools.source.statements import (
     bare_call,
     calls_on_a_line,
     not_valid,
+    reached,
     read_source,
     sections,
 )
-from trace_tools.source.vocabularies import uses_words, words_called
+from trace_tools.source.vocabularies import narrative_calls, uses_words, words_called
 from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.util import formats
 
@@ -64,6 +65,9 @@ _DISPLAYS: Mapping[type, Callable[[], Any]] = {
     **dict.fromkeys((ast.Set, ast.SetComp), set),
     ast.Tuple: tuple,
 }
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -> list[LectureError]:
@@ -96,6 +100,11 @@ def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -
         errors.append(LectureError(path, 1, why))
     names = _names(source.tree)
     errors += _wrong_calls(source, names)
+    if names is not None:
+        errors += _unbound_names(source)
+        errors += _uncalled_sections(source, main)
+        for number, text in without_at(source, names):
+            errors.append(LectureError(path, number, f"`# {text}` has no effect; did you mean `# @{text}`?"))
     errors += _wrong_borrowed_calls(source)
     for directive in directives:
         for one in directive.inspected:
@@ -191,28 +200,114 @@ def refuse_relative_imports(source: ParsedSource) -> None:
 
 def _names(tree: ast.Module) -> frozenset[str] | None:
     """Return all names that a module binds anywhere, or None if they cannot be known."""
-    names = {*vars(builtins), "__name__", "__file__", "__doc__", "__class__"}
+    names = _known_to_python()
     for node in ast.walk(tree):
         match node:
-            case ast.Name(ctx=ast.Store()):
-                names.add(node.id)
-            case ast.Import() | ast.ImportFrom():
-                if any(alias.name == "*" for alias in node.names):
-                    return None
-                names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            case ast.ImportFrom(names=aliases) if any(alias.name == "*" for alias in aliases):
+                return None
             case ast.Call(func=ast.Name(id="exec" | "globals" | "setattr")):
                 return None
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                names.add(node.name)
-            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
-                names.add(node.name or "")
-            case ast.MatchMapping():
-                names.add(node.rest or "")
-            case ast.arg():
-                names.add(node.arg)
-            case ast.Global():
-                names |= {*node.names}
-    return frozenset(names)
+            case ast.Call(func=ast.Name(id="vars" | "locals" | "dir"), args=[]):
+                return None
+            case ast.Attribute(value=ast.Name(id="sys"), attr="modules") | ast.alias(name="builtins"):
+                return None
+        names |= _bound_by(node)
+    return names
+
+
+def _known_to_python() -> frozenset[str]:
+    of_modules = {"__name__", "__file__", "__doc__", "__spec__", "__package__", "__loader__", "__builtins__"}
+    return frozenset({*vars(builtins), *of_modules, "__annotations__", "__class__", "__module__", "__qualname__"})
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """Return the names that this node itself binds in its scope."""
+    match node:
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            return {node.id}
+        case ast.alias():
+            return {node.asname or node.name.partition(".")[0]}
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+            return {node.name or ""}
+        case ast.MatchMapping():
+            return {node.rest or ""}
+        case ast.arg():
+            return {node.arg}
+        case ast.Global():
+            return {*node.names}
+    is_parameter = type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple")  # from Python 3.12 on
+    return {vars(node)["name"]} if is_parameter else set()
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *_COMPREHENSIONS)
+
+
+def _unbound_names(source: ParsedSource) -> Iterator[LectureError]:
+    """Yield an error for the first use of each name that is bound neither in its scope nor in one around it.
+
+    Annotations are left out, because most are never evaluated, and so is code whose errors the lecture may catch.
+    """
+    errors: dict[str, LectureError] = {}
+
+    def bound_in(scope: ast.AST) -> Iterator[str]:
+        """Yield the names that a scope binds, and those of its parameters; inner scopes bind their own."""
+        waiting = [*ast.iter_child_nodes(scope)]
+        while waiting:
+            node = waiting.pop()
+            yield from _bound_by(node)
+            if not isinstance(node, _SCOPES):
+                waiting += ast.iter_child_nodes(node)
+            elif isinstance(node, _COMPREHENSIONS):  # `:=` in it binds in the scope around it
+                inner = (part.target for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
+                waiting += inner
+
+    def visit(node: ast.AST, known: frozenset[str]) -> None:
+        if isinstance(node, _SCOPES):
+            known |= {*bound_in(node)}
+        elif isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
+            known |= {part.id for inner in node.body for part in ast.walk(inner) if isinstance(part, ast.Name)}
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            manager = " ".join(ast.unparse(item) for item in node.items)
+            if "NameError" in manager or "Exception" in manager:
+                return
+        elif isinstance(node, ast.Name) and node.id not in known and node.id not in errors:
+            hint = _near(node.id, known)
+            text = f"`{node.id}` is not defined{hint}"
+            if node.id in {*vocabulary.VOCABULARY, *TOOLS}:
+                text = f"`{node.id}` is not imported; expected `from {OURS} import {node.id}`"
+            errors[node.id] = LectureError(source.path, node.lineno, text)
+        for field, value in ast.iter_fields(node):
+            if field not in ("annotation", "returns"):
+                for child in value if isinstance(value, list) else [value]:
+                    if isinstance(child, ast.AST):
+                        visit(child, known)
+
+    shared = {name for node in ast.walk(source.tree) if isinstance(node, ast.Global) for name in node.names}
+    visit(source.tree, _known_to_python() | shared | {*bound_in(source.tree)})
+    yield from errors.values()
+
+
+def _uncalled_sections(source: ParsedSource, main: str) -> Iterator[LectureError]:
+    """Yield an error for each function with narrative calls and without parameters that nothing in the file names."""
+    functions = {node.name: node for node in source.tree.body if isinstance(node, FUNCTIONS)}
+    if main not in functions:
+        return
+
+    def read_in(*nodes: ast.AST) -> set[str]:
+        parts = [part for node in nodes for part in ast.walk(node)]
+        texts = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+        return texts | {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+    uses = {name: read_in(node) for name, node in functions.items()}
+    others = [node for node in source.tree.body if not isinstance(node, FUNCTIONS)]
+    called = reached([main, *read_in(*others)], uses)
+    telling = {source.statements[number].function for number in narrative_calls(source)}
+    for name, node in functions.items():
+        if name in telling and name not in called and not node.decorator_list and not _needed(node):
+            why = f"section `{name}` is never called; expected a call in `{main}`"
+            yield LectureError(source.path, node.lineno, why)
 
 
 def _near(name: str, names: Iterable[str]) -> str:
@@ -221,9 +316,7 @@ def _near(name: str, names: Iterable[str]) -> str:
 
 
 def _wrong_calls(source: ParsedSource, names: frozenset[str] | None) -> Iterator[LectureError]:
-    """Yield errors for imports that do not exist, calls that were not imported, and calls that cannot do as
-    intended.
-    """
+    """Yield errors for imports that do not exist, and for calls that cannot do as intended."""
     words = _words(source)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ImportFrom) and node.module == OURS and not node.level:
@@ -242,9 +335,6 @@ def _wrong_calls(source: ParsedSource, names: frozenset[str] | None) -> Iterator
                 yield LectureError(source.path, node.lineno, why)
         elif ast.unparse(node.func) == "plt.show" and names is not None and "plt" in names:
             yield LectureError(source.path, node.lineno, "plt.show() does nothing here; expected plot(plt.gcf())")
-        elif (name := ast.unparse(node.func)) in {*vocabulary.VOCABULARY, *TOOLS} and name not in (names or {name}):
-            text = f"`{name}` is not imported; expected `from {OURS} import {name}`"
-            yield LectureError(source.path, node.lineno, text)
 
 
 def _wrong_borrowed_calls(source: ParsedSource) -> Iterator[LectureError]:
