@@ -333,8 +333,6 @@ def test_clocks_of_steps_with_a_batching_driver_and_slow_waits(tmp_path: Path) -
     assert (replayed.device_ns or [0]) > (product.device_ns or [0]), (
         "a replay is no operator of torch, but its work is timed"
     )
-    pages = "".join(page.read_text() for page in folder.glob("out/**/*.md"))
-    assert "an empty step takes" in pages
 
 
 KEEPS = """
