@@ -1,4 +1,4 @@
-// Show lower bounds from another machine's datasheet next to this machine's times. `floored.py` made the texts: for each
+// Show lower bounds from another machine's datasheet next to this machine's times. `columns.py` made the texts: for each
 // machine its name, a note on it, and a text for each anchor.
 (() => {
   const box = document.getElementById("floors");
