@@ -110,7 +110,7 @@ def side_by_side(*traces: Trace) -> Comparison:
 
 def lines(comparison: Comparison, key: str) -> list[Line]:
     table = next(table for table in comparison.tables if table.quantity.key == key)
-    return [line for line in (*table.lines, *table.folded) if line.where == "step"]
+    return [line for line in table.lines if line.where == "step"]
 
 
 def test_quantities_match_hand_computed_values() -> None:

@@ -52,7 +52,7 @@ def test_cpu_and_gpu_have_ratios_and_figures_without_verdicts() -> None:
     assert "Times of annotated steps, as ratios" in page
     assert not difference.matters
     titles = [chart.title for chart in charts_of(difference)]
-    assert len(titles) == 2 and "rooflines" in titles[0]
+    assert len(titles) == 1 and "rooflines" in titles[0]
     assert "Pretend GPU (made up for tests)" in side_text(difference.b)
     assert html_of(difference) == page  # rendering is deterministic
 

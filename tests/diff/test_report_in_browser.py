@@ -74,7 +74,7 @@ def test_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
     light = ask(browser, colour)
     show(browser, pages / "gpu.html", scheme="dark")
     assert ask(browser, colour) != light
-    assert ask(browser, "document.querySelectorAll('figure svg').length") == 2
+    assert ask(browser, "document.querySelectorAll('figure svg').length") == 1
 
 
 @pytest.mark.parametrize(("report", "words"), [("cpu-to-other", "make"), ("index", "timing total")])

@@ -40,11 +40,6 @@ def test_a_scale_is_linear_or_logarithmic() -> None:
     assert Scale(1, 10_000, 0, 400, log=True)(100) == pytest.approx(200)
 
 
-def test_a_log_scale_with_a_linear_start_includes_zero() -> None:
-    scale = Scale(0, 8 * 1024, 100, 0, log=True, linear_to=1024)
-    assert [scale(size) for size in (0, 512, 1024, 4096, 8192)] == [100, 80, 60, 20, 0]
-
-
 def test_points_that_an_axis_cannot_show_have_no_position() -> None:
     axes = Axes(Scale(1, 100, 0, 200, log=True), Scale(0, 1, 100, 0))
     assert axes.at(10, 0.5) == (100, 50)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases_in_one import each
 from tests.presentation.reading import circles, places, read, words
-from trace_tools.presentation.charts.plot import describe, figure, plot
+from trace_tools.presentation.charts.plot import describe, figure
 from trace_tools.presentation.charts.svg import standalone
 from trace_tools.trace.model import Narrative, Plot, Scalar, Series
 
@@ -101,13 +101,3 @@ def test_few_ordered_points_are_joined_by_a_curve() -> None:
     for series in ([function], [thousand, scattered], [replace(function, x=["a", "b", "c", "d"]), picked]):
         root = read(figure(Plot(series=series), "f"))
         assert [p for p in root.iter("path") if p.get("fill") == "none"] == []
-
-
-# --- machines side by side ------------------------------------------------------------------------
-
-
-def test_each_of_many_machines_has_a_line() -> None:
-    series = [Series(f"m{n}", [1, 2], [n, n + 1], "steps") for n in range(20)]
-    root = read(plot(series, "f", "T", "d", machines=True))
-    assert {f"m{n}" for n in range(20)} <= set(words(root))
-    assert len([p for p in root.iter("path") if p.get("fill") == "none"]) == 20

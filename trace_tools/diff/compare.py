@@ -40,8 +40,6 @@ from trace_tools.trace.model import LARGEST_FLOAT, Machine, Scalar, Step, Value
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
 
-WORTH_SHOWING_S = 10e-6  # least time of a step in a table, on the slowest machine; the CSV has all steps
-WORTH_SHOWING_BYTES = 1024
 MEASURED_UNITS = {"s": "lower", "FLOP/s": "higher", "B/s": "higher"}  # of values that the lecture computed
 SEVERAL = "it contains several measurements"
 NOWHERE = "its FLOPs were on tensors without memory, so no device computed them"
@@ -101,11 +99,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All lines of one quantity; `folded` are too small to show."""
+    """All lines of one quantity."""
 
     quantity: Quantity
     lines: tuple[Line, ...]
-    folded: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,19 +243,14 @@ def _rows(sides: Sequence[Side], differences: Sequence[Difference]) -> Iterator[
 
 def _table(quantity: Quantity, rows: Sequence[_Row]) -> Table:
     """Return one quantity's lines; for sections, only time and memory."""
-    kept: list[Line] = []
-    folded: list[Line] = []
+    lines = []
     for row in rows:
         section = row.line.where == "section" and quantity in (TIME, MEMORY)
         cells = [by_key[quantity.key] if by_key is not None else Cell(None, why="did not run") for by_key in row.cells]
-        numbers = [cell.value for cell in cells if cell.value is not None]
-        if not numbers or not (section or any(map(_is_annotated, row.steps))):
-            continue
-        small = {TIME: WORTH_SHOWING_S, MEMORY: WORTH_SHOWING_BYTES}.get(quantity, 0)
-        where: Literal["section", "step"] = "section" if section else "step"
-        line = replace(row.line, where=where, cells=with_ratios(cells, quantity.better))
-        (kept if section or max(numbers) >= small else folded).append(line)
-    return Table(quantity, tuple(kept), tuple(folded))
+        if any(cell.value is not None for cell in cells) and (section or any(map(_is_annotated, row.steps))):
+            where: Literal["section", "step"] = "section" if section else "step"
+            lines.append(replace(row.line, where=where, cells=with_ratios(cells, quantity.better)))
+    return Table(quantity, tuple(lines))
 
 
 def with_ratios(cells: Sequence[Cell], better: str | None) -> tuple[Cell, ...]:
@@ -354,7 +346,7 @@ def _peaks(sides: Sequence[Side]) -> Iterator[Line]:
 
 def _reached(utilisation: Table) -> Iterator[Line]:
     """Yield, for each dtype, the highest MFU that an annotated step of each machine reached."""
-    columns = list(zip(*(line.cells for line in (*utilisation.lines, *utilisation.folded)), strict=True))
+    columns = list(zip(*(line.cells for line in utilisation.lines), strict=True))
     for dtype in dict.fromkeys(cell.dtype for column in columns for cell in column if cell.dtype is not None):
         none = Cell(None, why="no annotated step used it")
         cells = [

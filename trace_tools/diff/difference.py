@@ -20,14 +20,14 @@ Both sides of a finding are data; `wording` turns them into text.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import is_
 from typing import Literal
 
 from trace_tools.analysis.rates import Clock
-from trace_tools.diff.align.code import FunctionMatch, Matching
+from trace_tools.diff.align.code import Matching
 from trace_tools.source.vocabularies import OURS, narrating_in, parsed_or_none
 from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
 from trace_tools.trace.tree import Tree
@@ -116,11 +116,6 @@ class Side:
             for statement in (source.statements if source is not None else ())
             if isinstance(statement.node, ast.ImportFrom) and (statement.node.module or "").split(".")[0] == OURS
         }
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether the lecture ran to its end and the file is complete."""
-        return self.trace.run.complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,16 +309,6 @@ class Difference:
     time_not_judged: str | None = None  # why no time could be judged although that was asked for: exit code 3
 
     @property
-    def same_source(self) -> bool:
-        """Return whether both sides ran the same code."""
-        return self.matching.same
-
-    @property
-    def functions(self) -> tuple[FunctionMatch, ...]:
-        """The matched functions that differ."""
-        return self.matching.functions
-
-    @property
     def matters(self) -> bool:
         """Return whether any difference matters: exit code 1."""
         return any(row.matters for row in self.rows)
@@ -338,11 +323,6 @@ class Difference:
     def function_of(self, row: StepPair) -> str:
         """Return the qualified name of a row's function, in B if it has it."""
         return self.frames[row.frame].frame.function
-
-    def renamed(self, row: StepPair) -> Mapping[str, str]:
-        """Return the variables with another name in B, in a row's function."""
-        frame = self.frames[row.frame].a
-        return self.matching.renamed(frame.source, frame.function) if frame is not None else {}
 
     def source_line(self, row: StepPair) -> str:
         """Return the text of a row's line, stripped, from B if it has it."""

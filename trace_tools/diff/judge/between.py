@@ -107,7 +107,7 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
         if row.a is not None and row.b is not None and pair.a is not None and pair.b is not None:
             findings += judge.findings(row.a, row.b, aligned.matching.renamed(pair.a.source, pair.a.function))
             is_last = last_execution[row.frame, row.b.statement] == row.number and not row.prose
-            if is_last and a.is_complete and b.is_complete:
+            if is_last and a.trace.run.complete and b.trace.run.complete:
                 in_a = a.tree.executions(pair.a.frame, row.a.statement)
                 in_b = b.tree.executions(pair.b.frame, row.b.statement)
                 if in_a != in_b:

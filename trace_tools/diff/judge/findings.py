@@ -198,7 +198,7 @@ def absence(row: StepPair, a: Side, b: Side, last_matched: int, excused: str | N
     only, unjudged = other.trace.run.only, None
     if row.beyond_limit:
         unjudged = f"{letter} only counted this execution, which is beyond --limit"
-    elif not other.is_complete and row.number > last_matched:
+    elif not other.trace.run.complete and row.number > last_matched:
         unjudged = f"{letter} is partial and ended before this step"
     elif only and only != side.trace.run.only:
         unjudged = f"{letter} ran only {only}"

@@ -54,8 +54,11 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class TimeTest:
-    """The test of many durations, one entry each; effects and errors apply to the logarithm of the ratio B / A."""
+class ModeratedTest:
+    """The test of many durations, of processes that ran one after the other, a few on each side.
+
+    Arrays have one entry for each; effects and errors apply to the logarithm of the ratio B / A.
+    """
 
     effect: Floats
     error: Floats  # standard error
@@ -63,20 +66,14 @@ class TimeTest:
     p: Floats
     adjusted_p: Floats
     called: NDArray[np.bool_]
+    prior: Prior
+    typical: Prior  # the same prior with the variance of a typical step, after shrinking
+    drift: float  # change that most steps share, so no difference of a single step
 
     def intervals(self) -> tuple[Floats, Floats]:
         """Return the 95% interval of each ratio."""
         half = quantiles(0.975, self.degrees) * self.error
         return np.exp(self.effect - half), np.exp(self.effect + half)
-
-
-@dataclass(frozen=True)
-class ModeratedTest(TimeTest):
-    """The test of processes that ran one after the other, a few on each side."""
-
-    prior: Prior
-    typical: Prior  # the same prior with the variance of a typical step, after shrinking
-    drift: float  # change that most steps share, so no difference of a single step
 
     @property
     def threshold(self) -> float:

@@ -128,45 +128,36 @@ class _Writer:
         if clear:
             meaning = Phrase("Steps that were faster in every pass on one machine, by size of effect.")
             clear.sort(key=effect, reverse=True)
-            grid = self.grid(clear[:LEADING], TIME, "Steps with clear differences", clear[LEADING:], "more step")
+            grid = self.grid(clear[:LEADING], TIME, "Steps with clear differences", len(clear[LEADING:]))
             yield Part("Clear differences", [meaning, grid], "judged")
 
     def tables(self, *, everything: bool) -> Iterator[Part]:
-        """Yield the table of each quantity; on a terminal, the largest steps and all other lines, or everything."""
+        """Yield the table of each quantity; in texts, the largest steps and all other lines, or everything."""
         for table in self.comparison.tables:
             quantity = table.quantity
             lines: Sequence[Line] = table.lines
-            folded: Sequence[Line] = table.folded
-            if self.terminal and everything:
-                lines, folded = (*lines, *folded), ()
-            elif self.terminal:
-                steps = [line for line in lines if line.where == "step"]
+            steps = [line for line in lines if line.where == "step"]
+            if self.form != "html" and not everything:
                 steps.sort(key=lambda line: -max(cell.value or 0 for cell in line.cells))
                 lines = [line for line in lines if line.where != "step" or line in steps[:FEW]]
-                folded = (*folded, *steps[FEW:])
             none = "" if lines else " No machine has this figure."
             if lines or not self.terminal:
                 meaning = Phrase(quantity.meaning + none)
-                grid = self.grid(lines, quantity, quantity.title, folded)
-                warnings = _warnings(*lines, *folded)
-                yield Part(quantity.title, [meaning, *warnings, grid], quantity.key, folded=not self.terminal)
+                grid = self.grid(lines, quantity, quantity.title, len(table.lines) - len(lines))
+                yield Part(quantity.title, [meaning, *_warnings(*table.lines), grid], quantity.key, not self.terminal)
 
     def grid(
         self,
         lines: Sequence[Line],
         quantity: Quantity,
         name: str,
-        folded: Sequence[Line] = (),
-        noun: str = "smaller one",
+        omitted: int = 0,
     ) -> Grid:
-        """Return a row for each line; folded and omitted lines are counted."""
-        smaller = formats.plural(len(folded), noun) if folded else ""
+        """Return a row for each line; the omitted ones are counted."""
         columns = [label + " (base)" * (label == self.base and not self.terminal) for label in self.labels]
-        shown, hidden = ([self.row(line, quantity) for line in some] for some in (lines, folded))
-        if self.form == "html":
-            return Grid("side", ("", *columns), shown, name, hidden, smaller)
-        omitted = f"{smaller} with --all" if self.terminal else f"{smaller}: in the CSV."
-        return Grid("side", ("", *columns), shown, name, rest=smaller and omitted)
+        where = "with --all" if self.terminal else "in the CSV"
+        rest = f"{omitted:,} more {where}" if omitted else ""
+        return Grid("side", ("", *columns), [self.row(line, quantity) for line in lines], name, rest=rest)
 
     def row(self, line: Line, quantity: Quantity) -> list[Phrase]:
         """Return a line's code, and its figure on each machine."""
@@ -263,7 +254,7 @@ def csv_text(comparison: Comparison) -> str:
     header += ["above its roof"]
     rows.writerow(map(_as_text, header))
     for table in comparison.tables:
-        for line in (*table.lines, *table.folded):
+        for line in table.lines:
             unit = table.quantity.unit or line.unit or "1"
             columns = [table.quantity.key, unit, line.where, line.function, str(line.line or ""), line.code, line.which]
             numbers = [*(cell.value for cell in line.cells), *(cell.ratio for cell in line.cells)]

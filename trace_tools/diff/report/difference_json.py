@@ -63,13 +63,13 @@ def difference_json(difference: Difference, **more: Any) -> str:
         "a": _side(difference.a),
         "b": _side(difference.b),
         "same_machine": difference.same_machine,
-        "same_source": difference.same_source,
+        "same_source": difference.matching.same,
         "time_not_judged": difference.time_not_judged,
         "settings": [
             {"group": s.group, "name": s.name, **dict(zip("ab", setting_sides(s), strict=True)), "repeated": positions}
             for s, positions in zip(difference.settings, repeated(difference), strict=True)
         ],
-        "functions": [{**asdict(f), "variables": dict(f.variables)} for f in difference.functions],
+        "functions": [{**asdict(f), "variables": dict(f.variables)} for f in difference.matching.functions],
         "notes": list(difference.notes),
         "left_out": list(difference.ignored),
         "counts": [{"aspect": a, "verdict": v, "count": n} for a, v, n in difference.counts],

@@ -7,19 +7,17 @@ report_of(difference, "html", site="index.html")                  # has all: fig
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_tools.diff.compare import RATE, Cell, measured
 from trace_tools.diff.difference import Aspect, Difference, Side, StepPair
-from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries, is_unseen
+from trace_tools.diff.report.entries import ORDER, ReportEntry, blocks, entries
 from trace_tools.diff.report.report import Chart, Content, Form, Grid, Part, Phrase, Report
 from trace_tools.diff.report.sources import shown_line
 from trace_tools.diff.report.timings import summary, timing_parts
 from trace_tools.diff.wording import setting_sides, subject_text, word_of
 from trace_tools.presentation.charts import roofline
-from trace_tools.presentation.charts.memory import memory_lines
 from trace_tools.trace.model import Machine
 from trace_tools.util import formats
 
@@ -38,7 +36,6 @@ WORDS: dict[Aspect, tuple[str, str]] = {  # an aspect's title and its noun for a
 TEXT, PAGE, NONE = (4, 0, 6, 6, 3), (12, 200, None, None, None), (10**9, 0, None, None, None)
 CODE = 90  # characters of a line of source
 MOST_REPEATS = 4  # most named repetitions of a setting
-POINTS = 1_500  # most points of a memory timeline
 NOTHING = "No difference that matters in settings, claims, values, times, memory or steps."
 FOOT = (
     "Times are medians over the passes, ± half their range. “No difference detected” is not “the same”. Values that "
@@ -84,7 +81,7 @@ def report_of(difference: Difference, form: Form, *, everything: bool = False, s
             Phrase(formats.percent(f.similarity)),
             Phrase(", ".join(f"{formats.one_line(a, 40)} → {formats.one_line(b, 40)}" for a, b in f.variables)),
         ]
-        for f in difference.functions
+        for f in difference.matching.functions
     ]
     before = _changes("Differing settings, versions and hardware", "Settings", ("", "A", "B"), settings, most_settings)
     columns = ("", "A", "B", "similarity", "renamed variables")
@@ -160,7 +157,7 @@ def headline(difference: Difference) -> str:
     if parts or following:
         text = "Differences that matter: {names}".format(names=", ".join(parts or following))
         text += " (which may cause: {names})".format(names=", ".join(following)) if parts and following else ""
-        return ". ".join(part for part in (text, _work(difference), unjudged) if part)
+        return ". ".join(part for part in (text, unjudged) if part)
     if any(map(_differs, difference.rows)):
         none = "{why}. No other differences that matter" if unjudged else "No differences that matter"
     else:
@@ -171,20 +168,6 @@ def headline(difference: Difference) -> str:
 def _differs(row: StepPair) -> bool:
     """Return whether two recordings of one execution differ in any way, however small."""
     return any(f.a != f.b or (f.aspect != "time" and f.verdict != "noise") for f in row.findings)
-
-
-def _work(difference: Difference) -> str | None:
-    """Return the change in counted work if clocks were too noisy to show it, such as 50% more FLOPs."""
-    unseen = [
-        f for row, f in difference.findings("flops") if f.matters and f.cause is None and is_unseen(difference, row, f)
-    ]
-    for f in sorted(unseen, key=lambda f: -f.size):
-        if f.numbers is not None and all(f.numbers):
-            more = f.numbers[1] / f.numbers[0]
-            if more >= 2:
-                return f"{formats.ratio(more)} × the FLOPs; times too noisy"
-            return f"{formats.percent(abs(more - 1))} {'more' if more > 1 else 'fewer'} FLOPs; times too noisy"
-    return None
 
 
 def _leads(difference: Difference, most: int, most_folded: int, *, html: bool, everything: bool) -> Iterator[Part]:
@@ -340,39 +323,19 @@ def _time_sentence(difference: Difference) -> str:
 
 
 def charts_of(difference: Difference) -> list[Chart]:
-    """Return the figures that have data."""
-    a, b = (f"{letter} {side.label}" for letter, side in (("A", difference.a), ("B", difference.b)))
+    """Return the figure of both rooflines, if a roof is known."""
     matched = [
-        (formats.one_line(_code(difference, row), 40), row.a, row.b)
+        (formats.one_line(_code(difference, row), 40), (row.a, row.b))
         for row in difference.rows
         if row.a is not None and row.b is not None and row.step.annotated
     ]
-    roofs = [
-        roof_of(name, machine, ((code, measured(step, machine)[RATE.key]) for code, step in steps))
-        for name, machine, steps in (
-            (a, difference.a.trace.machine, [(code, step) for code, step, _ in matched]),
-            (b, difference.b.trace.machine, [(code, step) for code, _, step in matched]),
-        )
-    ]
-    # live bytes along the rows without calls (a calling row ends after its calls), thinned
-    callers = {pair.parent for pair in difference.frames}
-    live = [
-        tuple(None if step is None or step.meters is None else step.meters.live_bytes for step in (row.a, row.b))
-        for row in difference.rows
-        if row.number not in callers
-    ]
-    counted = [pair for pair in live if pair != (None, None)]
-    stride = max(1, math.ceil(len(counted) / POINTS))
-    groups = [counted[start : start + stride] for start in range(0, len(counted), stride)]
-    memory = [
-        (name, [max((size for pair in group if (size := pair[side]) is not None), default=None) for group in groups])
-        for side, name in enumerate((a, b))
-    ]
-    drawn = [
-        ("roofs", "Both rooflines, and the annotated steps under them", roofline.roofline(roofs, "roofs", "Rooflines")),
-        ("memory", "Tensor bytes alive after each matched step", memory_lines(memory, "memory")),
-    ]
-    return [Chart(name, title, svg) for name, title, svg in drawn if svg is not None]
+    roofs = []
+    for n, (letter, side) in enumerate((("A", difference.a), ("B", difference.b))):
+        machine = side.trace.machine
+        rates = ((code, measured(steps[n], machine)[RATE.key]) for code, steps in matched)
+        roofs.append(roof_of(f"{letter} {side.label}", machine, rates))
+    drawn = roofline.roofline(roofs, "roofs", "Rooflines")
+    return [Chart("roofs", "Both rooflines, and the annotated steps under them", drawn)] if drawn is not None else []
 
 
 def roof_of(label: str, machine: Machine, rates: Iterable[tuple[str, Cell]]) -> roofline.Roof:

@@ -23,7 +23,6 @@ from trace_tools.util import formats
 ORDER: tuple[Aspect, ...] = ("claims", "values", "memory", "flops", "time", "steps", "output")
 BY_SIZE: frozenset[Aspect] = frozenset({"memory", "flops", "time"})  # the others keep the lecture's order
 WORTH_A_SHARE = 0.1  # least share of its roof for a step's share to be shown; on one machine its time is enough
-TOO_NOISY = "times too noisy to show it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,6 @@ class ReportEntry:
 def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int = 80) -> ReportEntry:
     """Format a finding; a side has at most `limit` characters."""
     a, b = sides_text(finding, limit)
-    unseen = TOO_NOISY if finding.matters and is_unseen(difference, row, finding) else ""
     origin = finding.origin
     return ReportEntry(
         row=row,
@@ -64,21 +62,10 @@ def entry_of(difference: Difference, row: StepPair, finding: Finding, limit: int
         name=subject_text(finding.subject),
         a=a,
         b=b,
-        detail=formats.one_line("; ".join(part for part in (finding.detail, unseen) if part), 240),
+        detail=formats.one_line(finding.detail or "", 240),
         after_line=None if origin is None else difference.rows[origin].step.line,
         size=finding.size,
     )
-
-
-def is_unseen(difference: Difference, row: StepPair, finding: Finding) -> bool:
-    """Return whether times were compared but too uncertain to show a change in FLOPs."""
-    if finding.subject.expression != "flops" or finding.numbers is None:
-        return False
-    if not difference.same_machine or "time" in difference.ignored or any(time.matters for time in row.times):
-        return False
-    more = max(finding.numbers) / max(min(finding.numbers), 1)
-    blind = any((time.durations.detectable or 0) > more for time in row.times)
-    return blind or difference.time_not_judged is not None
 
 
 def blocks(difference: Difference, *, everything: bool = False) -> Iterator[tuple[Aspect, bool, list[ReportEntry]]]:

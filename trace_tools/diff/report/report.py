@@ -225,18 +225,14 @@ def _markdown_blocks(parts: Sequence[Content], marks: str) -> Iterator[str]:
         elif isinstance(part, Grid) and part.kind == "sides":
             yield "\n".join(f"- {s.text}: {code_span(s.code)}, {escape(s.soft)}" for [s] in part.rows)
         elif isinstance(part, Grid):
-            yield _markdown_table(part, part.rows)
-            if part.folded:
-                yield f"<details><summary>{part.summary}</summary>"
-                yield _markdown_table(part, part.folded)
-                yield "</details>"
+            yield _markdown_table(part)
             yield f"*{part.rest}*" if part.rest else ""
 
 
-def _markdown_table(grid: Grid, rows: Sequence[Sequence[Phrase]]) -> str:
-    written = [[_markdown_phrase(cell) for cell in row] for row in rows]
+def _markdown_table(grid: Grid) -> str:
+    written = [[_markdown_phrase(cell) for cell in row] for row in grid.rows]
     if grid.kind == "leads":
-        differs = ["; ".join(text for text in (row[-1].text, row[-1].soft) if text) for row in rows]
+        differs = ["; ".join(text for text in (row[-1].text, row[-1].soft) if text) for row in grid.rows]
         written = [[*row[:-1], escape(how)] for row, how in zip(written, differs, strict=True)]
     return table([escape(column) for column in grid.columns], written)
 

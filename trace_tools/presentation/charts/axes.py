@@ -22,23 +22,19 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps `low` … `high` to `start` … `end` (pixels); a logarithmic scale may be linear near 0 and include it."""
+    """Maps `low` … `high` to `start` … `end` (pixels)."""
 
     low: float
     high: float
     start: float
     end: float
     log: bool = False
-    linear_to: float = 0
 
     def __call__(self, value: float) -> float:
         share = (self._at(value) - self._at(self.low)) / ((self._at(self.high) - self._at(self.low)) or 1)
         return self.start + share * (self.end - self.start)
 
     def _at(self, value: float) -> float:
-        if self.linear_to:  # as high as two doublings
-            share = value / self.linear_to
-            return 2 + math.log2(share) if share > 1 else 2 * share
         return math.log10(value) if self.log else value
 
 
@@ -51,7 +47,7 @@ class Axes(NamedTuple):
     def at(self, x: float, y: float) -> Point | None:
         """Return the position of two numbers; None if one is not finite, or not positive on a logarithmic scale."""
         for scale, value in ((self.across, x), (self.up, y)):
-            if not math.isfinite(value) or (scale.log and value <= 0 and not scale.linear_to):
+            if not math.isfinite(value) or (scale.log and value <= 0):
                 return None
         return self.across(x), self.up(y)
 

@@ -1,7 +1,6 @@
 """Draw the bytes of live tensors along the steps of a section.
 
     memory([MemoryPoint(1, 4096, 8192, "x = …", "#L12"), …], "memory")
-    memory_lines([("A", [0, 4096, …]), ("B", …)], "memory")      several machines, along their common steps
 
 The area shows the bytes alive after each statement, the line above it the maximum during the statement. They were
 counted in a run of its own and are a lower bound of the memory that the machine used.
@@ -14,8 +13,6 @@ from dataclasses import dataclass
 
 from trace_tools.presentation.charts.axes import TICK, Axes, Scale, binary_ticks, grid_up
 from trace_tools.presentation.charts.drawing import ABOVE, SOFT, Drawing, Labels, colour, steps
-from trace_tools.presentation.charts.plot import plot
-from trace_tools.trace.model import Series
 from trace_tools.util import formats
 
 WIDTH, HEIGHT = 680.0, 220.0
@@ -101,23 +98,3 @@ def _name_peaks(
         with drawing.linked(point.link, words):
             drawing.circle((x, y), 3, fill=colour(1))
             drawing.text(position[0], words, size=TICK, anchor=position[1])
-
-
-def memory_lines(lines: Sequence[tuple[str, Sequence[int | None]]], prefix: str) -> str | None:
-    """Draw live tensor bytes along the matched steps, one line per machine; the axis is linear up to 1 KiB."""
-    most = [(name, max((size or 0 for size in sizes), default=0)) for name, sizes in lines]
-    if not any(size for _, size in most):
-        return None
-    series = [Series(name, list(range(len(sizes))), list(sizes), "steps") for name, sizes in lines]
-    words = "; ".join(f"{name}: at most {formats.byte_size(size)}" for name, size in most)
-    return plot(
-        series,
-        prefix,
-        "Memory along the lecture",
-        words,
-        labels=("matched step", ""),
-        log=(False, True),
-        linear_to=1024,
-        write=formats.byte_size,
-        machines=True,
-    )

@@ -21,7 +21,6 @@ from trace_tools.presentation.charts.axes import TICK, Axes, Scale, grid_up, tic
 from trace_tools.presentation.charts.drawing import (
     SOFT,
     Drawing,
-    Paint,
     Point,
     colour,
     marker,
@@ -34,8 +33,8 @@ from trace_tools.util import formats
 
 WIDTH, HEIGHT = 640.0, 270.0  # HEIGHT is that of the axes alone
 NARROW = 342.0  # width of a figure that fits on a phone
-WIDE = 780.0  # width of a figure of machines in a report
 RIGHT, TOP, BOTTOM = 14.0, 14.0, 44.0
+STROKE = 1.9
 ROW = 17.0  # height of a line of the legend
 NAME = 11.5  # font size of its names
 SERIES = 12  # most series, because more could not be distinguished
@@ -60,7 +59,7 @@ def figure(record: Plot, prefix: str, width: float = WIDTH) -> str | None:
         source = record.narrow if record.narrow and width <= NARROW else record.svg
         return svg.clean(source, prefix, title, words)
     labels, log = (record.x_label or "", record.y_label or ""), (record.x_scale == "log", record.y_scale == "log")
-    return plot(record.series[:SERIES], prefix, title, words, labels=labels, log=log, size=width)
+    return plot(record.series[:SERIES], prefix, title, words, labels=labels, log=log, width=width)
 
 
 def describe(record: Plot) -> str:
@@ -91,8 +90,6 @@ class _Line:
     x: list[float]
     y: list[float]
     base: list[float]  # the lower ends of its bars
-    width: float  # width of its stroke
-    opacity: Paint
     dashes: str
 
 
@@ -104,23 +101,18 @@ def plot(
     *,
     labels: tuple[str, str] = ("", ""),
     log: tuple[bool, bool] = (False, False),
-    linear_to: float = 0,
-    write: Callable[[float], str] | None = None,
-    machines: bool = False,
-    size: float = WIDTH,
+    width: float = WIDTH,
 ) -> str | None:
     """Draw series on two axes with labels; None if there are no numbers.
 
-    Heights are formatted by `write`, or else in the unit that their label names; the unit then moves to the numbers,
-    with a prefix. The vertical axis may be linear near 0. If the series are `machines`, which often agree, the first
-    line is wide so that it shows under the others, each has marks, and each bar has a tooltip.
+    Heights are in the unit that their label names; the unit moves to the numbers, with a prefix.
     """
     series = [s for s in series if any(math.isfinite(height(y)) for y in s.y)]
     if not series:
         return None
     names = _categories(series)
     log_up = log[1] and any(height(y) > 0 for s in series for y in s.y)
-    lines, stacked = _lines(series, names, log_up=log_up, machines=machines)
+    lines, stacked = _lines(series, names, log_up=log_up)
     with_bars = [line for line in lines if line.style in ("bars", "stacked")]
     grouped = [line for line in lines if line.style == "bars"]
     positions = sorted({x for line in with_bars for x in line.x if math.isfinite(x)})
@@ -135,28 +127,24 @@ def plot(
         first, last = -0.5, len(names) - 0.5
     low, high = _span(ys, log=log_up, margin=0.08, floor=bool(with_bars))
     unit, decimal = formats.unit_of(labels[1]), log_up or formats.is_decimal([*stacked.values(), *ys])
-    write_height = write or partial(_height_text, unit=unit, decimal=decimal)
+    write_height = partial(_height_text, unit=unit, decimal=decimal)
     across_unit = formats.unit_of(labels[0])
-    labels = labels[0] if across_unit is None or names else "", labels[1] if unit is None or write else ""
-    write = write or partial(tick_text, unit=unit, decimal=decimal)
+    labels = labels[0] if across_unit is None or names else "", labels[1] if unit is None else ""
+    write = partial(tick_text, unit=unit, decimal=decimal)
     marks = ticks(low, high, log=log_up, binary=unit in formats.BYTE_UNITS and not decimal)
-    if linear_to and log_up:
-        low, high = 0.0, max(1.5 * high, linear_to)
-        marks = [0.0, *(t for n in range(10) if (t := linear_to * 32.0**n) <= high)]
 
-    width = WIDE if machines else size
     legend = _legend_rows(lines, width)
     top = TOP + ROW * len(legend) + (ROW if labels[1] else 0.0)
     left = 14 + max((width_of(write(tick), TICK) for tick in marks), default=20.0)
     across = Scale(first, last, left, width - RIGHT, log_across)
-    axes = Axes(across, Scale(low, high, top + HEIGHT, top, log_up, linear_to))
+    axes = Axes(across, Scale(low, high, top + HEIGHT, top, log_up))
     room = (across.end - left) / max(len(names), 1)
     tight = any(width_of(_tick(name), TICK) + 6 > room for name in names)  # then every other name is a line lower
     bottom = BOTTOM + (14 if tight else 0)
     drawing = Drawing(width, top + HEIGHT + bottom)
     for number, row in enumerate(legend):
         for right, line in row:
-            _draw_name(drawing, (left + right, 12 + ROW * number), line, machines=machines)
+            _draw_name(drawing, (left + right, 12 + ROW * number), line)
     drawing.text((4, top - 9), formats.one_line(labels[1], int(width / 8)), size=12)
     grid_up(drawing, axes, [(tick, write(tick)) for tick in marks])
     drawing.line((left, top + HEIGHT), (across.end, top + HEIGHT), stroke=SOFT)
@@ -174,11 +162,11 @@ def plot(
     drawing.text((middle, top + HEIGHT + bottom - 7), name, size=12, anchor="middle")
     for line in lines:
         if line.style == "bars":
-            _bars(drawing, axes, line, (grouped.index(line), len(grouped), gap), write_height, tips=machines)
+            _bars(drawing, axes, line, (grouped.index(line), len(grouped), gap), write_height)
         elif line.style == "stacked":
             _stack(drawing, axes, line, gap, write_height)
         else:
-            _curve(drawing, axes, line, machines=machines)
+            _curve(drawing, axes, line)
     totals = {at: write_height(total) for at, total in stacked.items() if axes.at(at, total) is not None}
     if len({total.partition(" ")[2] for total in totals.values()}) == 1 and any(
         width_of(total, TICK) > room for total in totals.values()
@@ -190,7 +178,7 @@ def plot(
 
 
 def _lines(
-    series: Sequence[Series], names: Sequence[Scalar], *, log_up: bool, machines: bool
+    series: Sequence[Series], names: Sequence[Scalar], *, log_up: bool
 ) -> tuple[list[_Line], dict[float, float]]:
     """Return the series with their pens, and the height of the stack at each position."""
     sampled = [] if names else _sampled(series)
@@ -206,9 +194,7 @@ def _lines(
             for index, (at, part) in enumerate(zip(x, y, strict=False)):
                 base[index] = stacked[at]
                 stacked[at] += part if math.isfinite(part) else 0
-        width, opacity = (1.9, "") if not machines else (1.3, "") if n else (4.0, 0.4)
-        pen = width, opacity, "" if n < 6 else "6 4"
-        lines.append(_Line(n, formats.one_line(s.name, 60), style, x, y, base, *pen))
+        lines.append(_Line(n, formats.one_line(s.name, 60), style, x, y, base, "" if n < 6 else "6 4"))
     return lines, stacked
 
 
@@ -278,15 +264,14 @@ def _span(numbers: Sequence[float], *, log: bool, margin: float, floor: bool = F
     return low - beyond, high + beyond
 
 
-def _curve(drawing: Drawing, axes: Axes, line: _Line, *, machines: bool) -> None:
+def _curve(drawing: Drawing, axes: Axes, line: _Line) -> None:
     """Draw a series as a line, a staircase or points; gaps interrupt it."""
     points = [axes.at(x, y) for x, y in zip(line.x, line.y, strict=False)]
     runs = [[p for p in run if p] for has_points, run in groupby(points, key=bool) if has_points]
     if line.style != "points":
         path = "".join(steps(run, run[-1][0]) if line.style == "steps" else polyline(run) for run in runs)
-        pen = {"stroke_opacity": line.opacity, "stroke_dasharray": line.dashes}
-        drawing.path(path, stroke=colour(line.number), fill="none", width=line.width, **pen)
-    if line.style != "steps" or machines:
+        drawing.path(path, stroke=colour(line.number), fill="none", width=STROKE, stroke_dasharray=line.dashes)
+    if line.style != "steps":
         marked = [point for run in runs for point in run]
         if line.style != "points" and len(marked) > MARKED:  # then some, at different positions for each series
             stride = -(-len(marked) // SPARSE)
@@ -301,8 +286,6 @@ def _bars(
     line: _Line,
     position: tuple[int, int, float],
     write: Callable[[float], str],
-    *,
-    tips: bool,
 ) -> None:
     """Draw the bars of a series next to the others', with their heights if there are few."""
     number, count, gap = position  # the n-th of so many in a group, and the distance between groups
@@ -318,11 +301,6 @@ def _bars(
         left, end = corner
         across = axes.across(last) - left
         size = max(across - 1, 0.5), abs(floor - end)
-        if tips:
-            with drawing.linked(None, f"{line.name}: {write(y)}"):
-                drawing.rect((left, min(end, floor)), size, fill=colour(line.number))
-                marker(drawing, (left + size[0] / 2, end), line.number)
-            continue
         drawing.rect((left, min(end, floor)), size, fill=colour(line.number))
         if len(line.x) * count <= LABELLED_BARS and width_of(write(y), TICK) < 1.4 * across:
             above = min(end, floor) - 4 if y >= 0 else max(end, floor) + 12
@@ -357,7 +335,7 @@ def _legend_rows(lines: Sequence[_Line], width: float) -> list[list[tuple[float,
     return rows
 
 
-def _draw_name(drawing: Drawing, at: Point, line: _Line, *, machines: bool) -> None:
+def _draw_name(drawing: Drawing, at: Point, line: _Line) -> None:
     x, y = at
     if line.style in ("bars", "stacked"):
         drawing.rect((x + 4, y - 6), (12, 11), fill=colour(line.number))
@@ -366,10 +344,9 @@ def _draw_name(drawing: Drawing, at: Point, line: _Line, *, machines: bool) -> N
             (x, y),
             (x + 22, y),
             stroke=colour(line.number),
-            width=line.width,
-            stroke_opacity=line.opacity,
+            width=STROKE,
             stroke_dasharray=line.dashes,
         )
-    if line.style in ("points", "line") or machines:
-        marker(drawing, (x + (10 if line.style == "bars" else 11), y), line.number, 3.2)
+    if line.style in ("points", "line"):
+        marker(drawing, (x + 11, y), line.number, 3.2)
     drawing.text((x + 28, y + 4), line.name, size=NAME)
