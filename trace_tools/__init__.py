@@ -8,10 +8,27 @@ from __future__ import annotations
 import atexit
 import sys
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from trace_tools.lecture import vocabulary
-from trace_tools.lecture.vocabulary import *  # noqa: F403
+# The modules that the tools import, by the names of their packages in pyproject.toml.
+_NEEDED = {
+    **{name: name for name in ("msgspec", "matplotlib", "click", "rich", "jinja2", "pygments", "latex2mathml")},
+    **{name: name for name in ("starlette", "uvicorn", "watchfiles")},
+    **{"pyyaml": "yaml", "markdown-it-py": "markdown_it", "mdit-py-plugins": "mdit_py_plugins"},
+}
+
+if _missing := [package for package, module in _NEEDED.items() if find_spec(module) is None]:
+    _install = f'{sys.executable} -m pip install -e "{Path(__file__).resolve().parents[1]}[lecture]"'
+    _problem = f"this Python lacks {', '.join(_missing)}; to install them: {_install}"
+    if sys.argv[0] != "-m":
+        raise ImportError(_problem)
+    print(f"error: {_problem}", file=sys.stderr)  # python -m trace_tools
+    sys.exit(2)
+
+from trace_tools.lecture import vocabulary  # noqa: E402
+from trace_tools.lecture.vocabulary import *  # noqa: E402, F403
 
 # The rest of the lecture's API, by module: imported when first used, because most of it loads torch or matplotlib.
 _MODULES = {

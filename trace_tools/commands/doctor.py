@@ -22,9 +22,10 @@ from trace_tools.util import formats
 @click.argument("lecture", type=click.Path(path_type=Path), required=False, is_eager=True, callback=of_project)
 @click.option("--device", cls=ProjectOption)
 def doctor(lecture: Path | None, device: str | None) -> None:
-    """Check whether this machine is ready for a trace, with the settings of LECTURE's project.
+    """Check whether this machine is ready for a trace.
 
-    Each line has a verdict (ok, look or wrong), a finding, and advice. Every trace that uses torch begins with this.
+    The settings are those of LECTURE's project. Each line has a verdict (ok, look or wrong), a finding, and advice.
+    Every trace that uses torch begins with this.
 
     \b
     Examples:
