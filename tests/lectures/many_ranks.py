@@ -66,7 +66,7 @@ def join() -> None:
         "and what it sends goes nowhere. What it holds and what it would send are real counts; what it would receive "
         "is not there. Claims about received numbers are therefore made where ranks are real, and all others always."
         if pretended()
-        else f"These are the pages of {world} real ranks. Where a value is not the same on all, each has its row."
+        else f"This is one of {world} real ranks. Each has pages of its own, which show the others in columns."
     )
     ask(
         "On the rank whose number is 1, what is `dist.get_rank()` after `destroy_process_group` and a new "

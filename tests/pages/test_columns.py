@@ -11,7 +11,7 @@ import pytest
 from tests.messages import says
 from tests.pages.browsing import NARROW, ask, show, until
 from tests.pages.recording import Recording, matrix
-from trace_tools.analysis.floors import ceiling_named
+from trace_tools.analysis.floors import ceilings
 from trace_tools.pages.columns import floors_block, results_block, timed_lines
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import one_file
@@ -82,7 +82,8 @@ def train():
     w = y.to(torch.bfloat16) @ y  # @inspect w
     nowhere = meta @ meta  # @inspect nowhere
 """
-H100, T4 = ceiling_named("NVIDIA H100 80GB HBM3"), ceiling_named("Tesla T4")
+CEILINGS = {one.name: one for one in ceilings()}
+H100, T4 = CEILINGS["NVIDIA H100 80GB HBM3"], CEILINGS["Tesla T4"]
 
 
 def recorded_trace() -> Trace:

@@ -1,6 +1,6 @@
 """Compute the least time for operators on a machine, from its datasheet.
 
-    h100 = ceiling_named("NVIDIA H100 80GB HBM3")
+    h100 = next(one for one in ceilings() if one.name == "NVIDIA H100 80GB HBM3")
     floor_of(step, h100)     # Floor(seconds=1.2e-06, binds="memory", …)
 
 The floor of one operator is the larger of its FLOPs ÷ the peak of their dtype and its bytes ÷ the bandwidth (the
@@ -14,14 +14,12 @@ was never computed and has no floor. A floor is computed, never measured.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trace_tools.analysis.rates import not_counted
-from trace_tools.errors import UsageError
-from trace_tools.machines.peaks import KnownMachine, known_machine, known_machines
+from trace_tools.machines.peaks import KnownMachine, known_machines
 from trace_tools.trace.model import Counts, Step, Trace
 from trace_tools.util import formats
 
@@ -59,19 +57,6 @@ class Floor:
 
 
 # --- machines -------------------------------------------------------------------------------------
-
-
-def ceiling_named(name: str) -> Ceiling:
-    """Return the ceiling of a machine in the table by its driver's name. Raises UsageError for any other name."""
-    entry = known_machine(name)
-    if entry is None:
-        names = [of for machine in known_machines() for of in machine.names]
-        inside = [of for of in names if name.strip() and name.strip().lower() in of.lower()]
-        lower = {of.lower(): of for of in names}
-        near = inside or [lower[of] for of in difflib.get_close_matches(name.lower(), lower, n=4, cutoff=0.3)]
-        hint = f"the nearest are {', '.join(near[:4])}" if near else f"expected one of {', '.join(names)}"
-        raise UsageError(f"--floor {name}: unknown machine; {hint}")
-    return _ceiling(entry)
 
 
 def ceilings() -> list[Ceiling]:

@@ -98,7 +98,7 @@ class Operator:
         self.composite = (
             schema is not None
             and bool(has_kernel(name, "CompositeImplicitAutograd"))
-            and not any(has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS"))
+            and not any(has_kernel(name, key) for key in ("CPU", "CUDA"))
         )
         arguments = [] if schema is None else schema.arguments
         accepts_numbers = torch._C._should_allow_numbers_as_tensors(self.name.rpartition(".")[2])

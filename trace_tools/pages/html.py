@@ -233,7 +233,7 @@ class HtmlWriter:
         if not around:
             return None
         blocks = (*document.opening, *document.setup)
-        # most of its lines are definitions of functions, and a page has at most 200 kB
+        # most of its lines are definitions of functions, so it loads no figures
         page = _HtmlPage(document, self._site, None, blocks, shared_storages(around), drawing=False)
         return self._page("setup.html.j2", page, assets("page", "search"), (), "setup.html", is_setup=True)
 

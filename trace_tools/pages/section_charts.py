@@ -48,7 +48,7 @@ def section_figures(section: Section, document: Document) -> list[PageFigure]:
         else "The width of a statement is its time in a second run (warm); its calls are below it."
     )
     memory_caption = (
-        "Bytes of tensors, counted in a separate process. This is a lower bound, "
+        "Bytes of tensors, counted in a run of its own. This is a lower bound, "
         "because temporary memory inside an operation is not seen."
     )
     roof_caption = "Statements whose FLOPs and bytes were counted."
