@@ -5,7 +5,7 @@
 Of each line that ran: a key (its source and number, and its turn on the page), its anchor, a checksum of its code, its
 time in nanoseconds, and its results. Nothing depends on other machines: the script matches lines by their keys.
 
-    floors_block(timed_lines(section), document, ceilings())     "eNq1W…", for `floors.js`; "" if no line has a bound
+    floors_block(timed_lines(section), known_machines())     "eNq1W…", for `floors.js`; "" if no line has a bound
 
 Each time gets the lower bound of the same work (of one call if it was measured) on the machine that a reader selects.
 The texts are made here, so that the script needs no formulas.
@@ -19,8 +19,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trace_tools.analysis.floors import Ceiling, Floor, fit_in_words, floor_in_words, floor_of
-from trace_tools.pages.document import Call, CodeListing, CodeRow, Document, Section, rows_shown, visible
+from trace_tools.analysis.floors import Floor, floor_in_words, floor_of
+from trace_tools.machines.peaks import KnownMachine
+from trace_tools.pages.document import Call, CodeListing, CodeRow, Section, rows_shown, visible
 from trace_tools.pages.margin import UNLIKE, timed, worth_saying
 from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Step
@@ -67,28 +68,24 @@ def timed_lines(section: Section) -> dict[str, list[Step]]:
     return steps
 
 
-def floors_block(lines: Mapping[str, Sequence[Step]], document: Document, machines: Sequence[Ceiling]) -> str:
-    """Return for each machine its name, its datasheet, and the lower bounds of the lines of a page."""
+def floors_block(lines: Mapping[str, Sequence[Step]], machines: Sequence[KnownMachine]) -> str:
+    """Return for each machine its name, a note, and the lower bounds of the lines of a page; "" without any bound."""
     bounds = []
-    for ceiling in machines:
-        texts = [_text([floor_of(step, ceiling) for step in executions]) for executions in lines.values()]
-        rate = formats.quantity(ceiling.bytes_per_second, "B/s", 4)
-        fit = fit_in_words(document.live_bytes, ceiling)
-        about = f"Lower bounds from the datasheet ({rate}), not measured. Would the lecture fit? {fit}."
-        bounds.append([ceiling.name.removeprefix("NVIDIA "), about, texts])
-    if not any(text for _, _, texts in bounds for text in texts):
-        return ""
-    return packed({"anchors": list(lines), "machines": bounds})
+    for machine in machines:
+        name = machine.names[0].removeprefix("NVIDIA ")
+        about = (
+            f"Lower bounds from the datasheet ({formats.quantity(machine.bytes_per_second, 'B/s', 4)}), not measured."
+        )
+        floors = ([floor_of(step, machine) for step in executions] for executions in lines.values())
+        bounds.append([name, about, [_text([floor for floor in each if floor is not None], name) for each in floors]])
+    return packed({"anchors": list(lines), "machines": bounds}) if any(any(texts) for *_, texts in bounds) else ""
 
 
-def _text(floors: Sequence[Floor]) -> str | None:
-    """Return the lower bound of a line's executions, as a range if they differ.
-
-    Without a bound, the reason is given if another machine has one: this one has no peak of that dtype.
-    """
+def _text(floors: Sequence[Floor], name: str) -> str | None:
+    """Return the lower bound of a line's executions, as a range if they differ, or which peak the machine lacks."""
     bounded = sorted((floor for floor in floors if floor.seconds is not None), key=lambda floor: floor.seconds or 0.0)
     if not bounded:
-        return next((floor.why for floor in floors if floor.unknown_peak), None)
+        return f"no {floors[0].roof} peak of {name} is known" if floors else None
     least, most = bounded[0], bounded[-1]
     if (most.seconds or 0.0) > UNLIKE * (least.seconds or 0.0):
         return f"{floor_in_words(least)}, to {floor_in_words(most, '')}"

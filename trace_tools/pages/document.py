@@ -370,8 +370,6 @@ class Document(WithClaims):
     claims_outside: tuple[ClaimLine, ...] = ()  # claims in `main` and in the module itself
     violations: tuple[str, ...] = ()  # impossible figures in it: `analysis.outcome`
     promise: str | None = None  # the lecture's introduction, Markdown: the docstring of `main` below its first line
-    live_bytes: int | None = None  # maximum bytes of tensors alive at the same time
-    why_no_floors: str | None = None
 
     @property
     def steps(self) -> int:

@@ -25,7 +25,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from trace_tools.analysis import summaries
-from trace_tools.analysis.floors import ceilings
+from trace_tools.machines.peaks import known_machines
 from trace_tools.pages import exercises, explorations, overview
 from trace_tools.pages.columns import floors_block, results_block, timed_lines
 from trace_tools.pages.document import (
@@ -133,7 +133,7 @@ class HtmlWriter:
             return self._sections[section.slug]
         sections, site = self._document.sections, self._site
         at = sections.index(section)
-        floored = floors_block(timed_lines(section), self._document, ceilings())
+        floored = floors_block(timed_lines(section), known_machines())
         drawn = section_figures(section, self._document)
         explored = _explored(section)
         more = ["explore"] if explored else []
@@ -212,7 +212,7 @@ class HtmlWriter:
             first = self._part("promise.html.j2", run, first=row, **_covered(cover, document, self._site))
         if overview.speaks(document):
             first += with_prefixes(self._part("opening.html.j2", run), index.name)
-        floored = floors_block(lines, document, ceilings())
+        floored = floors_block(lines, known_machines())
         text = self._page(
             "whole.html.j2",
             run,

@@ -17,7 +17,6 @@ from itertools import pairwise
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from trace_tools.analysis.floors import NO_WORK
 from trace_tools.analysis.outcome import load_text
 from trace_tools.analysis.summaries import claim_summary, tells_nothing_new
 from trace_tools.machines.peaks import leading_peak, peak_of, ridge
@@ -249,8 +248,6 @@ def document_notices(document: Document) -> Iterator[Notice]:
         yield Notice("failed", "Code outside the sections failed.", f"{SETUP}.html#{anchor}")
     for line in document.violations:
         yield Notice("doubtful", f"This trace is not consistent: {line}.")
-    if document.why_no_floors == NO_WORK:
-        yield Notice("info", f"These pages show no lower bounds of times: {NO_WORK}.")
 
 
 def around(document: Document) -> tuple[Block, ...]:

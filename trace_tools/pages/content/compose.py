@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, groupby, zip_longest
 
-from trace_tools.analysis.floors import most_live_bytes, why_no_floors
 from trace_tools.analysis.outcome import violations
 from trace_tools.analysis.rates import statement_times
 from trace_tools.analysis.summaries import CALLS_LEFT_OUT, LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, left_out
@@ -107,8 +106,6 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         claims_outside=_claims(ran, None, Anchors((*opening, *setup))),
         violations=tuple(violations(trace)),
         promise=(ran.titled(ran.definitions[main_frame.frame], main)[1] or None) if main_frame is not None else None,
-        live_bytes=most_live_bytes(trace),
-        why_no_floors=why_no_floors(trace),
     )
 
 
