@@ -1014,6 +1014,7 @@ def transfer_rate() -> float:
         than=(0.8, 1.25),
         above=f"{rates} Data that is needed more than once belongs on the GPU.",
         below=f"{rates} Here the way to the GPU is the faster of the two.",
+        equal=f"{rates} Both are about as fast here.",
         undecided=f"{rates} Which is faster, the runs do not say.",
     )
     return bytes_per_second
@@ -4018,6 +4019,7 @@ def what_pinning_brings(times: dict[str, Measurement]) -> None:
         than=(0.95, 1.05),
         above="`x.pin_memory().to('cuda')` in the training loop is slower than doing nothing about it.",
         below="`x.pin_memory().to('cuda')` in the training loop is faster than doing nothing about it.",
+        equal="`x.pin_memory().to('cuda')` in the training loop gains nothing.",
         undecided="`x.pin_memory().to('cuda')` in the training loop gains nothing that the samples agree on.",
     )
     text(
@@ -5250,7 +5252,8 @@ def three_steps_side_by_side() -> None:
         than=(0.9, 1.1),
         above=f"A step under autocast is {statistics.median(ratios):.1f} times as fast as in fp32 here.",
         below=f"A step under autocast is slower here: {statistics.median(ratios):.2f} of fp32's speed.",
-        undecided="A step under autocast takes about as long as in fp32 here, as far as the samples agree.",
+        equal="A step under autocast takes about as long as in fp32 here.",
+        undecided="The samples do not agree on whether a step under autocast takes less time here.",
     )
     speed_of_fp8()  # @stepover @hide
 

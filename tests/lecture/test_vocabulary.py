@@ -24,7 +24,7 @@ from trace_tools.trace.model import Answer, Input, Menu, Narrative, Result
 def decided(value: object, **options: object) -> Narrative:
     narratives: list[Narrative] = []
     with listening(narratives.append):
-        decide(value, above="more", below="less", undecided="who knows", **options)  # type: ignore[arg-type]
+        decide(value, above="more", below="less", equal="same", undecided="who knows", **options)  # type: ignore[arg-type]
     [narrative] = narratives
     return narrative
 
@@ -34,8 +34,11 @@ def decided(value: object, **options: object) -> Narrative:
     [
         (1.2, 1.0, "more"),
         (0.8, 1.0, "less"),
-        (1.0, 1.0, "who knows"),
-        (1.05, (0.9, 1.1), "who knows"),
+        (1.0, 1.0, "same"),
+        (1.05, (0.9, 1.1), "same"),
+        ([0.1, 0.95, 1.05, 1.0, 9.0], (0.9, 1.1), "same"),
+        ([0.95, 1.0, 1.2, 1.3], (0.9, 1.1), "who knows"),
+        (math.nan, (0.9, 1.1), "who knows"),
         (0.89, (0.9, 1.1), "less"),
         ([1.2, 1.3, 1.4, 1.3, 0.1], 1.1, "more"),  # the middle half of the samples decides
         ([0.8, 1.3, 1.4, 0.7], 1.0, "who knows"),
@@ -44,7 +47,12 @@ def decided(value: object, **options: object) -> Narrative:
 def test_decide_chooses_the_sentence_that_samples_agree_on(value: object, than: object, sentence: str) -> None:
     narrative = decided(value, than=than)
     assert (narrative.kind, narrative.text) == ("text", sentence)
-    assert narrative.choice is not None and narrative.choice.sentences == ["more", "less", "who knows"]
+    assert narrative.choice is not None and narrative.choice.sentences == ["more", "less", "who knows", "same"]
+
+
+def test_decide_needs_a_text_for_numbers_between_two_limits() -> None:
+    with pytest.raises(ValueError, match="expected equal="):
+        decide(1.0, than=(0.9, 1.1), above="a", below="b", undecided="c")
 
 
 def test_narratives_are_recorded_inside_a_pause() -> None:
@@ -236,7 +244,12 @@ def test_exploration_keeps_its_formula_and_results() -> None:
 @each(
     ("function", "says", "options", "message"),
     [
-        (remainder, "", {"inputs": {"x": (1, 0, 2)}}, "explore: line 206: x % 2: expected + - * /"),
+        (
+            remainder,
+            "",
+            {"inputs": {"x": (1, 0, 2)}},
+            f"explore: line {remainder.__code__.co_firstlineno + 2}: x % 2: expected + - * /",
+        ),
         (
             product,
             "",

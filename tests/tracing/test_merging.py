@@ -178,7 +178,7 @@ def test_different_sentences_are_counted() -> None:
 
 def test_all_runs_choose_the_sentence() -> None:
     def decide_call(ratio: float) -> Text:
-        sentences = [f"{ratio} times as fast", "slower", "as fast"]
+        sentences = [f"{ratio} times as fast", "slower", "unknown", f"as fast: {ratio}"]
         return Text(text="slower", choice=Choice(0.9, 1.1, [ratio], "below", sentences))
 
     def chosen(*ratios: float) -> Any:
@@ -189,7 +189,8 @@ def test_all_runs_choose_the_sentence() -> None:
     assert (fast.choice.answer, fast.choice.samples, fast.choice.sentences) == (
         "above", [9.5, 4.5, 3.5, 4.6, 4.2, 3.8], None,
     )  # fmt: skip
-    assert chosen(1.2, 1.3, 1.05, 1.2).text == chosen(0.5, 2.0).text == "as fast"
+    assert chosen(1.2, 1.3, 1.05, 1.2).text == chosen(0.5, 2.0).text == "unknown"
+    assert chosen(1.0, 1.05, 0.95).choice.answer == "equal" and chosen(1.0, 1.05, 0.95).text.startswith("as fast")
     assert chosen(0.5, 0.8).text == "slower"
 
 

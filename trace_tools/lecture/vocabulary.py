@@ -68,7 +68,7 @@ FIGURES = {  # an attribute of something that is not a figure → how to plot it
     "get_figure": "plot(ax.get_figure())",
     "__len__": 'plot({"y": values})',
 }
-ANSWERS = ("above", "below", "undecided")
+ANSWERS = ("above", "below", "undecided", "equal")
 LOGARITHMIC = 1000  # a slider whose range spans at least this factor is logarithmic
 NEAR = 0.01  # relative error allowed in a reader's numeric answer
 PAGE, PHONE = 10.0, 3.55  # inches: the widths for which a figure is drawn
@@ -124,34 +124,45 @@ def decide(
     above: str,
     below: str,
     undecided: str,
+    equal: str | None = None,
     than: float | tuple[float, float] = 1.0,
 ) -> None:
     """Show the paragraph that all samples of a measured number agree on, or `undecided` if they do not agree.
 
     `above` is shown if the number was more than `than` in every timed run of the trace, `below` if it was less in every
-    one. `than` may be a pair (low, high); numbers between them show `undecided`. `value` is this run's number, or its
-    samples: then the middle half of them must agree. A sentence about time that is chosen with `if` is the opinion of
-    one run.
+    one. `than` may be a pair (low, high); `equal` is shown if the number was between them in every run. `value` is this
+    run's number, or its samples: then the middle half of them must agree. A sentence about time that is chosen with
+    `if` is the opinion of one run.
+
+    Raises ValueError for a pair without `equal`.
     """
+    if isinstance(than, tuple) and equal is None:
+        raise ValueError("decide: than is a pair, but no text says what lies between; expected equal='…'")
     samples = [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
     if len(samples) > 1:
         first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
         samples = [first, third]
     low, high = than if isinstance(than, tuple) else (than, than)
-    choice = decided(Choice(float(low), float(high), samples, sentences=[str(above), str(below), str(undecided)]))
+    sentences = [str(text) for text in (above, below, undecided, undecided if equal is None else equal)]
+    choice = decided(Choice(float(low), float(high), samples, sentences=sentences))
     emit(Text(text=sentence(choice), choice=choice))
 
 
 def decided(choice: Choice) -> Choice:
     """Fill in the answer that the samples give."""
+    answer = "undecided"
     if all(sample > choice.high for sample in choice.samples):
-        return replace(choice, answer=ANSWERS[0])
-    return replace(choice, answer=ANSWERS[1 if all(sample < choice.low for sample in choice.samples) else 2])
+        answer = "above"
+    elif all(sample < choice.low for sample in choice.samples):
+        answer = "below"
+    elif all(choice.low <= sample <= choice.high for sample in choice.samples):
+        answer = "equal"
+    return replace(choice, answer=answer)
 
 
 def sentence(choice: Choice) -> str:
     """Return the sentence that fits the answer."""
-    return (choice.sentences or [""] * 3)[ANSWERS.index(choice.answer or ANSWERS[2])]
+    return (choice.sentences or [""] * 4)[ANSWERS.index(choice.answer or "undecided")]
 
 
 @aside

@@ -365,17 +365,17 @@ class LeftOut(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """The reason for a sentence: `samples` were all above `high`, all below `low`, or undecided.
+    """The reason for a sentence: `samples` were all above `high`, all below `low`, all between them, or undecided.
 
-    A run records its own samples and all three sentences; a trace records the samples of all timed runs, and the
+    A run records its own samples and all sentences; a trace records the samples of all timed runs, and the
     sentence that fits.
     """
 
     low: float
     high: float
     samples: list[float]
-    answer: str | None = None  # "above", "below", "undecided"
-    sentences: list[str] | None = None  # for above, below and undecided, in a run
+    answer: str | None = None  # "above", "below", "undecided", "equal": between `low` and `high`
+    sentences: list[str] | None = None  # for above, below, undecided and equal, in a run
 
 
 class Varied(Struct, frozen=True):
