@@ -31,8 +31,6 @@ EXAMPLES = [
     "hostile/00-evil",
     "varied/00-f",
     "explored/00-f",
-    "ranked/01-alone",
-    "ranked/00-sums",
 ]
 
 CONTRAST = "color-contrast"  # takes half of axe's time
