@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.emulated_cuda.build import CannotBuild, compiler, library
+from tests.programs import missing
 
 
 @pytest.fixture(scope="session")
@@ -13,5 +14,5 @@ def emulated() -> None:
     try:
         compiler()
     except CannotBuild as error:
-        pytest.skip(str(error))
+        missing(str(error))
     library()

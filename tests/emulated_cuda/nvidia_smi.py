@@ -1,4 +1,4 @@
-"""Simulate nvidia-smi for the emulated cards: `--query-gpu` and `-L`, as CSV without header. No process uses them."""
+"""Simulate nvidia-smi for the emulated cards: `--query-gpu`, as CSV without header. No process uses them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ def fields(index: int, card: Profile) -> dict[str, str]:
         "driver_version": DRIVER,
         "compute_cap": "{}.{}".format(*card.capability),
         "memory.total": str(card.memory_mib),
-        "memory.used": "0",
-        "memory.free": str(card.memory_mib),
-        "mig.mode.current": "Disabled",
         "clocks.sm": "1980",
         "clocks.max.sm": "1980",
         "temperature.gpu": "45",
@@ -46,8 +43,6 @@ def answer(arguments: list[str]) -> tuple[int, str]:
         chosen = [(i, card) for i, card in chosen if identity in (str(i), f"GPU-{uuid(i)}")]
         if not chosen:
             return 6, "No devices were found"
-    if "-L" in options:
-        return 0, "\n".join(f"GPU {i}: {card.name} (UUID: GPU-{uuid(i)})" for i, card in chosen)
     if "--query-gpu" in options:
         requested = options["--query-gpu"].split(",")
         rows = [fields(i, card) for i, card in chosen]
