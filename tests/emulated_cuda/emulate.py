@@ -50,7 +50,7 @@ def main() -> int:
     variables.setdefault("OMP_NUM_THREADS", "1")
     failed = _traced(options.out.resolve(), variables) if "trace" in steps else []
     if "tests" in steps:
-        tests = [sys.executable, "-m", "pytest", "-m", "cuda", "-n2", "--dist=loadgroup"]
+        tests = [sys.executable, "-m", "pytest", "-m", "cuda", "-n2", "--dist=worksteal"]
         failed += ["tests"] * (subprocess.run(tests, env=variables, cwd=ROOT).returncode != 0)
     print("emulated: " + (f"failed: {', '.join(failed)}" if failed else f"all well: {', '.join(steps)}"))
     return 1 if failed else 0
