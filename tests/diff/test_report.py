@@ -38,7 +38,6 @@ from trace_tools.diff.report.report import (
     markdown,
     terminal,
 )
-from trace_tools.presentation.charts.svg import embedded
 from trace_tools.trace.model import Claim, Meters, Step, Trace, Value
 
 SIDES = Grid("sides", ("one", "two"), [[Phrase("A", "a.yaml", "sideA")], [Phrase("B", "b.yaml", "sideB")]], "Sides")
@@ -102,7 +101,7 @@ def test_title_is_rendered_from_markdown() -> None:
 def test_figures_are_embedded_in_html_and_linked_in_markdown() -> None:
     drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0"/></svg>'
     report = Report("l", "", [Part("Figures", [Chart("roofs", "Rooflines", drawn)], "figures")])
-    assert embedded(drawn) in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
+    assert drawn in html(report) and "![Rooflines](figures/roofs.svg)" in markdown(report)
     assert list(figure_files(report.parts)) == ["figures/roofs.svg"]
 
 

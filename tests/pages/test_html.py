@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
-import zlib
 from html.parser import HTMLParser
 
 import pytest
@@ -79,21 +77,10 @@ def html(trace: Trace, number: int = 0) -> str:
     return HtmlWriter(document, site_context()).section(document.sections[number])
 
 
-def whole(trace: Trace) -> str:
-    """Return the page of the first section, followed by the notes that its script adds when they are opened."""
-    document = make_document(trace)
-    writer = HtmlWriter(document, site_context())
-    page, script = writer.section(document.sections[0]), writer.section_data(document.sections[0])
-    data = json.loads(script.removeprefix("var sectionData = ").removesuffix(";\n"))
-    folded = json.loads(zlib.decompress(base64.b64decode(data["folded"])))
-    assert len(folded) == page.count(' more">') + page.count('<div class="rest"></div>')
-    return page + "".join(folded)
-
-
 def one_line(code: str, **step: object) -> str:
     recording = Recording(f"def main():\n    f()\n\ndef f():\n    {code}\n")
     recording.step(recording.call(recording.frame("main"), "f()", "f"), code, **step)
-    return whole(recording.trace())
+    return html(recording.trace())
 
 
 def pages(trace: Trace) -> list[str]:
@@ -164,7 +151,7 @@ def test_observations_are_in_the_row_of_their_line() -> None:
     line = LECTURE.splitlines().index("    x = torch.ones(2, 3)  # (2, 3) @inspect x") + 1
     [row] = re.findall(rf'<div class="row" id="L{line}">.*?(?=<div class="row")', text, re.DOTALL)
     assert "torch.ones" in re.sub(r"<[^>]+>", "", row) and "f32[2, 3]" in row
-    assert "⋯" in row and "21 µs ± 4.8%" in whole(lecture().trace())
+    assert "⋯" in row and "21 µs ± 4.8%" in html(lecture().trace())
     assert re.search(r'<details class="o value first grids"><summary>.*<td>5.</td>', row)  # a small matrix, folded
     assert "@inspect" not in text
 

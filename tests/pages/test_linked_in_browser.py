@@ -64,9 +64,6 @@ def test_only_tensors_of_the_same_storage_are_highlighted(browser: Any, page: Pa
 def test_a_line_and_its_marks_highlight_each_other(browser: Any, page: Path) -> None:
     show(browser, page)
     links = "document.querySelectorAll('.drawn svg a[href*=\"#L\"]')"
-    browser.execute_async_script(
-        f"const done = arguments[0]; (function look() {{ {links}.length ? done() : setTimeout(look, 20) }})()"
-    )
     link = ask(browser, f"[...{links}].find(link => link.textContent.includes('x = 1'))")
     browser.execute_script(OVER, link)
     assert [text.strip().startswith("x = 1") for text in lit(browser)] == [True]

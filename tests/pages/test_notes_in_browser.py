@@ -60,7 +60,6 @@ def test_folded_notes_do_not_move_lines_apart(browser: Any, page: Path) -> None:
 
 def test_a_matrix_and_a_frame_open_to_their_elements(browser: Any, page: Path) -> None:
     show(browser, page, WIDE)
-    until(lambda: not ask(browser, "document.querySelectorAll('.o.more').length"))
     cells = "[...one.rows].map(row => [...row.cells].map(cell => cell.textContent))"
     rows = f"[...document.querySelectorAll('.grid')].filter(one => one.checkVisibility()).map(one => {cells})"
     assert ask(browser, rows) == []

@@ -111,10 +111,7 @@ def test_the_file_has_the_text_of_the_pages(browser: Any, folder: Path) -> None:
     pages = folder / "pages" / "cpu"
     for number, slug in enumerate(["00-first", "01-second"]):
         show(browser, pages / f"{slug}.html")
-        until(lambda: ask(browser, "!document.querySelector('.o.more')"))  # the contents of folded details are loaded
         browser.execute_script("document.querySelectorAll('.o').forEach((details) => { details.open = true; })")
-        until(lambda: ask(browser, "[...document.querySelectorAll('details.o')].every((it) => it.children.length > 1)"))
-        until(lambda: not ask(browser, "document.querySelector('.drawn svg:empty')"))
         browser.execute_script(
             f"document.querySelectorAll('.turn, noscript, {CONTROLS}').forEach((element) => element.remove())"
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.cases_in_one import each
 from tests.pages.recording import Recording
-from tests.pages.test_html import Page, site_context, whole
+from tests.pages.test_html import Page, html, site_context
 from trace_tools.pages.content.compose import make_document
 from trace_tools.pages.html import HtmlWriter
 from trace_tools.pages.markdown import MarkdownWriter
@@ -36,11 +36,6 @@ def one_step(*narrative: Narrative, code: str = "text(f'{x}')", **step: object) 
     recording = Recording(f"from trace_tools import text\n\ndef main():\n    f()\n\ndef f():\n    {code}\n")
     recording.step(recording.call(recording.frame("main"), "f()", "f"), code, narrative=list(narrative), **step)
     return recording.trace(run=RUN)
-
-
-def html(trace: Trace) -> str:
-    document = make_document(trace)
-    return HtmlWriter(document, site_context()).section(document.sections[0])
 
 
 def markdown(trace: Trace) -> str:
@@ -148,7 +143,7 @@ def test_edited_text_has_no_ranges() -> None:
 
 def test_values_show_variation_and_first_runs() -> None:
     value = Value("float", 2.5, varies=True, samples=[2.5, 3.5], cold_samples=[9.5, 9.75])
-    text = Page(whole(one_step(code="x = 1", values=[("x", value)], annotated=True)))
+    text = Page(html(one_step(code="x = 1", values=[("x", value)], annotated=True)))
     assert "x = 2.5 … 3.5 · varies" in text.text("beside")
     assert "first runs9.5, 9.75" in text.text("facts")
 

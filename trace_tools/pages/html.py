@@ -6,7 +6,7 @@
     one_file(document)                                          the whole lecture as one self-contained page
 
 Each page contains its text, style and figures, and a content security policy that allows only these, by hash, and
-scripts next to the page: the player and its steps, other machines' columns, folded details, figures of measurements.
+scripts next to the page: the player and its steps, other machines' columns.
 Templates escape everything; Markup comes only from `prose`, `svg` and `highlight`.
 """
 
@@ -55,10 +55,8 @@ from trace_tools.pages.section_charts import index_figures, section_figures, vie
 from trace_tools.presentation import prose
 from trace_tools.presentation.charts.distributions import histogram, samples
 from trace_tools.presentation.charts.storage import Views, storage
-from trace_tools.presentation.charts.svg import embedded, frame
 from trace_tools.presentation.highlight import highlighted
 from trace_tools.presentation.page_shell import HERE, Assets, allowed, assets, environment
-from trace_tools.presentation.payload import packed
 from trace_tools.trace.model import Explore, Image, Step, Value, Video
 from trace_tools.util import formats
 from trace_tools.util.interpreter import collector_paused
@@ -88,7 +86,7 @@ def _environment() -> Environment:
     templates.globals["overview"] = overview
     templates.filters |= {"prose": shown, "counted_once": counted_once, "stretches": stretches}
     templates.filters |= {"divided": exercises.divided, "asked": exercises.asked, "answer": exercises.answer_html}
-    templates.filters |= {"drawing": Markup, "frame": lambda figure: Markup(frame(figure))}
+    templates.filters |= {"drawing": Markup}
     templates.tests |= {
         "tall": is_tall,
         "timed": lambda beside: any(note.kind == "time" and not note.collapsed for note in beside),
@@ -124,7 +122,7 @@ class HtmlWriter:
         return self._section(section)[0]
 
     def section_data(self, section: Section) -> str:
-        """Return the script for a section's page: the player's steps, other machines' columns, folded details."""
+        """Return the script for a section's page: the player's steps, results for the pages of other machines."""
         return self._section(section)[1]
 
     def _section(self, section: Section) -> tuple[str, str]:
@@ -137,17 +135,15 @@ class HtmlWriter:
         drawn = section_figures(section, self._document)
         explored = _explored(section)
         more = ["explore"] if explored else []
-        folds: list[str] = []
         page = self._page(
             "section.html.j2",
-            _HtmlPage(self._document, site, section, section.blocks, section.shared, folds),
+            _HtmlPage(self._document, site, section, section.blocks, section.shared),
             _allowing(
                 assets("page", "search", "figures", "exercises", *more),
                 section.blocks,
                 self._site.picture,
             ),
             overview.section_notices(section),
-            f"{section.slug}.html",
             section=section,
             floored=bool(floored),
             drawn=drawn,
@@ -157,10 +153,8 @@ class HtmlWriter:
         data = {
             "steps": step_block(section),
             "lines": results_block(section),
-            "folded": packed(folds),
             "floors": floored,
         }
-        data["figures"] = packed([embedded(figure.svg) for figure in drawn])
         script = explorations.script(explored)
         self._sections[section.slug] = page, f"var sectionData = {json.dumps(data)};\n{script}"
         return self._sections[section.slug]
@@ -174,7 +168,6 @@ class HtmlWriter:
             _HtmlPage(document, self._site, None, around, shared_storages(document.opening)),
             _allowing(assets("page", "overview", "search", "figures"), around, self._site.picture),
             overview.document_notices(document),
-            "index.html",
             drawn=index_figures(document),
         )
 
@@ -233,26 +226,14 @@ class HtmlWriter:
         if not around:
             return None
         blocks = (*document.opening, *document.setup)
-        # most of its lines are definitions of functions, so it loads no figures
-        page = _HtmlPage(document, self._site, None, blocks, shared_storages(around), drawing=False)
-        return self._page("setup.html.j2", page, assets("page", "search"), (), "setup.html", is_setup=True)
+        page = _HtmlPage(document, self._site, None, blocks, shared_storages(around))
+        return self._page("setup.html.j2", page, assets("page", "search", "figures"), (), is_setup=True)
 
-    def _page(
-        self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], file: str = "", **more: Any
-    ) -> str:
+    def _page(self, template: str, page: _HtmlPage, assets: Assets, notices: Iterable[Notice], **more: Any) -> str:
         document = self._document
-        text = (
-            _environment()
-            .get_template(template)
-            .render(
-                document=document,
-                page=page,
-                assets=assets,
-                notices_shown=(*document.notices, *notices),
-                **more,
-            )
-        )
-        return text
+        notices_shown = (*document.notices, *notices)
+        template_of = _environment().get_template(template)
+        return template_of.render(document=document, page=page, assets=assets, notices_shown=notices_shown, **more)
 
     def search_index(self) -> str:
         """Return the file that pages load for the first search: the index and the search code."""
@@ -360,8 +341,6 @@ class _HtmlPage:
     section: Section | None
     blocks: Sequence[Block]
     shared: Sequence[str]
-    folds: list[str] | None = None  # of a section's page: the details of its notes, in order (`folded.js`)
-    drawing: bool = True  # the details have figures
 
     @property
     def home(self) -> str:
@@ -414,16 +393,6 @@ class _HtmlPage:
         label = value.tensor.storage if value is not None and value.tensor is not None else None
         return (label, self.shared.index(label) % DOTS + 1) if label in self.shared else (None, 0)
 
-    def folded(self, details: str) -> Markup:
-        """Return the details of a note; a section's page keeps them for its script.
-
-        Small matrices stay in the page, so that it shows them without JavaScript.
-        """
-        if self.folds is None:
-            return Markup(details)
-        self.folds.append(details)
-        return Markup("")
-
     def grids(self, value: Value | None) -> list[summaries.ElementGrid]:
         return summaries.tables(value) if value is not None else []
 
@@ -432,13 +401,13 @@ class _HtmlPage:
         label, _ = self._storage(value)
         if label is None or value is None or value.tensor is None or value.tensor.strides is None:
             return Markup("")
+        if not summaries.is_small(value):
+            return Markup("")
         lie = (value.tensor.offset or 0, *value.tensor.strides)
         return Markup(' data-cells="{} {}"').format(formats.one_line(label, 20), " ".join(map(str, lie)))
 
     def drawn(self, note: MarginNote) -> Markup:
         """Return the figure in the details of a note: samples, the storage, or a histogram."""
-        if not self.drawing:
-            return Markup("")
         value = note.value
         tensor = value.tensor if value is not None else None
         drawn = samples(note.timing) if note.timing is not None else None
@@ -456,7 +425,3 @@ class _HtmlPage:
     @cached_property
     def _views(self) -> Views:
         return views_of(self.blocks)
-
-    def is_small(self, value: Value | None) -> bool:
-        """Return whether a value's elements are folded in the page itself; larger ones are in its script."""
-        return value is not None and summaries.is_small(value)

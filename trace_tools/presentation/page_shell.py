@@ -24,7 +24,7 @@ from trace_tools.util import formats
 HERE = Path(__file__).parent
 SECTION = "section.js"  # the script file next to the pages, shared by all of them
 SECTION_PARTS = (  # of it, in `static/`
-    *("hanging", "folded", "drawn", "linked", "player", "floors"),
+    *("hanging", "linked", "player", "floors"),
     *("numbers", "answering", "exploring"),
 )
 

@@ -288,7 +288,6 @@ def _environment() -> Environment:
     environment = page_shell.environment(HERE / "templates", page_shell.HERE / "templates")
     for kind in (Chart, Part, Phrase):
         environment.tests[kind.__name__.lower()] = lambda part, kind=kind: isinstance(part, kind)
-    environment.filters |= {"embedded": svg.embedded}
     return environment
 
 

@@ -6,7 +6,6 @@ so that figures follow dark mode.
 
     clean('<svg …><rect style="fill: #000000" onclick="x()"/></svg>', "fig1", "A title", "What it shows")
     standalone(figure)      the same with its own colours, as a file
-    embedded(figure)        for a page, whose stylesheet defines the colours
 """
 
 from __future__ import annotations
@@ -95,17 +94,6 @@ def standalone(figure: str) -> str:
     )
     head, _, content = re.sub(r"<a [^>]*>", "<g>", figure).replace("</a>", "</g>").partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{content}\n'
-
-
-def embedded(figure: str) -> str:
-    """Return a figure for a page that defines the palette's colours."""
-    return re.sub(r"var\((--[a-z0-9]+), #[0-9a-f]{6}\)", r"var(\1)", figure)
-
-
-def frame(figure: str) -> str:
-    """Return an empty figure of the same size, which a script replaces by the full figure."""
-    size = re.findall(r' (?:width|height|viewBox)="[^"]*"', figure.partition(">")[0])
-    return f'<svg{"".join(size)} aria-hidden="true"></svg>'
 
 
 def _copy(children: Iterable[Element], out: Element, prefix: str, named: Set[str]) -> None:

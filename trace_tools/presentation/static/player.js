@@ -3,6 +3,7 @@
 // `player.py` wrote the stops (each step's position, with the values observed there) and the frames (calls). A stop is
 // an index; readers count from 1. The panel shows the state after a stop's statement: values observed on the line of
 // a call are shown at that line, not inside the call. No state is stored per step; it is computed at each key press.
+document.adoptedStyleSheets = [...document.adoptedStyleSheets, styled(sectionStyle)];  // of all parts of this script
 (() => {
   const CHANGES = ["", "new", "changed", "written", ""];
   const NOTES = ["held", "failed", "failed", "caught", "printed", "warning"];
