@@ -7,13 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from trace_tools.machines.machine import without_torch
 from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
-from trace_tools.tracing import ranks
+from trace_tools.tracing import ranks, supervisor
 
 ROOT = Path(__file__).parents[2]
 LECTURE = """
@@ -56,6 +58,25 @@ def test_each_run_of_a_rank_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatc
                 assert os.environ[ranks.AGENTS] == "False"
     assert len(ports) == 9 and "29500" not in ports and os.environ["MASTER_PORT"] == "29500"
     assert ranks.AGENTS not in os.environ
+
+
+def test_a_gpu_keeps_going_after_an_error_but_not_as_one_rank_of_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that skips the rest of a section would answer another section's operation of its peers."""
+    lecture = tmp_path / "lecture.py"
+    lecture.write_text("def main():\n    pass\n", encoding="utf-8")
+    gpu = replace(without_torch([])[0], device="cuda")
+    monkeypatch.setattr(supervisor, "FORKS", False)  # no process starts
+    decided = []
+    for world in ({}, {"RANK": "1", "WORLD_SIZE": "2"}):
+        for name, value in world.items():
+            monkeypatch.setenv(name, value)
+        tracer = supervisor.Tracer(lecture, tmp_path / "out")
+        monkeypatch.setattr(tracer, "_survey", lambda folder: gpu)
+        tracer.prepare(tmp_path)
+        decided.append(tracer.plan.options.keep_going)
+    assert decided == [True, False]
 
 
 def test_one_rank_at_a_time_writes_pages_also_on_a_network_file_system(

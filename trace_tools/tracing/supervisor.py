@@ -135,7 +135,8 @@ class Tracer:
         machine = self._survey(folder)
         runner.device, options = machine.device, plan.options
         if options.keep_going is None:  # a GPU's errors are rarely the lecture's, and its time is dear
-            options = replace(options, keep_going=machine.device != "cpu")
+            # a rank that goes on alone would send what the others take for the data of another section
+            options = replace(options, keep_going=machine.device != "cpu" and ranks.rank() is None)
             self.plan = runner.plan = replace(plan, options=options)
         run = Run(
             lecture=plan.name,
