@@ -44,7 +44,7 @@ class Option:
     scope: Scope
     help: str
     metavar: str | None = None
-    flags: tuple[str, ...] = ()  # "--timeout"; by default made from the field's name
+    flags: tuple[str, ...] = ()  # "--vocabulary"; by default made from the field's name
     least: int | None = None
     choices: tuple[str, ...] = ()
 
