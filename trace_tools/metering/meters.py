@@ -39,7 +39,6 @@ import torch
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
-    _get_current_dispatch_mode_stack,
 )
 
 from trace_tools.metering import collectives
@@ -198,11 +197,6 @@ class _Mode(EagerMode):
             if not (base_name(func) in FREE or is_view(func)):
                 self._meter.uncounted[name] += 1
         return func(*args, **keywords)
-
-
-def _modes_on() -> list[TorchDispatchMode]:
-    """Return the active modes of this thread, without torch's own for fake and functional tensors."""
-    return [mode for mode in _get_current_dispatch_mode_stack() if getattr(mode, "_mode_key", None) is None]
 
 
 def _is_other_mode_below() -> bool:

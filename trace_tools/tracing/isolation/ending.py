@@ -10,7 +10,7 @@ shut down would wait forever for new work, so the run does not wait for them.
 
     with flush_on_exit(flush): ...    # in it, `os._exit(3)` and similar calls first call `flush`
 
-Otherwise the last 50 ms would be lost, and a short lecture may begin and end within that time.
+Otherwise the last 20 ms would be lost, and a short lecture may begin and end within that time.
 """
 
 from __future__ import annotations
