@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_each_problem_is_one_line() -> None:
     [line] = problems(failed)
     assert "claim failed: x == 1" in line and "x is 2" in line and line.endswith("(pass 1, warm)")
     [line] = problems(with_first_step(values=[("x.y", Value("error", text="AttributeError: y"))]))
-    assert line.endswith("@inspect x.y: AttributeError: y")
+    assert line.startswith("lecture.py:") and line.endswith("@inspect x.y: AttributeError: y")
+    assert problems(failed, Path("talks"))[0].startswith("talks/lecture.py:")
     partial = with_first_step(raised=Raised("ValueError", "no"))
     partial = replace(partial, run=replace(partial.run, complete=False, ended="ValueError: no"))
     incomplete, raised = problems(partial)
@@ -79,7 +81,7 @@ def test_noise_of_the_machine_is_described() -> None:
 def test_time_of_passes_is_summed_and_short_parts_are_omitted() -> None:
     seconds = [("pass 1", 2.04), ("pass 2", 1.0), ("survey", 0.2), ("describe", 0.04), ("pages", 0.5)]
     line = where_time_went(example_trace(), seconds)[0]
-    assert says(line, "time: 2 passes 3.0 s", "0.2 s", "pages 0.5 s") and "looking" not in line
+    assert says(line, "time 3.8 s: 2 passes 3.0 s", "0.2 s", "pages 0.5 s") and "looking" not in line
     assert where_time_went(example_trace(), [("pass 1", 0.04)]) == []
 
 

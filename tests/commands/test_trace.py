@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from tests.messages import says
 from trace_tools.cli import main
 from trace_tools.machines import machine as machines
 from trace_tools.machines.devices import FORMS
@@ -148,3 +150,27 @@ def test_failure_in_a_draft_is_reported() -> None:
     assert failed.exit_code == 1 and "claim failed" in failed.stderr
     ended = trace(DRAFTED.replace("y = x @ x", "import os; os.kill(os.getpid(), 11)"), "--device", "cpu", "--draft")
     assert ended.exit_code == 1 and "killed by SIGSEGV at line 13 (pass 1)" in ended.stderr
+
+
+@pytest.mark.slow
+def test_the_end_names_files_differences_and_paths_from_here(folder: Path) -> None:
+    """The lecture is in another folder than the caller. The first trace has no other one to be compared with."""
+    for name in ("talks", "here"):
+        (folder / name).mkdir()
+    os.chdir("here")
+    lecture = Path("../talks/one.py")
+    source = (
+        "def main():\n    part()\ndef part():\n    for n in 'abcde': open(n, 'w').close()\n    x = 1  # @inspect x\n"
+    )
+    ends = []
+    for name, text in (("a", source), ("b", source.replace("x = 1", "x = 2")), ("b", source + "    assert x == 3\n")):
+        lecture.write_text(text, encoding="utf-8")
+        result = CliRunner().invoke(main, ["trace", str(lecture), "--name", name, "--passes", "1"])
+        ends.append((result.stdout.splitlines(), result.stderr.splitlines()))
+    (out, first), (_, second), (failed_out, failed) = ends
+    assert out == ["../talks/rendered/a/trace.yaml", "open ../talks/rendered/index.html"]
+    assert "written in the copy, discarded: a, b, c and 2 more" in first and "against" not in " ".join(first)
+    assert any(line.startswith("time ") and "pages" in line for line in second)
+    assert says(second[-1], "against ../talks/rendered/a/trace.yaml", "1 value", "diff ../talks/rendered/a/trace.yaml ")
+    assert failed_out[0] == "../talks/rendered/b/partial/trace.yaml"
+    assert any(line.startswith("../talks/one.py:5: claim failed") for line in failed)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from trace_tools.tracing.isolation import private_folder
-from trace_tools.tracing.isolation.private_folder import make, path_for, remove
+from trace_tools.tracing.isolation.private_folder import make, path_for, remove, written
 
 
 @pytest.fixture
@@ -42,6 +42,10 @@ def test_a_copy_equals_the_folder_and_writes_stay_in_it(course: Path) -> None:
     assert (copy / "script.sh").stat().st_mtime_ns == 10**18
     (copy / "in").write_text("written", encoding="utf-8")
     (copy / "sub/deep/file").unlink()
+    (copy / "model.txt").write_text("new", encoding="utf-8")
+    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__/x.pyc").touch()
+    assert sorted(written(course, copy)) == ["model.txt", "sub/file"]
     assert (copy / "sub/file").read_text() == "written" and not (copy / "sub/deep/file").exists()
     assert (course / "sub/file").read_text() == "sub" and (course / "sub/deep/file").exists()
     remove(copy)

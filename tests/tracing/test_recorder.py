@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import time
 import types
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.tracing.probed import Clock, Instruments, Probed, Trace, tracing
 from tests.tracing.random_programs import programs
 from trace_tools.describing.guarded_repr import Guard
+from trace_tools.tracing.recorder.call import Call
 
 UNLIMITED = 10**9
 
@@ -65,6 +67,23 @@ def helper(x):
         raise ValueError("negative")
     return work(x)
 """
+
+
+def test_ctrl_c_in_a_probe_ends_the_run_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come when a probe has just kept one step and has not opened the next."""
+    keep, kept = Call._keep, itertools.count(1)
+
+    def interrupted(call: Call, seconds: float | None) -> None:
+        keep(call, seconds)
+        if next(kept) == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Call, "_keep", interrupted)
+    text = "def main():\n    for i in range(9):\n        x = i  # @inspect x\n"
+    lecture = Probed(text, "lecture.py", tmp_path / "1.journal")
+    with pytest.raises(KeyboardInterrupt):
+        lecture.main()
+    assert [step.execution for step in lecture.steps("x = i")] == [1, 2, 3, 4, 5]
 
 
 def test_every_execution_is_a_step(trace: Trace) -> None:

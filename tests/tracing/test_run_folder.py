@@ -236,7 +236,7 @@ def test_a_trace_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Mon
             name, stay = chosen_folder(out, machine, "lecture.py", TraceOptions(**options))
         except TraceToolsError as error:
             return str(error)
-        assert [path.parent.name for path in stay] == [*existing][: len(stay)]
+        assert [path.parent.name for path, _ in stay] == [*existing][: len(stay)]
         return name
 
     here, there = example_trace(machine=H200), example_trace(machine=replace(H200, cores=8))
@@ -274,6 +274,7 @@ def test_a_draft_replaces_only_drafts(tmp_path: Path) -> None:
         dead_run(tmp_path, started=f"2026-01-0{day}T00:00:00+00:00", passes=passes)
         [traced], kept = recover(tmp_path)
         assert not kept and traced.trace.run.complete and traced.path == tmp_path / path / "trace.yaml"
+        assert [says(why, "2 passes") for _, why in traced.stay] == [True] * path.endswith("partial")
     assert not (tmp_path / "cpu/partial").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -383,6 +384,7 @@ def test_ctrl_c_and_sigterm_leave_a_partial_trace(
     _, err = tracer.communicate(timeout=30)
     trace = load(next(tmp_path.glob("rendered/*/partial/trace.yaml"))).trace
     assert tracer.returncode == code and "KeyboardInterrupt at line 8" in err and "Traceback" not in err
+    assert re.search(r"^recording took [\d.<% ]+ of the [\d.]+ m?s before Ctrl-C; `# @stepover`", err, re.M)
     assert trace.run.ended == "KeyboardInterrupt at line 8 (pass 1)"
     assert values(trace)["x"].value == 1
 

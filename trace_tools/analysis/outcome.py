@@ -28,7 +28,7 @@ from trace_tools.machines.accelerators import FLOOR_NS
 from trace_tools.machines.host import LOADED_CORES
 from trace_tools.machines.peaks import peak_of
 from trace_tools.source.statements import parse_source, sections
-from trace_tools.trace.identities import PASS, ProcessId
+from trace_tools.trace.identities import PASS, RECORDING, ProcessId
 from trace_tools.trace.model import Machine, Process, Run, Step, Trace
 from trace_tools.trace.tree import Tree
 from trace_tools.util import formats
@@ -51,15 +51,16 @@ def activity(process: str, passes: int | None = None) -> str:
     return ACTIVITIES.get(process, process)
 
 
-def problems(trace: Trace, *, code: bool = False) -> list[str]:
-    """Return a line for each thing that makes the exit code 1, in order of the lecture.
+def problems(trace: Trace, folder: Path = Path(), *, code: bool = False) -> list[str]:
+    """Return a line for each thing that makes the exit code 1, in order of the lecture, whose files are in `folder`.
 
     With `code`, the statement that raised follows its error.
     """
     lines = [] if trace.run.complete else [f"incomplete: {trace.run.ended}"]
     tree = Tree(trace)
     for step in tree.by_id.values():
-        where = f"{trace.run.lecture}:{step.line}"
+        file = trace.sources[tree.frames[step.frame].source]
+        where = f"{folder / file.path}:{step.line}"
         claim, raised = step.claim, step.raised
         if claim is not None and not claim.held:
             parts = [
@@ -71,8 +72,7 @@ def problems(trace: Trace, *, code: bool = False) -> list[str]:
             error = f"{raised.type}: {raised.message}".removesuffix(": ")
             lines.append(f"{where}: {formats.one_line(error, 300)}")
             if code:
-                text = trace.sources[tree.frames[step.frame].source].text.splitlines()
-                lines += [f"    {line.strip()}" for line in text[step.line - 1 : step.line]]
+                lines += [f"    {line.strip()}" for line in file.text.splitlines()[step.line - 1 : step.line]]
         for source, value in step.values or ():
             if value.type == "error":
                 lines.append(f"{where}: @inspect {source}: {value.text}")
@@ -82,7 +82,7 @@ def problems(trace: Trace, *, code: bool = False) -> list[str]:
 
 
 def what_was_kept(trace: Trace, path: Path) -> list[str]:
-    """Report how an unfinished run ended, which part was kept, and which option helps; empty for a finished run."""
+    """Report how an unfinished run ended, which part was kept, and what helps; empty for a finished run."""
     if trace.run.complete:
         return []
     ended = trace.run.ended
@@ -93,6 +93,9 @@ def what_was_kept(trace: Trace, path: Path) -> list[str]:
     total = len(sections(parse_source(trace.sources[0].text, trace.run.lecture))) if trace.sources else 0
     reached = f"; {began} of {formats.plural(total, 'section')} began" if total and trace.run.only is None else ""
     lines = [f"incomplete: {ended}", f"{formats.plural(len(tree.by_id), 'step')} kept in {path}{reached}"]
+    notes = [note for process in trace.run.processes for note in process.notes or ()]
+    advice = "`# @stepover` on a line leaves out the calls that it makes"
+    lines += [f"{note}; {advice}" for note in notes if note.startswith(RECORDING)]
     exception = trace.run.ending.detail  # if the run ended in another way, no exception has this name
     last = [s for s in tree.by_id.values() if s.raised and s.raised.type == exception and not tree.caught(s)]
     in_section = any(tree.section_of[step.frame] is not None for step in last)
@@ -114,7 +117,7 @@ def worth_telling(trace: Trace, path: Path) -> str | None:
 
 
 def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> list[str]:
-    """Return a line for the wall time of all passes and of each other process, and a line for the slowest sections.
+    """Return a line for the wall time, of all passes and of each other part, and a line for the slowest sections.
 
     Times below a tenth of a second are left out.
     """
@@ -123,7 +126,7 @@ def where_time_went(trace: Trace, seconds: Sequence[tuple[str, float]]) -> list[
     processes += [(activity(name), wall) for name, wall in seconds if ProcessId.parse(name).kind != PASS]
     first = [(frame.function, step.cold_ns[0] / 1e9) for step, frame in Tree(trace).section_calls() if step.cold_ns]
     slowest = sorted(first, key=lambda item: -item[1])[:LONGEST]
-    listed = [("time", processes), ("slowest sections, first run", slowest)]
+    listed = [(f"time {sum(wall for _, wall in seconds):.1f} s", processes), ("slowest sections, first run", slowest)]
     lines = [(title, [f"{name} {wall:.1f} s" for name, wall in of if wall >= SHORTEST_S]) for title, of in listed]
     return [f"{title}: {', '.join(parts)}" for title, parts in lines if parts]
 

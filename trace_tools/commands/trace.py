@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from trace_tools.analysis.outcome import (
 from trace_tools.commands.check import all_mistakes
 from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
+from trace_tools.commands.traces import reference_in
 from trace_tools.config import ProjectOption, from_here, of_project, trace_options
 from trace_tools.errors import FailedError, TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
@@ -32,7 +35,9 @@ from trace_tools.util.interpreter import collector_paused
 
 if TYPE_CHECKING:
     from trace_tools.tracing.processes import ForkServer
+    from trace_tools.tracing.run_folder import Traced
 
+NAMED = 3  # files that the lecture wrote, and are named at the end
 LOGGED_S = 60.0  # between two lines of a log on a process without progress
 
 
@@ -48,7 +53,9 @@ def _of_its_project(ctx: click.Context, option: click.Parameter, module: str | N
 def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None:
     """Run a lecture on this machine and make its pages.
 
-    The trace is written to OUT/<machine>/trace.yaml, the pages next to it; the last line names the page to open.
+    The trace is written to OUT/<machine>/trace.yaml, the pages next to it; the last line names the page to open. It
+    replaces the last trace of this machine and lecture, but none in git, of another machine or, if it has one pass, of
+    several passes: then it goes to OUT/<machine>-2 or OUT/<machine>/partial.
 
     \b
     Examples:
@@ -95,26 +102,50 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
     except TraceToolsError as error:
         again = f"correct this, then `trace-tools render {traced.path}` makes the pages"
         raise UsageError(f"{error}; the trace is in {traced.path}: {again}") from None
-    seconds = [*traced.seconds, ("pages", time.monotonic() - started)]
-    trace, path = traced.trace, traced.path
-    lines = where_time_went(trace, seconds)
+    trace, path = traced.trace, from_here(traced.path)
+    folder = lecture.parents[len(Path(tracer.plan.name).parts) - 1]
+    problem_lines = problems(trace, folder, code=True)
+    lines = [*problem_lines] if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
     lines += [f"impossible figure: {violation}" for violation in violations(trace)]
+    if trace.machine.device != "cpu" and (line := worth_telling(trace, path)):
+        lines.append(line)
+    lines += where_time_went(trace, [*traced.seconds, ("pages", time.monotonic() - started)])
     if (spread := noise_text(trace)) is not None:
         lines.append(spread)
     elif trace.run.passes == 1 and not options.draft:
         lines.append("run-to-run variation unknown (one pass); use --passes 3")
-    problem_lines = problems(trace, code=True)
-    lines += problem_lines if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
-    if trace.machine.device != "cpu" and (line := worth_telling(trace, path)):
-        lines.append(line)
-    click.echo(from_here(path))
+    if traced.written:
+        more = f" and {len(traced.written) - NAMED} more" * (len(traced.written) > NAMED)
+        lines.append(f"written in the copy, discarded: {', '.join(traced.written[:NAMED])}{more}")
+    lines += [f"{from_here(other)} stays: {why}; --force replaces it" for other, why in traced.stay]
+    lines += _difference(out, traced)
+    click.echo(path)
     for line in lines:
         click.echo(line, err=True)
     click.echo(f"open {from_here(pages)}")
     if traced.failed is not None:
-        raise FailedError(f"{traced.failed.why}; the traceback and the journals are kept in {traced.failed.folder}")
+        kept = from_here(traced.failed.folder)
+        raise FailedError(f"{traced.failed.why}; the traceback and the journals are kept in {kept}")
     if problem_lines:
         sys.exit(1)
+
+
+def _difference(out: Path, traced: Traced) -> Iterator[str]:
+    """Yield one line on how a complete trace differs from the reference, if there is one of the same lecture."""
+    from trace_tools.diff.difference import Side
+    from trace_tools.diff.judge.between import Choices, difference_between
+    from trace_tools.diff.report.difference_report import headline
+    from trace_tools.trace.trace_file import load
+
+    run, reference = traced.trace.run, reference_in(out, besides=traced.path)
+    if reference is None or not run.complete or run.only is not None:
+        return
+    other = load(reference).trace
+    if other.run.lecture == run.lecture:
+        with suppress(UsageError), collector_paused():  # two lectures with one name
+            difference = difference_between(Side("A", other), Side("B", traced.trace), Choices())
+            how = "make diff" if "MAKELEVEL" in os.environ else f"trace-tools diff {reference} {traced.path}"
+            yield f"against {from_here(reference)}: {headline(difference)}; `{how}` shows more"
 
 
 def _fork_server(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:

@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 PASS = "pass"  # the kind of process that runs the lecture
 COLD, WARM = "cold", "warm"  # runs of a pass
 COUNTED = "counted"  # the last run of the first pass: operators are counted, values and times are not recorded
+RECORDING = "recording took"  # begins the note of an interrupted run on what recording cost
 
 _PASS = re.compile(r"pass[ -]([1-9][0-9]*)", re.ASCII)
 _LINE = re.compile(r"(.*) at line (\d+|None)", re.DOTALL | re.ASCII)

@@ -9,6 +9,7 @@ from trace_tools.trace.identities import COLD, COUNTED, WARM
 from trace_tools.tracing.options import TraceOptions
 
 FETCHED = "fetched"  # folder in the run's folder: network answers, fetched once for all processes
+WRITTEN = "written.json"  # file in the run's folder: names of files that the last run wrote in its private copy
 LOADED_TORCH = "loaded-torch"  # file in the run's folder: torch was loaded unexpectedly
 
 
@@ -28,7 +29,6 @@ class Job:
     skipped: list[str]  # functions that `main` must not call
     progress: int  # file descriptor
     parent: int  # process id
-    spawns: bool  # whether an import of the lecture may start processes
 
     @property
     def path(self) -> str:

@@ -32,7 +32,6 @@ from trace_tools.util.files import why_not_inside
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")  # of a machine's folder
 TAKEN = ("diff", "partial")  # folders with another content: reports, and runs that did not finish
-SPAWNING = ("multiprocessing", "concurrent")  # modules that start processes; torch imports the first one itself
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,6 @@ class Plan:
     options: TraceOptions
     uses: frozenset[str]  # packages that the lecture and its modules import
     torch: bool
-    spawns: bool  # it may start processes
     skipped: list[str]  # functions that `main` must not call
     modules: Sequence[included.Module]
 
@@ -88,7 +86,6 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
         options=options,
         uses=uses,
         torch=torch,
-        spawns=any(name.partition(".")[0] in SPAWNING for name in imports),
         skipped=functions,
         modules=traced,
     )

@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from trace_tools.errors import (
     FailedError,
@@ -57,8 +58,16 @@ class Traced:
     trace: Trace
     path: Path
     seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
-    stay: list[Path] = field(default_factory=list)  # traces that its machine's own folder has already
+    written: list[str] = field(default_factory=list)  # files that the lecture wrote in the copy of its folder
+    stay: list[Stays] = field(default_factory=list)
     failed: Kept | None = None  # journals and traceback, if the tools failed in a process
+
+
+class Stays(NamedTuple):
+    """A trace that this one does not replace, and the reason."""
+
+    path: Path
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class SupersededError(TraceToolsError):
 # --- choosing its place -------------------------------------------------------------------------------------------
 
 
-def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptions) -> tuple[str, list[Path]]:
+def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptions) -> tuple[str, list[Stays]]:
     """Return the name of a trace's folder in `out`, and the traces that stay for it; nothing has run yet.
 
     It is the name of the machine (`amd-epyc-2-cores`, for `--device cuda:1` `nvidia-h200-2`), or `--name`, with
@@ -87,7 +96,7 @@ def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptio
     """
     card = 1 + (devices.number(options.device) or 0)
     own = ranks.named(options.name or (machine.slug if card == 1 else f"{machine.slug}-{card}"))
-    name, stay = own, list[Path]()
+    name, stay = own, list[Stays]()
     while (path := out / name / TRACE).exists() and not options.force:
         refuse_other_lecture(path, lecture)
         same = is_same_machine(load_head(path).machine, machine)
@@ -97,7 +106,7 @@ def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptio
             )
         if options.name is not None or (same and not is_committed(path)):
             break
-        stay.append(path)
+        stay.append(Stays(path, "it is in git" if same else "it is of another machine"))
         name = f"{own}-{len(stay) + 1}"
     return name, stay
 
@@ -115,8 +124,8 @@ def run_folder(out: Path) -> Iterator[Path]:
         try:
             out.mkdir(parents=True, exist_ok=True)
             while True:  # until no other tracer has removed it as dead, just before it was locked
-                # absolute, because processes run in other folders
-                folder = Path(tempfile.mkdtemp(prefix=RUN, dir=out.absolute()))
+                # a real path, because processes run in other folders, and don't copy this one
+                folder = Path(tempfile.mkdtemp(prefix=RUN, dir=out.resolve()))
                 if stack.enter_context(_locked(folder)):
                     break
         except OSError as error:
@@ -181,9 +190,11 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     trace = _checked(merge(folder, source))
     complete, partial = (out / trace.machine.slug / inner / TRACE for inner in ("", "partial"))
     is_complete = trace.run.complete and trace.run.only is None
+    stay = []
     if is_complete and not options.get("force") and complete.exists():
         refuse_other_lecture(complete, trace.run.lecture)
-        is_complete = trace.run.passes > 1 or load_head(complete).run.passes == 1
+        if trace.run.passes == 1 < (passes := load_head(complete).run.passes):
+            is_complete, stay = False, [Stays(complete, f"it has {passes} passes")]
     path = complete if is_complete else partial
     for existing in dict.fromkeys((path, complete)) if dead else ():
         if existing.exists() and (started := load_head(existing).run.started) >= trace.run.started:
@@ -199,7 +210,7 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     write(trace, path)
     if is_complete and not (dead and _is_later(partial, trace.run)):
         shutil.rmtree(partial.parent, ignore_errors=True)
-    return Traced(trace, path)
+    return Traced(trace, path, stay=stay)
 
 
 def _checked(trace: Trace) -> Trace:

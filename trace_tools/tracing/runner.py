@@ -124,7 +124,6 @@ class ProcessRunner:
             skipped=self.plan.skipped,
             progress=writing,
             parent=self.starter.pid,
-            spawns=self.plan.spawns,
         )
         path.write_text(json.dumps(asdict(job)), encoding="utf-8")
         with (folder / f"{slug}.out").open("wb") as output, os.fdopen(reading, "rb") as progress:

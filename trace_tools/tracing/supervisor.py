@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,11 +24,13 @@ from trace_tools.source.imports import versions as versions_of
 from trace_tools.trace.model import Machine, Run, Trace
 from trace_tools.trace.structure import to_plain
 from trace_tools.tracing import failures, included, ranks
+from trace_tools.tracing.job import WRITTEN
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.tracing.plan import plan_of
 from trace_tools.tracing.processes import FORKS, ForkServer, NotStartedError, Spawner, environment
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.run_folder import (
+    Stays,
     Traced,
     chosen_folder,
     dispose,
@@ -36,7 +39,7 @@ from trace_tools.tracing.run_folder import (
     run_folder,
     set_aside,
 )
-from trace_tools.tracing.runner import ProcessRunner, StoppedError
+from trace_tools.tracing.runner import SURVEY, ProcessRunner, StoppedError
 from trace_tools.tracing.survey import DESCRIBE, MEASURE, RECALL
 from trace_tools.util.git import commit_of
 
@@ -64,7 +67,7 @@ class Tracer:
         """`like` is a recent trace of this machine, which is not measured then."""
         self.plan, self.out, self.like = plan_of(lecture, options), out, like
         self._own = None
-        self.name, self.stay = "", list[Path]()  # the trace's folder in `out`, see `chosen_folder`
+        self.name, self.stay = "", list[Stays]()  # the trace's folder in `out`, see `chosen_folder`
         torch, draft = self.plan.torch, self.plan.options.draft
         if FORKS and (not torch or (draft and server is None)):
             with contextlib.suppress(OSError):  # `run` will meet the same error and report it
@@ -113,6 +116,9 @@ class Tracer:
                     raise FailedError(
                         f"trace-tools failed: {kept.why}; the traceback and its journals are kept in {kept.folder}"
                     ) from error
+                with contextlib.suppress(FileNotFoundError):  # no run ended by itself
+                    written = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))
+                    traced = replace(traced, written=written)
                 traced = replace(traced, failed=dispose(folder))
         except (NothingRecordedError, UsageError, OSError, MemoryError, KeyboardInterrupt) as error:
             is_kept = folder is not None and folder.exists()
@@ -121,11 +127,11 @@ class Tracer:
                 advice = f"`trace-tools recover {out}` writes the trace of the steps so far"
                 raise KeyboardInterrupt(f"interrupted; {advice if is_kept else 'no step was recorded'}") from None
             if none_recorded:
-                raise
+                raise NothingRecordedError(f"{plan.lecture}: {error}") from None
             advice = f"; once this is corrected, `trace-tools recover {out}` writes the trace" if is_kept else ""
             where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
             raise UsageError(f"{where}{in_words(error)}{advice}") from error
-        return replace(traced, seconds=seconds, stay=self.stay)
+        return replace(traced, seconds=seconds, stay=[*self.stay, *traced.stay])
 
     def prepare(self, folder: Path) -> None:
         """Measure the machine, and write the options into a run's folder."""
@@ -151,8 +157,9 @@ class Tracer:
     def _processes(self, folder: Path) -> list[tuple[str, float]]:
         """Run all processes; again with torch, without the records of the first ones, if an import has loaded it."""
         runner = self.runner
+        began = time.monotonic()
         self.prepare(folder)
-        seconds = runner.run_all(self.plan.passes, folder)
+        seconds = [(SURVEY, time.monotonic() - began), *runner.run_all(self.plan.passes, folder)]
         if not runner.torch_was_loaded(folder) or runner.interrupts or runner.stopped.is_set():
             return seconds
         for path in folder.iterdir():

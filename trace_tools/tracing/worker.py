@@ -41,6 +41,7 @@ from trace_tools.source.statements import parse_source
 from trace_tools.trace.identities import (
     COMPLETE,
     COUNTED,
+    RECORDING,
     Ending,
 )
 from trace_tools.tracing import failures, included
@@ -50,10 +51,10 @@ from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited,
 from trace_tools.tracing.isolation.output_capture import OutputFile
 from trace_tools.tracing.isolation.plain_events import plain_events
 from trace_tools.tracing.isolation.plain_signals import plain_signals
-from trace_tools.tracing.isolation.private_folder import make, remove
+from trace_tools.tracing.isolation.private_folder import make, remove, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
-from trace_tools.tracing.isolation.spawned import adopted_in_spawned, saying_what_is_untraced
-from trace_tools.tracing.job import FETCHED, LOADED_TORCH, Job
+from trace_tools.tracing.isolation.spawned import adopted_in_spawned
+from trace_tools.tracing.job import FETCHED, LOADED_TORCH, WRITTEN, Job
 from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.main_module import new_main_module
@@ -64,6 +65,7 @@ from trace_tools.tracing.ranks import meeting, rank
 from trace_tools.tracing.recorder.call import exit_status, exits_well
 from trace_tools.tracing.recorder.claims import Claims
 from trace_tools.tracing.recorder.recorder import Recorder, hooks, shown
+from trace_tools.util import formats
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter
@@ -239,13 +241,10 @@ class _Process:
                 stack.enter_context(meter)
             stack.enter_context(witnessed(MeasureWitness(recorder, meter, single=meter is not None)))
             stack.enter_context(listening(recorder, self.redact, self.job.folder))
-            if self.job.spawns or "multiprocessing.process" in sys.modules:
-                stack.enter_context(saying_what_is_untraced(recorder))
-                if self.adoption is not None:
-                    stack.enter_context(adopted_in_spawned(Path(self.job.journal).with_suffix(".spawned.py")))
             stack.enter_context(recorder.watching(self._alive(recorder)))
             stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
             if self.adoption is not None:
+                stack.enter_context(adopted_in_spawned(Path(self.job.journal).with_suffix(".spawned.py")))
                 stack.enter_context(self.adoption.run(self.job.folder, self.job.root, recorder))
             stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
             stack.enter_context(flush_on_exit(partial(self._write, recorder)))
@@ -265,6 +264,9 @@ class _Process:
                     raise
                 ended_by = error
             ns = perf_counter_ns() - started
+            if isinstance(ended_by, KeyboardInterrupt):
+                share = formats.percent(recorder.clock.lost * 1e9 / ns)
+                self.note("notes", [f"{RECORDING} {share} of the {formats.duration(ns)} before Ctrl-C"])
             if self.forked:
                 _end_as_plain(ended_by)
             try:
@@ -339,6 +341,8 @@ class _Process:
                 if not path.exists() or path.stat().st_mtime_ns != stamp.st_mtime_ns:
                     shown = self.redact(str(path))
                     self.note("notes", [f"{shown} is too large to copy, and the run changed the original"])
+            names = set(written(self.job.folder, copy)) - {str(Path(self.job.path).relative_to(copy))}
+            (run / WRITTEN).write_text(json.dumps(sorted(names)), encoding="utf-8")
             remove(copy)
 
     def forget(self) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,6 +52,19 @@ def make(folder: Path, copy: Path, shared: Sequence[Path] = ()) -> list[Path]:
                     linked.append(real)
                     os.symlink(real, target / name)
     return linked
+
+
+def written(folder: Path, copy: Path) -> Iterator[str]:
+    """Yield the files in a copy that are new or differ from the original in size or time, without Python's bytecode."""
+    for above, folders, files in os.walk(copy):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for path in (Path(above, name) for name in files):
+            with suppress(OSError):  # it has disappeared meanwhile
+                found, original = path.lstat(), folder / path.relative_to(copy)
+                before = original.lstat() if original.exists() else None
+                same = before is not None and (found.st_size, found.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+                if stat.S_ISREG(found.st_mode) and not same:
+                    yield str(path.relative_to(copy))
 
 
 def remove(folder: Path) -> None:

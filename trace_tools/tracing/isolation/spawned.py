@@ -1,9 +1,7 @@
-"""Warn at steps that start new Python processes, because these are not recorded.
+"""Set up another tool's vocabulary in Python processes that a lecture starts; they are not recorded.
 
-    with saying_what_is_untraced(recorder):
-        multiprocessing.get_context("spawn").Process(target=work).start()     # a warning of the step that is open
-
-Forked processes get no warning: their output goes to the parent's output, and the parent is still traced.
+with adopted_in_spawned(Path("pass-1.spawned.py")):
+    multiprocessing.get_context("spawn").Process(target=work).start()     # finds edtrace's functions
 """
 
 from __future__ import annotations
@@ -11,15 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from sys import _getframe
 from typing import Any
 
-from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.interpreter import replaced
-
-UNTRACED = (
-    "NotTraced: processes were started here ({method}); they are not traced, and this page shows only their output"
-)
 
 STAND_IN = """\
 import runpy
@@ -27,26 +19,6 @@ from trace_tools.tracing.edtrace_hook import adopt_in_spawned
 adopt_in_spawned()
 globals().update(runpy.{run}({main!r}, run_name="__mp_main__"))
 """
-
-
-@contextlib.contextmanager
-def saying_what_is_untraced(recorder: Recorder) -> Iterator[None]:
-    """Warn once at each step that starts processes in which the lecture's modules are imported again."""
-    from multiprocessing import process as processes  # imported here, because only some lectures start processes
-
-    start = processes.BaseProcess.start
-    warned: set[int] = set()
-
-    def recorded_start(self: Any) -> None:
-        method = getattr(self, "_start_method", None)
-        owner = recorder.recorded_owner(_getframe(1)) if method in ("spawn", "forkserver") else None
-        if owner is not None and owner.seq not in warned:
-            warned.add(owner.seq)
-            recorder.emit("warnings", UNTRACED.format(method=method))
-        start(self)
-
-    with replaced(processes.BaseProcess, "start", recorded_start):
-        yield
 
 
 @contextlib.contextmanager

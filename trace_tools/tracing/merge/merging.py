@@ -109,10 +109,9 @@ def merge(folder: Path, source: ParsedSource) -> Trace:
     """Return the trace of the run in `folder`, a run of the lecture `source`. Raises NothingRecordedError if no step
     was recorded.
     """
-    run = _requested(folder).run
     if not (folder / "machine.json").exists() or not journals(folder):
         why = last_words(folder) or "the run ended too early"
-        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
+        raise NothingRecordedError(f"nothing was recorded; {why}")
     return _of_journals(folder, source)
 
 
@@ -135,13 +134,13 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
     run, name = _requested(folder)
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: ProcessId.parse(path.stem).pass_ or 0)
     if not passes:
-        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {last_words(folder)}")
+        raise NothingRecordedError(f"nothing was recorded; {last_words(folder)}")
     sources = [source, *(module.source for module in included.stored(folder))]
     records = [read_process(path, sources) for path in passes]
     runs = Runs.of(records)
     if runs is None:
         why = last_words(folder) or next(one.done or str(ending_of(one, folder)) for one in records)
-        raise NothingRecordedError(f"{run.lecture}: nothing was recorded; {why}")
+        raise NothingRecordedError(f"nothing was recorded; {why}")
     steps = events(runs)
     dropped = [
         calls_left_out(count, function, f"the first {CALLS:,} that were kept" if count else "")

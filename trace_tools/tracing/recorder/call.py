@@ -309,9 +309,9 @@ class Call:
         """Record a call that has not ended with the run, such as an unclosed generator's or a thread's: its open step
         gets no time.
         """
-        if self.current is not None:
+        if self.ring is not None or self.here is not None:  # else Ctrl-C came when a probe had just kept the step
             self._keep(self.seconds)
-            self.current = None
+        self.current = None
         self._close_rings()
 
     def _close_rings(self) -> None:
