@@ -86,6 +86,6 @@ $(VENV)/.ready: pyproject.toml trace_tools/machines/venv.sh
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.ready
-	@echo "pip downloads what the tests need (about 70 MB)."
+	@echo "pip downloads what the tests need (about 100 MB)."
 	$(RUN) -m pip install -q -e ".[dev]"
 	touch $@

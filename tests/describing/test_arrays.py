@@ -8,7 +8,6 @@ import tracemalloc
 import warnings
 import weakref
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ import pytest
 
 from tests.cases_in_one import each
 from tests.describing.value_form import describe, part, tensor
-from trace_tools.describing.arrays import of_jax
 from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
 
@@ -318,52 +316,3 @@ def test_polars_frames_are_described_by_columns() -> None:
     assert describe(frame["whole"])["type"] == "Series"
     days = polars.date_range(polars.date(2024, 1, 1), polars.date(2024, 1, 2), eager=True)
     assert elements(describe(days)) == ["2024-01-01", "2024-01-02"]
-
-
-JAX = """
-import jax
-from tests.describing.value_form import describe, tensor
-
-array = jax.numpy.arange(6.0).reshape(2, 3)
-place = "cpu" if array.device.platform == "cpu" else f"{array.device.platform}:0"
-elements = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-assert tensor(array) == {"dtype": "float32", "shape": [2, 3], "bytes": 24, "elements": elements, "device": place}
-half = tensor(array.astype(jax.numpy.bfloat16))
-assert (half["dtype"], half["bytes"], half["elements"][-1]) == ("bfloat16", 12, 5.0)
-assert array._npy_value is None, "a copy on the host that the lecture did not ask for"
-assert tensor(jax.numpy.ones(10_000, dtype=jax.numpy.bfloat16))["statistics"]["mean"] == 1.0
-
-gone = jax.numpy.ones(3)
-gone.delete()
-assert "deleted" in describe(gone)["note"]
-seen = []
-jax.jit(lambda x: seen.append(describe(x)) or x)(jax.numpy.ones(3))
-assert "float32[3]" in seen[0]["text"], "what is only traced has no elements"
-print("done")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
-def test_jax_arrays_are_described_like_tensors() -> None:
-    """In a separate process, because next to JAX's threads later tests could not fork safely."""
-    completed = subprocess.run([sys.executable, "-c", JAX], capture_output=True, text=True, timeout=100)
-    assert completed.stdout == "done\n", completed.stderr
-
-
-def test_a_large_jax_array_on_another_device_is_not_copied() -> None:
-    """JAX on a CPU has no other device, so the test uses an object with the attributes of a JAX array."""
-
-    class Device:
-        platform, id = "gpu", 1
-
-    class RemoteArray:
-        dtype, shape, nbytes = np.dtype("float32"), (2**14, 2**14), 2**30
-
-        def devices(self) -> set[Device]:
-            return {Device()}
-
-    assert of_jax(RemoteArray()) == (
-        None,
-        {"dtype": "float32", "shape": [2**14, 2**14], "device": "gpu:1", "bytes": 2**30},
-    )

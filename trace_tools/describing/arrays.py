@@ -1,4 +1,4 @@
-"""Describe a NumPy array in the file form of its `Value`; convert columns of pandas and polars, and JAX arrays, to it.
+"""Describe a NumPy array in the file form of its `Value`; convert columns of pandas and polars to it.
 
 describe_array(numpy.eye(2), StorageLabels(), Limits(), Budget(Limits()))
 # ({"type": "ndarray", "tensor": {"dtype": "float64", "shape": [2, 2], "device": "cpu", "bytes": 32,
@@ -136,7 +136,6 @@ def _float64(block: Array) -> Array:
 
 
 _PRINTED = (date, time, timedelta, np.dtype)  # and pandas' own dtypes
-MOST_COPIED = 1 << 26  # bytes, from a device to the host
 
 
 def columns(frame: Any, most: int) -> list[tuple[Any, Any]]:
@@ -174,22 +173,3 @@ def labels(rows: Any, most: int) -> list[Any] | None:
     index = getattr(rows, "index", None)
     counted = index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1))
     return None if index is None or counted else list(index[:most].tolist())
-
-
-def of_jax(array: Any) -> tuple[Array | None, dict[str, Any]]:
-    """Return the elements of a JAX array on the host, and its own fields of `Tensor`.
-
-    Waits until the array is computed. Elements of types that NumPy lacks (bfloat16, float8) become float32. The
-    elements are None for more than MOST_COPIED bytes on another device. Raises RuntimeError if the array was deleted or
-    donated.
-    """
-    devices = sorted(f"{d.platform}:{d.id}" for d in array.devices())
-    device = "cpu" if devices == ["cpu:0"] else ", ".join(devices)
-    fields = {"dtype": array.dtype.name, "shape": list(array.shape), "device": device, "bytes": array.nbytes}
-    if not device.startswith("cpu") and array.nbytes > MOST_COPIED:
-        return None, fields
-    if not device.startswith("cpu"):  # a separate array, because JAX would keep the copy that NumPy reads from this one
-        jax = sys.modules["jax"]
-        array = jax.device_put(array, jax.devices("cpu")[0])
-    elements = np.asarray(array)
-    return elements.astype(np.float32) if elements.dtype.kind == "V" else elements, fields

@@ -1,4 +1,4 @@
-"""Describe objects of torch, NumPy, pandas, polars and JAX for `values`; import each of these only when it is needed.
+"""Describe objects of torch, NumPy, pandas and polars for `values`; import each of these only when it is needed.
 
 tensor(walk, torch.ones(2))  # {"type": "tensor", "tensor": {"dtype": "float32", …}}
 """
@@ -94,20 +94,6 @@ def _column(walk: Walk, obj: Any) -> Plain:
         return {"type": class_name(type(obj)), "note": walk.note(why)}
     members, length, dtype = described
     return walk.members(obj, length, members) | {"note": walk.note(f"dtype {dtype}")}
-
-
-def jax_array(walk: Walk, obj: Any) -> Plain:
-    """Describe a JAX array by its elements on the host."""
-    from trace_tools.describing.arrays import of_jax
-
-    converted, why = walk.attempt(lambda: of_jax(obj), "its elements", type(obj))
-    if converted is None:
-        return {"type": class_name(type(obj)), "note": walk.note(why)}
-    elements, own_fields = converted
-    if elements is None:
-        return {"type": class_name(type(obj)), "tensor": own_fields, "note": "its elements are not copied to the host"}
-    value = array(walk, elements)
-    return value | {"type": class_name(type(obj)), "tensor": _without_positions(value["tensor"]) | own_fields}
 
 
 def neural_module(walk: Walk, obj: Any) -> Plain:

@@ -212,7 +212,6 @@ _BASES: tuple[tuple[type | tuple[str, str], Callable[[Walk, Any], Plain]], ...] 
     (("pandas", "Series"), library_values.series),
     (("polars", "DataFrame"), library_values.frame),
     (("polars", "Series"), library_values.series),
-    (("jaxlib._jax", "ArrayImpl"), library_values.jax_array),
     (enum.Enum, Walk.by_repr),
     (tuple, _tuple),
     (OrderedDict, _ordered_dict),

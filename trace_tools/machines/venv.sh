@@ -31,5 +31,5 @@ else
         --index-url "$cpu_builds" "torch>=2.6" \
         || echo "$cpu_builds has no torch for this machine: pip takes the package index's, with CUDA (about 3 GB)."
 fi
-echo "pip downloads what tracing and rendering need (about 80 MB)."
+echo "pip downloads what tracing and rendering need (about 60 MB)."
 "$run" -m pip install -q -e ".[lecture]"
