@@ -6,9 +6,9 @@ To trace the lecture again: copy it and its picture to an empty folder, run `pyt
 --device cpu --keep-going` there, copy `trace.yaml` back.
 
 Markdown and figures are compared byte by byte. HTML is compared without what is the same on every page (style, script,
-policy), and without what a new version of a library may change in bytes only: the markup of highlighted code and of
-formulas. The data of scripts is compared unpacked, without the figures, which are files as well, and without lower
-bounds, which change with each machine that `known_machines.yaml` learns.
+policy), without the figures of measurements, which are files as well, and without what a new version of a library may
+change in bytes only: the markup of highlighted code and of formulas. The data of scripts is compared unpacked, without
+lower bounds, which change with each machine that `known_machines.yaml` learns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from trace_tools.trace import trace_file
 
 HERE = Path(__file__).parent
 PAGES = HERE / "pages"
-ELSEWHERE = ("figures", "floors")  # data of scripts that is not compared
 
 
 def golden_files() -> dict[str, str]:
@@ -46,12 +45,13 @@ def golden_files() -> dict[str, str]:
 
 
 def plain(page: str) -> str:
-    """Return a page without style, script, policy, icon, and without the markup inside code and formulas."""
+    """Return a page without style, script, policy, icon, figures of measurements, and markup in code and formulas."""
     page = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", page, flags=re.S)
     page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>\n|<link rel="icon".*?>\n', "", page)
     page = re.sub(
         r"<code>.*?</code>", lambda it: f"<code>{unescape(re.sub(r'<.*?>', '', it[0]))}</code>", page, flags=re.S
     )
+    page = re.sub(r'(<figure id="figure-.*?)<svg\b.*?</svg>', r"\1<svg></svg>", page, flags=re.S)
     return re.sub(r"<math\b.*?</math>", "<math></math>", page, flags=re.S)
 
 
@@ -64,7 +64,7 @@ def data_of(script: str) -> str:
     if name == "searchIndex":
         data = unpacked(data)
     elif name == "var sectionData":
-        data = {key: unpacked(text) for key, text in data.items() if key not in ELSEWHERE}
+        data = {key: unpacked(text) for key, text in data.items() if key != "floors"}
         data["explored"] = following[end:].removeprefix(";\n")
     return json.dumps(data, indent=0, ensure_ascii=False) + "\n"
 
