@@ -62,7 +62,7 @@ def test_tensor_elements_are_judged_like_torch_testing(dtype: str) -> None:
         (math.inf, math.inf, "same"),
         (math.inf, -math.inf, "changed"),
         (1e308, math.inf, "changed"),
-        (0.0, -0.0, "sign of zero"),
+        (0.0, -0.0, "same"),
         (0.3333333432674408, 0.3333333134651184, "rounding"),  # neighbours in float32, as returned by .item()
         (0.3333333432674408, 0.33333333333, "rounding"),
         (0.3333, 0.3333005, "changed"),  # not float32 values, so the tolerance of float64 applies
@@ -72,17 +72,17 @@ def test_floats(a: float, b: float, expected: str) -> None:
     assert verdict(Value("float", a), Value("float", b)) == expected
 
 
-def test_sign_of_zero_is_noise() -> None:
+def test_zeros_of_both_signs_are_equal() -> None:
     zero, minus = Value("float", 0.0), Value("float", -0.0)
-    assert verdict(Value("list", items=[zero], length=1), Value("list", items=[minus], length=1)) == "sign of zero"
+    assert verdict(Value("list", items=[zero], length=1), Value("list", items=[minus], length=1)) == "same"
     assert verdict(Value("list", items=[minus], length=1), Value("list", items=[minus], length=1)) == "same"
-    assert verdict(Value("complex", text="0j"), Value("complex", text="(-0+0j)")) == "sign of zero"
+    assert verdict(Value("complex", text="0j"), Value("complex", text="(-0+0j)")) == "same"
     for dtype, x, y, expected in (
-        ("float32", [0.0, 1.0], [-0.0, 1.0], "sign of zero"),
+        ("float32", [0.0, 1.0], [-0.0, 1.0], "same"),
         ("float32", [0.0, 1.0], [-0.0, 2.0], "changed"),
         ("float32", [0.0, 1.0], [-0.0, 1.0000001], "rounding"),
-        ("float32", [0.0, math.nan], [-0.0, math.nan], "sign of zero"),
-        ("complex64", [[0.0, 1.0]], [[-0.0, 1.0]], "sign of zero"),
+        ("float32", [0.0, math.nan], [-0.0, math.nan], "same"),
+        ("complex64", [[0.0, 1.0]], [[-0.0, 1.0]], "same"),
         ("int64", [0, 1], [0, 1], "same"),
     ):
         sides = (tensor(dtype=dtype, shape=[len(e)], strides=[1], elements=e) for e in (x, y))

@@ -47,7 +47,6 @@ Verdict = Literal[
 
 # The first words of the details of noise.
 VARIES = "varies"  # between the passes of A or of B
-ZERO = "sign of zero"  # 0.0 on one side, -0.0 on the other
 ROUNDING = "rounding"  # within the tolerance for its dtype
 MOVED = "moved together"  # the sides of a claim, which are equal in A and in B
 UNDETECTED = "no difference detected"  # of times, which does not mean "same"

@@ -20,7 +20,6 @@ from trace_tools.diff.align.align import Aligned, align
 from trace_tools.diff.difference import (
     ASPECTS,
     VARIES,
-    ZERO,
     Aspect,
     Difference,
     Finding,
@@ -97,7 +96,7 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
         if call.parent is not None:
             called.setdefault(call.parent, []).append(call)
     counts: Counter[tuple[Aspect, Verdict]] = Counter()
-    zeros, rows = 0, []
+    rows = []
     for row in aligned.rows:
         pair = aligned.frames[row.frame]
         sides = (a, pair.a, row.a), (b, pair.b, row.b)
@@ -120,7 +119,6 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
             findings += absence(row, a, b, last_matched, absent.get(row.number))
         findings = [finding for finding in findings if choices.wants(finding, pair.frame.function)]
         counts.update((finding.aspect, finding.verdict) for finding in findings)
-        zeros += sum(finding.detail == ZERO for finding in findings)
         differing = tuple(finding for finding in findings if finding.verdict != "same")
         excused = absent.get(row.number)
         if differing or excused is not None:
@@ -138,7 +136,7 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
         times=TimeStatistics(),
         counts=tuple((*of, n) for of, n in counts.items()),
         tolerances=tuple(choices.tolerances.of(dtype) for dtype in sorted(context.used)),
-        notes=tuple(_notes(a, b, aligned, same_machine=same_machine, zeros=zeros)),
+        notes=tuple(_notes(a, b, aligned, same_machine=same_machine)),
         ignored=(*left_out, *choices.ignored),
     )
 
@@ -194,12 +192,10 @@ def _refuse_unrelated(a: Side, b: Side, matched: int) -> None:
         )
 
 
-def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool, zeros: int) -> Iterator[str]:
+def _notes(a: Side, b: Side, aligned: Aligned, *, same_machine: bool) -> Iterator[str]:
     if not same_machine:
         yield "two machines: times are shown as ratios and as shares of each machine's own roof, but not judged"
     yield from notes_of(a, "A")
     yield from notes_of(b, "B")
     if not aligned.matching.parsed:
         yield "a source is not valid in this version of Python; statements were matched by line"
-    if zeros:  # they compare equal, but a division by them gives different results
-        yield f"{zeros:,} {'value is' if zeros == 1 else 'values are'} 0.0 on one side and -0.0 on the other"

@@ -19,11 +19,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import starmap
 from types import MappingProxyType
 
 from trace_tools.analysis.summaries import NOT_KEPT, element, summary
-from trace_tools.diff.difference import ROUNDING, VARIES, ZERO, Tolerance, Verdict
+from trace_tools.diff.difference import ROUNDING, VARIES, Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
 from trace_tools.errors import UsageError
 from trace_tools.trace.model import Element, Statistics, Tensor, Value
@@ -110,7 +109,6 @@ class Judgement:
 
 
 SAME = Judgement("same")
-SIGN = Judgement("noise", ZERO)
 ORDER: tuple[Verdict, ...] = ("same", "noise", "changed")  # from mild to grave
 
 
@@ -131,7 +129,7 @@ class Context:
 def judge(a: Value, b: Value, context: Context) -> Judgement:
     """Compare one expression's value in A with that in B."""
     if a == b:
-        return Judgement("noise", VARIES) if a.varies else _judge_zeros(a, b)
+        return Judgement("noise", VARIES) if a.varies else SAME
     if a.varies or b.varies:
         sides = [name for name, value in (("A", a), ("B", b)) if value.varies]
         return Judgement("noise", f"{VARIES}: between the runs of {' and of '.join(sides)}")
@@ -160,7 +158,7 @@ def _judge(a: Value, b: Value, context: Context) -> Judgement:
     if a.type == "complex" and a.text is not None and b.text is not None:
         with suppress(ValueError):  # a trace that another program wrote
             if complex(a.text) == complex(b.text):  # a part is 0.0 in one and -0.0 in the other
-                return SIGN
+                return SAME
     return Judgement("changed", " → ".join(values_apart(a, b, SHOWN)), math.inf)
 
 
@@ -208,31 +206,12 @@ def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
     if a.type != b.type:
         return Judgement("changed", f"type {a.type} → {b.type}", _relative(x, y))
     if x == y or (x != x and y != y):
-        return SIGN if _signs_differ(x, y) else SAME
+        return SAME
     size = _relative(x, y)
     detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{_percent(size)}"
     if a.type == "float" and context.is_close(x, y, _float_dtype(x, y)):
         return Judgement("noise", f"{ROUNDING}: {detail}, within {_float_dtype(x, y)}'s tolerance", size)
     return Judgement("changed", detail, size)
-
-
-def _signs_differ(x: Element, y: Element) -> bool:
-    """Return whether two equal numbers are 0.0 and -0.0, or complex numbers with such a part."""
-    if isinstance(x, list) and isinstance(y, list):
-        return any(map(_signs_differ, x, y))
-    return x == 0 and math.copysign(1.0, float(x)) != math.copysign(1.0, float(y))  # type: ignore[arg-type]
-
-
-def _judge_zeros(a: Value, b: Value) -> Judgement:
-    """Compare the signs of zeros in two values that are equal otherwise."""
-    x, y = a.tensor, b.tensor
-    if x is not None and y is not None:
-        pairs = zip(x.elements or x.corner or (), y.elements or y.corner or (), strict=False)
-        return SIGN if any(starmap(_signs_differ, pairs)) else SAME
-    if isinstance(a.value, float):
-        return SIGN if _signs_differ(a.value, b.value) else SAME
-    parts = zip(_parts(a), _parts(b), strict=False) if a.items or a.entries else ()
-    return SIGN if any(_judge_zeros(part_a, part_b) is SIGN for (_, part_a), (_, part_b) in parts) else SAME
 
 
 def _float_dtype(x: float, y: float) -> str:
@@ -315,7 +294,7 @@ def _judge_many(
     """Compare elements one by one, in row-major order of `shape`."""
     if len(a) != len(b):
         return Judgement("changed", "different numbers of elements were recorded", math.inf)
-    changed, rounded, signs, worst, position = 0, 0.0, False, -1.0, 0
+    changed, rounded, worst, position = 0, 0.0, -1.0, 0
     for number, (x, y) in enumerate(zip(a, b, strict=True)):
         verdict, size = _judge_element(x, y, dtype, context)
         if verdict == "changed":
@@ -323,7 +302,7 @@ def _judge_many(
             if size > worst:
                 worst, position = size, number
         elif verdict == "noise":
-            rounded, signs = max(rounded, size), signs or not size
+            rounded = max(rounded, size)
     if changed:
         x, y = a[position], b[position]
         texts = element(x), element(y)  # written as in tensors, or with the digits that differ
@@ -343,13 +322,13 @@ def _judge_many(
     if rounded:
         detail = f"{ROUNDING}: by {formats.number(rounded, 2)} at most, within {dtype}'s tolerance"
         return Judgement("noise", detail, rounded)
-    return SIGN if signs else SAME
+    return SAME
 
 
 def _judge_element(a: Element, b: Element, dtype: str, context: Context) -> tuple[Verdict, float]:
     """Compare two elements; return the verdict and the relative difference."""
     if a == b and type(a) is type(b):
-        return ("noise" if _signs_differ(a, b) else "same"), 0.0
+        return "same", 0.0
     if isinstance(a, list) and isinstance(b, list):
         parts = [_judge_element(x, y, dtype, context) for x, y in zip(a, b, strict=True)]
         return max((verdict for verdict, _ in parts), key=ORDER.index), max(size for _, size in parts)

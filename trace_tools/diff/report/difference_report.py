@@ -310,10 +310,6 @@ def _time_sentence(difference: Difference) -> str:
     if times.noise is not None and times.detectable is not None:
         noise = "; noise {share} between processes; smallest change detectable in half of the statements: {ratio}×"
         text += noise.format(share=formats.percent(times.noise), ratio=formats.ratio(times.detectable))
-    if times.passes_for_20_percent is None:
-        text += "; too noisy to find 20% with 50 passes"
-    elif times.passes_for_20_percent > min(times.a_processes, times.b_processes):
-        text += f"; {times.passes_for_20_percent} passes would find 20%"
     if times.drift is not None and abs(times.drift - 1) >= 0.005:
         text += f"; most took {formats.ratio(times.drift)}× as long, attributed to the machine"
     return text + (f"; {unjudged:,} not judged" if unjudged else "")
