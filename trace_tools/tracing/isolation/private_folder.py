@@ -87,5 +87,13 @@ def _sweep(copy: Path) -> None:
     name, pid, _ = copy.name.rsplit("-", 2)
     for other in copy.parent.glob(f"{name}-*"):
         owner = other.name.rsplit("-", 2)[1]
-        if other == copy or (owner.isdigit() and owner != pid and not Path("/proc", owner).exists()):
+        if other == copy or (owner.isdigit() and owner != pid and _has_ended(int(owner))):
             remove(other)
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:  # or it is another user's
+        return isinstance(error, ProcessLookupError)
+    return False
