@@ -15,6 +15,7 @@ from tests.diff.plain_tracing import traced
 from tests.diff.planted import CPU, INSERTED, LECTURE, at, differ, made, measuring, noisy, slower, with_steps
 from tests.diff.report_cases import html_of, markdown_of, terminal_of
 from trace_tools.diff.difference import Subject
+from trace_tools.diff.judge.between import Choices
 from trace_tools.diff.report.difference_report import headline, repeated
 from trace_tools.diff.report.entries import entries, leads
 from trace_tools.trace.model import Meters, Step, Trace, Value
@@ -91,6 +92,19 @@ def test_memory_growth_is_attributed_to_the_new_statement() -> None:
     b = with_steps(traced("x = 1\n" * 12 + "y = 2\nnew = 5\nz = 3\n"), holding)
     listed = entries(differ(a, b), "memory")
     assert [(e.name, e.line) for e in listed] == [("live tensor bytes", 14)] and listed[0].follows == 2
+
+
+def test_flops_of_a_new_statement_are_listed_only_without_the_statement() -> None:
+    def computing(step: Step) -> Step:
+        line = INSERTED.splitlines()[step.line - 1].strip()
+        flops = {"sum(range(9))": 5, "total += work(i)": 5, "second()": 100}.get(line, 0)
+        return replace(step, meters=Meters(flops, 0, 0, 0, 0))
+
+    a = with_steps(traced(LECTURE), lambda s: replace(s, meters=Meters(0, 0, 0, 0, 0)))
+    b = with_steps(traced(INSERTED), computing)
+    assert entries(differ(a, b), "flops") == [] and differ(a, b).matters
+    [entry] = entries(differ(a, b, Choices(aspects=frozenset({"flops"}))), "flops")
+    assert (entry.name, INSERTED.splitlines()[entry.line - 1].strip()) == ("FLOPs", "sum(range(9))")
 
 
 def test_peak_memory_is_attributed_to_the_new_statement() -> None:

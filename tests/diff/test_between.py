@@ -100,3 +100,6 @@ def test_partial_trace_is_compared_up_to_its_end() -> None:
     assert not difference.matters
     assert "B is partial: killed by SIGKILL" in terminal_of(difference)
     assert any(says(f.detail, "B", "partial", "ended before") for _, f in difference.findings("steps"))
+    for end in range(4, len(a.steps)):  # also before a call, whose steps A alone has
+        listed = entries(differ(a, replace(cut, steps=a.steps[:end])), "steps")
+        assert [e.verdict for e in listed] == [], end

@@ -121,8 +121,11 @@ def entries(difference: Difference, aspect: Aspect, *, everything: bool = False)
     explained = Counter(f.cause for _, f, follows in findings if follows)
     grouped: dict[tuple[object, ...], list[tuple[StepPair, Finding]]] = {}
     for row, f, is_explained in findings:
-        if is_explained or not (f.matters or everything or row.number in explained):
+        leads_others = row.number in explained and f.verdict != "not judged"
+        if is_explained or not (f.matters or everything or leads_others):
             continue
+        if aspect == "flops" and any(of.subject.kind == "step" for of in row.findings):
+            continue  # one side lacks the step, which is an entry already
         why = f.detail if aspect == "time" else None
         statement = (difference.function_of(row), row.b is None, row.step.statement)
         grouped.setdefault((*statement, f.subject, f.verdict, f.matters, why), []).append((row, f))
