@@ -252,12 +252,6 @@ class StepPair:
         return [finding for finding in self.findings if finding.aspect == "time"]
 
     @property
-    def time(self) -> Finding | None:
-        """The representative time of the row; of several measurements, the first that was judged different."""
-        times = self.times
-        return next((time for time in times if time.matters), times[0] if times else None)
-
-    @property
     def matters(self) -> bool:
         """Return whether any finding here makes the exit code 1."""
         return any(finding.matters for finding in self.findings)
@@ -274,7 +268,6 @@ class TimeStatistics:
     a_processes: int = 0  # the maximum over steps
     b_processes: int = 0
     noise: float | None = None  # standard deviation of a typical statement's log between processes; 0.03 is about 3%
-    degrees_of_freedom: float | None = None  # of the prior that each statement's variance is shrunk towards
     drift: float | None = None  # B / A common to most statements, attributed to the machine
     detectable: float | None = None  # the smallest ratio that would have been detected in half of the statements
     passes_for_20_percent: int | None = None  # processes per side that would detect a 20% change in half of them

@@ -297,7 +297,6 @@ def _on_one_machine(
         different=sum(time.matters for _, time in judged),
         statements=len(statements),
         noise=math.sqrt(test.typical.variance),
-        degrees_of_freedom=test.prior.degrees_of_freedom,
         drift=math.exp(test.drift),
         detectable=float(np.median(detectable)),
         passes_for_20_percent=statistics.processes_needed(1.2, test.typical, test.threshold),
