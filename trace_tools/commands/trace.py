@@ -92,17 +92,17 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             traced = tracer.run()
         finally:
             progress.done()
-    started = time.monotonic()
+    started, path = time.monotonic(), from_here(traced.path)
     try:
         with one_at_a_time(out):
             pages = render_folder(out, lecture=lecture)
     except KeyboardInterrupt:  # a launcher sends it when another rank has failed
-        again = f"the trace is in {traced.path}: `trace-tools render {traced.path}` makes the pages"
+        again = f"the trace is in {path}: `trace-tools render {path}` makes the pages"
         raise KeyboardInterrupt(f"interrupted; {again}") from None
     except TraceToolsError as error:
-        again = f"correct this, then `trace-tools render {traced.path}` makes the pages"
-        raise UsageError(f"{error}; the trace is in {traced.path}: {again}") from None
-    trace, path = traced.trace, from_here(traced.path)
+        again = f"correct this, then `trace-tools render {path}` makes the pages"
+        raise UsageError(f"{error}; the trace is in {path}: {again}") from None
+    trace = traced.trace
     folder = lecture.parents[len(Path(tracer.plan.name).parts) - 1]
     problem_lines = problems(trace, folder, code=True)
     lines = [*problem_lines] if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
