@@ -80,10 +80,10 @@ def test_trace_runs_the_checks_first(lecture: Path, monkeypatch: pytest.MonkeyPa
     calls = replace_checks(monkeypatch, OK, LOOK, WRONG)
     result = run("trace", str(lecture), "--device", "cuda")
     assert (calls, result.exit_code) == (["cuda"], 2)
-    assert result.stderr == (
-        "load: load average 9.0 on 2 cores; end what else runs here\n"
-        "error: an 8×8 product is not what it should be; believe nothing\n"
-    )
+    assert result.stderr.splitlines()[-2:] == [  # after mistakes that may not stop the run
+        "load: load average 9.0 on 2 cores; end what else runs here",
+        "error: an 8×8 product is not what it should be; believe nothing",
+    ]
     assert not list(lecture.parent.glob("rendered/*"))
 
 
