@@ -226,6 +226,18 @@ def test_steps_without_a_counted_counterpart_give_the_reason() -> None:
     assert second and second.flops is None and second.why == "no counterpart in the counted run"
 
 
+def test_labels_of_addresses_do_not_vary_and_other_texts_do() -> None:
+    def varies(kind: str, *texts: str) -> bool:
+        runs = run("pass 1, cold", 1), run("pass 1, warm", 2)
+        for record, text in zip(runs, texts, strict=True):
+            for number, step in record.steps.items():
+                record.steps[number] = replace(step, values=[("x", Value(kind, text=text))])
+        return any(value.varies for step in steps(merged(*runs)) for _, value in step.values or ())
+
+    assert not varies("int", "address 1", "address 2")
+    assert varies("int", "address 1", "0x9… (9000 bits)") and varies("Thing", "address 1", "address 2")
+
+
 def test_values_of_the_counted_run_are_not_compared() -> None:
     counted = run("pass 1, counted", 0, x=99, held=False)
     [claim] = [s.claim for s in steps(merged(run("pass 1, cold", 1), counted=counted)) if s.claim]

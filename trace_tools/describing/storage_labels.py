@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FIRST_PRUNING = 256  # entries
+ADDRESS = "address"  # begins the label of an integer that is an address
 MOST_ADDRESSES = 1_000  # numbered ones
 NEAR = 2**38  # bytes between an address and some memory of the process, on any side of it
 LEAST_ADDRESS = 2**46  # Linux maps libraries, heap and stack above it
@@ -74,5 +75,5 @@ class StorageLabels:
         if not any(abs(at - anchor) < NEAR for at in addresses for anchor in anchors):
             return None
         if number not in self._addresses and len(self._addresses) >= MOST_ADDRESSES:
-            return "an address"
-        return self._addresses.setdefault(number, f"address {len(self._addresses) + 1}")
+            return ADDRESS
+        return self._addresses.setdefault(number, f"{ADDRESS} {len(self._addresses) + 1}")

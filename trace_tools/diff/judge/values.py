@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from trace_tools.analysis.summaries import NOT_KEPT, element, summary
+from trace_tools.describing.storage_labels import ADDRESS
 from trace_tools.diff.difference import ROUNDING, VARIES, Tolerance, Verdict
 from trace_tools.diff.wording import numbers_apart, values_apart
 from trace_tools.errors import UsageError
@@ -176,7 +177,7 @@ _APART = 2**44  # most bytes between the same thing in two processes
 
 def is_address(value: Value) -> bool:
     """Return whether a value is an integer that the recorder knew as an address, which it labels."""
-    return value.type == "int" and (value.text or "").startswith(("address ", "an address"))
+    return value.type == "int" and (value.text or "").startswith(ADDRESS)
 
 
 def alike(a: object, b: object) -> bool:
@@ -392,4 +393,4 @@ def _parts(value: Value) -> Iterator[tuple[str, Value]]:
     if value.type in ("set", "frozenset"):
         items = sorted(items, key=lambda item: json.dumps(to_plain(item), sort_keys=True))
     yield from ((f"[{index}]", item) for index, item in enumerate(items))
-    yield from (("an address" if is_address(key) else summary(key, SHOWN), item) for key, item in value.entries or [])
+    yield from ((ADDRESS if is_address(key) else summary(key, SHOWN), item) for key, item in value.entries or [])

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from trace_tools.describing.storage_labels import ADDRESS
 from trace_tools.lecture.vocabulary import ANSWERS, PROSE, decided
 from trace_tools.trace.model import (
     Ask,
@@ -137,10 +138,15 @@ def _compared(own: Sequence[Observed], timed: Several, main: Several, cold: Seve
 
 
 def _key(value: Any) -> str:
-    """Return a value as text, without the notes on how it was read, which may depend on the contents of memory."""
+    """Return a value as text, without the notes on how it was read, which may depend on the contents of memory.
+
+    Labels of addresses are equal: memory that is used again by chance gets an earlier one.
+    """
 
     def bare(plain: Any) -> Any:
         if isinstance(plain, dict):
+            if plain.get("type") == "int" and str(plain.get("text")).startswith(ADDRESS):
+                return ADDRESS
             return {name: bare(part) for name, part in plain.items() if name != "note"}
         return [*map(bare, plain)] if isinstance(plain, list | tuple) else plain
 
