@@ -51,7 +51,7 @@ render pairs: $(READY)
 	$(RUN) -m trace_tools render $(TRACES)
 
 diff: $(READY)
-	$(RUN) -m trace_tools diff $(A) $(B) $(ARGS) || case $$? in 1|3) ;; *) exit 2 ;; esac  # to differ is no failure
+	@$(RUN) -m trace_tools diff $(A) $(B) $(ARGS) || case $$? in 1|3) ;; *) exit 2 ;; esac  # to differ is no failure
 
 serve: $(READY)
 	$(RUN) -m trace_tools serve $(LECTURE) $(if $(DEVICE),--device $(DEVICE)) $(ARGS)
