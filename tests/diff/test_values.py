@@ -197,6 +197,8 @@ def test_invalid_tolerances_are_refused(text: str) -> None:
         ("<T object at 0x7f4b59ca8d20>, 3", "<T object at 0x7f4b59ca8d20>, 4", False),
         ("<T object at 0x7f4b59ca8d20>", "<U object at 0x7f4b59ca8d20>", False),
         ("100000000000000 FLOP", "200000000000000 FLOP", False),
+        ("140000000000000 FLOP", "141000000000000 FLOP", False),
+        ("140737488355328 FLOP", "140737488355344 FLOP", False),
         ("6000000000000", "6000000000001", False),
         ("0xff", "0xfe", False),
     ],

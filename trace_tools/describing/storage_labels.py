@@ -9,17 +9,20 @@ references, which keep no object alive; an address that is freed and used again 
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import itertools
+import math
 from collections.abc import Callable
+from time import perf_counter
 from typing import NamedTuple
 
 FIRST_PRUNING = 256  # entries
 ADDRESS = "address"  # begins the label of an integer that is an address
 MOST_ADDRESSES = 1_000  # numbered ones
-NEAR = 2**38  # bytes between an address and some memory of the process, on any side of it
-LEAST_ADDRESS = 2**46  # Linux maps libraries, heap and stack above it
+LEAST_ADDRESS = 2**40  # Linux maps libraries, heap and stack above it
 LEAST_HASH = LEAST_ADDRESS // 16  # a default hash is the object's address ÷ 16
-_HEAP = bytes(2_000)  # too long for Python's own pools, so it is where small tensors are
+REFRESH_S = 0.1  # how old the list of mapped memory may be
 
 
 class _Memory(NamedTuple):
@@ -34,6 +37,8 @@ class StorageLabels:
     def __init__(self) -> None:
         self._memories: dict[int, _Memory] = {}
         self._addresses: dict[int, str] = {}
+        self._mapped: list[tuple[int, int]] = []  # this process's memory: first address and end of each region
+        self._read_at = -REFRESH_S
         self._numbers = itertools.count(1)
         self._prune_at = FIRST_PRUNING
 
@@ -68,12 +73,22 @@ class StorageLabels:
     def of_address(self, number: int) -> str | None:
         """Return the label of an integer that is an address in this process, or an object's default hash; else None.
 
-        Such integers differ between runs of the same lecture. Equal ones have equal labels.
+        Such integers differ between runs of the same lecture. Equal ones have equal labels. An address is a multiple of
+        8 in memory that the system has mapped for this process, by Linux's /proc/self/maps: a count that is only as
+        large as addresses are, such as 2⁴⁷ FLOPs, stays a number. Other systems have no such list, and no labels.
         """
-        anchors = id(None), id(number), id(_HEAP)
-        addresses = [at for at in (number, number << 4) if LEAST_ADDRESS <= at < 4 * LEAST_ADDRESS]
-        if not any(abs(at - anchor) < NEAR for at in addresses for anchor in anchors):
+        if not any(at % 8 == 0 and self._is_mapped(at) for at in (number, number << 4)):
             return None
         if number not in self._addresses and len(self._addresses) >= MOST_ADDRESSES:
             return ADDRESS
         return self._addresses.setdefault(number, f"{ADDRESS} {len(self._addresses) + 1}")
+
+    def _is_mapped(self, address: int) -> bool:
+        """Return whether the process has memory at an address; memory of the last 0.1 s may be missing."""
+        if (now := perf_counter()) > self._read_at + REFRESH_S:
+            self._read_at = now
+            with contextlib.suppress(OSError), open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+                ranges = (line.split(" ", 1)[0].split("-") for line in maps)
+                self._mapped = [(int(start, 16), int(end, 16)) for start, end in ranges]
+        index = bisect.bisect_right(self._mapped, (address, math.inf)) - 1
+        return index >= 0 and address < self._mapped[index][1]

@@ -172,6 +172,9 @@ def _short(text: str) -> str:
 # 0x7f3a5c0012d0, 139888000176848, 139,888,000,176,848
 _ADDRESS = re.compile(r"\b0[xX]0{0,4}[0-9a-fA-F]{9,12}\b|\b\d{14,15}\b|\b\d{2,3}(?:,\d{3}){4}\b")
 _ADDRESSES = range(2**46, 2**48)  # where Linux maps libraries, heap and stack
+_ROUND = (
+    1024  # counts as large as addresses are nearly always multiples of it, such as 2⁴⁷ or 1.4 · 10¹⁴; addresses rarely
+)
 _APART = 2**44  # most bytes between the same thing in two processes
 
 
@@ -190,7 +193,8 @@ def alike(a: object, b: object) -> bool:
     for one, other in zip(_ADDRESS.findall(x), _ADDRESS.findall(y), strict=True):
         m, n = (int(text.replace(",", ""), 16 if "x" in text.lower() else 10) for text in (one, other))
         in_hex = "x" in one.lower() and "x" in other.lower()
-        if m != n and not (in_hex or (m in _ADDRESSES and n in _ADDRESSES and abs(m - n) < _APART)):
+        as_addresses = all(number in _ADDRESSES and number % 8 == 0 and number % _ROUND for number in (m, n))
+        if m != n and not (in_hex or (as_addresses and abs(m - n) < _APART)):
             return False
     return True
 
