@@ -27,9 +27,6 @@ from trace_tools.machines import accelerators
 
 MESSAGE_S = 0.2  # for the text of an exception
 
-# bound now: while a lecture runs, handlers that are set by `signal.signal` are kept out of the tools
-_set_handler, _handler_of = signal.signal, signal.getsignal
-
 
 class TooSlowError(BaseException):
     """Raised inside observed code when its time is up."""
@@ -99,16 +96,16 @@ class Guard:
 def _limited(seconds: float) -> Iterator[None]:
     """Raise TooSlowError in the block after some seconds, on the main thread if SIGALRM is free."""
     on_main = get_ident() == threading.main_thread().ident
-    if not on_main or _handler_of(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
+    if not on_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
-    _set_handler(signal.SIGALRM, _too_slow)
+    signal.signal(signal.SIGALRM, _too_slow)
     signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _set_handler(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def _generators() -> list[tuple[Callable[[Any], object], Any]]:

@@ -20,8 +20,9 @@ SIGNALS = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE
 @contextmanager
 def unsignalled() -> Iterator[None]:
     """Block signals in the threads that start in the `with` block, because a new thread inherits its creator's mask."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # in it, a handler may raise
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

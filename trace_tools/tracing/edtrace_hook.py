@@ -28,7 +28,7 @@ from trace_tools.edtrace.words import EdtraceContext, guarded, stand_ins, words,
 from trace_tools.errors import LectureError
 from trace_tools.lecture.citations import Library
 from trace_tools.source.statements import FUNCTIONS, read_source
-from trace_tools.source.vocabularies import BORROWED, VOCABULARIES
+from trace_tools.source.vocabularies import VOCABULARIES
 from trace_tools.tracing.recorder.recorder import Recorder
 from trace_tools.util.interpreter import replaced
 
@@ -81,11 +81,6 @@ class Adoption(importlib.abc.MetaPathFinder):
         self.context.library, self.context.real = Library(self.kept), real
         with saying_it_is_traced(root, recorder):
             yield
-
-
-def adopt_in_spawned() -> None:
-    """Adopt the vocabularies in a spawned process, which imports modules again; its calls are not recorded."""
-    sys.meta_path.insert(0, Adoption(BORROWED))
 
 
 class _Loader(importlib.abc.Loader):

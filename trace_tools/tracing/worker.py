@@ -49,11 +49,8 @@ from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, processes_of_session, wait_for_others
 from trace_tools.tracing.isolation.output_capture import OutputFile
-from trace_tools.tracing.isolation.plain_events import plain_events
-from trace_tools.tracing.isolation.plain_signals import plain_signals
 from trace_tools.tracing.isolation.private_folder import make, remove, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
-from trace_tools.tracing.isolation.spawned import adopted_in_spawned
 from trace_tools.tracing.job import FETCHED, LOADED_TORCH, WRITTEN, Job
 from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
@@ -242,11 +239,8 @@ class _Process:
             stack.enter_context(witnessed(MeasureWitness(recorder, meter, single=meter is not None)))
             stack.enter_context(listening(recorder, self.redact, self.job.folder))
             stack.enter_context(recorder.watching(self._alive(recorder)))
-            stack.enter_context(plain_events(self.job.path, _Process._run.__code__))
             if self.adoption is not None:
-                stack.enter_context(adopted_in_spawned(Path(self.job.journal).with_suffix(".spawned.py")))
                 stack.enter_context(self.adoption.run(self.job.folder, self.job.root, recorder))
-            stack.enter_context(plain_signals(self.job.path, _Process._run.__code__))
             stack.enter_context(flush_on_exit(partial(self._write, recorder)))
             self.output.connect()
             ended_by: BaseException | None = None

@@ -1,6 +1,6 @@
 from execute_util import image, link, text
 from lecture_util import article_link
-from parallel_util import spawn, spawned
+from parallel_util import spawn
 from references import another, counting, optimizer
 
 
@@ -38,7 +38,6 @@ def count_pairs(data: bytes) -> dict[tuple[int, int], int]:
 def ranks():
     text("What each rank does:")
     spawn(of_rank, count=2)
-    spawned(of_rank, count=2)
 
 
 def of_rank(rank: int, count: int):  # @inspect rank count

@@ -8,7 +8,7 @@ At exit, Python waits without limit for non-daemon threads and for processes sta
 waits `WAIT_S`, so that the work of these threads and processes belongs to it. Idle workers of pools that were never
 shut down would wait forever for new work, so the run does not wait for them.
 
-    with flush_on_exit(flush): ...    # in it, `os._exit(3)` and similar calls first call `flush`
+    with flush_on_exit(flush): ...    # in it, `os._exit(3)` and `os.execv(…)` first call `flush`
 
 Otherwise the last 20 ms would be lost, and a short lecture may begin and end within that time.
 """
@@ -22,8 +22,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import update_wrapper
-from operator import itemgetter
 from pathlib import Path
 from sys import _current_frames
 from time import monotonic, sleep
@@ -123,33 +121,18 @@ def _pool(module: Any, table: str) -> list[Any]:
     return list(getattr(module, table, ()))
 
 
-# In `os`. All other functions that replace this program call these.
-ENDS = ("_exit", "abort", "execv", "execve", "kill", "killpg")
-
-
 @contextmanager
 def flush_on_exit(flush: Callable[[], None]) -> Iterator[None]:
-    """Call `flush` before each call of a function in `ENDS` inside the `with` block."""
+    """Call `flush` before each `os._exit` and `os.exec*` inside the `with` block."""
+
+    def flushing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def flush_first(*arguments: Any, **named: Any) -> Any:
+            flush()
+            return function(*arguments, **named)
+
+        return flush_first
+
     with ExitStack() as stack:
-        for name in ENDS:
-            stack.enter_context(replaced(os, name, _End(getattr(os, name), flush)))
+        for name in ("_exit", "execv", "execve"):  # all other `exec*` call these
+            stack.enter_context(replaced(os, name, flushing(getattr(os, name))))
         yield
-
-
-class _End:
-    """Wrapper of a function in `ENDS`. Python looks up the function to call, so tracebacks contain no frame of
-    ours.
-    """
-
-    def __init__(self, function: Callable[..., Any], flush: Callable[[], None]) -> None:
-        self.function = function
-        self.flush = flush
-        update_wrapper(self, function)
-
-    @property
-    def __call__(self) -> Callable[..., Any]:
-        self.flush()
-        return self.function
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return itemgetter(0), ((self.function,),)  # in another process, the original function

@@ -33,6 +33,7 @@ from trace_tools.tracing.recorder.claims import Claims, traceback_of
 from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
 from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring, bare
 from trace_tools.tracing.recorder.output import Emitted
+from trace_tools.tracing.recorder.signals import Signals
 
 PRINTED_S = 0.5e-6  # shorter steps cannot have written to a descriptor
 LASTING_S = 0.02  # a step that has lasted this long writes at once what it emits
@@ -57,6 +58,7 @@ class Recording(Protocol):
     describes: bool
     meter: Any
     clock: RecordingClock
+    signals: Signals
     limits: Limits
     claims: Claims
     pending: Lines
@@ -103,6 +105,7 @@ class Call:
         self.ring: Ring | None = None  # keeps the step once it has ended, because later executions may replace it
         self.more = False  # whether there is more to the step than its time
         self.current: int | None = None  # statement of the open step, or of the step that has just ended
+        self.open = False  # whether the step has not been written yet
         self.out = recorder.pending if parent is None else parent.lines()  # destination of certain lines
         name = None
         if parent is not None and parent.thread != self.thread:
@@ -117,7 +120,8 @@ class Call:
         """Close the previous step and open one for this statement.
 
         Every statement of a lecture pays this cost: in a loop, the method calls no other function of ours and makes one
-        tuple.
+        tuple. A signal handler may raise in any call here. So the old step is taken off before it is written, and the
+        new one is put on at the end, by assignments only: an exception loses a step, but leaves no half of one.
         """
         now = perf_counter()
         recorder = self.recorder
@@ -128,25 +132,27 @@ class Call:
             self._take_output()
         ring = self.ring
         if ring is not None and not self.more and not ring.called:
+            self.open = False
+            self.ring = None
             ring.seconds += seconds
             ring.kept.append((ring.count, self.seq, seconds))  # drops the oldest entry
         elif ring is not None or self.more:
             at = self._finish(now)
-        elif self.current is not None:
+        elif self.open:
+            self.open = False
             recorder.limits.put(self._line(self.current, self.seq, self.n, seconds, None), self.here)  # type: ignore[arg-type]
-            self.here = None
         self.started = at  # first, for the watching thread
-        self.ring = ring = self.rings.get(statement)
+        ring, here = self.rings.get(statement), None
+        seq = recorder.sequence()
         if ring is not None:
             ring.count += 1
         else:
+            here = self.out
             counts = self.counts
             self.n = counts[statement] = n = counts.get(statement, 0) + 1
-            self.here = self.out
             if n >= recorder.limits.first:
                 self.rings[statement] = Ring(n, recorder.limits.last)
-        self.current = statement
-        self.seq = recorder.sequence()
+        self.ring, self.here, self.seq, self.current, self.open = ring, here, seq, statement, True
         if now > recorder.due:
             recorder.flush()
         clock.lost = perf_counter() - at
@@ -186,9 +192,9 @@ class Call:
                 self.set("allocated_bytes", gpu.allocated_bytes())
             now = perf_counter()
         self._take_grown(now)
-        self.more = True
         self.seconds = now - clock.lost - self.started
         self.ended = now - clock.lost
+        self._hold_signals()
 
     def enter(self, statement: int) -> Token:
         """Open a step that will be suspended and resumed; return the token for `resume`."""
@@ -198,6 +204,7 @@ class Call:
 
     def resume(self, token: Token) -> None:
         """Close the previous step and continue the step that `enter` opened: its end is a further part."""
+        self.recorder.signals.release()
         now = perf_counter()
         self._take_grown(now)
         if self.seq == token[1] and self.seconds is not None:  # its values were read before it ended
@@ -206,11 +213,12 @@ class Call:
             return
         self.started = self._finish(now)
         self.current, self.seq, self.n, self.here = token
-        self.ring, self.more = None, True
+        self.ring, self.more, self.open = None, True, True
         self.covered = self.current in self.recorder.program.covered
 
     def _finish(self, now: float) -> float:
         """Close the open step, if any; return the current time without recording time."""
+        self.recorder.signals.release()
         clock, seconds = self.recorder.clock, self.seconds
         if seconds is not None:
             now = clock.resume(self.ended, now)
@@ -219,27 +227,30 @@ class Call:
         else:
             at = now - clock.lost
             seconds = at - self.started
-        if self.current is not None:
+        if self.open:
             if self.emitted is not None and self.emitted.step == self.seq:
                 self._settle(self.emitted)
             self._keep(seconds)
+        self.fields = None
         self.more = self.covered = False
         return at
 
     def _keep(self, seconds: float | None) -> None:
         """Write the step that has ended, or keep it in its ring; `seconds` is None if the run ended before it."""
-        put, ring, seq, statement = self.recorder.limits.put, self.ring, self.seq, self.current
+        put, seq = self.recorder.limits.put, self.seq
+        statement, ring, fields, here = self.current, self.ring, self.fields, self.here
+        self.open = False
+        self.ring = self.fields = self.here = None
         assert statement is not None
         if ring is None:
-            assert self.here is not None
-            put(self._line(statement, seq, self.n, seconds, self.fields), self.here)
+            assert here is not None
+            put(self._line(statement, seq, self.n, seconds, fields), here)
         else:
             if ring.called and len(ring.kept) == ring.kept.maxlen:
                 self._leave_out_oldest(statement, ring)
             ring.seconds += seconds or 0
-            ring.called += self.here is not None
-            ring.kept.append((ring.count, seq, seconds, self.fields, self.here))
-        self.fields = self.ring = self.here = None
+            ring.called += here is not None
+            ring.kept.append((ring.count, seq, seconds, fields, here))
 
     def _leave_out_oldest(self, statement: int, ring: Ring) -> None:
         """Leave out an execution with the lines of its calls, unless a claim failed in it (up to FAILED per run)."""
@@ -309,21 +320,20 @@ class Call:
         """Record a call that has not ended with the run, such as an unclosed generator's or a thread's: its open step
         gets no time.
         """
-        if self.ring is not None or self.here is not None:  # else Ctrl-C came when a probe had just kept the step
+        if self.open:
             self._keep(self.seconds)
-        self.current = None
         self._close_rings()
 
     def _close_rings(self) -> None:
         put, out = self.recorder.limits.put, self.out
-        for statement, ring in list(self.rings.items()):
+        rings, self.rings = self.rings, {}
+        for statement, ring in rings.items():
             omitted, seconds = ring.omitted()
             for entry in ring.kept:
                 self._put_kept(statement, entry)
             if omitted > 0:
                 number, line, *_ = self.recorder.program.places[statement]
                 put(Omitted(omitted, self.id, number, line, max(0, round(1e9 * seconds))), out)
-        self.rings = {}
 
     def _stop_timing(self) -> None:
         """Stop timing the open step on the device, because an error has ended it."""
@@ -415,6 +425,11 @@ class Call:
 
     # ------------------------------------------------------------------------------ values
 
+    def _hold_signals(self) -> None:
+        """Hold back the lecture's signal handlers until the next probe, in `_finish`."""
+        self.more = True
+        self.recorder.signals.hold()
+
     @property
     def recorded(self) -> bool:
         """Return whether inspected expressions may be evaluated now."""
@@ -422,6 +437,7 @@ class Call:
 
     def unseen(self) -> AbstractContextManager[None]:
         """Return a context in which an expression is evaluated without effect on the lecture."""
+        self._hold_signals()
         evaluating: AbstractContextManager[None] = self.recorder.describer.guard.evaluating()
         return evaluating
 
@@ -467,6 +483,7 @@ class Call:
 
     def _unseen(self, describe: Callable[[Any], Any], value: object) -> Any:
         """Describe `value` without recording the lecture's functions that this calls, such as a `__repr__`."""
+        self._hold_signals()
         covered, self.covered = self.covered, True
         try:
             return describe(value)
@@ -512,6 +529,7 @@ class Call:
                 if side is not UNSET_SIDE
             ]  # fmt: skip
             self.set("claim", Claim(test, held, seen))
+        recorder.signals.release()  # the next probe may be far away, in a function that is not recorded
 
     def _here(self) -> Lines:
         self.more = True
@@ -726,8 +744,9 @@ class MeteredCall(Call):
         self._read()
         super().end()
         if not self.recorder.records_graph():  # graph recording keeps its modes on
-            self.pause = self.meter.paused()  # work done by `@inspect` counts in no step
-            self.pause.__enter__()
+            pause = self.meter.paused()  # work done by `@inspect` counts in no step
+            pause.__enter__()
+            self.pause = pause
 
     def close(self) -> None:
         self._read()
@@ -748,7 +767,7 @@ class MeteredCall(Call):
             self.pause = None
         self.peak = max(self.peak, self.meter.take_peak())
         self.most = max(self.most, self.peak)
-        if self.current is not None and self.seconds is None:
+        if self.open and self.seconds is None:
             done = self.meter.reading() - self.reading
             plain = done.plain()
             meters = {name: figure for name, figure in plain.items() if figure is not None and figure != []}

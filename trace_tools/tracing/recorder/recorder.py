@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from trace_tools.describing.safe_repr import class_name
-from trace_tools.describing.threads import start_apart
+from trace_tools.describing.threads import start_apart, unsignalled
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.tracing.instrument import (
     IN_GRAPH,
@@ -45,6 +45,7 @@ from trace_tools.tracing.recorder.call import (
 from trace_tools.tracing.recorder.claims import Claims
 from trace_tools.tracing.recorder.clock import RecordingClock
 from trace_tools.tracing.recorder.limits import CALLS, LINES, Limits, Lines
+from trace_tools.tracing.recorder.signals import Signals
 
 FLUSH_S = 0.02  # a certain line is in the journal after this time
 
@@ -83,6 +84,7 @@ class Recorder:
         self.included = included
         self.describes = describes
         self.clock = RecordingClock(gpu, self._report_device_failure)
+        self.signals = Signals()
         self.limits = Limits(journal, limit, frames, steps)
         self.claims = Claims(earlier, failing_raise=failing_claims_raise)
         self.has_grown: Callable[[], bool] = output.grown if output else bool
@@ -301,16 +303,17 @@ class Recorder:
 
     def flush(self, *, wait_s: float = 0) -> None:
         """Write certain lines; if another thread is writing, wait for it at most `wait_s` (-1: without limit)."""
-        if not self._writing.acquire(timeout=wait_s):
-            return
-        try:
-            if not self._over:
-                self.due = perf_counter() + FLUSH_S
-                lines = self.pending[:]
-                del self.pending[: len(lines)]  # the same list, because calls hold it
-                self.journal.write(lines)
-        finally:
-            self._writing.release()
+        with unsignalled():  # a signal handler may raise, and the lines would be written in part
+            if not self._writing.acquire(timeout=wait_s):
+                return
+            try:
+                if not self._over:
+                    self.due = perf_counter() + FLUSH_S
+                    lines = self.pending[:]
+                    del self.pending[: len(lines)]  # the same list, because calls hold it
+                    self.journal.write(lines)
+            finally:
+                self._writing.release()
 
     def forget(self) -> None:
         """Continue in the child of a fork, and discard its records."""
