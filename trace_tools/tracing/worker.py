@@ -309,6 +309,7 @@ class _Process:
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describes=not counted,
             included=self.included,
+            signals="signal" in self.job.text,
         )
         return recorder, meter
 

@@ -72,6 +72,7 @@ class Recorder:
         opaque: frozenset[CodeType] = frozenset(),  # calls under these functions are not recorded
         included: frozenset[str] = frozenset(),  # names of modules that are traced with the lecture
         describes: bool = True,  # if False, inspected expressions are evaluated but not described
+        signals: bool = True,  # whether the lecture may have signal handlers
     ) -> None:
         self.program = program
         self.journal = journal
@@ -84,7 +85,7 @@ class Recorder:
         self.included = included
         self.describes = describes
         self.clock = RecordingClock(gpu, self._report_device_failure)
-        self.signals = Signals()
+        self.signals = Signals(used=signals)
         self.limits = Limits(journal, limit, frames, steps)
         self.claims = Claims(earlier, failing_raise=failing_claims_raise)
         self.has_grown: Callable[[], bool] = output.grown if output else bool
