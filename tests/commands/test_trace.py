@@ -44,6 +44,7 @@ BAD = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> Path:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MAKELEVEL", raising=False)  # under make, a trace names its targets
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
