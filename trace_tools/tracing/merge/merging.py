@@ -191,7 +191,7 @@ def _process(process: ProcessRecord, folder: Path) -> Process:
         cold_ns=times.get(COLD),
         warm_ns=times.get(WARM),
         why_no_warm=why_no_warm,
-        restored=process.restored or None,
+        restored=[*dict.fromkeys(process.restored)] or None,  # before the warm run, and before the counted one
         notes=list(dict.fromkeys(process.notes)) or None,
         peak_ram_bytes=process.peak_ram_bytes,
         peak_device_bytes=process.peak_device_bytes,
