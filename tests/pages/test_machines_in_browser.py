@@ -11,7 +11,6 @@ import pytest
 
 from tests.diff.plain_tracing import traced
 from tests.diff.planted import CPU, LECTURE, at, made, tensor, with_steps
-from tests.messages import says
 from tests.pages.browsing import NARROW, ask, press, show, until
 from tests.pretend_gpu import pretend_gpu
 from trace_tools.pages.site import SiteTrace, render_site
@@ -40,7 +39,7 @@ def slow(trace: Trace) -> Trace:
     return with_steps(trace, at(6, host_ns=[10**8] * 3))
 
 
-EDITED_AT = 2  # whose lines are not compared
+EDITED_AT = 2  # its trace has no values
 
 
 def choose(browser: Any, *indices: int) -> None:
@@ -83,14 +82,12 @@ def test_times_are_compared_as_ratios(browser: Any, page: Path) -> None:
     assert float(factor) == pytest.approx(100e6 / 6_000, rel=0.05)  # the launch; 32 bytes and 8 FLOPs add nothing
 
 
-def test_lines_of_another_text_are_not_compared(browser: Any, page: Path) -> None:
+def test_only_edited_lines_have_no_counterpart(browser: Any, page: Path) -> None:
     choose(browser, EDITED_AT)
-    until(
-        lambda: says(ask(browser, "document.getElementById('machines').textContent"), "edited", "source", "different")
-    )
-    assert ask(browser, "document.querySelectorAll('.other').length") == 0
-    choose(browser, 0, EDITED_AT)
-    assert ask(browser, "document.querySelectorAll('.other').length") > 0
+    until(lambda: ask(browser, "document.querySelectorAll('.row.differs').length") > 0)
+    missing = "[...document.querySelectorAll('.row.differs')].map(row => row.innerText.includes('no result there'))"
+    assert ask(browser, missing) == [True]
+    assert "x = 1" in ask(browser, "document.querySelector('.row.differs').innerText")
 
 
 def test_columns_are_beside_lines_or_below_when_narrow(browser: Any, page: Path) -> None:

@@ -2,8 +2,9 @@
 
     results_block(section)      "eNq1W…", for `machines.js`, which also loads that of another machine
 
-Of each line that ran: a key (its source and number, and its turn on the page), its anchor, a checksum of its code, its
-time in nanoseconds, and its results. Nothing depends on other machines: the script matches lines by their keys.
+Of each line that ran: a key (a checksum of its code, and its turn among equal lines of the page), its anchor, its time
+in nanoseconds, and its results. Nothing depends on other machines: the script matches lines by their keys, so that what
+was not edited matches wherever it is.
 
     floors_block(timed_lines(section), known_machines())     "eNq1W…", for `floors.js`; "" if no line has a bound
 
@@ -32,20 +33,19 @@ RESULTS = ("value", "error", "held", "failed", "caught", "time")  # kinds of not
 
 def results_block(section: Section) -> str:
     """Return the lines of a section that ran, with what its page shows next to them."""
-    turns: Counter[tuple[int, int]] = Counter()
+    turns: Counter[int] = Counter()
     lines: list[list[Any]] = []
     for row in _rows(section):
         if not row.lines or not (row.executions or row.arguments):
             continue
-        source, number = row.lines[0].source, row.lines[0].number
-        turns[source, number] += 1
+        code = zlib.crc32("\n".join(line.text.strip() for line in row.lines).encode("utf-8", "surrogatepass"))
+        turns[code] += 1
         typical = timed(row)
         ns = (
             statistics.median(typical.timing.samples_ns) if typical is not None and typical.timing is not None else None
         )
-        code = zlib.crc32("\n".join(line.text.strip() for line in row.lines).encode("utf-8", "surrogatepass"))
         notes = [[n.kind, n.label, n.name, n.text] for n in row.beside if n.kind in RESULTS]
-        lines.append([f"{source}:{number}:{turns[source, number]}", row.anchor, code, ns, notes])
+        lines.append([f"{code}:{turns[code]}", row.anchor, ns, notes])
     return packed(lines)
 
 

@@ -1,8 +1,8 @@
 // The machines of a site: a menu that switches between them, and another machine's results in a column next to the lines.
 //
-// `siteMachines` lists the machines. The data of a section's page has `lines` (`columns.py`): [key, anchor, code, time in
-// ns, results], where a result is [kind, label, name, text]. Those of another machine come from its own file, loaded when
-// a reader chooses it. Lines match by their keys: the line's number in the source, and its turn on the page.
+// `siteMachines` lists the machines. The data of a section's page has `lines` (`columns.py`): [key, anchor, time in ns,
+// results], where a result is [kind, label, name, text]. Those of another machine come from its own file, loaded when a
+// reader chooses it. Lines match by their keys: a checksum of the line's code, and its turn among equal lines of the page.
 (() => {
   const menu = document.querySelector(".menu"), main = document.getElementById("text");
   if (!menu) return;
@@ -53,7 +53,7 @@
     return `${times < 100 ? Number(times.toPrecision(2)) : Math.round(times).toLocaleString("en")}× ${ratio > 1 ? "slower" : "faster"}`;
   };
   // The cell of a line: its time with the ratio, and the results that read differently; "=" if none does.
-  const cell = (name, [, , , ns, results], [, , , theirNs, theirs] = [, , , null, null]) => {
+  const cell = (name, [, , ns, results], [, , theirNs, theirs] = [, , null, null]) => {
     const made = make("div", "other"), ours = new Set(results.map(readAs));
     made.dataset.machine = name;
     if (!theirs) made.append(make("p", "differs", "≠ no result there"));
@@ -93,7 +93,7 @@
   // Why another machine's lines cannot be shown, or "".
   const problemOf = (lines, theirs) => {
     if (!theirs) return "its results cannot be loaded.";
-    return lines.some(([key, , code]) => (theirs.get(key)?.[2] ?? code) !== code) ? "this section's source is different there, so no line is compared." : "";
+    return lines.some(([key]) => theirs.has(key)) ? "" : "this section has other lines there.";
   };
   let differing = [], at = -1, drawn = 0;
   const draw = async () => {
@@ -107,7 +107,7 @@
       const known = theirs[chosen.indexOf(machine)];
       for (const line of lines) {
         const [key, anchor] = line, row = document.getElementById(anchor), there = known.get(key);
-        if (!row || !(there ? there[4].length : key.endsWith(":1"))) continue;
+        if (!row || !(there ? there[3].length : key.endsWith(":1"))) continue;
         const made = cell(machine.name, line, there);
         made.style.setProperty("--column", 3 + column);
         row.append(made);
