@@ -138,7 +138,7 @@ def test_torch_is_imported_late() -> None:
 CEILINGS = {
     "tracing": (6_740, 6_200),
     "pages": (5_260, 4_300),
-    "diff": (5_130, 4_600),
+    "diff": (5_140, 4_600),
     "presentation": (2_230, 1_500),
     "machines": (1_870, 1_400),
     "metering": (2_160, 1_600),
@@ -151,11 +151,11 @@ CEILINGS = {
     "live": (290, 350),
     "util": (790, 600),
     "edtrace": (550, 500),
-    "package": (34_960, 28_500),
+    "package": (34_970, 28_500),
     "modules": (198, 160),
     "JavaScript": (1_750, 1_600),
     "CSS": (780, 700),
-    "tests": (41_050, 28_000),
+    "tests": (41_070, 28_000),
 }
 
 

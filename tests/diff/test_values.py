@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.diff.planted import at, differ, made, tensor, with_steps
+from tests.diff.planted import CPU, at, differ, made, tensor, with_steps
 from trace_tools.diff.judge.between import Choices
 from trace_tools.diff.judge.values import LEAST_TOLERANCES, Context, Tolerances, judge
 from trace_tools.diff.wording import word_of
 from trace_tools.errors import UsageError
-from trace_tools.trace.model import Statistics, Trace, Value
+from trace_tools.trace.model import Peak, Statistics, Trace, Value
 
 
 def test_varying_values_are_never_called_changed() -> None:
@@ -223,3 +223,15 @@ def test_labels_of_addresses_never_differ() -> None:
     assert [judge(keyed[0], value, context).verdict for value in keyed] == ["same", "same", "changed"]
     long = [Value("int", text=f"0x{n}… (9000 bits)", note="too long to write out") for n in (1, 2)]
     assert judge(*long, context).verdict == "changed"
+
+
+def test_peaks_that_each_trace_measured_are_no_difference() -> None:
+    def trace(rate: float, shown: float) -> Trace:
+        machine = replace(CPU, peaks=[Peak("float32", rate, "measured: best of 2", measured=True)])
+        return with_steps(made(0, machine=machine), at(9, values=[("peak", Value("float", shown))]))
+
+    verdicts = [
+        [f.verdict for _, f in differ(trace(2e11, one), trace(3e11, other)).findings("values")]
+        for one, other in ((2e11, 3e11), (2e11, 2.5e11))
+    ]
+    assert verdicts == [["noise"], ["changed"]]

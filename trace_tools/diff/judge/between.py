@@ -87,6 +87,8 @@ def findings_between(a: Side, b: Side, choices: Choices = DEFAULT) -> Difference
     devices = a.trace.machine.device, b.trace.machine.device
     same_torch = dict(a.trace.versions).get("torch") == dict(b.trace.versions).get("torch")
     context = Context(choices.tolerances, devices)
+    if same_machine:
+        context.peaks = _measured_peaks(a), _measured_peaks(b)
     judge = StepJudge(context, same_counters=devices[0] == devices[1] and same_torch)
     absent, uneven = reasons_for_absence(aligned, a, b)
     last_matched = matched[-1].number if matched else -1
@@ -159,6 +161,10 @@ def explained(difference: Difference, choices: Choices = DEFAULT) -> Difference:
     rows = with_origins(rows, difference.frames)
     counted = tuple((aspect, verdict, n) for (aspect, verdict), n in sorted(counts.items()))
     return replace(difference, rows=tuple(rows), counts=counted)
+
+
+def _measured_peaks(side: Side) -> dict[float, str]:
+    return {peak.per_second: peak.name for peak in side.trace.machine.peaks if peak.measured and peak.per_second}
 
 
 def _not_judged(time: Finding, why: str) -> Finding:

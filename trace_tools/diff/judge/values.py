@@ -120,6 +120,8 @@ class Context:
     tolerances: Tolerances = field(default_factory=Tolerances)
     devices: tuple[str, str] = ("cpu", "cpu")  # device types of the two machines
     used: set[str] = field(default_factory=set)  # dtypes that needed a tolerance
+    # the rates that each trace measured as peaks of one machine: another measurement gives another rate
+    peaks: tuple[Mapping[float, str], Mapping[float, str]] = ({}, {})  # rate → name
 
     def is_close(self, a: float, b: float, dtype: str) -> bool:
         """Return whether two different numbers are equal except for rounding, and record the dtype as used."""
@@ -214,6 +216,8 @@ def _judge_numbers(a: Value, b: Value, context: Context) -> Judgement:
         return SAME
     size = _relative(x, y)
     detail = f"{' → '.join(numbers_apart(x, y, a.unit))}{_percent(size)}"
+    if context.peaks[0].get(x, x) == context.peaks[1].get(y, y):
+        return Judgement("noise", f"{VARIES}: a peak that each trace measured", size)
     if a.type == "float" and context.is_close(x, y, _float_dtype(x, y)):
         return Judgement("noise", f"{ROUNDING}: {detail}, within {_float_dtype(x, y)}'s tolerance", size)
     return Judgement("changed", detail, size)
