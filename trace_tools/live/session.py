@@ -108,6 +108,8 @@ class Session:
                 continue  # for a newer save
             except TraceToolsError as error:
                 self._post(doing="", problems=(str(error),))
+            except Exception as error:  # such as a template's: without this thread, no save would do anything
+                self._post(doing="", problems=(f"{type(error).__name__}: {error}",))
 
     def _make_pages(self) -> None:
         """Run the lecture if the newest trace is of other code, then render."""

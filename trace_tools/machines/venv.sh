@@ -20,7 +20,7 @@ fi
 if "$run" -c "import torch" 2>/dev/null; then
     :
 elif has_nvidia_gpu; then
-    echo "An NVIDIA GPU: pip downloads torch with CUDA (about 3 GB)."
+    echo "An NVIDIA GPU: pip downloads torch with CUDA (gigabytes)."
 else
     if [ -e /dev/kfd ]; then
         echo "An AMD GPU needs PyTorch's ROCm build (https://pytorch.org/get-started/locally); install it into $venv."
@@ -29,7 +29,7 @@ else
     # One try, at this index alone, because not everybody can reach it; the dependencies come from the package index.
     PIP_EXTRA_INDEX_URL="$cpu_builds" "$run" -m pip install -q --no-deps --retries 0 --timeout 10 \
         --index-url "$cpu_builds" "torch>=2.6" \
-        || echo "$cpu_builds has no torch for this machine: pip takes the package index's, with CUDA (about 3 GB)."
+        || echo "$cpu_builds has no torch for this machine: pip takes the package index's, with CUDA (gigabytes)."
 fi
 echo "pip downloads what tracing and rendering need (about 60 MB)."
 "$run" -m pip install -q -e ".[lecture]"
