@@ -38,7 +38,6 @@ LAYERS = (
 # Modules other than commands that may print or end the process.
 PRINT_OR_EXIT_ALLOWED = {
     "trace_tools": {"print", "sys.exit"},  # without the packages that it needs
-    "trace_tools.machines.checks": {"print"},  # its own process; the parent reads its output
     "trace_tools.lecture.run_plain": {"print"},  # a lecture's texts, if no tracer runs
     "trace_tools.cli": {"click.echo", "ctx.exit"},  # one-line errors of the project settings
     "trace_tools.tracing.fork_server": {"os._exit"},  # its own process, and its forks

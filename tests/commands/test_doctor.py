@@ -1,4 +1,4 @@
-"""`doctor`, and the checks that `trace` runs first. A machine with a GPU is never traced on its CPU by accident."""
+"""`doctor`, and the choice of the device. A machine with a GPU is never traced on its CPU by accident."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import torch
 from click.testing import CliRunner, Result
 
 from trace_tools.cli import main
-from trace_tools.commands import doctor as module
+from trace_tools.machines import checks as module
+from trace_tools.machines.checks import Check
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
-from trace_tools.machines.preflight import Check
 
 ROOT = Path(__file__).resolve().parents[2]
 OK = Check("device", "ok", "cpu")
@@ -32,8 +32,7 @@ def replace_checks(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> list[str 
         calls.append(device)
         yield from checks
 
-    monkeypatch.setattr(module, "examine", examine)
-    monkeypatch.delenv(STORED, raising=False)
+    monkeypatch.setattr(module, "checks", examine)
     return calls
 
 
@@ -74,30 +73,6 @@ def lecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "lecture.py"
     path.write_text("import torch\n\n\ndef main():\n    x = 1  # @inspect x\n", encoding="utf-8")
     return path
-
-
-def test_trace_runs_the_checks_first(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = replace_checks(monkeypatch, OK, LOOK, WRONG)
-    result = run("trace", str(lecture), "--device", "cuda")
-    assert (calls, result.exit_code) == (["cuda"], 2)
-    assert result.stderr.splitlines()[-2:] == [  # after mistakes that may not stop the run
-        "load: load average 9.0 on 2 cores; end what else runs here",
-        "error: an 8×8 product is not what it should be; believe nothing",
-    ]
-    assert not list(lecture.parent.glob("rendered/*"))
-
-
-def test_invalid_lecture_is_reported_before_the_checks(lecture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = replace_checks(monkeypatch, WRONG)
-    lecture.write_text("x = 1\n", encoding="utf-8")
-    assert "defines no function `main`" in run("trace", str(lecture)).stderr
-    assert calls == []
-
-
-def test_stored_machine_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    replace_checks(monkeypatch, WRONG)
-    monkeypatch.setenv(STORED, "machine.json")
-    module.examine_first(None)
 
 
 SMI = {

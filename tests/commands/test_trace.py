@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from click.testing import CliRunner, Result
 
 from tests.messages import says
 from trace_tools.cli import main
-from trace_tools.machines import machine as machines
 from trace_tools.machines.devices import FORMS
 from trace_tools.machines.machine import STORED
-from trace_tools.trace.model import Peak, Step
+from trace_tools.trace.model import Step, Trace
 from trace_tools.trace.trace_file import load
 
 BAD = {
@@ -92,35 +90,19 @@ def part():
 
 
 @pytest.mark.slow
-def test_draft_is_one_run_and_measured_peaks_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draft measures no peaks. Later traces reuse measured peaks with their date, unless `--survey` is given."""
+def test_draft_is_one_run_without_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STORED)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
 
-    def path() -> Path:
-        return next(Path("rendered").glob("*/trace.yaml"))
-
-    def peaks(*options: str) -> list[Peak]:
+    def traced(*options: str) -> Trace:
         result = trace(DRAFTED, "--device", "cpu", *options)
         assert result.exit_code == 0, result.output
-        return load(path()).trace.machine.peaks
+        return load(next(Path("rendered").glob("*/trace.yaml"))).trace
 
-    assert peaks("--draft") == []
-    drafted = load(path()).trace
+    drafted = traced("--draft")
+    assert drafted.machine.peaks == []
     assert [(p.name, p.ended, p.warm_ns) for p in drafted.run.processes] == [("pass 1", "complete", None)]
     assert dict(drafted.versions)["torch"] == torch.__version__ and drafted.machine.threads == torch.get_num_threads()
-    measured = peaks("--passes", "1")
-    assert len(measured) == 5 and not any(", on 2" in peak.source for peak in measured)
-    if any(
-        machines.LOADED in peak.source for peak in measured
-    ):  # other tests were running, so the peaks were not cached
-        quiet = [replace(peak, source=peak.source.partition(f", {machines.LOADED}")[0]) for peak in measured]
-        traced = load(path()).trace
-        machines.remember(replace(traced.machine, peaks=quiet), [(name, version) for name, version in traced.versions])
-    for later in (peaks("--passes", "1"), peaks("--draft")):
-        assert [replace(peak, source="") for peak in later] == [replace(peak, source="") for peak in measured]
-        assert all(re.search(r", on 2\d{3}-\d\d-\d\d$", peak.source) for peak in later)
-    assert not any(", on 2" in peak.source for peak in peaks("--passes", "1", "--survey"))
+    assert len([peak for peak in traced("--passes", "1").machine.peaks if peak.measured and peak.per_second]) == 5
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_device_can_be_unavailable_while_its_driver_answers(emulated: None) -> N
 @each(
     ("arguments", "role"),
     [
-        (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine-1.json", "cuda"], "survey"),
+        (["python", "-P", "-m", "trace_tools.tracing.survey", "run/machine.json", "cuda"], "survey"),
         (["python", "-P", "-m", "trace_tools.tracing.worker", "run/pass-2.json"], "pass-2"),
         (["python", "-m", "pytest"], "other"),
     ],

@@ -15,7 +15,7 @@ from tests.programs import require
 from trace_tools.errors import UsageError
 from trace_tools.machines import checks, devices, host
 from trace_tools.machines.accelerators import Accelerator
-from trace_tools.machines.preflight import Check
+from trace_tools.machines.checks import Check
 
 
 @pytest.fixture(autouse=True)
@@ -110,8 +110,8 @@ def card(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     let_cuda_answer(monkeypatch, current_device=1, device_count=2, get_device_properties=card)
     let_cuda_answer(monkeypatch, mem_get_info=(79 * 2**30, 80 * 2**30), memory_reserved=2**20)
     monkeypatch.setattr(host, "gpu_driver", lambda: "580.95.05")
-    monkeypatch.setattr(host, "gpu_processes", lambda: ([], True))
-    monkeypatch.setattr(host, "gpu_slowed_by", list)
+    monkeypatch.setattr(host, "gpu_users", lambda: None)
+    monkeypatch.setattr(host, "gpu_state", lambda: None)
     return card
 
 
@@ -130,19 +130,13 @@ def test_free_device_memory(free: int, verdict: str, card: SimpleNamespace, monk
     assert [check.verdict for check in checks._card(Accelerator())] == ["ok", verdict]
 
 
-@pytest.mark.parametrize(
-    ("process_mib", "own", "others"),
-    [([], False, 0), ([500.0], False, 0), ([500.0], True, 1), ([500.0, 70.0], False, 1)],
-)
-def test_other_processes_on_the_card(
-    process_mib: list[float], own: bool, others: int, card: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without `own`, as in a container with its own process numbers, this process may be one of those listed."""
-    monkeypatch.setattr(host, "gpu_processes", lambda: (process_mib, own))
-    for reasons, slowed in (([], 0), (None, 0), (["power limit"], 1)):
-        monkeypatch.setattr(host, "gpu_slowed_by", lambda reasons=reasons: reasons)
-        names = [check.name for check in checks._card(Accelerator()) if check.verdict == "look"]
-        assert names == ["others on the card"] * others + ["clocks"] * slowed
+def test_what_slows_the_card(card: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for users, others in ((None, 0), ("1 process besides this run, 500 MiB", 1)):
+        monkeypatch.setattr(host, "gpu_users", lambda users=users: users)
+        for reasons, slowed in (([], 0), (None, 0), (["power limit"], 1)):
+            monkeypatch.setattr(host, "gpu_state", lambda reasons=reasons: host.GpuState(slowed_by=reasons))
+            names = [check.name for check in checks._card(Accelerator()) if check.verdict == "look"]
+            assert names == ["others on the card"] * others + ["clocks"] * slowed
 
 
 def test_checks_name_neither_person_nor_computer() -> None:

@@ -31,7 +31,6 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     for name in devices.VISIBLE:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(host, "has_card", lambda: False)
-    monkeypatch.setattr(host, "has_amd_card", lambda: False)
 
     def write(body: str) -> None:
         program = tmp_path / "nvidia-smi"
@@ -177,15 +176,6 @@ def test_a_gpu_with_a_broken_driver_is_an_error(smi: Callable[[str], None], monk
         devices.chosen(None)
     facts = ("no CUDA device", "nvidia-smi fails", "2.13.0+cu130", "CUDA 13.0", "'No CUDA GPUs are available'")
     assert says(raised.value, *facts, INSTEAD)
-
-
-def test_an_amd_gpu_with_the_cpu_build_of_torch(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    smi("exit 127")
-    without_gpu(monkeypatch, "2.13.0+cpu", None, "Torch not compiled with CUDA enabled")
-    monkeypatch.setattr(host, "has_amd_card", lambda: True)
-    with pytest.raises(UsageError) as raised:
-        devices.chosen(None)
-    assert says(raised.value, "no CUDA device", "AMD", "2.13.0+cpu", OTHER_BUILD)
 
 
 @pytest.mark.parametrize("value", ["", "-1"])

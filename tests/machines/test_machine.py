@@ -11,7 +11,6 @@ import re
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -319,21 +318,6 @@ def test_conditions_are_short_lines() -> None:
         assert len(note) < 120
 
 
-def test_best_measured_peaks_are_combined() -> None:
-    """Each measured peak is the best of all processes; peaks of the table stay unchanged."""
-
-    def measured(float32: float | None, memory: float) -> Machine:
-        table = Peak("float32", 67e12, "a datasheet")
-        peaks = [Peak("float32", float32, "measured", measured=True), Peak("memory", memory, "measured", True)]
-        return Machine("CPU", "cpu", "cpu", peaks=[table, *peaks])
-
-    best = machine.with_best_peaks([measured(2e11, 1e10), measured(1e11, 2e10), measured(None, 1e10)])
-    assert [(p.name, p.per_second) for p in best.peaks] == [("float32", 67e12), ("float32", 2e11), ("memory", 2e10)]
-
-
-# The cache of measured peaks
-
-VERSIONS = [("torch", "2.13.0")]
 MEASURED = Machine(
     "A card",
     "a-card",
@@ -341,83 +325,9 @@ MEASURED = Machine(
     cores=2,
     peaks=[Peak("float32", 2e13, "datasheet"), Peak("float32", 1.5e13, "measured: best of 9", measured=True)],
 )
-DESCRIBED = replace(MEASURED, peaks=MEASURED.peaks[:1])
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path
-
-
-def test_cached_peaks_carry_their_date(cache: Path) -> None:
-    assert machine.recalled(DESCRIBED, VERSIONS) is None
-    machine.remember(MEASURED, VERSIONS)
-    (peak,) = machine.recalled(DESCRIBED, VERSIONS) or []
-    assert (peak.per_second, peak.measured) == (1.5e13, True) and peak.source.startswith("measured: best of 9, on 2")
-    assert machine.are_recalled(replace(MEASURED, peaks=[peak])) and not machine.are_recalled(MEASURED)
-
-
-@pytest.mark.parametrize(
-    ("changed", "versions"),
-    [
-        (replace(DESCRIBED, cores=4), VERSIONS),
-        (replace(DESCRIBED, driver="580.1"), VERSIONS),
-        (replace(DESCRIBED, peaks=[Peak("float32", 3e13, "datasheet")]), VERSIONS),
-        (DESCRIBED, [("torch", "2.13.1")]),
-    ],
-)
-def test_cache_is_not_used_for_a_changed_machine(
-    cache: Path, changed: Machine, versions: list[tuple[str, str]]
-) -> None:
-    machine.remember(MEASURED, VERSIONS)
-    assert machine.recalled(changed, versions) is None
-
-
-def test_peaks_measured_under_load_are_marked_and_not_cached(cache: Path) -> None:
+def test_peaks_measured_under_load_are_marked() -> None:
     assert machine.under_load(MEASURED, None) == machine.under_load(MEASURED, 0.1) == MEASURED
     loaded = machine.under_load(MEASURED, 1.9)
     assert loaded.peaks[0] == MEASURED.peaks[0] and "1.9 cores" in loaded.peaks[1].source
-    for disturbed in (loaded, replace(loaded, device="cpu")):
-        machine.remember(disturbed, VERSIONS)
-        assert not list(cache.rglob("*.json"))
-
-
-def test_peaks_of_emulated_machines_are_not_cached(cache: Path) -> None:
-    machine.remember(replace(MEASURED, emulated=True), VERSIONS)
-    assert not list(cache.rglob("*.json"))
-
-
-@pytest.mark.parametrize(
-    ("device", "rate", "side", "kept"),
-    [
-        ("cuda", 1.5e13, 8192, True),
-        ("cuda", 0.5e13, 8192, False),  # a quarter of the datasheet's peak
-        ("cuda", 1.5e13, 2048, False),
-        ("cpu", 0.5e13, 512, True),
-    ],
-)
-def test_peaks_of_a_disturbed_gpu_are_not_cached(cache: Path, device: str, rate: float, side: int, kept: bool) -> None:
-    peak = Peak("float32", rate, f"measured: best of 9 matmuls, {side}³ each", measured=True)
-    described = replace(DESCRIBED, device=device)
-    machine.remember(replace(described, peaks=[*DESCRIBED.peaks, peak]), VERSIONS)
-    assert (machine.recalled(described, VERSIONS) is not None) is kept
-
-
-def test_an_unusable_cache_is_ignored(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.remember(MEASURED, VERSIONS)
-    (kept,) = cache.rglob("*.json")
-    for wrong in ("", "{}", "[]", kept.read_text()[:-9], kept.read_text().replace(", on 2", ", off 2")):
-        kept.write_text(wrong)
-        assert machine.recalled(DESCRIBED, VERSIONS) is None
-    (cache / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "file"))
-    machine.remember(MEASURED, VERSIONS)
-    assert machine.recalled(DESCRIBED, VERSIONS) is None
-
-
-def test_cache_does_not_contain_the_computers_identity(cache: Path) -> None:
-    machine.remember(MEASURED, VERSIONS)
-    (kept,) = cache.rglob("*.json")
-    identity = next(Path(file).read_text().strip() for file in machine.IDENTITY if Path(file).exists())
-    assert identity and identity not in kept.read_text() + kept.name

@@ -14,7 +14,7 @@ from trace_tools.machines.machine import from_json
 
 @pytest.mark.parametrize("limit_bytes", [10, 1 << 20])
 def test_full_disk_is_reported_in_one_line(limit_bytes: int, environment: dict[str, str], tmp_path: Path) -> None:
-    path = tmp_path / "machine-1.json"
+    path = tmp_path / "machine.json"
     completed = subprocess.run(
         [sys.executable, "-m", "trace_tools.tracing.survey", str(path), "cpu", "measure"],
         env=environment,

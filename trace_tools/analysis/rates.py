@@ -33,7 +33,7 @@ APART = 1.25  # slowest run over fastest
 ABOVE_MEMORY = "a cache served some of the bytes"
 ABOVE_ARITHMETIC = "the operators may need fewer FLOPs than are counted, or compute in a format with a higher peak"
 
-MEASURED_TOO_LOW = "or the peak was measured too low (--survey measures it again)"
+MEASURED_TOO_LOW = "or the peak was measured too low, while other programs ran"
 
 Clock = Literal["device", "host", "launch", "call"]
 

@@ -13,8 +13,7 @@ import click
 
 from trace_tools.config import ProjectOption, of_project
 from trace_tools.errors import UsageError
-from trace_tools.machines.machine import STORED
-from trace_tools.machines.preflight import examine
+from trace_tools.machines import devices
 from trace_tools.util import formats
 
 
@@ -25,30 +24,24 @@ def doctor(lecture: Path | None, device: str | None) -> None:
     """Check whether this machine is ready for a trace.
 
     The settings are those of LECTURE's project. Each line has a verdict (ok, look or wrong), a finding, and advice.
-    Every trace that uses torch begins with this.
 
     \b
     Examples:
       trace-tools doctor
       trace-tools doctor --device cuda
     """
-    checks = list(examine(device))
-    for check in checks:
+    try:
+        if device == "cpu":
+            os.environ.update(devices.environment(device))  # before torch is imported, which reads it
+        from trace_tools.machines.checks import checks
+    except (ImportError, OSError) as error:  # a library of torch's that can't be loaded
+        raise UsageError(f"{formats.one_line(str(error), 200)}; {devices.INSTALL}") from error
+    verdicts = []
+    for check in checks(device):
         advice = f"\n{'':25} → {check.advice}" if check.advice else ""
         click.echo(f"{check.verdict:5} {check.name:19} {check.found}{advice}")
-    wrong, look = (sum(check.verdict == verdict for check in checks) for verdict in ("wrong", "look"))
-    click.echo(f"{formats.plural(len(checks), 'check')}: {wrong} wrong, {look} worth a look")
+        verdicts.append(check.verdict)
+    wrong, look = (verdicts.count(verdict) for verdict in ("wrong", "look"))
+    click.echo(f"{formats.plural(len(verdicts), 'check')}: {wrong} wrong, {look} worth a look")
     if wrong:
         sys.exit(2)
-
-
-def examine_first(device: str | None) -> None:
-    """Examine the machine and print problems; skip the examination if the machine was measured earlier.
-
-    Raises UsageError for the first problem.
-    """
-    for check in () if STORED in os.environ else examine(device):
-        if check.verdict == "wrong":
-            raise UsageError("; ".join(filter(None, (check.found, check.advice))))
-        if check.verdict == "look":
-            click.echo(f"{check.name}: {check.found}; {check.advice}", err=True)

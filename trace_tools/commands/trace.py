@@ -23,7 +23,6 @@ from trace_tools.analysis.outcome import (
     worth_telling,
 )
 from trace_tools.commands.check import all_mistakes
-from trace_tools.commands.doctor import examine_first
 from trace_tools.commands.recover import recover_first
 from trace_tools.commands.traces import reference_in
 from trace_tools.config import ProjectOption, from_here, of_project, trace_options
@@ -85,8 +84,6 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             click.echo(str(mistake), err=True)
         if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)
-        elif tracer.plan.torch:
-            examine_first(options.device)
         recover_first(out)
         try:
             traced = tracer.run()

@@ -41,7 +41,6 @@ class Properties:
     multiprocessors: int | None = None  # on NVIDIA; on AMD compute units
     capability: str | None = None  # "9.0", on ROCm "gfx942": target of kernel builds
     l2_bytes: int | None = None
-    driver: str | None = None  # if torch reports it
     identity: str | None = None  # used by the driver's own tools
     shares_ram: bool = False  # uses the computer's memory
     emulated: bool = False  # set only by tests: no driver reports it
@@ -303,8 +302,6 @@ class Accelerator:
             return [int(figure(device))]
         # of the current device, and of others in use
         return [int(figure()), *(int(figure(index)) for index in self._other_devices())]
-
-    # ------------------------------------------------------------------ random numbers
 
 
 @functools.cache

@@ -1,17 +1,16 @@
-"""Check this machine in a separate process: compute on it, read its settings, and print the results.
+"""Check this machine: compute on it, and read its settings. No check changes a setting of the machine.
 
-    python -m trace_tools.machines.checks [cpu|cuda|cuda:N]
-
-Prints one `Check` per line, as JSON, as soon as it is known. No check changes a setting of the machine.
+for check in checks("cuda"):
+    check.verdict, check.name, check.found, check.advice
+    # "look", "load", "load average 9.0 on 8 cores: more was running than they hold", "times will vary; stop …"
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -19,7 +18,6 @@ from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, host
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.machines.machine import versions
-from trace_tools.machines.preflight import NVIDIA_SMI, Check, Verdict
 from trace_tools.util import formats
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
@@ -37,8 +35,24 @@ SETTINGS = {  # environment variables and their effects
 }
 
 
+Verdict = Literal["ok", "look", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. "look": times or figures may mislead; "wrong": a trace would fail, or be wrong."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    advice: str = ""  # remedy, if the verdict is not ok
+
+
 def checks(asked: str | None) -> Iterator[Check]:
-    """Yield the checks of the machine; if the device can't be used at all, the check that reports it is the last."""
+    """Yield the checks of the machine; if the device can't be used at all, the check that reports it is the last.
+
+    `asked` is as in `devices.chosen`.
+    """
     packages = ", ".join(f"{name} {version}" for name, version in versions())
     yield Check("versions", "ok", f"{packages}; {host.operating_system()}")
     yield Check("processor", "ok", f"{host.cpu_name()}, {host.usable_cores()} cores, {_bytes(host.ram_bytes())}")
@@ -58,15 +72,15 @@ def checks(asked: str | None) -> Iterator[Check]:
     except RuntimeError as error:  # from the device: all later checks would fail in the same way
         advice = devices.ON_THE_CPU if gpu is not None else ""
         yield Check("device", "wrong", f"an operation failed: {formats.one_line(str(error), 200)}", advice)
-    if host.hung():  # later traces don't wait for it again
+    if host.hung():
         advice = "traces will lack the card's clocks, temperature and other users; try `nvidia-smi -pm 1`"
-        yield Check(NVIDIA_SMI, "look", f"gave no answer in {host.TIMEOUT_S:g} s", advice)
+        yield Check("nvidia-smi", "look", f"gave no answer in {host.TIMEOUT_S:g} s", advice)
 
 
 def _card(gpu: Accelerator) -> Iterator[Check]:
     """Describe the card, its free memory, and the programs that share it."""
     card = gpu.properties()
-    parts = [card.name, _bytes(card.memory_bytes), f"driver {card.driver or host.gpu_driver() or 'unknown'}"]
+    parts = [card.name, _bytes(card.memory_bytes), f"driver {host.gpu_driver() or 'unknown'}"]
     parts += [f"compute capability {card.capability}"] if card.capability else []
     parts += [f"card {gpu.index()} of {gpu.count()}"] if gpu.count() > 1 else []
     yield Check("device", "ok", ", ".join(parts))
@@ -75,12 +89,10 @@ def _card(gpu: Accelerator) -> Iterator[Check]:
     scarce = free < SCARCE_BYTES or free < (1 - SHARED) * total
     advice = "large tensors may not fit; stop other programs that use this card" if scarce else ""
     yield Check("GPU memory", "look" if scarce else "ok", f"{_bytes(free)} of {_bytes(total)} are free", advice)
-    memory_mib, own_excluded = host.gpu_processes()
-    used = host.processes_in_words(memory_mib, own_excluded)
-    if used is not None and (own_excluded or len(memory_mib) > 1):  # one process may be this one, under another id
+    if used := host.gpu_users():
         yield Check("others on the card", "look", used, "stop them, or choose another card with --device cuda:N")
-    if slowed := host.gpu_slowed_by():
-        yield Check("clocks", "look", f"held back: {', '.join(slowed)}", "times will be longer than usual")
+    if (state := host.gpu_state()) is not None and state.slowed_by:
+        yield Check("clocks", "look", f"held back: {', '.join(state.slowed_by)}", "times will be longer than usual")
 
 
 def _products(device: str) -> Iterator[Check]:
@@ -119,8 +131,3 @@ def _host() -> Iterator[Check]:
 
 def _bytes(size: int | None) -> str:
     return "unknown memory" if size is None else formats.quantity(size, "B", 3)
-
-
-if __name__ == "__main__":
-    for check in checks(sys.argv[1] if sys.argv[1:] else None):
-        print(json.dumps(asdict(check)), flush=True)

@@ -71,8 +71,7 @@ def chosen(asked: str | None) -> str:
     gpu = accelerators.accelerator(wanted_type if wanted_type != "cpu" else "cuda")
     assert gpu is not None
     if not gpu.is_available():
-        card = _described(host.cards()[:1]) or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
-        card = card or ("an AMD GPU" if host.has_amd_card() else None)
+        card = host.card() or ("a GPU (nvidia-smi fails)" if host.has_card() else None)
         if card is None or any(os.environ.get(name, "0").strip() in ("", "-1") for name in VISIBLE):
             if asked is None:
                 return "cpu"
@@ -136,8 +135,8 @@ def _cannot_compute(gpu: Accelerator, error: Exception) -> str:
     try:
         properties = gpu.properties()
     except (RuntimeError, AssertionError):  # CUDA was not initialised
-        return f"{build} can't use {_described(host.cards()[:1]) or 'the GPU'}: {reason!r}; {OTHER_BUILD}"
-    driver = properties.driver or host.gpu_driver() or "unknown"
+        return f"{build} can't use {host.card() or 'the GPU'}: {reason!r}; {OTHER_BUILD}"
+    driver = host.gpu_driver() or "unknown"
     capability = f"compute capability {properties.capability}, " if properties.capability else ""
     card = f"{properties.name} ({capability}driver {driver})"
     if "no kernel image" not in reason:
@@ -146,15 +145,10 @@ def _cannot_compute(gpu: Accelerator, error: Exception) -> str:
     return f"{build} has kernels for {has}, but none for {card}; {OTHER_BUILD}"
 
 
-def _described(cards: list[host.Card]) -> str | None:
-    """Name a card with its driver; None without a card."""
-    return f"{cards[0].name or 'a GPU'} (driver {cards[0].driver})" if cards else None
-
-
 def _free_it() -> str:
-    programs = host.processes_in_words(*host.gpu_processes())
-    used = f"stop other programs that use it ({programs})" if programs else "stop other programs that use it"
-    return f"{used}, choose another with --device cuda:N, or {ON_THE_CPU}"
+    programs = host.gpu_users()
+    used = f" ({programs})" if programs else ""
+    return f"stop other programs that use it{used}, choose another with --device cuda:N, or {ON_THE_CPU}"
 
 
 def number(device: str | None) -> int | None:

@@ -1,9 +1,8 @@
 """Read the state of the computer around the device: its CPU, the share that this process may use, its GPU's driver.
 
 In containers, cores and memory follow the limits of the control groups. Functions that read files take the folder to
-use instead of `/`; a value that can't be read is `None`. A program that is missing or fails gives no values. After
-nvidia-smi has hung once, the same run does not call it again. Process ids are only compared with our own, and never
-shown.
+use instead of `/`; a value that can't be read is `None`. A program that is missing or fails gives no values. Process
+ids are only compared with our own, and never shown.
 
     >>> usable_cores(), cpu_name()
     (2, 'AMD EPYC 7763 64-Core Processor')
@@ -28,31 +27,12 @@ from trace_tools.machines import accelerators
 
 ROOT = Path("/")
 IDENTITY = "TRACE_TOOLS_GPU"  # environment variable: nvidia-smi's identifier of the GPU that the process will use
-HUNG = "nvidia-smi hung"  # its value after nvidia-smi has timed out
 IDENTITY_FILE = "gpu.txt"  # in a run's folder: the value for that variable
 SENSORS = "clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit"
 HELD_BACK_BY = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")  # the latter until driver 535
 TIMEOUT_S = 10.0
 # Of one core: a process that never waits uses 1. Services of an idle machine use some hundredths.
 LOADED_CORES = 0.5
-# Arm's cores by implementer and part, for systems without lscpu. Source: Linux, arch/arm64/include/asm/cputype.h.
-ARM_CORES = {
-    (0x41, 0xD0C): "Neoverse-N1",
-    (0x41, 0xD40): "Neoverse-V1",
-    (0x41, 0xD49): "Neoverse-N2",
-    (0x41, 0xD4F): "Neoverse-V2",
-    (0x41, 0xD84): "Neoverse-V3",
-    (0x41, 0xD8E): "Neoverse-N3",
-    (0x41, 0xD85): "Cortex-X925",
-    (0x41, 0xD87): "Cortex-A725",
-    (0x41, 0xD42): "Cortex-A78AE",
-    (0xC0, 0xAC3): "AmpereOne",
-    (0xC0, 0xAC4): "AmpereOne A",
-    (0x61, 0x022): "Apple M1 Icestorm",
-    (0x61, 0x023): "Apple M1 Firestorm",
-    (0x61, 0x032): "Apple M2 Blizzard",
-    (0x61, 0x033): "Apple M2 Avalanche",
-}
 # Bits of NVML's nvmlClocksEventReasons (until driver 535: nvmlClocksThrottleReasons). Left out: an idle
 # GPU (0x1), and the clocks that applications or displays asked for (0x2, 0x100).
 REASONS = {
@@ -99,14 +79,6 @@ class GpuState:
         return ", ".join(parts) or "clock, temperature and power can't be read"
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A GPU as its driver lists it."""
-
-    driver: str  # "580.95.05"
-    name: str
-
-
 def cpu_name(root: Path = ROOT) -> str:
     """Return the CPU's model name; "CPU" if the system does not report one."""
     for name in _cpu_names(root):
@@ -120,15 +92,10 @@ def _cpu_names(root: Path) -> Iterator[str]:
     """Yield candidates for the CPU's name, best first; run another program only if the files have no name."""
     cpuinfo = _read(root / "proc/cpuinfo")
     yield from re.findall(r"^model name\s*:\s*(.*)$", cpuinfo, re.MULTILINE)[:1]
-    models = (name.strip() for name in re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu"), re.MULTILINE))
+    models = (name.strip() for name in re.findall(r"^\s*Model name:\s*(.*)$", _output("lscpu") or "", re.MULTILINE))
     # Arm processors mix kinds of cores
     yield " and ".join(dict.fromkeys(name for name in models if name not in ("", "-")))
-    numbers = [
-        re.findall(rf"^CPU {field}\s*:\s*(0x[0-9a-f]+)$", cpuinfo, re.MULTILINE) for field in ("implementer", "part")
-    ]
-    kinds = dict.fromkeys((int(implementer, 16), int(part, 16)) for implementer, part in zip(*numbers, strict=False))
-    yield " and ".join(dict.fromkeys(ARM_CORES.get(kind, f"Arm core {kind[0]:#x}/{kind[1]:#x}") for kind in kinds))
-    yield _output("sysctl", "-n", "machdep.cpu.brand_string") if platform.system() == "Darwin" else ""
+    yield (_output("sysctl", "-n", "machdep.cpu.brand_string") or "") if platform.system() == "Darwin" else ""
     yield platform.processor()
     yield platform.machine()
 
@@ -251,10 +218,11 @@ def gpu_driver(root: Path = ROOT) -> str | None:
     return next(filter(None, [*versions[:1], loaded and loaded[1], *files]), None)
 
 
-def cards() -> list[Card]:
-    """List the GPUs that nvidia-smi reports; empty if it is missing, fails or hangs."""
+def card() -> str | None:
+    """Name the first GPU that nvidia-smi reports: "NVIDIA H200 (driver 580.95.05)"; None if it reports none."""
     lines = [line.partition(",") for line in _nvidia_smi("--query-gpu=driver_version,name")]
-    return [Card(driver, name.strip()) for driver, _, name in lines if re.fullmatch(r"[\d.]+", driver)]
+    names = (f"{name.strip() or 'a GPU'} (driver {driver})" for driver, _, name in lines if driver[:1].isdigit())
+    return next(names, None)
 
 
 def has_card(root: Path = ROOT) -> bool:
@@ -263,18 +231,6 @@ def has_card(root: Path = ROOT) -> bool:
     A container without a GPU has no such file, whatever `/proc` reports about the computer around it.
     """
     return any(re.fullmatch(r"nvidia\d+", file.name) for file in (root / "dev").glob("nvidia*"))
-
-
-def has_amd_card(root: Path = ROOT) -> bool:
-    """Return whether ROCm's driver serves an AMD GPU that is not part of a processor.
-
-    Source: Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c: a node of the topology has compute units, cores, or both.
-    """
-    if not (root / "dev/kfd").exists():  # this process has no access to a GPU
-        return False
-    nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")
-    counts = [dict(line.split()[:2] for line in _read(node).splitlines() if " " in line.strip()) for node in nodes]
-    return any(count.get("simd_count", "0") != "0" and count.get("cpu_cores_count") == "0" for count in counts)
 
 
 def cpu_notes(root: Path = ROOT) -> list[str]:
@@ -306,15 +262,9 @@ def gpu_notes() -> list[str]:
         notes.append(f"GPU: {state}")
         if state.slowed_by:
             notes.append(f"GPU clocks held back: {', '.join(state.slowed_by)}")
-    if used := processes_in_words(*gpu_processes()):
+    if used := gpu_users():
         notes.append(f"GPU in use by {used}")
     return notes
-
-
-def gpu_slowed_by() -> list[str] | None:
-    """Return the reasons for lower GPU clocks now; None if unknown."""
-    state = gpu_state()
-    return None if state is None else state.slowed_by
 
 
 def gpu_state() -> GpuState | None:
@@ -331,25 +281,19 @@ def gpu_state() -> GpuState | None:
     return GpuState(clock, fastest, celsius, watts, limit, slowed_by)
 
 
-def gpu_processes() -> tuple[list[float], bool]:
-    """List the GPU memory of other processes (MiB each), and return whether this run could be excluded.
+def gpu_users() -> str | None:
+    """Describe the other processes on the GPU, "2 processes besides this run, 326 MiB"; None without any.
 
-    In a container the ids may be the host's, and then the list includes this run.
+    In a container the ids may be the host's, so that this run can't be told from the others.
     """
     # "2624394, 164" (MiB, or "[N/A]") per process
     columns = [line.partition(",") for line in _nvidia_smi("--query-compute-apps=pid,used_memory", *_selected_gpu())]
     listed = {int(pid): _number(mib) or 0.0 for pid, _, mib in columns if pid.isdigit()}
     own_ids = {os.getpid(), os.getppid()}  # the parent measured the peaks
-    return [mib for pid, mib in listed.items() if pid not in own_ids], bool(own_ids & listed.keys())
-
-
-def processes_in_words(memory_mib: list[float], own_excluded: bool) -> str | None:
-    """Describe the result of `gpu_processes`; None without other processes."""
-    if not memory_mib:
-        return None
-    count = "1 process" if len(memory_mib) == 1 else f"{len(memory_mib)} processes"
-    doubt = "" if own_excluded else " (this run may be among them)"
-    return f"{count} besides this run, {sum(memory_mib):.0f} MiB{doubt}"
+    others = [mib for pid, mib in listed.items() if pid not in own_ids]
+    doubt = "" if own_ids & listed.keys() else " (this run may be among them)"
+    count = "1 process" if len(others) == 1 else f"{len(others)} processes"
+    return f"{count} besides this run, {sum(others):.0f} MiB{doubt}" if others else None
 
 
 def _selected_gpu() -> list[str]:
@@ -368,20 +312,20 @@ def _selected_gpu() -> list[str]:
 
 
 def _nvidia_smi(*arguments: str) -> list[str]:
-    """Return nvidia-smi's lines of comma-separated figures; empty if it refuses, or has hung before."""
+    """Return nvidia-smi's lines of comma-separated figures; empty if it refuses, or has timed out in this process."""
     if hung():
         return []
-    try:
-        output = _answer("nvidia-smi", *arguments, "--format=csv,noheader,nounits")
-    except subprocess.TimeoutExpired:
-        os.environ[IDENTITY] = HUNG  # also for child processes
-        return []
-    return [line.strip() for line in output.splitlines()]
+    output = _output("nvidia-smi", *arguments, "--format=csv,noheader,nounits")
+    _hung.extend(arguments if output is None else ())
+    return [line.strip() for line in (output or "").splitlines()]
+
+
+_hung: list[str] = []  # arguments of the call of nvidia-smi that timed out
 
 
 def hung() -> bool:
-    """Return whether nvidia-smi has timed out, in this process or an earlier one of the run."""
-    return os.environ.get(IDENTITY) == HUNG
+    """Return whether nvidia-smi has timed out in this process, which then does not call it again."""
+    return bool(_hung)
 
 
 def _number(text: str) -> float | None:
@@ -411,18 +355,9 @@ def _read(file: Path) -> str:
         return ""
 
 
-def _output(*command: str) -> str:
-    """Return a program's output; empty if the program is missing, fails or hangs."""
-    try:
-        return _answer(*command)
-    except subprocess.TimeoutExpired:
-        return ""
-
-
-def _answer(*command: str) -> str:
-    """Return a program's output; empty if the program is missing or fails ("Field … is not a valid field").
-
-    Raises subprocess.TimeoutExpired if it hangs.
+def _output(*command: str) -> str | None:
+    """Return a program's output; empty if the program is missing or fails ("Field … is not a valid field"), None if it
+    hangs.
     """
     environment = {**os.environ, "LC_ALL": "C"}  # lscpu translates its labels
     try:
@@ -431,4 +366,6 @@ def _answer(*command: str) -> str:
         )
     except OSError:
         return ""
+    except subprocess.TimeoutExpired:
+        return None
     return "" if done.returncode else done.stdout

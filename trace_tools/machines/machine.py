@@ -9,23 +9,12 @@ and marked so.
     >>> peak_flops("bfloat16")  # FLOP/s of this machine, None if unknown
     989500000000000.0
 
-The tracer measures once and passes the result to its other processes: it writes `to_json(machine)` to a file and puts
-the file's path into the environment as TRACE_TOOLS_MACHINE. The file has no serial number, host name or user name.
-
-Measured peaks are cached, so that not every trace of a machine has to measure again:
-
-    remember(machine, versions)  # after measuring
-    recalled(machine, versions)  # its measured peaks with their date, if all else is unchanged; else None
-
-The cache has a file for each machine below $XDG_CACHE_HOME (~/.cache). Its name depends on the description, the
-versions and the system's own identity. If the cache can't be read or written, machines are measured. Disturbed peaks
-are not kept: those measured while other processes used the machine, and a GPU's that are far below its datasheet or
-come from too small products.
+The tracer measures in a process of its own and passes the result to the others: it writes `to_json(machine)` to a file
+and puts the file's path into the environment as TRACE_TOOLS_MACHINE. The file has no serial number, host or user name.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -36,7 +25,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from importlib.machinery import PathFinder
@@ -44,29 +32,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trace_tools.errors import UsageError
-from trace_tools.machines import accelerators, devices, host
+from trace_tools.machines import accelerators, host
 from trace_tools.machines.peaks import known_machine, matrix_format, peak_of, table_peaks
 from trace_tools.source.imports import is_installed
 from trace_tools.trace.model import Machine, Peak
-from trace_tools.util import files, formats
+from trace_tools.util import formats
 
 if TYPE_CHECKING:
     import torch
 
 STORED = "TRACE_TOOLS_MACHINE"  # environment variable: path of a machine measured earlier
 
-# In the source of a measured peak: its date, the side of the largest product, and that it was measured under a load.
-DATED = re.compile(r", on \d{4}-\d\d-\d\d$")
-SIDE = re.compile(r"(\d+)³ each")
-LOADED = "while other processes used"
-LEAST_OF_DATASHEET = 0.3  # a GPU below this share is shared, asleep or too hot
 # Words of a CPU's name that tell no models apart: "13th Gen Intel(R) Core(TM) i7-13700K", "AMD EPYC 7763 64-Core
 # Processor", "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "AMD Ryzen 7 7840U w/ Radeon 780M Graphics".
 CPU_NOISE = re.compile(
     r"\([^)]*\)|@.*|\bw(?:/|ith) .*|\b\d+(?:st|nd|rd|th) gen\b|\b\d+-core\b|\b(?:cpu|processor)\b", re.IGNORECASE
 )
 SAME = ("name", "device", "cpu", "cores", "multiprocessors", "emulated")
-IDENTITY = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")  # the first that can be read; only a hash is kept
 
 Versions = list[tuple[str, str]]
 
@@ -190,16 +172,6 @@ def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
     return computer, [("python", platform.python_version()), *used]
 
 
-def with_best_peaks(measured: Sequence[Machine]) -> Machine:
-    """Return the first machine with the best of each measured peak, because no machine can exceed its peak."""
-    by_name = [{peak.name: peak for peak in machine.peaks if peak.measured} for machine in measured]
-    best = {
-        name: max((peaks[name] for peaks in by_name if name in peaks), key=lambda p: p.per_second or 0)
-        for name in by_name[0]
-    }
-    return replace(measured[0], peaks=[best[p.name] if p.measured else p for p in measured[0].peaks])
-
-
 def conditions(device: str | None = None) -> list[str]:
     """List conditions that may have slowed this pass, one short line each: clocks, heat, throttling, other users.
 
@@ -236,49 +208,13 @@ def versions() -> Versions:
     return [(name, str(version)) for name, version in rows if version]
 
 
-def remember(machine: Machine, versions: Versions) -> None:
-    """Store the measured peaks of a machine, except emulated and disturbed ones."""
-    measured = [peak for peak in machine.peaks if peak.measured]
-    if machine.emulated or not measured or any(LOADED in peak.source for peak in measured):
-        return
-    promised = {peak.name: peak.per_second or 0.0 for peak in machine.peaks if not peak.measured}
-    for peak in measured if machine.device != "cpu" else ():
-        side = SIDE.search(peak.source)
-        too_small = side is not None and int(side[1]) < devices.FILLING_SIDE
-        if peak.per_second is not None and (
-            too_small or peak.per_second < LEAST_OF_DATASHEET * promised.get(peak.name, 0.0)
-        ):
-            return
-    with suppress(OSError, RuntimeError):  # a full disk; no home folder
-        path = _cache_file(machine, versions)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        date = datetime.now(UTC).date().isoformat()
-        peaks = [replace(peak, source=f"{peak.source}, on {date}") if peak.measured else peak for peak in machine.peaks]
-        files.replace(path, to_json(replace(machine, peaks=peaks)))
-
-
 def under_load(machine: Machine, other_cores: float | None) -> Machine:
     """Return a machine with the load noted in its measured peaks, if other processes used many cores."""
     if other_cores is None or other_cores < host.LOADED_CORES:
         return machine
-    load = f", {LOADED} {formats.number(other_cores, 2)} cores"
+    load = f", while other processes used {formats.number(other_cores, 2)} cores"
     peaks = [replace(peak, source=peak.source + load) if peak.measured else peak for peak in machine.peaks]
     return replace(machine, peaks=peaks)
-
-
-def recalled(machine: Machine, versions: Versions) -> list[Peak] | None:
-    """Return the stored peaks of a machine that was described but not measured now, each with its date."""
-    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
-        stored = from_json(_cache_file(machine, versions).read_text(encoding="utf-8"))
-        peaks = [peak for peak in stored.peaks if peak.measured]
-        if all(DATED.search(peak.source) for peak in peaks) and replace(stored, peaks=machine.peaks) == machine:
-            return peaks
-    return None
-
-
-def are_recalled(machine: Machine) -> bool:
-    """Return whether the measured peaks of a machine come from the cache."""
-    return any(peak.measured and DATED.search(peak.source) for peak in machine.peaks)
 
 
 def _peak(dtype: torch.dtype | str) -> Peak | None:
@@ -332,20 +268,9 @@ def _described(device: str, *, measure: bool) -> Machine:
         memory_bytes=card.memory_bytes,
         multiprocessors=card.multiprocessors,
         compute_capability=card.capability,
-        driver=card.driver or host.gpu_driver(),
+        driver=host.gpu_driver(),
         cuda=gpu.built_for(),
         l2_bytes=card.l2_bytes,
         emulated=card.emulated,
         peaks=[*table_peaks(known_machine(card.name, card.multiprocessors)), *computer.peaks],
     )
-
-
-def _cache_file(machine: Machine, versions: Versions) -> Path:
-    described = to_json(replace(machine, peaks=[peak for peak in machine.peaks if not peak.measured]))
-    identity = ""
-    for file in map(Path, IDENTITY):
-        with suppress(OSError):
-            identity = identity or file.read_text(encoding="utf-8").strip()
-    parts = [described, *(f"{name} {version}" for name, version in versions), platform.node(), identity]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "trace-tools" / "surveys" / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}.json"

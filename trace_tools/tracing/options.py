@@ -97,7 +97,6 @@ class TraceOptions:
     include: tuple[str, ...] = _option((), str, NOWHERE, "Also trace this module or package.", "PATH|MODULE")
     name: str | None = _option(None, str, NOWHERE, "Name of this machine's folder (default: the device's name).")
     draft: bool = _option(False, bool, NOWHERE, "Run once, for a quick look at the pages.")
-    survey: bool = _option(False, bool, NOWHERE, "Measure this machine's peak speeds again.")
     force: bool = _option(False, bool, NOWHERE, "Replace the trace in this machine's folder, whatever it is.")
 
     @classmethod

@@ -31,7 +31,7 @@ from trace_tools.tracing.job import LOADED_TORCH, Job
 from trace_tools.tracing.plan import Plan
 from trace_tools.tracing.processes import Running, Spawner, environment
 from trace_tools.tracing.progress import Progress
-from trace_tools.tracing.survey import DESCRIBE, MEASURE
+from trace_tools.tracing.survey import DESCRIBE
 
 OUTPUT_BYTES = 1 << 20  # most bytes kept of a process's standard error, from its end
 STALLED_S = 10.0  # after this time without a new line or step, the stall is reported every second
@@ -86,11 +86,11 @@ class ProcessRunner:
         """Return whether an import of the lecture loaded torch although no line of the lecture names it."""
         return not self.plan.torch and (folder / LOADED_TORCH).exists()
 
-    def survey(self, folder: Path, number: int, how: str) -> Machine:
+    def survey(self, folder: Path, how: str) -> Machine:
         """Describe or measure the machine in a process of its own. Raises UsageError if that fails."""
-        self.progress(Progress(DESCRIBE if how == DESCRIBE and not self.plan.options.survey else SURVEY))
-        stored, printed = folder / f"machine-{number}.json", folder / f"machine-{number}.out"
-        arguments = [str(stored), self.plan.options.device or "", MEASURE if self.plan.options.survey else how]
+        self.progress(Progress(DESCRIBE if how == DESCRIBE else SURVEY))
+        stored, printed = folder / "machine.json", folder / "machine.out"
+        arguments = [str(stored), self.plan.options.device or "", how]
         with printed.open("wb") as output:
             process = self.starter.start(SURVEYING, arguments, output.fileno(), None, environment())
             try:

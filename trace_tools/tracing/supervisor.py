@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,10 +39,8 @@ from trace_tools.tracing.run_folder import (
     set_aside,
 )
 from trace_tools.tracing.runner import SURVEY, ProcessRunner, StoppedError
-from trace_tools.tracing.survey import DESCRIBE, MEASURE, RECALL
+from trace_tools.tracing.survey import DESCRIBE, MEASURE
 from trace_tools.util.git import commit_of
-
-SURVEYS = 3  # measurements of a CPU, because no datasheet gives its roof
 
 
 class Tracer:
@@ -170,29 +167,17 @@ class Tracer:
         return [*seconds, *self._processes(folder)]
 
     def _survey(self, folder: Path) -> Machine:
-        """Measure the machine in separate processes, which leave no warm caches for the passes.
-
-        The roof of a CPU is the best of several measurements: the lecture, the head of the trace and every figure use
-        the same one.
-        """
+        """Measure the machine in a process of its own, which leaves no warm caches for the passes."""
         plan, like, options = self.plan, self.like, self.plan.options
         if like is not None:
             machine = like.machine
             (folder / "versions.json").write_text(json.dumps(like.versions), encoding="utf-8")
         elif plan.torch:
             described = options.draft or not ranks.measures_peaks()
-            machine = self.runner.survey(folder, 1, DESCRIBE if described else RECALL)
+            machine = self.runner.survey(folder, DESCRIBE if described else MEASURE)
         else:
             machine, installed = machines.without_torch(versions_of(plan.uses))
             (folder / "versions.json").write_text(json.dumps(installed), encoding="utf-8")
         self.name, self.stay = chosen_folder(self.out, machine, plan.name, options)
-        measured = any(peak.measured for peak in machine.peaks) and not machines.are_recalled(machine)
-        if like is None and plan.torch and measured and machines.STORED not in os.environ:
-            if machine.device == "cpu":
-                again = range(2, min(options.passes, SURVEYS) + 1)
-                machine = machines.with_best_peaks([machine, *(self.runner.survey(folder, n, MEASURE) for n in again)])
-            machines.remember(
-                machine, [*map(tuple, json.loads((folder / "versions.json").read_text(encoding="utf-8")))]
-            )
         (folder / "machine.json").write_text(machines.to_json(machine), encoding="utf-8")
         return machine

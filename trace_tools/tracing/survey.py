@@ -1,10 +1,10 @@
 """Measure the machine in a process before the passes, so that no pass measures or starts with warm caches.
 
-    python -m trace_tools.tracing.survey RUN/machine-1.json cpu|cuda|cuda:N|…|"" measure|recall|describe
+    python -m trace_tools.tracing.survey RUN/machine.json cpu|cuda|cuda:N|"" measure|describe
 
-Writes the machine to that file, and next to it `versions.json` and the GPU's identity for the driver's tools. `recall`
-measures only if no earlier measurement is valid; `describe` does not measure. Prints one line and returns 2 if the
-device is missing, if torch can't use a GPU that is present (a CPU trace would be an accident), or if the disk is full.
+Writes the machine to that file, and next to it `versions.json` and the GPU's identity for the driver's tools. Prints
+one line and returns 2 if the device is missing, if torch can't use a GPU that is present (a CPU trace would be an
+accident), or if the disk is full.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace as with_fields
 from pathlib import Path
 
 from trace_tools.errors import UsageError
 from trace_tools.machines import accelerators, devices, host
-from trace_tools.machines.machine import STORED, recalled, this_machine, to_json, under_load, versions
+from trace_tools.machines.machine import STORED, this_machine, to_json, under_load, versions
 from trace_tools.util.files import replace
 
-MEASURE, RECALL, DESCRIBE = "measure", "recall", "describe"
+MEASURE, DESCRIBE = "measure", "describe"
 
 
 def main(out: str, device: str, how: str) -> int:
@@ -29,20 +28,14 @@ def main(out: str, device: str, how: str) -> int:
     try:
         kind = devices.kind(device) if device else None
         chosen = kind if STORED in os.environ else devices.chosen(device or None)
-        installed = versions()
-        machine = this_machine(chosen, measure=False)
-        if STORED not in os.environ:
-            peaks = recalled(machine, installed) if how != MEASURE else None
-            if peaks is not None:
-                machine = with_fields(machine, peaks=[*machine.peaks, *peaks])
-            elif how != DESCRIBE:
-                began = host.cpu_time()
-                machine = under_load(this_machine(chosen), host.other_cores(began, host.cpu_time()))
+        began = host.cpu_time()
+        machine = this_machine(chosen, measure=how == MEASURE)
+        if STORED not in os.environ and how == MEASURE:
+            machine = under_load(machine, host.other_cores(began, host.cpu_time()))
         gpu = accelerators.in_use()
         replace(path, to_json(machine))
-        replace(path.with_name("versions.json"), json.dumps(installed))
-        identity = host.HUNG if host.hung() else (gpu.properties().identity if gpu else None) or ""
-        replace(path.with_name(host.IDENTITY_FILE), identity)
+        replace(path.with_name("versions.json"), json.dumps(versions()))
+        replace(path.with_name(host.IDENTITY_FILE), (gpu.properties().identity if gpu else None) or "")
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code
