@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -204,34 +203,6 @@ def test_measure_ends_with_a_batching_driver(sends_when_asked: bool, monkeypatch
     asleep = measure(lambda: time.sleep(0.005), repeats=3, min_seconds=0.015, max_seconds=1.0)
     assert asleep.seconds >= 0.005
     assert asleep.device == ("cuda:0" if sends_when_asked else "cpu"), "the device whose clock was used"
-
-
-def test_graph_capture_of_another_thread_is_detected(module: Module) -> None:
-    class CUDAGraph:
-        def capture_begin(self, pool: object = None, **_: object) -> None:
-            if pool == "none":
-                raise RuntimeError("CUDA error: operation not permitted")
-
-        def capture_end(self) -> None: ...
-
-    module.CUDAGraph = CUDAGraph  # type: ignore[attr-defined]
-    module.is_current_stream_capturing = lambda: False  # type: ignore[attr-defined]
-    module.is_initialized = lambda: True  # type: ignore[attr-defined]
-    gpu = Accelerator(module)
-    for _ in range(2):  # the second call has no further effect
-        gpu.watch_captures()
-    first, second = CUDAGraph(), CUDAGraph()
-    thread = threading.Thread(target=first.capture_begin)
-    thread.start()
-    thread.join()
-    second.capture_begin("pool")
-    second.capture_end()
-    assert gpu.is_capturing() and not gpu.can_wait()
-    first.capture_end()
-    assert gpu.can_wait()
-    with pytest.raises(RuntimeError):
-        first.capture_begin(pool="none")
-    assert gpu.can_wait()
 
 
 def test_device_errors_are_recognized(module: Module) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import math
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +41,6 @@ class Properties:
     capability: str | None = None  # "9.0", on ROCm "gfx942": target of kernel builds
     l2_bytes: int | None = None
     identity: str | None = None  # used by the driver's own tools
-    shares_ram: bool = False  # uses the computer's memory
     emulated: bool = False  # set only by tests: no driver reports it
 
 
@@ -56,11 +54,7 @@ class Mark:
     queued_s: float = 0.0  # how long the host waited before it for queued work; 0 without queued work
 
 
-@dataclass(slots=True)
-class Activity:
-    """The last known activity of the devices of one type, by the host's clock."""
-
-    last_s: float = -math.inf
+_last_busy_s: dict[Any, float] = {}  # torch's module → when a wait last found its devices busy, by the host's clock
 
 
 class Accelerator:
@@ -110,7 +104,6 @@ class Accelerator:
             capability=arch or f"{card.major}.{card.minor}",
             l2_bytes=getattr(card, "L2_cache_size", None),
             identity=f"GPU-{identity}" if identity and not hip else None,
-            shares_ram=bool(getattr(card, "is_integrated", False)),
             emulated=getattr(card, "emulated", False),
         )
 
@@ -133,38 +126,8 @@ class Accelerator:
             return False
 
     def is_capturing(self) -> bool:
-        """Return whether operations launched now become part of a graph, or another thread captures a graph.
-
-        The driver answers for the current stream only. But a wait for a device, or a query of its memory, while any
-        thread captures a graph ends that capture with an error. Captures by other threads are detected only after
-        `watch_captures`.
-        """
-        return bool(self.module.is_current_stream_capturing()) or bool(_captures(self.module))
-
-    def watch_captures(self) -> None:
-        """From now on, let `is_capturing` detect graphs that other threads capture by `torch.cuda.CUDAGraph`."""
-        kind, captures = self.module.CUDAGraph, _captures(self.module)
-        begin, end = kind.capture_begin, kind.capture_end
-        if hasattr(begin, "__wrapped__"):
-            return
-
-        @functools.wraps(begin)
-        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> None:
-            captures.add(graph)  # first, because another thread may run before the driver has begun
-            try:
-                begin(graph, *args, **kwargs)
-            except BaseException:
-                captures.discard(graph)
-                raise
-
-        @functools.wraps(end)
-        def capture_end(graph: Any) -> None:
-            try:
-                end(graph)
-            finally:
-                captures.discard(graph)
-
-        kind.capture_begin, kind.capture_end = capture_begin, capture_end
+        """Return whether operations launched now on the current stream become part of a graph."""
+        return bool(self.module.is_current_stream_capturing())
 
     def wait(self) -> None:
         """Wait until all streams of the devices in use are done. Raises the errors of work that failed on a device."""
@@ -176,16 +139,18 @@ class Accelerator:
         began = perf_counter()
         self._wait_for(other_devices)
         ended = perf_counter()
-        queued = ended - began > LONGER * self.idle_wait_s(other_devices)  # calibrated now, while the devices are idle
+        queued = ended - began > LONGER * _idle_wait_s(
+            self.module, other_devices
+        )  # calibrated now, while the devices are idle
         if queued:
-            self._activity().last_s = ended
+            _last_busy_s[self.module] = ended
         for _ in range(MARKS):
             before_s = perf_counter()
             event = self._now()
             # A driver that batches commands would mark the time at which it sends the batch: send it now.
             getattr(event, "query", bool)()
             marked_s = perf_counter()
-            if marked_s - before_s < LONGER * self.idle_wait_s(other_devices):
+            if marked_s - before_s < LONGER * _idle_wait_s(self.module, other_devices):
                 break  # else another process had the core, and the time of the mark is uncertain
         return Mark(self.index(), event, marked_s, ended - began if queued else 0.0)
 
@@ -206,26 +171,19 @@ class Accelerator:
         last.synchronize()
         done = perf_counter()
         self._wait_for(other_devices)
-        waits_s, idle_s = (done - began, perf_counter() - done), self.idle_wait_s(other_devices)
+        waits_s, idle_s = (done - began, perf_counter() - done), _idle_wait_s(self.module, other_devices)
         if waits_s[1] > LONGER * idle_s:
             last = self._now()
             last.synchronize()
         if max(waits_s) > LONGER * idle_s:
-            self._activity().last_s = perf_counter()
+            _last_busy_s[self.module] = perf_counter()
         return float(mark.event.elapsed_time(last)) / 1e3  # milliseconds to seconds
-
-    def idle_wait_s(self, other_devices: tuple[int, ...] = ()) -> float:
-        """Return how long a wait for idle devices takes on this host; measured once per process."""
-        return _idle_wait_s(self.module, other_devices)
 
     def idle_s(self) -> float:
         """Return the seconds since a wait last found the devices busy; infinity if no wait in this process found them
         busy.
         """
-        return perf_counter() - self._activity().last_s
-
-    def _activity(self) -> Activity:
-        return _activity_of(self.module)
+        return perf_counter() - _last_busy_s.get(self.module, -math.inf)
 
     def _wait_for(self, other_devices: tuple[int, ...]) -> None:
         self.module.synchronize()
@@ -313,17 +271,6 @@ def _idle_wait_s(module: Any, other_devices: tuple[int, ...]) -> float:
         gpu._wait_for(other_devices)
         waits.append(perf_counter() - started)
     return max(sorted(waits)[-3], LEAST_WAIT_S)
-
-
-@functools.cache
-def _captures(module: Any) -> weakref.WeakSet[Any]:
-    """Return the graphs that are being captured."""
-    return weakref.WeakSet()
-
-
-@functools.cache
-def _activity_of(module: Any) -> Activity:
-    return Activity()
 
 
 def accelerator(type: str) -> Accelerator | None:

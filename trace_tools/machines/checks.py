@@ -84,7 +84,7 @@ def _card(gpu: Accelerator) -> Iterator[Check]:
     parts += [f"compute capability {card.capability}"] if card.capability else []
     parts += [f"card {gpu.index()} of {gpu.count()}"] if gpu.count() > 1 else []
     yield Check("device", "ok", ", ".join(parts))
-    free, total = devices.memory_info(gpu)
+    free, total = gpu.memory_info()
     free += gpu.reserved_bytes()
     scarce = free < SCARCE_BYTES or free < (1 - SHARED) * total
     advice = "large tensors may not fit; stop other programs that use this card" if scarce else ""

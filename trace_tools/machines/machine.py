@@ -20,14 +20,11 @@ import math
 import os
 import platform
 import re
-import runpy
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -158,18 +155,22 @@ def from_json(text: str) -> Machine:
 
 def without_torch(used: Sequence[tuple[str, str]]) -> tuple[Machine, Versions]:
     """Describe the computer for a lecture without torch, and the versions of its packages, without measuring peaks."""
+    return _computer("cpu"), [("python", platform.python_version()), *used]
+
+
+def _computer(device: str) -> Machine:
+    """Describe the computer around a device, as far as the system does."""
     name, cores, ram_bytes = host.cpu_name(), host.usable_cores(), host.ram_bytes()
-    computer = Machine(
+    return Machine(
         name=name,
         slug=cpu_slug(name, cores),
-        device="cpu",
+        device=device,
         memory_bytes=ram_bytes,
         cpu=name,
         cores=cores,
         ram_bytes=ram_bytes,
         os=host.operating_system(),
     )
-    return computer, [("python", platform.python_version()), *used]
 
 
 def conditions(device: str | None = None) -> list[str]:
@@ -183,25 +184,15 @@ def conditions(device: str | None = None) -> list[str]:
 
 def versions() -> Versions:
     """List the installed versions that a trace depends on: ("torch", "2.13.0+cpu")."""
-    # torch's, and that of the CUDA it was built for, without importing torch, which takes seconds
-    spec = None if "torch" in sys.modules else PathFinder.find_spec("torch")
-    folders = (spec and spec.submodule_search_locations) or ()
-    if folders:
-        built = runpy.run_path(str(Path(folders[0]) / "version.py"))
-        torch_version, cuda = built["__version__"], built["cuda"]
-    else:
-        import torch
+    import torch
 
-        torch_version, cuda = str(torch.__version__), torch.version.cuda
     cudnn = None
-    if cuda:
-        import torch
-
-        if (number := cast(Any, torch.backends.cudnn).version()) is not None:
-            # 8902 is 8.9.2, 91002 is 9.10.2: the scheme changed with version 9.
-            major, remainder = divmod(number, 10_000 if number >= 90_000 else 1_000)
-            cudnn = f"{major}.{remainder // 100}.{remainder % 100}"
-    rows = [("python", platform.python_version()), ("torch", torch_version), ("cuda", cuda), ("cudnn", cudnn)]
+    if (number := cast(Any, torch.backends.cudnn).version()) is not None:
+        # 8902 is 8.9.2, 91002 is 9.10.2: the scheme changed with version 9.
+        major, remainder = divmod(number, 10_000 if number >= 90_000 else 1_000)
+        cudnn = f"{major}.{remainder // 100}.{remainder % 100}"
+    rows = [("python", platform.python_version()), ("torch", torch.__version__), ("cuda", torch.version.cuda)]
+    rows.append(("cudnn", cudnn))
     for name in ("numpy", "einops", "jaxtyping", "triton"):
         with suppress(metadata.PackageNotFoundError):
             rows.append((name, metadata.version(name)))
@@ -243,19 +234,11 @@ def _described(device: str, *, measure: bool) -> Machine:
     gpu = accelerators.accelerator(device)
     if gpu is not None and not gpu.is_available():
         raise UsageError(f"device {device!r}: PyTorch finds no {device.upper()} device; use --device cpu")
-    name, cores, ram_bytes = host.cpu_name(), host.usable_cores(), host.ram_bytes()
-    computer = Machine(
-        name=name,
-        slug=cpu_slug(name, cores),
-        device=device,
-        memory_bytes=ram_bytes,
+    computer = replace(
+        _computer(device),
         tf32=float32_precision.name(),
-        cpu=name,
-        cores=cores,
         threads=torch.get_num_threads(),
-        ram_bytes=ram_bytes,
         cache_bytes=host.cache_bytes(),
-        os=host.operating_system(),
         peaks=measured_peaks(device) if measure else [],
     )
     if gpu is None:

@@ -31,6 +31,7 @@ GPU_DTYPES = ("float32", "tf32", "bfloat16", "float16")
 FLOAT32_PRECISION = {"float32": "highest", "tf32": "high"}  # for torch.set_float32_matmul_precision
 LARGEST_SIDE, LARGEST_SIDE_ON_GPU = 4096, 8192
 COPIED_BYTES, COPIED_BYTES_ON_GPU = 256 << 20, 2048 << 20  # far more than a last-level cache
+FILLING_SIDE = 4096  # side of a square product that keeps all of a GPU busy
 ROUNDS = 3
 MATMUL_BUDGET_S = 0.2  # per dtype: all of a CPU's peaks stay under 1.5 s a round on two cores
 COPY_BUDGET_S = 0.15
@@ -106,7 +107,7 @@ def _best_matmul(device: str, gpu: Accelerator | None, dtype: torch.dtype) -> tu
             break
         best, before = max(best, (2 * size**3 / seconds, size, calls, name)), seconds
         size *= 2
-    if gpu is not None and size >= devices.FILLING_SIDE:
+    if gpu is not None and size >= FILLING_SIDE:
         _best_seconds(gpu, matmul, GPU_WARM_UP_S)
         again = [(*_best_seconds(gpu, run, GPU_BUDGET_S / len(ways)), name) for name, run in ways]
         seconds, calls, name = min(again)
@@ -167,7 +168,7 @@ def _seconds(gpu: Accelerator | None, run: Callable[[], object]) -> float:
 
 
 def _free_bytes(gpu: Accelerator | None) -> int:
-    return devices.memory_info(gpu)[0] if gpu is not None else host.ram_bytes() or 1 << 30
+    return gpu.memory_info()[0] if gpu is not None else host.ram_bytes() or 1 << 30
 
 
 def _not_measured(name: str, error: RuntimeError) -> Peak:

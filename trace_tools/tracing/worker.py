@@ -148,8 +148,6 @@ class _Process:
 
             self.records_graph = records_graph
             self.is_compiling = torch.compiler.is_dynamo_compiling
-            if (gpu := accelerators.accelerator(job.device)) is not None:
-                gpu.watch_captures()
         if "numpy" in job.text:  # before the lecture, so that its generator is seeded
             with contextlib.suppress(ImportError):
                 importlib.import_module("numpy")
