@@ -250,7 +250,7 @@ def test_unknown_and_misspelt_directives_in_edtrace_lectures() -> None:
     assert [error.line for error in errors] == [4]
     own_errors: list[LectureError] = []
     parse_directives(parse_source(text.replace("edtrace", "trace_tools"), "lecture.py"), own_errors)
-    assert [error.line for error in own_errors] == [2, 3, 4]
+    assert [error.line for error in own_errors] == [3, 4]
 
 
 def test_at_sign_followed_by_a_space_is_a_comment() -> None:

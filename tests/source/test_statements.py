@@ -16,7 +16,7 @@ import pytest
 
 from tests.cases_in_one import each
 from trace_tools.errors import LectureError
-from trace_tools.source.statements import Statement, parse_source, qualified_name, reached, read_source
+from trace_tools.source.statements import Statement, parse_source, qualified_name, read_source
 from trace_tools.trace.model import MODULE
 
 PYTHON = ".".join(map(str, sys.version_info[:2]))
@@ -270,8 +270,3 @@ def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")  # reading it would wait for a writer
     with pytest.raises(LectureError, match=r"pipe\.py: is not a regular file; expected a Python file"):
         read_source(tmp_path / "pipe.py")
-
-
-def test_reached_functions_include_indirect_uses() -> None:
-    uses = {"a": {"b"}, "b": {"c", "a"}, "d": {"b"}}
-    assert reached(["a"], uses) == {"a", "b", "c"} and reached([], uses) == set()

@@ -1,18 +1,13 @@
 r"""Parse comments into directives and attach each to a whole statement.
 
-`parse_directives` returns the directives of a source in the order of their lines. A malformed directive raises
-LectureError with its line, so a lecture runs only if every annotation was understood.
-
     source = parse_source("y = f(  # the input\n    x)  # @inspect y [FLOP], x.shape\n", "lecture.py")
     [directive] = parse_directives(source)
     directive.statement, directive.position               # (0, "after")
     [(i.source, i.unit) for i in directive.inspected]     # [("y", "FLOP"), ("x.shape", None)]
 
-The parser reads a comment from left to right, in chunks that each begin at a `#`. Ordinary text may precede a
-directive. After a directive, only its arguments, another directive or a new chunk may follow. In a comment on its own
-line, text after "@ " is ordinary text.
-
-In lectures for another tool, an unknown `@name` is ordinary text and malformed directives are skipped, as in that tool.
+Ordinary text may come before a directive, and behind another `#`. After a directive, only its arguments or another
+directive may follow. A malformed or misspelt directive is an error with its line, so a lecture runs only if every
+annotation was understood. In lectures for another tool it is skipped instead, as in that tool.
 """
 
 from __future__ import annotations
@@ -24,14 +19,13 @@ import keyword
 import re
 import tokenize
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NoReturn, get_args
+from typing import Literal, get_args
 
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
 from trace_tools.source.vocabularies import used
-from trace_tools.util import formats
 
 DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate", "deeper", "cover"]
 Position = Literal["after", "header", "before"]
@@ -42,28 +36,14 @@ RECORDED: frozenset[DirectiveName] = frozenset({"inspect", "clear", "stepover"})
 
 RETURN = "return"  # as in `@inspect return`, which records the value of a `return` statement
 EXPECTED = "expected a name, an attribute, a call or a subscript (ordinary text goes behind another `#`)"
-_KNOWN = ", ".join(f"`@{name}`" for name in NAMES)
 _NEAR = 0.75  # difflib's ratio; a transposition in the shortest name ("hdie") has 0.75
 _WORD = re.compile(r"@(?P<space>\s*)(?P<name>[^\W\d]\w*)")
-_FIRST = re.compile(r"[#\s]*(?=@)")  # the comment's text begins with "@"
 _WITHOUT_AT = re.compile(r"#\s*(?=(?:inspect\s|(?:stepover|hide|animate|deeper|cover)\s*(?:[#@]|$)))")
 _UNIT = re.compile(r"\[((?:[^\W\d_]|%)(?:[^\W_]|[%/·])*)\]")
 _STRING_OR_CHARACTER = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|.""")
-# A decorator in commented-out code: dotted, called, or above a `def`, a `class` or another decorator.
-_COMMENTED_DECORATOR = re.compile(r"[#\s]*@\w+(?:[.(]|[^\n]*\n[#\s]*(?:@|(?:def|class|async)\b))")
-_OUTSIDE = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
-_REFUSED: dict[type[ast.AST], str] = {
-    ast.Await: "`await`",
-    ast.Yield: "`yield`",
-    ast.YieldFrom: "`yield from`",
-    ast.NamedExpr: "`:=`",
-    ast.Lambda: "a lambda",
-    ast.ListComp: "a comprehension",
-    ast.SetComp: "a comprehension",
-    ast.DictComp: "a comprehension",
-    ast.GeneratorExp: "a comprehension",
-}
+# They would change the function that contains the probe: its variables, or that it is no generator.
+_REFUSED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Lambda, ast.comprehension)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +76,24 @@ class Directive:
     names: tuple[str, ...] = ()  # the names in a `@clear`
 
 
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment, and the logical line that contains it: a simple statement, a header or a decorator."""
+
+    path: str
+    text: str  # from its "#"
+    line: int
+    column: int
+    alone: bool  # no code before it on its physical line
+    keyword: str = ""  # first token of the logical line; "" between two of them
+    first: int = 0  # first line of the logical line
+    last: int = 0
+
+    def wrong(self, message: str) -> LectureError:
+        """Return an error at this line."""
+        return LectureError(self.path, self.line, message)
+
+
 def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None = None) -> tuple[Directive, ...]:
     """Return the directives of `source` in order of their lines.
 
@@ -104,20 +102,22 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     instead.
     """
     borrowed = bool(used(source))
-    lines = io.StringIO(source.text, newline=None).readlines()
-    owners = _Owners(source)
     directives = []
-    for comment in _comments(source.path, lines):
-        reader = _Reader(source.path, comment, borrowed=borrowed)
+    for comment in comments(source):
         try:
-            if comment.logical is None:
-                reader.refuse_stray("".join(lines[comment.line : comment.line + 1]))
-            elif _FIRST.match(comment.text) or not comment.alone:  # on its own line, text before "@" is code or prose
-                for name, inspected, names in reader.directives():
-                    owner, position = owners.find(comment, name)
-                    if any(one.is_return for one in inspected):
-                        owners.check_returns(comment, owner, position)
-                    directives.append(Directive(name, owner.number, position, comment.line, inspected, names))
+            for name, pieces in _read(comment, borrowed=borrowed):
+                statement, position = _owner(source, comment, name)
+                inspected = _inspected(comment, pieces) if name == "inspect" else ()
+                names = _cleared(comment, pieces) if name == "clear" else ()
+                if pieces and not inspected and not names:
+                    found = f"`@{name}` takes no arguments, found `{pieces[0]}`"
+                    raise comment.wrong(f"{found}; ordinary text goes behind another `#`")
+                inline = getattr(statement.node, "body", ()) if position == "after" else ()  # as in `if x: return y`
+                returns = any(isinstance(node, (*FUNCTIONS, ast.Return)) for node in (statement.node, *inline))
+                if any(one.is_return for one in inspected) and not returns:
+                    found = f"`@inspect {RETURN}` is on a line without a `return`"
+                    raise comment.wrong(f"{found}; expected a `return` statement or a `def` line")
+                directives.append(Directive(name, statement.number, position, comment.line, inspected, names))
         except LectureError as error:
             if mistakes is not None:
                 mistakes.append(error)
@@ -126,282 +126,181 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     return tuple(directives)
 
 
-def has_directives(source: ParsedSource) -> bool:
-    """Return whether any comment contains a directive, or a misspelt one."""
-    lines = io.StringIO(source.text, newline=None).readlines()
-    words = (word["name"] for comment in _comments(source.path, lines) for word in _WORD.finditer(comment.text))
-    return any(difflib.get_close_matches(word.lower(), NAMES, 1, _NEAR) for word in words)
-
-
 def without_at(source: ParsedSource, names: Collection[str]) -> Iterator[tuple[int, str]]:
     """Yield the comments behind code that would be directives if they had an "@", with their lines.
 
     An `inspect` counts if all its names are among `names`; `clear` is left out, because "clear x" is also prose.
     """
-    for comment in _comments(source.path, io.StringIO(source.text, newline=None).readlines()):
+    for comment in comments(source):
         begin = _WITHOUT_AT.match(comment.text)
         if begin is None or comment.alone:
             continue
-        reader = _Reader(source.path, replace(comment, text=f"# @{comment.text[begin.end() :]}"), borrowed=False)
+        comment = replace(comment, text=f"# @{comment.text[begin.end() :]}")
         try:
-            inspected = [one.node for _, inspected, _ in reader.directives() for one in inspected]
+            arguments = [_inspected(comment, pieces) for _, pieces in _read(comment, borrowed=False) if pieces]
         except LectureError:
             continue
-        read = {node.id for one in inspected for node in ast.walk(one) if isinstance(node, ast.Name)}
-        if read <= {*names, RETURN}:
-            yield comment.line, comment.text[begin.end() :]
+        parts = [part for inspected in arguments for one in inspected for part in ast.walk(one.node)]
+        if {part.id for part in parts if isinstance(part, ast.Name)} <= {*names, RETURN}:
+            yield comment.line, comment.text.removeprefix("# @")
 
 
-@dataclass(frozen=True, slots=True)
-class _LogicalLine:
-    """A logical line of Python: simple statements, a header or a decorator, from line `first` to line `last`."""
-
-    keyword: str  # its first token
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Comment:
-    text: str  # from its "#"
-    line: int
-    alone: bool  # no code before it on its physical line
-    logical: _LogicalLine | None = None  # None between statements
-
-
-def _comments(path: str, lines: list[str]) -> Iterator[_Comment]:
-    """Yield the comments in order."""
-    waiting: list[_Comment] = []
-    first: tokenize.TokenInfo | None = None
+def comments(source: ParsedSource) -> Iterator[Comment]:
+    """Yield the comments of a source in order."""
+    waiting: list[Comment] = []  # until the end of their logical line is known
+    first: tokenize.TokenInfo | None = None  # of that line
     code_end = 0
-    for token in _tokens(path, lines):
-        line = token.start[0]
+    for token in tokenize.generate_tokens(io.StringIO(source.text, newline=None).readline):
+        line, column = token.start
         if token.type == tokenize.COMMENT:
-            waiting.append(_Comment(token.string, line, alone=line != code_end))
+            waiting.append(Comment(source.path, token.string, line, column, alone=line != code_end))
             if first is None:
-                yield from waiting
-                waiting = []
+                yield waiting.pop()
         elif token.type == tokenize.NEWLINE and first is not None:
-            logical = _LogicalLine(first.string, first.start[0], line)
-            yield from (replace(comment, logical=logical) for comment in waiting)
+            for comment in waiting:
+                yield replace(comment, keyword=first.string, first=first.start[0], last=line)
             waiting, first = [], None
-        elif token.type not in _OUTSIDE:
+        elif token.type not in (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
             first = first or token
             code_end = token.end[0]
 
 
-def _tokens(path: str, lines: list[str]) -> Iterator[tokenize.TokenInfo]:
-    lines_left = iter(lines)
-    try:
-        yield from tokenize.generate_tokens(lambda: next(lines_left, ""))
-    except (tokenize.TokenError, SyntaxError) as error:
-        raise LectureError(path, None, f"its comments can't be read: {error.args[0]}") from None
+# --- the statement of a directive -----------------------------------------------------------------
 
 
-class _Owners:
-    """Finds the statement that a comment belongs to; statements are in the order of their lines."""
-
-    def __init__(self, source: ParsedSource) -> None:
-        self._path = source.path
-        self._statements = source.statements
-        self._lines = [statement.line for statement in source.statements]
-
-    def find(self, comment: _Comment, name: DirectiveName) -> tuple[Statement, Position]:
-        """Return the statement and position of a directive; raise LectureError if the comment belongs to no
-        statement.
-        """
-        assert comment.logical is not None
-        owner_and_position = self._find(comment.logical, comment.line)
-        if owner_and_position is None:
-            problem = f"`@{name}` is on `{comment.logical.keyword}:`, which is not a statement"
-            raise LectureError(self._path, comment.line, f"{problem}; expected it on a statement")
-        owner, position = owner_and_position
-        is_method = position == "header" and isinstance(owner.node, FUNCTIONS)
-        if name != "hide" and not is_method and self._in_class_body(owner):
-            problem = f"`@{name}` is inside a class body, which is recorded as one step"
-            raise LectureError(self._path, comment.line, f"{problem}; expected it on the `class` line or in a method")
-        return owner, position
-
-    def check_returns(self, comment: _Comment, owner: Statement, position: Position) -> None:
-        """Raise LectureError if `@inspect return` is on neither a `return` nor a `def`."""
-        inline = getattr(owner.node, "body", ()) if position == "after" else ()  # as in `if x: return y`
-        if isinstance(owner.node, FUNCTIONS) or any(isinstance(node, ast.Return) for node in (owner.node, *inline)):
-            return
-        problem = f"`@inspect {RETURN}` is on a line without a `return`"
-        raise LectureError(self._path, comment.line, f"{problem}; expected a `return` statement or a `def` line")
-
-    def _find(self, logical: _LogicalLine, line: int) -> tuple[Statement, Position] | None:
-        end = bisect_right(self._lines, logical.last)
-        inside = self._statements[bisect_left(self._lines, logical.first) : end]
-        if logical.keyword == "@":
-            return _on_header(self._statements[end], inline=False)
-        is_compound = inside and any(hasattr(inside[0].node, name) for name in ("body", "cases"))
-        if is_compound:  # never after `else:` or `;`, so the line is its header
-            return _on_header(inside[0], inline=len(inside) > 1)
-        if not inside and logical.keyword in ("except", "case"):
-            return self._statements[end], "before"
-        begun = [statement for statement in inside if statement.line <= line]
-        return (begun[-1], "after") if begun else None
-
-    def _in_class_body(self, statement: Statement) -> bool:
-        parent = statement.parent
-        while parent is not None:
-            outer = self._statements[parent]
-            if isinstance(outer.node, (*FUNCTIONS, ast.ClassDef)):
-                return isinstance(outer.node, ast.ClassDef)
-            parent = outer.parent
-        return False
+def _owner(source: ParsedSource, comment: Comment, name: str) -> tuple[Statement, Position]:
+    """Return the statement and position of a directive; raise LectureError if there is none."""
+    if not comment.keyword:
+        raise comment.wrong(f"`@{name}` belongs to no statement; expected it at the end of a statement's line")
+    owner_and_position = _on_line(source.statements, comment)
+    if owner_and_position is None:
+        found = f"`@{name}` is on `{comment.keyword}:`, which is not a statement"
+        raise comment.wrong(f"{found}; expected it on a statement")
+    owner, position = owner_and_position
+    parent = owner.parent
+    while parent is not None and not isinstance(source.statements[parent].node, (*FUNCTIONS, ast.ClassDef)):
+        parent = source.statements[parent].parent
+    in_class = parent is not None and isinstance(source.statements[parent].node, ast.ClassDef)
+    is_method = position == "header" and isinstance(owner.node, FUNCTIONS)
+    if in_class and not is_method and name != "hide":
+        found = f"`@{name}` is inside a class body, which is recorded as one step"
+        raise comment.wrong(f"{found}; expected it on the `class` line or in a method")
+    return owner, position
 
 
-def _on_header(statement: Statement, *, inline: bool) -> tuple[Statement, Position] | None:
-    """Return the statement and position of a directive on a header.
+def _on_line(statements: Sequence[Statement], comment: Comment) -> tuple[Statement, Position] | None:
+    end = bisect_right(statements, comment.last, key=lambda one: one.line)
+    inside = statements[bisect_left(statements, comment.first, key=lambda one: one.line) : end]
+    if comment.keyword == "@":
+        inside = statements[end : end + 1]  # the decorated one
+    if not inside and comment.keyword in ("except", "case"):
+        return statements[end], "before"
+    if inside and any(hasattr(inside[0].node, name) for name in ("body", "cases")):  # never behind `else:` or `;`
+        header = inside[0]
+        if isinstance(header.node, FUNCTIONS):
+            return header, "header"  # the arguments, also for a one-line `def`
+        if len(inside) > 1 or isinstance(header.node, ast.ClassDef):  # as in `if x: y = 1`
+            return header, "after"
+        return None if isinstance(header.node, (ast.Try, ast.TryStar)) else (header, "header")
+    begun = [statement for statement in inside if statement.line <= comment.line]
+    return (begun[-1], "after") if begun else None
 
-    `inline` is whether the body begins on the header's line, as in `if x: y = 1`.
-    """
-    if isinstance(statement.node, FUNCTIONS):
-        return statement, "header"  # the arguments, also for a one-line `def`
-    if inline or isinstance(statement.node, ast.ClassDef):
-        return statement, "after"
-    if isinstance(statement.node, (ast.Try, ast.TryStar)):
-        return None
-    return statement, "header"
+
+# --- the text of a directive ----------------------------------------------------------------------
 
 
-class _Reader:
-    """Reads one comment from left to right."""
-
-    def __init__(self, path: str, comment: _Comment, *, borrowed: bool) -> None:
-        self._path = path
-        self._line = comment.line
-        self._text = comment.text
-        self._alone = comment.alone
-        self._borrowed = borrowed
-        self._at = 0
-
-    def directives(self) -> Iterator[tuple[DirectiveName, tuple[Inspected, ...], tuple[str, ...]]]:
-        """Yield each directive's name, the expressions of an `@inspect` and the names of a `@clear`."""
-        while (name := self._next_name()) is not None:
-            pieces = list(self._pieces())
-            inspected = self._inspected(pieces) if name == "inspect" else ()
-            names = self._names(pieces) if name == "clear" else ()
-            if pieces and not inspected and not names:
-                self._fail(f"`@{name}` takes no arguments, found `{pieces[0]}`; ordinary text goes behind another `#`")
-            yield name, inspected, names
-
-    def refuse_stray(self, next_line: str) -> None:
-        """Raise LectureError for text between statements that begins like a directive, unless it is commented-out
-        code.
-        """
-        begin = _FIRST.match(self._text)
-        if begin is None:
-            return
-        is_code = _COMMENTED_DECORATOR.match(f"{self._text}\n{next_line}")
-        if name := self._name_at(begin.end(), first=not is_code):
-            self._fail(f"`@{name}` belongs to no statement; expected it at the end of a statement's line")
-
-    def _next_name(self) -> DirectiveName | None:
-        """Skip ordinary text up to the next directive and consume its name; return None at the end."""
-        first = True
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            if character == "@" and (name := self._name_at(self._at, first=first)):
-                self._at += len("@" + name)
-                return name
-            first = character == "#" or (first and character.isspace())
-            self._at += 1
-        return None
-
-    def _name_at(self, at: int, *, first: bool) -> DirectiveName | None:
-        """Return the directive's name at an "@", or None for ordinary text; raise LectureError for a misspelt name.
-
-        `first` is whether only a `#` or another directive comes before it, so that it cannot be prose.
-        """
-        word = _WORD.match(self._text, at)
-        if word is None:
-            return None
-        before, after = self._text[at - 1 : at], self._text[word.end() : word.end() + 1]
-        ends = after in "#@," or after.isspace()  # "" is in every string
-        directive_name = next((name for name in NAMES if name == word["name"]), None)
-        if directive_name and ends and not word["space"] and before not in "`'\"":
-            return directive_name
-        if before.isalnum() or before in "_`'\"":  # an e-mail address; a word in quotes
-            return None
-        if self._alone and word["space"]:
-            return None
-        near = difflib.get_close_matches(word["name"].lower(), NAMES, 1, _NEAR)
-        if directive_name and not ends and not word["space"]:
-            self._fail(f"found `{word[0]}{after}`; expected a space after `@{directive_name}`")
-        if directive_name or (near and (first or not word["space"])):
-            self._fail(f"unknown directive `{word[0]}`; did you mean `@{(directive_name or near[0])}`?")
-        if first and not word["space"] and not self._borrowed:
-            self._fail(f"unknown directive `{word[0]}`; expected one of {_KNOWN}")
-        return None
-
-    def _pieces(self) -> Iterator[str]:
-        """Yield the arguments of a directive, split at spaces and commas outside brackets and strings."""
-        while True:
-            start = self._at
-            character = self._text[start : start + 1]
-            if character == "," or character.isspace():
-                self._at += 1
-                continue
-            if character in "#":  # or at the end
-                return
-            if character == "@" and self._name_at(start, first=True):
-                return
-            yield self._piece()
-
-    def _piece(self) -> str:
-        start, depth = self._at, 0
-        while part := _STRING_OR_CHARACTER.match(self._text, self._at):
-            if depth <= 0 and (part[0] in ",#" or part[0].isspace()):
+def _read(comment: Comment, *, borrowed: bool) -> Iterator[tuple[DirectiveName, list[str]]]:
+    """Yield each directive's name and its arguments, split at spaces and commas outside brackets and strings."""
+    text, at = comment.text, 0
+    if comment.alone and not text.lstrip("# \t").startswith("@"):
+        return  # on its own line, text before "@" is code or prose
+    first = True  # nothing but "#" comes before, so that a word with "@" cannot be prose
+    while at < len(text):
+        name = _name_at(comment, at, first=first, borrowed=borrowed)
+        first = text[at] == "#" or (first and text[at].isspace())
+        at += 1 + len(name or "")
+        pieces: list[str] = []
+        while name and at < len(text) and text[at] != "#":
+            if text[at] == "," or text[at].isspace():
+                at += 1
+            elif _name_at(comment, at, first=True, borrowed=borrowed):
                 break
-            depth += (part[0] in "([{") - (part[0] in ")]}")
-            self._at = part.end()
-        if depth > 0:
-            self._fail(f"`{self._text[start:]}` has an open bracket; expected it closed in the same comment")
-        return self._text[start : self._at]
-
-    def _inspected(self, pieces: list[str]) -> tuple[Inspected, ...]:
-        inspected: list[Inspected] = []
-        for piece in pieces:
-            if inspected and piece[0] == "(" and piece[-1] == ")" and formats.is_unit(piece[1:-1]):
-                self._fail(f"`{piece}` can't be inspected; did you mean a unit, `[{piece[1:-1]}]`?")
-            if not piece.startswith("["):
-                inspected.append(Inspected(piece, self._expression(piece)))
-            elif (unit := _UNIT.fullmatch(piece)) and inspected and inspected[-1].unit is None:
-                inspected[-1] = replace(inspected[-1], unit=unit[1])
-            elif not inspected and not unit:
-                self._fail(f"`{piece}` can't be inspected; {EXPECTED}")
             else:
-                problem = f"`{piece}` is not the unit of an expression"
-                self._fail(f"{problem}; expected one like `[FLOP/s]` after each, or no space before a subscript")
-        if not inspected:
-            self._fail("`@inspect` needs an expression, as in `@inspect x`")
-        return tuple(inspected)
+                pieces.append(_piece(comment, at))
+                at += len(pieces[-1])
+        if name:
+            yield name, pieces
 
-    def _expression(self, piece: str) -> ast.expr:
-        if piece == RETURN:
-            return ast.Name(RETURN, ast.Load(), lineno=self._line, col_offset=0)
-        try:
-            node = ast.parse(piece, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # messages differ between Python versions
-            self._fail(f"`{piece}` is not an expression; {EXPECTED}")
-        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) or node.col_offset > 0:
-            self._fail(f"`{piece}` can't be inspected; {EXPECTED}")
-        for part in ast.walk(node):
-            if type(part) in _REFUSED:
-                self._fail(f"`{piece}` contains {_REFUSED[type(part)]}; remove it from the expression")
-        return ast.increment_lineno(node, self._line - 1)
 
-    def _names(self, pieces: list[str]) -> tuple[str, ...]:
-        for piece in pieces:
-            parts = piece.split(".")  # inspected attributes may be cleared
-            if not all(part.isidentifier() and not keyword.iskeyword(part) for part in parts):
-                self._fail(f"`@clear` can't clear `{piece}`; expected names of variables")
-        if not pieces:
-            self._fail("`@clear` needs names of variables, as in `@clear x`")
-        return tuple(pieces)
+def _name_at(comment: Comment, at: int, *, first: bool, borrowed: bool) -> DirectiveName | None:
+    """Return the directive's name at an "@", or None for ordinary text; raise LectureError for a misspelt name."""
+    word = _WORD.match(comment.text, at)
+    before = comment.text[at - 1]
+    if word is None or before.isalnum() or before in "_`'\"":  # an e-mail address; a word in quotes
+        return None
+    after = comment.text[word.end() : word.end() + 1]
+    known = next((name for name in NAMES if name == word["name"]), None)
+    if word["space"] and comment.alone:  # edtrace's lectures switch a directive off so: `# @ inspect x`
+        return None
+    if known and not word["space"]:
+        if after in "#@," or after.isspace():  # "" is in every string
+            return known
+        raise comment.wrong(f"found `{word[0]}{after}`; expected a space after `@{known}`")
+    near = difflib.get_close_matches(word["name"].lower(), NAMES, 1, _NEAR)
+    if known or (near and (first or not word["space"])):
+        raise comment.wrong(f"unknown directive `{word[0]}`; did you mean `@{known or near[0]}`?")
+    if first and not word["space"] and not comment.alone and not borrowed:
+        expected = ", ".join(f"`@{name}`" for name in NAMES)
+        raise comment.wrong(f"unknown directive `{word[0]}`; expected one of {expected}")
+    return None
 
-    def _fail(self, message: str) -> NoReturn:
-        raise LectureError(self._path, self._line, message)
+
+def _piece(comment: Comment, start: int) -> str:
+    at, depth = start, 0
+    while part := _STRING_OR_CHARACTER.match(comment.text, at):
+        if depth <= 0 and (part[0] in ",#" or part[0].isspace()):
+            break
+        depth += (part[0] in "([{") - (part[0] in ")]}")
+        at = part.end()
+    if depth > 0:
+        raise comment.wrong(f"`{comment.text[start:]}` has an open bracket; expected it closed in the same comment")
+    return comment.text[start:at]
+
+
+def _inspected(comment: Comment, pieces: Sequence[str]) -> tuple[Inspected, ...]:
+    inspected: list[Inspected] = []
+    for piece in pieces:
+        if not piece.startswith("["):
+            inspected.append(Inspected(piece, _expression(comment, piece)))
+        elif (unit := _UNIT.fullmatch(piece)) and inspected and inspected[-1].unit is None:
+            inspected[-1] = replace(inspected[-1], unit=unit[1])
+        else:
+            expected = "expected one like `[FLOP/s]` after each, or no space before a subscript"
+            raise comment.wrong(f"`{piece}` is not the unit of an expression; {expected}")
+    if not inspected:
+        raise comment.wrong("`@inspect` needs an expression, as in `@inspect x`")
+    return tuple(inspected)
+
+
+def _expression(comment: Comment, piece: str) -> ast.expr:
+    if piece == RETURN:
+        return ast.Name(RETURN, ast.Load(), lineno=comment.line, col_offset=0)
+    try:
+        node = ast.parse(piece, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # messages differ between Python versions
+        raise comment.wrong(f"`{piece}` is not an expression; {EXPECTED}") from None
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) or node.col_offset > 0:
+        raise comment.wrong(f"`{piece}` can't be inspected; {EXPECTED}")
+    if any(isinstance(part, _REFUSED) for part in ast.walk(node)):
+        expected = "an expression without `:=`, `await`, `yield`, lambdas and comprehensions"
+        raise comment.wrong(f"`{piece}` can't be inspected; expected {expected}")
+    return ast.increment_lineno(node, comment.line - 1)
+
+
+def _cleared(comment: Comment, pieces: Sequence[str]) -> tuple[str, ...]:
+    for piece in pieces:  # inspected attributes may be cleared
+        if not all(part.isidentifier() and not keyword.iskeyword(part) for part in piece.split(".")):
+            raise comment.wrong(f"`@clear` can't clear `{piece}`; expected names of variables")
+    if not pieces:
+        raise comment.wrong("`@clear` needs names of variables, as in `@clear x`")
+    return tuple(pieces)

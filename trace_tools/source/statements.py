@@ -15,7 +15,7 @@ import itertools
 import re
 import sys
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,18 +126,6 @@ def calls_on_a_line(node: ast.stmt) -> list[ast.Call]:
     parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
     calls = [part for part in parts if isinstance(part, ast.Call)]
     return calls if len(calls) == len(parts) else []
-
-
-def reached(names: Iterable[str], uses: Mapping[str, Collection[str]]) -> frozenset[str]:
-    """Return these names and all names that they use, directly or indirectly."""
-    names_reached: set[str] = set()
-    waiting = [*names]
-    while waiting:
-        name = waiting.pop()
-        if name not in names_reached:
-            names_reached.add(name)
-            waiting += uses.get(name, ())
-    return frozenset(names_reached)
 
 
 def read_source(path: str | Path) -> ParsedSource:

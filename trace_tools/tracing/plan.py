@@ -17,8 +17,6 @@ from trace_tools.machines import devices
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import imported, is_installed, modules
 from trace_tools.source.lint import (
-    refuse_failing_calls,
-    refuse_relative_imports,
     refuse_uncompilable,
     refuse_without_main,
 )
@@ -65,7 +63,7 @@ class Plan:
 
 def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
     """Return the plan of a lecture's trace. Raises LectureError or UsageError for an invalid lecture or option."""
-    source = check_lecture(lecture, in_package=options.module is not None, main=options.main)
+    source = check_lecture(lecture, main=options.main)
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
     uses = imported(source, folder)
     imports = modules(source, folder)
@@ -91,7 +89,7 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
     )
 
 
-def check_lecture(path: Path, *, in_package: bool = False, main: str = MAIN) -> ParsedSource:
+def check_lecture(path: Path, *, main: str = MAIN) -> ParsedSource:
     """Read and check a lecture. Raises LectureError if it is not a valid lecture."""
     source = read_source(path)
     name = path.name.encode("utf-8", "backslashreplace").decode()  # in a form that a file can hold
@@ -100,9 +98,6 @@ def check_lecture(path: Path, *, in_package: bool = False, main: str = MAIN) -> 
     refuse_uncompilable(source)
     parse_directives(source)
     refuse_without_main(source, main)
-    refuse_failing_calls(source)
-    if not in_package:
-        refuse_relative_imports(source)
     return source
 
 

@@ -24,7 +24,6 @@ BYTE_UNITS = frozenset({"B", "byte", "bytes"})
 RATES = {"byte/s": "B/s", "bytes/s": "B/s"}  # spelling of these units after a prefix
 TIMES = ((86_400e9, "days"), (3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _UNITS = SI_UNITS | BYTE_UNITS | {"s", "seconds"}
-_SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "bits": "bit", "bytes": "byte", "flops": "flop", "ops": "op"}
 
 DIMENSIONS = 64  # most dimensions of a tensor that are written: as many as NumPy supports
 
@@ -200,22 +199,7 @@ def quantity(value: int | float, unit: str | None, digits: int = 4, *, decimal: 
 def unit_of(label: str) -> str | None:
     """Return the unit in an axis label if it takes prefixes: "bytes / s" is "bytes/s"."""
     unit = label.replace(" ", "")
-    return unit if is_unit(unit) else None
-
-
-def is_unit(unit: str) -> bool:
-    """Return whether a unit takes a prefix or is a unit of time."""
-    return unit in _UNITS
-
-
-def near_unit(unit: str) -> str | None:
-    """Return the known unit that a misspelt one resembles: "FLOP/s" for "flops/s"; else None."""
-    units = sorted(_UNITS, key=lambda one: (len(one), one))
-
-    def form(one: str) -> list[str]:
-        return [_SPELLINGS.get(part, part) for part in one.casefold().split("/")]
-
-    return None if is_unit(unit) else next((one for one in units if form(one) == form(unit)), None)
+    return unit if unit in _UNITS else None
 
 
 def column_unit(label: str, values: Sequence[int | float]) -> tuple[str, float]:
