@@ -111,7 +111,7 @@ def test_trace_never_falls_back_from_gpu_to_cpu(lecture: Path) -> None:
         result = run_with_smi("a GPU", lecture.parent, "trace", "lecture.py", *arguments)
         *earlier_lines, last = result.stderr.splitlines()
         assert result.returncode == 2 and result.stdout == ""
-        words = rf"{card}: torch {cpu} is built without CUDA; install torch .*, or trace the CPU: DEVICE=cpu"
+        words = rf"{card}: torch {cpu} says 'Torch not compiled with CUDA enabled'; install torch .*, or trace the CPU: DEVICE=cpu"
         assert re.fullmatch(rf"error: .*{words} \(--device cpu\)", last)
         assert not [line for line in earlier_lines if line.startswith("error")]
     assert [path.read_text() for path in lecture.parent.glob("rendered/*/*")] == ["as it was\n"]
@@ -128,4 +128,4 @@ def test_cpu_is_traced_on_request(lecture: Path) -> None:
 def test_all_checks_on_this_machine(tmp_path: Path) -> None:
     result = run_with_smi("no GPU", tmp_path, "doctor", "--device", "cpu")
     names = {line[6:26].strip() for line in result.stdout.splitlines()}
-    assert result.returncode == 0 and {"versions", "processor", "device", "products", "threads", "memory"} <= names
+    assert result.returncode == 0 and {"versions", "processor", "device", "threads"} <= names

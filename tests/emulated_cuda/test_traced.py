@@ -448,22 +448,11 @@ def test_peaks_come_from_the_table_or_are_measured(
         assert (values["peak"], values["bandwidth"]) == promised
 
 
-def test_hanging_nvidia_smi_is_started_once_per_trace(tmp_path: Path) -> None:
-    program = tmp_path / "bin/nvidia-smi"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho started >> {tmp_path}/log\nexec sleep 60\n")
-    program.chmod(0o755)
-    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
-    done = tools(tmp_path, "trace", "lecture.py", "-o", "out", "--passes", "2", cards="h100", PATH=path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "log").read_text() == "started\n"
-
-
 BAD = {
     "no such number": ("t4,t4", ["--device", "cuda:9"], {}, "cuda:0 to cuda:1"),
-    "no kernels": ("t4", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "but none for Tesla T4"),
+    "no kernels": ("t4", [], {"EMULATED_CUDA_FAULTS": "no-kernel-image"}, "no kernel image is available"),
     "no device": ("h100", [], {"EMULATED_CUDA_FAULTS": "unavailable"}, "NVIDIA H100 80GB HBM3 (driver 580.95.05)"),
-    "full": ("t4", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "the GPU is full: "),
+    "full": ("t4", [], {"EMULATED_CUDA_FAULTS": "oom:1"}, "out of memory"),
 }
 
 
@@ -478,50 +467,3 @@ def test_unusable_card_is_a_one_line_error(case: str, tmp_path: Path) -> None:
     *_, line = done.stderr.splitlines()
     assert done.returncode == 2 and line.startswith("error: ") and message in line
     assert [path.read_text() for path in tmp_path.glob("out/*/*")] == ["unchanged"]
-
-
-CAPTURING = """
-import threading
-import torch
-
-
-def main():
-    section()
-
-
-def section():
-    '''A thread captures a graph while others are annotated'''
-    x = torch.ones(4, 4, device="cuda")
-    graph, began, go_on = torch.cuda.CUDAGraph(), threading.Event(), threading.Event()
-
-    def capture():
-        with torch.cuda.graph(graph):
-            results.append(x @ x)
-            began.set()
-            go_on.wait()
-
-    results = []
-    thread = threading.Thread(target=capture)
-    thread.start()
-    began.wait()
-    y = 1 + 1  # @inspect y
-    z = x.shape  # @inspect z x
-    go_on.set()
-    thread.join()
-    graph.replay()
-    total = results[0].sum().item()  # @inspect total
-    assert total == 64
-"""
-
-
-def test_annotated_statements_do_not_break_another_threads_capture(tmp_path: Path) -> None:
-    """While any thread captures, a wait for the device fails. On a real device it also ends the capture."""
-    trace, done = traced(tmp_path, CAPTURING)
-    steps = [step for step in trace.steps if isinstance(step, Step)]
-    assert (done.returncode, trace.run.complete) == (0, True), done.stderr
-    assert not any(step.warnings or step.raised for step in steps)
-    values = {name: value for step in steps for name, value in step.values or ()}
-    assert (values["total"].value, values["y"].value) == (64.0, 2)
-    assert values["x"].tensor is not None and values["x"].tensor.elements is None
-    step_of = {name: step for step in steps for name, _ in step.values or ()}
-    assert step_of["y"].device_ns is None and step_of["total"].device_ns

@@ -20,7 +20,6 @@ from trace_tools.machines.accelerators import Accelerator
 from trace_tools.machines.machine import versions
 from trace_tools.util import formats
 
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
 SCARCE_BYTES = 2**31  # less free memory may not hold a lecture's large tensors
 SHARED = 0.10  # share of a card's memory, used by others, that is reported
 SETTINGS = {  # environment variables and their effects
@@ -67,7 +66,6 @@ def checks(asked: str | None) -> Iterator[Check]:
             yield Check("device", "ok", "cpu")
         else:
             yield from _card(gpu)
-        yield from _products(device)
         yield from _host()
     except RuntimeError as error:  # from the device: all later checks would fail in the same way
         advice = devices.ON_THE_CPU if gpu is not None else ""
@@ -95,38 +93,17 @@ def _card(gpu: Accelerator) -> Iterator[Check]:
         yield Check("clocks", "look", f"held back: {', '.join(state.slowed_by)}", "times will be longer than usual")
 
 
-def _products(device: str) -> Iterator[Check]:
-    """Check an 8×8 product in each dtype, with small whole numbers that every dtype represents exactly."""
-    a = torch.arange(64).reshape(8, 8) % 7 - 3
-    expected = a @ a.T
-    results = dict.fromkeys(DTYPES, "")
-    for dtype in DTYPES:
-        try:
-            x = a.to(device, dtype)
-            results[dtype] = "" if torch.equal((x @ x.T).cpu(), expected.to(dtype)) else "wrong"
-        except RuntimeError as error:
-            results[dtype] = formats.one_line(str(error), 100)
-    bad = [f"{dtype} ({why})" for dtype, why in results.items() if why]
-    is_wrong = results[torch.float32] or "wrong" in results.values()
-    verdict: Verdict = "wrong" if is_wrong else "look" if bad else "ok"
-    found = f"an 8×8 product fails in {', '.join(bad)}" if bad else f"8×8, correct in {', '.join(map(str, DTYPES))}"
-    yield Check("products", verdict, found, "results of this device may be wrong or missing" if bad else "")
-
-
 def _host() -> Iterator[Check]:
-    """Check the environment's settings, the threads of torch, other programs, and the free memory."""
+    """Check the environment's settings, the threads of torch, and other programs."""
     for name in SETTINGS:
         if (value := os.environ.get(name, "")) not in ("", "0"):
             found = f"{name}={formats.one_line(value, 80)}: {SETTINGS[name]}"
             yield Check("environment", "look", found, f"unset {name}")
-    threads, cores, free = torch.get_num_threads(), host.usable_cores(), host.available_bytes()
+    threads, cores = torch.get_num_threads(), host.usable_cores()
     advice = f"more threads than cores slow each other down; set OMP_NUM_THREADS={cores}" if threads > cores else ""
     yield Check("threads", "look" if advice else "ok", f"{threads} on {cores} cores", advice)
     for note in host.cpu_notes():
         yield Check("load", "look", note, "times will vary; stop other programs, or use more --passes")
-    scarce = free is not None and free < SCARCE_BYTES
-    advice = "a process that runs out of memory is killed; stop other programs" if scarce else ""
-    yield Check("memory", "look" if scarce else "ok", "unknown" if free is None else f"{_bytes(free)} are free", advice)
 
 
 def _bytes(size: int | None) -> str:

@@ -88,19 +88,14 @@ def chosen(asked: str | None) -> str:
 
 
 def why_no_cuda() -> str:
-    """Explain why torch can use no GPU, and name its build."""
+    """Name torch's build, and say in torch's words why it can use no GPU."""
     import torch
 
-    build = f"torch {torch.__version__}"
-    if torch.version.cuda is None and torch.version.hip is None:
-        return f"{build} is built without CUDA"
-    cuda, hip = torch.version.cuda, torch.version.hip
-    build += f" (built for CUDA {cuda})" if cuda else f" (built for ROCm {hip})"
     try:
         torch.zeros(1, device="cuda")
     except (RuntimeError, AssertionError) as error:
-        return f"{build} says {first_sentence(error)!r}"
-    return f"{build} finds none"
+        return f"torch {torch.__version__} says {first_sentence(error)!r}"
+    return f"torch {torch.__version__} finds none"
 
 
 def number(device: str | None) -> int | None:

@@ -51,7 +51,7 @@ class CpuTime:
 
     at_s: float
     all_s: float  # on the cores that this process may use, by all processes and by the system
-    own_s: float  # by this process and its session, and by the process that started it
+    own_s: float  # by this process, and by its children that have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class GpuState:
 
     def __str__(self) -> str:
         """Write the figures as "SM clock 1980 of 1980 MHz, 45 °C, 312 of 700 W", without those that are None."""
-        parts = []
-        if self.clock_mhz is not None:
-            fastest = f" of {self.fastest_mhz:.0f} MHz" if self.fastest_mhz is not None else " MHz"
-            parts.append(f"SM clock {self.clock_mhz:.0f}{fastest}")
-        if self.celsius is not None:
-            parts.append(f"{self.celsius:.0f} °C")
-        if self.watts is not None:
-            limit = f" of {self.limit_watts:.0f} W" if self.limit_watts is not None else " W"
-            parts.append(f"{self.watts:.0f}{limit}")
-        return ", ".join(parts) or "clock, temperature and power can't be read"
+
+        def of(highest: float | None) -> str:
+            return "" if highest is None else f" of {highest:.0f}"
+
+        parts = [
+            f"SM clock {self.clock_mhz:.0f}{of(self.fastest_mhz)} MHz" if self.clock_mhz is not None else "",
+            f"{self.celsius:.0f} °C" if self.celsius is not None else "",
+            f"{self.watts:.0f}{of(self.limit_watts)} W" if self.watts is not None else "",
+        ]
+        return ", ".join(filter(None, parts)) or "clock, temperature and power can't be read"
 
 
 def cpu_name(root: Path = ROOT) -> str:
@@ -136,19 +136,6 @@ def cache_bytes(root: Path = ROOT) -> int | None:
     return sum(size for (level, _), size in sizes.items() if level == largest) or None
 
 
-def available_bytes(root: Path = ROOT) -> int | None:
-    """Return the bytes of memory that processes can still allocate: the computer's, limited by the control groups."""
-    available = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
-    free = [1024 * int(available[1])] if available else []
-    for folder in _control_groups(root, "memory"):
-        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
-        used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes")
-        if limit.isdigit() and used.isdigit():
-            cached = re.search(r"^(?:total_)?inactive_file (\d+)$", _read(folder / "memory.stat"), re.MULTILINE)
-            free.append(max(0, int(limit) - int(used) + (int(cached[1]) if cached else 0)))
-    return min(free, default=None)
-
-
 def peak_bytes(root: Path = ROOT) -> int | None:
     """Return this process's peak memory in bytes; None if the system does not report it.
 
@@ -170,32 +157,22 @@ def operating_system() -> str:
 
 
 def cpu_time(root: Path = ROOT) -> CpuTime | None:
-    """Read the CPU time used so far, by this run and by all processes; None if it can't be read.
-
-    A run consists of this process and the rest of its session, the process that started it, and the other children of
-    that process.
+    """Read the CPU time used so far, by this process with its ended children and by all processes; None if it can't be
+    read.
 
     Returns None under the quota of a control group, because other groups share the cores, and the total CPU time does
-    not show the load on this group. Source: `man 5 proc`, /proc/stat (user, nice, system, idle, iowait, irq, softirq
-    and steal, in ticks) and /proc/PID/stat (fields 14 to 17: user and system time, of the process and of its children
-    that ended).
+    not show the load on this group. Source: `man 5 proc`, /proc/stat: user, nice, system, idle, iowait, irq, softirq
+    and steal, in ticks.
     """
     try:
-        mine, tick, session, parent = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK"), os.getsid(0), os.getppid()
+        mine, tick = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
     except (AttributeError, OSError, ValueError):  # missing on some systems
         return None
     lines = re.findall(r"^cpu(\d+) (.*)$", _read(root / "proc/stat"), re.MULTILINE)
     busy = [sum(map(int, [*ticks.split()[:3], *ticks.split()[5:8]])) for number, ticks in lines if int(number) in mine]
     if len(busy) < len(mine) or usable_cores(root) < len(mine):
         return None
-    own_ticks = 0
-    for file in (root / "proc").glob("[0-9]*/stat"):
-        fields = _read(file).rpartition(")")[2].split()  # empty for a process that has ended meanwhile
-        if len(fields) > 14 and (fields[3] == str(session) or fields[1] == str(parent)):
-            own_ticks += sum(map(int, fields[11:15]))
-        elif len(fields) > 14 and file.parent.name == str(parent):
-            own_ticks += sum(map(int, fields[11:13]))  # without its children, which are counted already
-    return CpuTime(time.monotonic(), sum(busy) / tick, own_ticks / tick)
+    return CpuTime(time.monotonic(), sum(busy) / tick, sum(os.times()[:4]))
 
 
 def other_cores(before: CpuTime | None, after: CpuTime | None) -> float | None:
