@@ -111,7 +111,8 @@ def test_trace_never_falls_back_from_gpu_to_cpu(lecture: Path) -> None:
         result = run_with_smi("a GPU", lecture.parent, "trace", "lecture.py", *arguments)
         *earlier_lines, last = result.stderr.splitlines()
         assert result.returncode == 2 and result.stdout == ""
-        words = rf"{card}: torch {cpu} says 'Torch not compiled with CUDA enabled'; install torch .*, or trace the CPU: DEVICE=cpu"
+        why = rf"{card}: torch {cpu} says 'Torch not compiled with CUDA enabled'"
+        words = f"{why}; install torch .*, or trace the CPU: DEVICE=cpu"
         assert re.fullmatch(rf"error: .*{words} \(--device cpu\)", last)
         assert not [line for line in earlier_lines if line.startswith("error")]
     assert [path.read_text() for path in lecture.parent.glob("rendered/*/*")] == ["as it was\n"]
