@@ -44,7 +44,6 @@ seed = -1
 limit = 2
 keep-going = true
 inspect-all = false
-vocabulary = ["edtrace", "cs336"]
 port = 0
 open = false
 """
@@ -56,8 +55,6 @@ def test_every_key_can_be_set(folder: Path) -> None:
     assert set(table) == set(OPTIONS)
     paths = {key: Path(table[key]) for key in ("out", "lecture")}
     assert wanted(Path("talks/one.py")) == table | paths
-    configure('[tool.trace_tools]\nvocabulary = "edtrace"\n')
-    assert wanted(Path("talks/one.py")) == {"vocabulary": ["edtrace"]}
 
 
 def test_keys_are_options_of_these_commands() -> None:
@@ -74,7 +71,7 @@ def test_keys_are_options_of_these_commands() -> None:
         "lecture": {"render"},
         "device": {"trace", "serve", "doctor"},
         "keep-going": {"trace", "serve"},
-        **{key: {"trace"} for key in ("passes", "seed", "limit", "inspect-all", "vocabulary")},
+        **{key: {"trace"} for key in ("passes", "seed", "limit", "inspect-all")},
         **{key: {"serve"} for key in ("port", "open")},
     }
 
@@ -91,7 +88,7 @@ def test_nearest_table_applies_with_paths_relative_to_it(folder: Path, monkeypat
     assert wanted(folder / "elsewhere.py") == {"passes": 5, "out": folder / "pages"}
 
 
-NAMES = "out, lecture, device, passes, seed, limit, keep-going, inspect-all, vocabulary, port, open"
+NAMES = "out, lecture, device, passes, seed, limit, keep-going, inspect-all, port, open"
 INVALID = {  # a line of the table, and facts that the message states
     "pases = 3": ("pases", "passes"),
     "keep_going = true": ("keep_going", "keep-going"),
@@ -107,7 +104,6 @@ INVALID = {  # a line of the table, and facts that the message states
     f"seed = {2**64}": ("seed", str(2**64), "64 bits"),
     "port = 65536": ("port", "65536", "65535"),
     'device = "tpu"': ("device", "'tpu'", "cpu, cuda or cuda:N"),
-    'vocabulary = ["edtrace", "latex"]': ("vocabulary", "'latex'", "edtrace"),
 }
 
 

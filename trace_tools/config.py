@@ -43,8 +43,6 @@ def _attributes(name: str) -> dict[str, Any]:
     kind: Any = option.type if option.type in (int, str, float, bool) else click.types.FuncParamType(option.type)
     if option.least is not None:
         kind = click.IntRange(min=option.least)
-    elif option.choices:
-        kind = click.Choice(option.choices)
     return {
         "type": kind,
         "help": option.help,
@@ -134,7 +132,7 @@ def wanted(lecture: Path) -> dict[str, Any]:
 
 
 def _setting(path: Path, key: str, value: Any) -> Any:
-    """Return a value of the table, as an option takes it: a path relative to its file, a list of vocabularies."""
+    """Return a value of the table, as an option takes it: a path relative to its file."""
     where = f"{from_here(path)}: [tool.{TABLE}]"
     if key not in OPTIONS:
         near = difflib.get_close_matches(key.replace("_", "-"), OPTIONS, 1)
@@ -149,19 +147,16 @@ def _setting(path: Path, key: str, value: Any) -> Any:
         types, noun = {int}, "a whole number"
     elif isinstance(kind, click.types.FloatParamType):
         types, noun = {int, float}, "a number"
-    several = isinstance(default, tuple)
-    values = value if several and isinstance(value, list) else [value]
-    for one in values:
-        if type(one) not in types or one == "":  # click would take "3" for 3, and 1 for true
-            shown = str(value).lower() if isinstance(value, bool) else one_line(repr(value), 80)
-            raise UsageError(f"{where} {key} is {shown}; expected {noun}")
-        try:
-            kind.convert(one, None, None)
-        except (click.UsageError, UsageError) as error:
-            raise UsageError(f"{where} {key}: {getattr(error, 'message', error)}") from None
+    if type(value) not in types or value == "":  # click would take "3" for 3, and 1 for true
+        shown = str(value).lower() if isinstance(value, bool) else one_line(repr(value), 80)
+        raise UsageError(f"{where} {key} is {shown}; expected {noun}")
+    try:
+        kind.convert(value, None, None)
+    except (click.UsageError, UsageError) as error:
+        raise UsageError(f"{where} {key}: {getattr(error, 'message', error)}") from None
     if kind is _PATH:
         return from_here(path.parent / os.path.expanduser(value))
-    return values if several else value
+    return value
 
 
 def from_here(path: Path) -> Path:

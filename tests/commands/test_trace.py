@@ -157,3 +157,37 @@ def test_the_end_names_files_differences_and_paths_from_here(folder: Path) -> No
     assert says(second[-1], "against ../talks/rendered/a/trace.yaml", "1 value", "diff ../talks/rendered/a/trace.yaml ")
     assert failed_out[0] == "../talks/rendered/b/partial/trace.yaml"
     assert [line.partition(" failed")[0] for line in failed if "claim failed" in line] == ["../talks/one.py:6: claim"]
+
+
+@pytest.mark.slow
+def test_a_lecture_inside_a_package(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "course" / "unit"
+    package.mkdir(parents=True)
+    (tmp_path / "course" / "__init__.py").write_text("", encoding="utf-8")
+    (package / "__init__.py").write_text("from .deep import VALUE\n", encoding="utf-8")
+    (package / "deep.py").write_text("VALUE = 7\n", encoding="utf-8")
+    lines = [
+        "from trace_tools import image",
+        "from .deep import VALUE",
+        "import course.unit as unit",
+        "def main():",
+        "    section()",
+        "def section():",
+        "    x = VALUE + unit.VALUE  # @inspect x",
+        "    image('here.svg')",
+        "    open('written', 'w').close()",
+    ]
+    (package / "one.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "here.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
+    monkeypatch.chdir(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(main, ["trace", "-m", "course.unit.one", "--passes", "1", "--name", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["course", "here.svg", "rendered"]
+    text = (tmp_path / "rendered/cpu/trace.yaml").read_text(encoding="utf-8")
+    assert '"x", {"type": "int", "value": 14}' in text and 'lecture: "course/unit/one.py"' in text
+    page = (tmp_path / "rendered/cpu/00-section.html").read_text(encoding="utf-8")
+    assert "data:image/svg+xml" in page and "not shown" not in page

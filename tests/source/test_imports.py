@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.source.imports import imported, modules, versions
+from trace_tools.source.imports import imported, versions
 from trace_tools.source.statements import parse_source
 
 NEEDS_TORCH = [
@@ -70,9 +70,3 @@ def test_vocabulary_imports_do_not_load_torch() -> None:
     script = f"{imports}; print('torch' in sys.modules)"
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert completed.stdout.strip() == "False"
-
-
-def test_modules_are_listed_with_full_names(tmp_path: Path) -> None:
-    (tmp_path / "helper.py").write_text("import execute_util\nfrom .near import x\n", encoding="utf-8")
-    source = parse_source("import helper\nfrom edtrace.reference import Reference\n", "lecture.py")
-    assert modules(source, tmp_path) == {"helper", "execute_util", "edtrace.reference"}

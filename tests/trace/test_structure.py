@@ -83,10 +83,9 @@ def test_the_example_trace_uses_almost_every_field() -> None:
     plain_text = repr(to_plain(example_trace()))
     for cls in (Step, Frame, Omitted, Value, Meters, Measured, *get_args(Narrative), Varied, Peak):
         missing = {f.name for f in fields(cls) if f"'{f.name}'" not in plain_text}
-        other_tools = {"flows", "style", "label", "target", "notes"}  # words of theirs: tests/edtrace/test_words.py
         ranks = {"collectives"}  # only with several ranks
         pandas = {"labels"}  # only from pandas: tests/describing/test_arrays.py
-        assert missing <= {"source", "svg", "narrow", "note", "start", "end", *other_tools, *ranks, *pandas}
+        assert missing <= {"source", "svg", "narrow", "note", "start", "end", *ranks, *pandas}
 
 
 def test_a_big_trace_is_reproducible() -> None:

@@ -19,7 +19,7 @@ def test_trace_has_the_options_of_the_table() -> None:
 
 
 def test_options_survive_json() -> None:
-    options = TraceOptions(only="part", vocabularies=("edtrace",), include=("a.py", "b"), draft=True)
+    options = TraceOptions(only="part", include=("a.py", "b"), draft=True)
     assert TraceOptions.from_plain(json.loads(json.dumps(asdict(options)))) == options != DEFAULTS
 
 

@@ -184,3 +184,17 @@ def test_a_text_is_cut_between_words() -> None:
         between_words = text.startswith(kept) and not re.match(r"[\w.]", text[len(kept) :])
         assert between_words or len(kept.split()[-1]) > limit // 3
     assert formats.shorten("a" * 40, 10) == "a" * 9 + "…"
+
+
+@each(
+    ("url", "short"),
+    [
+        ("https://arxiv.org/pdf/2005.14165v2.pdf", "arXiv:2005.14165"),
+        ("https://www.example.org/a/b/index.html?c=d/e", "example.org/…/index.html"),
+        ("https://example.org/paper.pdf", "example.org/paper.pdf"),
+        ("https://example.org/", "example.org"),
+        ("mailto:a@example.org", "mailto:a@example.org"),
+    ],
+)
+def test_addresses_are_shortened(url: str, short: str) -> None:
+    assert formats.short_address(url) == short

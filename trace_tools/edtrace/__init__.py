@@ -1,1 +1,1 @@
-"""Run edtrace's lectures, and read and write its traces."""
+"""Record lectures that were written for edtrace and CS336."""

@@ -20,7 +20,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 from markupsafe import Markup, escape
 
-from trace_tools.lecture.citations import short_address
 from trace_tools.pages import exercises, explorations
 from trace_tools.pages.document import Narration
 from trace_tools.presentation import prose
@@ -188,7 +187,7 @@ def _image_html(it: Image, at: Position) -> Markup:
     caption = _caption(it.title)
     if remote:  # if it cannot be loaded, its name and address are shown
         link = '<figcaption class="address"><a href="{}" rel="noreferrer">{}</a></figcaption>'
-        caption = Markup(link).format(it.url, short_address(it.url))
+        caption = Markup(link).format(it.url, formats.short_address(it.url))
         if kept is None and not at.web:
             shown = Markup('<p class="label">{} on the web{}</p>').format(
                 it.kind.title(), f": {alt}" if it.title else ""

@@ -25,7 +25,7 @@ from typing import Literal, get_args
 
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
-from trace_tools.source.vocabularies import used
+from trace_tools.source.vocabularies import borrows
 
 DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate", "deeper", "cover"]
 Position = Literal["after", "header", "before"]
@@ -101,7 +101,7 @@ def parse_directives(source: ParsedSource, mistakes: list[LectureError] | None =
     except in lectures for another tool. With `mistakes`, all such errors of any lecture are appended to that list
     instead.
     """
-    borrowed = bool(used(source))
+    borrowed = borrows(source)
     directives = []
     for comment in comments(source):
         try:

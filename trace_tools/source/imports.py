@@ -33,11 +33,6 @@ def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
     return frozenset(packages - {OURS} - sys.stdlib_module_names)
 
 
-def modules(source: ParsedSource, folder: Path) -> frozenset[str]:
-    """Return the full names of all modules that a lecture, or a module in its folder, imports absolutely."""
-    return frozenset(name for name, _ in _reached(source, folder))
-
-
 def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
     """Yield each module imported by a lecture or by a module in its folder, and whether it is in that folder."""
     for _, _, imports in _modules(source, folder):

@@ -1,9 +1,7 @@
 r"""Define the vocabularies for lectures: their modules, their calls, and the kind of narrative of each call.
 
-    VOCABULARIES["edtrace"].modules["edtrace"]["system_text"]      "text": the kind of narrative that it makes
+    BORROWED["edtrace"]["system_text"]                             "text": the kind of narrative that it makes
     narrative_calls(parse_source("from edtrace import text\ntext('a'), text('b')\n", "l.py"))      {1: "text"}
-    detected({"execute_util", "torch"})                            ("cs336",)
-    used(parse_source("import edtrace\n", "l.py"))                ("edtrace",)
 
 The recorder and the page layout both use this table. Functions of the lecture that call the vocabulary are recognised
 by their run instead (`narrating`), so that their time is not counted as the lecture's work.
@@ -13,8 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from trace_tools.errors import LectureError
@@ -26,21 +23,6 @@ from trace_tools.trace.tree import Tree
 OURS = "trace_tools"
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The modules of a vocabulary; for each module, its calls and the kind of narrative that each makes."""
-
-    name: str
-    modules: Mapping[str, Mapping[str, str]]
-    helpers: frozenset[str] = frozenset()  # modules that come with these and have no narrative calls
-    sign: str | None = None  # a name that only lectures of this vocabulary use, if its module names are common
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All modules of the vocabulary."""
-        return frozenset(self.modules) | self.helpers
-
-
 _OURS = {word: "text" if word == "decide" else word for word in vocabulary.VOCABULARY}
 _EDTRACE = {
     "text": "text",
@@ -49,47 +31,23 @@ _EDTRACE = {
     "link": "link",
     "image": "image",
     "video": "video",
-    "plot": "plot",  # or a table of its data, if it cannot be drawn
-    "graph": "plot",
+    "plot": "table",  # of its data
+    "graph": "text",
 }
-_CS336_2024 = {"note": "text", "see": "link", "image": "image"}
-
-VOCABULARIES: Mapping[str, Vocabulary] = {
-    one.name: one
-    for one in (
-        Vocabulary(OURS, {OURS: _OURS, f"{OURS}.narrative": _OURS}),
-        Vocabulary(
-            "edtrace",
-            {"edtrace": _EDTRACE, "edtrace.execute_util": _EDTRACE},
-            frozenset({"edtrace.reference", "edtrace.arxiv_util", "edtrace.file_util"}),
-        ),
-        # Modules in the folder of the lectures of Stanford's course CS336 in 2025; edtrace was made from them.
-        Vocabulary("cs336", {"execute_util": _EDTRACE}, frozenset({"reference", "arxiv_util", "file_util"})),
-        # In 2024 each lecture ended with `init_content("lecture_02-content.js")` and a call of `lecture_02()`.
-        Vocabulary("cs336-2024", {"util": _CS336_2024}, sign="init_content"),
-    )
-}
-BORROWED = tuple(name for name in VOCABULARIES if name != OURS)  # vocabularies of other tools
+# The modules of another tool: edtrace, and the module in the folder of CS336's lectures that it was made from.
+BORROWED: Mapping[str, Mapping[str, str]] = dict.fromkeys(("edtrace", "edtrace.execute_util", "execute_util"), _EDTRACE)
 
 
-def detected(imported: Collection[str]) -> tuple[str, ...]:
-    """Return the other tools' vocabularies that a lecture uses, by the modules that it imports."""
-    borrowed = (VOCABULARIES[name] for name in BORROWED)
-    return tuple(one.name for one in borrowed if one.sign is None and not one.modules.keys().isdisjoint(imported))
-
-
-def used(parsed: ParsedSource) -> tuple[str, ...]:
-    """Return the other tools' vocabularies that a source uses, by its own imports and names."""
-    imported: set[str] = set()
+def borrows(parsed: ParsedSource) -> bool:
+    """Return whether a source imports another tool's words."""
     for statement in parsed.statements:
         match statement.node:
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                imported |= {module, *(f"{module}.{alias.name}" for alias in names)}
-            case ast.Import(names=names):
-                imported |= {alias.name for alias in names}
-    signed = [one for one in VOCABULARIES.values() if one.sign and not one.modules.keys().isdisjoint(imported)]
-    names_in_it = {node.id for node in ast.walk(parsed.tree) if isinstance(node, ast.Name)} if signed else set()
-    return (*detected(imported), *(one.name for one in signed if one.sign in names_in_it))
+                if not BORROWED.keys().isdisjoint({module, *(f"{module}.{alias.name}" for alias in names)}):
+                    return True
+            case ast.Import(names=names) if any(alias.name in BORROWED for alias in names):
+                return True
+    return False
 
 
 def uses_words(parsed: ParsedSource) -> bool:
@@ -101,7 +59,7 @@ def uses_words(parsed: ParsedSource) -> bool:
             case ast.ImportFrom(module=str(module), names=names, level=0) if not _is_borrowed(module):
                 if module == OURS or any(alias.name in _OURS for alias in names):
                     return True
-    return bool(used(parsed))
+    return borrows(parsed)
 
 
 def narrative_calls(parsed: ParsedSource) -> dict[int, str]:
@@ -133,7 +91,6 @@ class _Words:
     """The names in a source that are narrative calls."""
 
     def __init__(self, parsed: ParsedSource) -> None:
-        self.borrowed = {module: words for name in used(parsed) for module, words in VOCABULARIES[name].modules.items()}
         self.names: dict[str, tuple[str, bool]] = {}  # the lecture's name for the call → kind, another tool's
         self.modules: dict[str, str] = {}  # the lecture's name for the module → the module
         self.functions: set[str] = set()
@@ -153,14 +110,14 @@ class _Words:
                         self.modules[own] = f"{node.module}.{alias.name}"
             elif isinstance(node, ast.Import):
                 self.modules |= {a.asname or a.name: a.name for a in node.names if self._words_of(a.name)}
-        for node in parsed.tree.body if self.borrowed else ():
+        for node in parsed.tree.body:
             if isinstance(node, ast.FunctionDef) and ast.unparse(node.args) and self._only_emits(node):
                 self.functions.add(node.name)
                 self.names[node.name] = ("text", True)
 
     def _words_of(self, module: str) -> Mapping[str, str]:
         """Return the narrative calls of a module. Ours may be imported from any module of the package."""
-        return self.borrowed.get(module, {}) if _is_borrowed(module) else _OURS
+        return BORROWED.get(module, {}) if _is_borrowed(module) else _OURS
 
     def _only_emits(self, node: ast.FunctionDef) -> bool:
         body = node.body[ast.get_docstring(node, clean=False) is not None :]

@@ -8,7 +8,6 @@ from pathlib import Path
 from trace_tools.trace.identities import COLD, COUNTED, WARM
 from trace_tools.tracing.options import TraceOptions
 
-FETCHED = "fetched"  # folder in the run's folder: network answers, fetched once for all processes
 WRITTEN = "written.json"  # file in the run's folder: names of files that the last run wrote in its private copy
 LOADED_TORCH = "loaded-torch"  # file in the run's folder: torch was loaded unexpectedly
 
@@ -22,7 +21,7 @@ class Job:
     root: str  # private copy of the lecture's folder, where it runs
     text: str  # source as the parent read it
     journal: str
-    options: TraceOptions  # `vocabularies` are all that the lecture may use
+    options: TraceOptions
     device: str  # device type: "cpu", "cuda"
     torch: bool  # whether the lecture needs torch; else it is not loaded
     counts: bool  # whether another run counts operators

@@ -19,7 +19,6 @@ from typing import Any
 
 from trace_tools.errors import UsageError
 from trace_tools.machines.devices import FORMS, checked
-from trace_tools.source.vocabularies import BORROWED
 from trace_tools.trace.model import MAIN
 
 SEEDS = range(-(2**63), 2**64)  # the seeds that `torch.manual_seed` takes
@@ -44,9 +43,8 @@ class Option:
     scope: Scope
     help: str
     metavar: str | None = None
-    flags: tuple[str, ...] = ()  # "--vocabulary"; by default made from the field's name
+    flags: tuple[str, ...] = ()  # ("-m", "--module"); by default made from the field's name
     least: int | None = None
-    choices: tuple[str, ...] = ()
 
 
 def read_seed(text: str | int) -> int:
@@ -85,14 +83,6 @@ class TraceOptions:
     )
     inspect_all: bool = _option(
         False, bool, PROJECT | RECORDED, "Record every value that is assigned, as if marked @inspect."
-    )
-    vocabularies: tuple[str, ...] = _option(
-        (),
-        str,
-        PROJECT,
-        "The lecture's vocabulary, if its imports do not show it.",
-        flags=("--vocabulary",),
-        choices=BORROWED,
     )
     include: tuple[str, ...] = _option((), str, NOWHERE, "Also trace this module or package.", "PATH|MODULE")
     name: str | None = _option(None, str, NOWHERE, "Name of this machine's folder (default: the device's name).")

@@ -15,13 +15,12 @@ from pathlib import Path
 from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines import devices
 from trace_tools.source.directives import parse_directives
-from trace_tools.source.imports import imported, is_installed, modules
+from trace_tools.source.imports import imported, is_installed
 from trace_tools.source.lint import (
     refuse_uncompilable,
     refuse_without_main,
 )
 from trace_tools.source.statements import ParsedSource, read_source, sections
-from trace_tools.source.vocabularies import BORROWED, detected, used
 from trace_tools.trace.identities import PASS, ProcessId
 from trace_tools.trace.model import MAIN
 from trace_tools.tracing import included
@@ -66,10 +65,7 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
     source = check_lecture(lecture, main=options.main)
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
     uses = imported(source, folder)
-    imports = modules(source, folder)
-    names = {*options.vocabularies, *detected(imports), *used(source)}
-    vocabularies = tuple(name for name in BORROWED if name in names)
-    options = replace(options, vocabularies=vocabularies, passes=1 if options.draft else options.passes)
+    options = replace(options, passes=1 if options.draft else options.passes)
     # If torch is not installed, the lecture itself decides how to continue.
     torch = ("torch" in uses and is_installed("torch")) or options.device not in (None, "cpu")
     functions = skipped(source, options)

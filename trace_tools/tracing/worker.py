@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from trace_tools.describing.redact import Redactor
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
+from trace_tools.edtrace.words import adopt_words
 from trace_tools.machines import accelerators, host
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import witnessed
@@ -51,7 +52,7 @@ from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited,
 from trace_tools.tracing.isolation.output_capture import OutputFile
 from trace_tools.tracing.isolation.private_folder import make, remove, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
-from trace_tools.tracing.job import FETCHED, LOADED_TORCH, WRITTEN, Job
+from trace_tools.tracing.job import LOADED_TORCH, WRITTEN, Job
 from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.main_module import new_main_module
@@ -66,7 +67,6 @@ from trace_tools.util import formats
 
 if TYPE_CHECKING:
     from trace_tools.metering.meters import Meter
-    from trace_tools.tracing.edtrace_hook import Adoption
 
 WRITING_S = 0.2  # wait of an abrupt end for the thread that writes the journal, which may be the caller
 A_DRAFT = "a draft: one run"
@@ -163,12 +163,7 @@ class _Process:
         self.context = contextvars.Context()  # context of the last run
         self.memory = _Memory()
         self.progress = ProgressSender(job)
-        self.adoption: Adoption | None = None
-        if job.options.vocabularies:
-            from trace_tools.tracing.edtrace_hook import Adoption
-
-            self.adoption = Adoption(job.options.vocabularies, kept=job.run_folder / FETCHED)
-            sys.meta_path.insert(0, self.adoption)
+        adopt_words(job.root)
 
     def run(self, codes: dict[str, types.CodeType]) -> Ending:
         """Run the lecture as often as the job requires, each time from the same state; return how it ended.
@@ -237,8 +232,6 @@ class _Process:
             stack.enter_context(witnessed(MeasureWitness(recorder, meter, single=meter is not None)))
             stack.enter_context(listening(recorder, self.redact, self.job.folder))
             stack.enter_context(recorder.watching(self._alive(recorder)))
-            if self.adoption is not None:
-                stack.enter_context(self.adoption.run(self.job.folder, self.job.root, recorder))
             stack.enter_context(flush_on_exit(partial(self._write, recorder)))
             self.output.connect()
             ended_by: BaseException | None = None

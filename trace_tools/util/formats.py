@@ -328,3 +328,11 @@ def readable(name: str) -> str:
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-zA-Z])", " ", name)
     words = " ".join(re.sub(r"[_-]+", " ", spaced).split())
     return words[:1].upper() + words[1:] or name
+
+
+def short_address(url: str) -> str:
+    """Shorten an address for a text: arXiv:2005.14165, or the host and the end of the path, example.org/…/paper.pdf."""
+    if paper := re.match(r"https?://(?:www\.)?arxiv\.org/\w+/(\d{4}\.\d{4,5})", url):
+        return f"arXiv:{paper[1]}"
+    host, *folders = re.split("[?#]", url.partition("://")[2])[0].rstrip("/").split("/")
+    return "/".join([host.removeprefix("www."), *["…"][: len(folders) - 1], *folders[-1:]]) if host else url

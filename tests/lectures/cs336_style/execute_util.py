@@ -1,26 +1,32 @@
-"""The words of a lecture, which collect what is to be shown: an interface as CS336's older lectures have it."""
+"""The words of a lecture, which collect what is to be shown, with the interface of CS336's `execute_util`."""
 
 from dataclasses import dataclass
 
 from arxiv_util import arxiv_reference, is_arxiv_link
+from file_util import cached
 from reference import Reference
 
 
 @dataclass(frozen=True)
 class Rendering:
     type: str
-    data: object
+    data: str | None = None
+    style: dict | None = None
+    external_link: Reference | None = None
 
 
 _shown: list[Rendering] = []
 
 
 def text(message: str, style: dict | None = None, verbatim: bool = False):
-    _shown.append(Rendering("text", message))
+    look = {"fontFamily": "monospace", "whiteSpace": "pre"} if verbatim else {}
+    for line in message.split("\n") if verbatim else [message]:
+        _shown.append(Rendering("markdown", line, look | (style or {})))
 
 
 def image(url: str, style: dict | None = None, width: int | str | None = None):
-    _shown.append(Rendering("image", url))
+    path = cached(url, "image") if url.startswith("http") else url
+    _shown.append(Rendering("image", path, (style or {}) | {"width": width}))
 
 
 def link(arg=None, style: dict | None = None, **kwargs):
@@ -28,7 +34,10 @@ def link(arg=None, style: dict | None = None, **kwargs):
         arg = Reference(**kwargs)
     elif isinstance(arg, str):
         arg = arxiv_reference(arg) if is_arxiv_link(arg) else Reference(url=arg)
-    _shown.append(Rendering("link", arg))
+    if isinstance(arg, Reference):
+        _shown.append(Rendering("link", style=style or {}, external_link=arg))
+    else:
+        _shown.append(Rendering("link", arg.__name__, style or {}))
 
 
 def pop_renderings() -> list[Rendering]:
