@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
 from tests.cases_in_one import each
 from tests.messages import says
 from trace_tools.source.versions import Rewording, ShownSource, shown_source
@@ -56,7 +54,7 @@ def test_prose_may_change(old: str, new: str) -> None:
     before = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
     for shown_number, recorded_number in shown.recorded.items():
         node, recorded_node = shown.source.parsed.statements[shown_number].node, before[recorded_number].node
-        if not isinstance(node, (ast.FunctionDef, ast.If, ast.For)):
+        if recorded_number not in shown.reworded and not isinstance(node, (ast.FunctionDef, ast.If, ast.For)):
             assert ast.unparse(node) == ast.unparse(recorded_node)
 
 
@@ -95,33 +93,20 @@ def test_new_prose_in_an_unrecorded_branch_is_stale() -> None:
 
 
 def test_new_prose_is_placed_next_to_recorded_statements() -> None:
-    shown = shown_with(
-        LECTURE.replace('text("No.")', 'text("Not so.")').replace('    z = "text"', '    z = "text"\n    text("End.")')
-    )
+    """Prose takes the steps of the prose that was in its position; more prose is shown beside a neighbour."""
     old = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
-    neighbor_lines = {p.narrative.text: old[p.beside].line for p in shown.prose.values() if p.beside is not None}
-    assert neighbor_lines == {"First.": 6, "Yes.": 9, "Not so.": 11, "Slowly.": 15, "End.": 16}
-
-
-@pytest.mark.parametrize(
-    ("new", "reworded"),
-    [
-        ('text("Reworded.")', {"Reworded.": "First."}),
-        ('text("First.")\n    text("Second.")', {"First.": "First."}),
-        ('text("Zeroth.")\n    text("First.")', {"First.": "First."}),
-    ],
-)
-def test_reworded_prose_keeps_the_steps_it_replaces(new: str, reworded: dict[str, str]) -> None:
-    shown = shown_with(LECTURE.replace('text("First.")', new))
-    old = shown_source(SourceFile("lecture.py", LECTURE), None).source.parsed.statements
-    replaced = {
-        p.narrative.text or "": ast.unparse(old[p.beside].node) for p in shown.prose.values() if p.reworded and p.beside
-    }
-    others = {"Yes.", "No.", "Slowly."}
-    assert {text: source for text, source in replaced.items() if text not in others} == {
-        text: f"text({was!r})" for text, was in reworded.items()
-    }
-    assert others <= replaced.keys()
+    for was, now, expected in (
+        ('text("First.")', 'text("Reworded.")', {}),
+        ('text("First.")', 'text("First.")\n    text("Second.")', {"Second.": 6}),
+        ('text("First.")', 'text("Zeroth.")\n    text("First.")', {"First.": 6}),
+        ('text("No.")', 'note("No.")', {"No.": 11}),
+        ('    z = "text"', '    z = "text"\n    text("End.")', {"End.": 16}),
+        ("        y = x + i", '        text("Each.")\n        y = x + i', {"Each.": 13}),
+    ):
+        shown = shown_with(LECTURE.replace(was, now))
+        assert {prose.text: old[beside].line for prose, beside in shown.added.values() if beside} == expected
+        reworded = {old[number].line: one.now for number, [one] in shown.reworded.items()}
+        assert reworded == ({6: ("Reworded.",)} if "Reworded" in now else {6: ("Zeroth.",)} if "Zeroth" in now else {})
 
 
 def test_lines_are_remapped() -> None:
@@ -166,5 +151,5 @@ def test_questions_and_hints_may_change_but_answers_may_not() -> None:
         shown = shown_source(SourceFile("lecture.py", old), old.replace(was, now))
         assert (shown.stale is not None) == stale
         if not stale:
-            assert [words[was] for words in shown.asides.values()] == [now]
+            assert [*shown.reworded.values()] == [[Rewording((was,), (now,))]]
     assert shown_source(SourceFile("lecture.py", old), old.replace("days", "weeks")).stale is not None

@@ -360,13 +360,11 @@ class _Composer:
         """Yield the narrative of a segment's statements, once per execution."""
         edition, tree = self._ran.editions[frame.source], self._ran.tree
         for number in segment.statements:
-            new = edition.prose.get(number)
             emitted: list[tuple[Narrative, Step | None]] = []  # with the step that emitted it; new prose has none
-            if new is not None and new.beside is None:
-                emitted = [(new.narrative, None)]
-            elif new is not None and new.beside is not None:
-                steps = tree.steps(frame.frame, new.beside)
-                emitted = [(new.narrative, step if new.reworded else None) for step in steps if step.raised is None]
+            if number in edition.added:
+                new, beside = edition.added[number]
+                times = 1 if beside is None else sum(it.raised is None for it in tree.steps(frame.frame, beside))
+                emitted = [(new, None)] * times
             elif number in edition.recorded:
                 steps = tree.steps(frame.frame, edition.recorded[number])
                 emitted = [(narrative, step) for step in steps for narrative in step.narrative or ()]

@@ -132,21 +132,20 @@ def _emitting(tree: Tree, edition: ShownSource) -> set[int]:
 
 def _reworded(trace: Trace, edition: ShownSource) -> Trace | None:
     """Return a trace with the words of the current text; None if a recorded text does not fit its f-string."""
-    changed = edition.reworded.keys() | edition.asides.keys()
     own = {frame.frame for frame in trace.steps if isinstance(frame, Frame) and not frame.source}
     steps = list(trace.steps)
-    for index, step in enumerate(steps if changed else ()):
-        if isinstance(step, Step) and step.frame in own and step.statement in changed and step.narrative:
-            asides, rewording = edition.asides.get(step.statement, {}), edition.reworded.get(step.statement)
+    for index, step in enumerate(steps if edition.reworded else ()):
+        if isinstance(step, Step) and step.frame in own and step.statement in edition.reworded and step.narrative:
+            changed = edition.reworded[step.statement]
+            words = {str(one.was[0]): str(one.now[0]) for one in changed}  # of questions, hints and titles
             narrative: list[Narrative] = []
             for one in step.narrative:
-                if rewording is not None and isinstance(one, Text | Note):
-                    if (in_new_words := rewording.of(one)) is None:
-                        return None
-                    one = in_new_words
-                elif asides:
-                    one = from_plain(cast("Any", Narrative), _with_words(to_plain(one), asides), "narrative")
-                narrative.append(one)
+                if not isinstance(one, Text | Note):
+                    narrative.append(from_plain(cast("Any", Narrative), _with_words(to_plain(one), words), "narrative"))
+                elif (in_new_words := changed[0].of(one)) is not None:
+                    narrative.append(in_new_words)
+                else:
+                    return None
             steps[index] = replace(step, narrative=narrative)
     return replace(trace, steps=steps)
 
