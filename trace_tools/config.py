@@ -7,7 +7,7 @@
     wanted(Path("talks/one.py"))                        {"passes": 5, "out": Path("pages")}
     @click.argument("lecture", is_eager=True, callback=of_project)      # fills click's default_map first
     @click.option("--out", cls=ProjectOption)           # an option of the table below; the command line wins
-    @trace_options("main", "only")                      # the command takes `options`, a `TraceOptions`
+    @trace_options("only", "draft")                      # the command takes `options`, a `TraceOptions`
 
 The nearest pyproject.toml with that table counts: in the folder of the lecture or above it.
 """

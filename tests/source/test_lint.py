@@ -12,6 +12,8 @@ from tests.messages import says
 from trace_tools.errors import LectureError
 from trace_tools.lecture import vocabulary
 from trace_tools.source.lint import mistakes
+from trace_tools.source.statements import main_of, sections
+from trace_tools.trace.model import MODULE
 from trace_tools.tracing.plan import check_lecture
 
 HEAD = (
@@ -144,13 +146,12 @@ def test_redefined_names_are_no_vocabulary_calls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1\n", "defines no function `main`"),
         ("def main(n, *, k, m=1):\n    part()\ndef part(): pass\n", ":1: `main` needs `n`, `k`"),
-        ("async def main():\n    part()\ndef part(): pass\n", ":1: `main` is `async`"),
+        ("async def main():\n    part()\ndef part(): pass\n", ":1: `main` is `async`, but nothing runs it"),
         ("def main():\n    print(1)\n", "calls no function of the lecture"),
     ],
 )
-def test_missing_or_unusable_main_is_a_mistake(text: str, message: str, tmp_path: Path) -> None:
+def test_a_main_that_cannot_be_called_is_a_mistake(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "lecture.py"
     path.write_text(text)
     assert [message in str(mistake) for mistake in mistakes(path)] == [True]
@@ -173,14 +174,21 @@ def test_file_named_like_a_standard_module_is_a_mistake(tmp_path: Path) -> None:
     assert says(mistake, f"{path}:1: ", "module `random`", "rename")
 
 
-def test_error_suggests_another_main_function(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "main"),
+    [
+        ("def main(n): part()\nmain(3)\n", "main"),
+        ("async def main(): part()\nif __name__ == '__main__':\n    asyncio.run(main())\n", "main"),
+        ("def begin(): part()\nif __name__ == '__main__':\n    print('x')\n    begin()\n", "begin"),
+        ("def begin(): part()\nif '__main__' == __name__: sys.exit(begin())\n", "begin"),
+        ("def begin(): part()\ndef end(): part()\nif __name__ == '__main__':\n    begin()\n    end()\n", MODULE),
+        ("if __name__ == '__main__':\n    part()\n", MODULE),
+        ("def begin(): part()\nbegin()\n", MODULE),
+    ],
+)
+def test_the_main_block_decides_which_function_runs_the_lecture(end: str, main: str, tmp_path: Path) -> None:
     path = tmp_path / "talk.py"
-    start = 'if __name__ == "__main__":\n    print("x")\n    begin()\n'
-    path.write_text(f"def begin():\n    part()\ndef talk(n):\n    pass\ndef part():\n    pass\n{start}")
-    assert "`--main begin`" in refused(path) and mistakes(path, main="begin") == []
-    with pytest.raises(LectureError, match="`talk` needs `n`"):
-        check_lecture(path, main="talk")
-    path.write_text("def talk():\n    part()\ndef part():\n    pass\n")
-    assert "`--main talk`" in refused(path)
-    path.write_text("def other():\n    pass\n")
-    assert "--main" not in refused(path)
+    path.write_text(f"import asyncio, sys\ndef part(): pass\n{end}")
+    source = check_lecture(path)
+    assert main_of(source) == main and sections(source) == ([] if main == MODULE else ["part"])
+    assert mistakes(path) == []

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from trace_tools.pages.content.compose import make_document
 from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
+from trace_tools.trace.tree import Tree
 
 LECTURE = '''\
 """Identity"""
@@ -94,6 +96,51 @@ if __name__ == "__main__":
     main()
 """
 
+# A file's own code runs as in plain Python, with the arguments, settings and calls that it chooses.
+BLOCKS = """\
+import argparse, asyncio, functools, multiprocessing, random, sys
+
+SCALE = 1
+random.seed(1)
+
+def square(x):
+    return x * x
+
+def draw(steps):
+    \"\"\"Draw\"\"\"
+    print(steps, SCALE, random.randrange(100), [name for name in globals() if name.startswith("_@")])
+
+def leave(status):
+    if status == "unlucky":
+        raise ValueError(status)
+    return status
+
+"""
+CALLED = """\
+def main(steps):
+    draw(steps)
+    return leave("unlucky" if steps == 13 else 0)
+
+"""
+ENDS = {
+    "settings": "    SCALE = 3\n    random.seed(7)\n    main(steps=3)\n",
+    "several calls": "    main(1); main(2)\n    functools.partial(main, 4)()\n",
+    "caught": "    try:\n        main(13)\n    except ValueError as error:\n        print('caught', error)\n",
+    "arguments": "    parser = argparse.ArgumentParser()\n    parser.add_argument('--steps', type=int, default=5)\n"
+    "    sys.exit(main(**vars(parser.parse_args())))\n",
+    "pool": "    multiprocessing.set_start_method('spawn')\n    pool = multiprocessing.Pool(1)\n"
+    "    main(pool.map(square, [3]))\n    pool.terminate()\n",
+    "error": "    main(1)\n    main(13)\n",
+    "status": "    main(1)\n    sys.exit(3)\n",
+}
+PROGRAMS = {
+    **{name: f'{BLOCKS}{CALLED}if __name__ == "__main__":\n{end}' for name, end in ENDS.items()},
+    "without a block": f"{BLOCKS}{CALLED}main(6)\n",
+    "without a call": f"{BLOCKS}def main(steps=2):\n    draw(steps)\n",
+    "asynchronous": f"{BLOCKS}async def main():\n    draw(1)\n\nif __name__ == '__main__':\n    asyncio.run(main())\n",
+    "another name": f"{BLOCKS}def talk():\n    draw(1)\n\nif __name__ == '__main__':\n    random.seed(1)\n    talk()\n",
+}
+
 
 def printed(trace: Path) -> str:
     steps = [event for event in load(trace).trace.steps if isinstance(event, Step)]
@@ -121,3 +168,28 @@ def test_a_traced_lecture_is_the_main_module(tmp_path: Path, name: str, text: st
     assert printed(path) == plain.stdout and len(plain.stdout) > 40
     [process, *_] = load(path).trace.run.processes
     assert process.warm_ns is not None  # the warm run was the main module, too
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_main_block_runs_as_in_plain_python(tmp_path: Path, name: str) -> None:
+    text = PROGRAMS[name]
+    (tmp_path / "talk.py").write_text(text, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    plain, traced = (
+        subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        for arguments in (
+            ["-c", f"{text}\nmain()"] if name == "without a call" else ["talk.py"],
+            ["-m", "trace_tools", "trace", "talk.py", "--passes", "1", "-o", "out", "--name", "cpu"],
+        )
+    )
+    path = next((tmp_path / "out").glob("**/trace.yaml"))
+    trace = load(path).trace
+    assert printed(path) == plain.stdout
+    assert traced.returncode == bool(plain.returncode), traced.stderr
+    assert ("ValueError" in plain.stderr) == ("ValueError" in traced.stderr)
+    [process] = trace.run.processes
+    assert (process.warm_ns is not None) == (plain.returncode == 0), process.why_no_warm
+    tree = Tree(trace)
+    assert tree.section_calls()[0][1].function == "draw"
+    assert make_document(trace).sections[0].function == "draw"

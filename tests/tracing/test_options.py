@@ -25,6 +25,5 @@ def test_options_survive_json() -> None:
 
 def test_recorded_options_are_fields_of_a_run() -> None:
     recorded = {name for name, option in OPTIONS.items() if RECORDED in option.scope}
-    assert TraceOptions(main="talk", passes=5).recorded().keys() == recorded
+    assert TraceOptions(passes=5).recorded().keys() == recorded
     assert recorded == {f.name for f in fields(Run)} & {f.name for f in fields(TraceOptions)}
-    assert (DEFAULTS.recorded()["main"], TraceOptions(main="talk").recorded()["main"]) == (None, "talk")

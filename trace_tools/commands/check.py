@@ -13,10 +13,8 @@ from pathlib import Path
 
 import click
 
-from trace_tools.config import trace_options, wanted
+from trace_tools.config import wanted
 from trace_tools.errors import LectureError, TraceToolsError
-from trace_tools.trace.model import MAIN
-from trace_tools.tracing.options import TraceOptions
 from trace_tools.util import formats
 
 LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden ones and virtual environments
@@ -24,8 +22,7 @@ LEFT_OUT = ("__pycache__", "node_modules")  # folders, in addition to hidden one
 
 @click.command()
 @click.argument("lectures", metavar="LECTURE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@trace_options("main")
-def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
+def check(lectures: tuple[Path, ...]) -> None:
     """Find mistakes in lectures without running them.
 
     Each mistake is a line: file, line number, what is wrong. In a folder, all lectures are checked. Python files
@@ -46,9 +43,9 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
     for path in dict.fromkeys(file for given in lectures for file in _files(given)):
         try:
             source = read_source(path)
-            (checked if is_lecture(source, options.main) else skipped).append(path)
+            (checked if is_lecture(source) else skipped).append(path)
             if path in checked:
-                lines += map(str, mistakes(path, source, options.main))
+                lines += map(str, mistakes(path, source))
                 wanted(path)
         except TraceToolsError as error:  # it is not Python, or the project's settings are wrong
             lines.append(str(error))
@@ -65,14 +62,14 @@ def check(lectures: tuple[Path, ...], options: TraceOptions) -> None:
 
 
 @contextmanager
-def all_mistakes(lecture: Path, main: str = MAIN) -> Iterator[None]:
+def all_mistakes(lecture: Path) -> Iterator[None]:
     """Print every mistake of a lecture, as `check` does, when the `with` block raises the first."""
     from trace_tools.source.lint import mistakes
 
     try:
         yield
     except LectureError as error:
-        lines = list(dict.fromkeys(map(str, mistakes(lecture, main=main))))
+        lines = list(dict.fromkeys(map(str, mistakes(lecture))))
         if str(error) not in lines or len(lines) == 1:
             raise
         for line in lines:

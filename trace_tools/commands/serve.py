@@ -29,7 +29,7 @@ DEVICE = {"default": "cpu", "show_default": True, "help": f"Device to run on: {F
 @click.argument("lecture", type=click.Path(path_type=Path), is_eager=True, callback=of_project)
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(".serve"), show_default=True, help=OUT)
 @click.option("--port", cls=ProjectOption, show_default=True)
-@trace_options("device", "keep_going", "main", "include", device=DEVICE)
+@trace_options("device", "keep_going", "include", device=DEVICE)
 @click.option("--open/--no-open", "opens", cls=ProjectOption, show_default=True)
 def serve(lecture: Path, out: Path, port: int, options: TraceOptions, *, opens: bool) -> None:
     """Show a lecture's pages and update them at each save.

@@ -78,9 +78,9 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
             from trace_tools.source.lint import mistakes
             from trace_tools.tracing.supervisor import Tracer
 
-        with all_mistakes(lecture, options.main):
+        with all_mistakes(lecture):
             tracer = Tracer(lecture, out, options, progress.show, server)
-        for mistake in mistakes(lecture, tracer.plan.source, options.main):  # they do not surely stop the run
+        for mistake in mistakes(lecture, tracer.plan.source):  # they do not surely stop the run
             click.echo(str(mistake), err=True)
         if options.draft:  # the fork server prepares its processes in the meantime
             get_ready(tracer.plan.source)

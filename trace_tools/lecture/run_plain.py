@@ -14,7 +14,7 @@ from functools import wraps
 from itertools import count
 from types import FunctionType
 
-from trace_tools.lecture.vocabulary import listening
+from trace_tools.lecture.vocabulary import _listeners, listening
 from trace_tools.trace.model import Ask, Image, Link, Narrative, Note, Table, Text
 
 __all__ = ["run"]
@@ -24,8 +24,14 @@ PAGES = "The pages also show figures and what each line did: python -m trace_too
 
 
 def run(main: Callable[[], None]) -> None:
-    """Call `main`; print the title of each section (each function of its module that it calls) and the texts."""
+    """Call `main`; print the title of each section (each function of its module that it calls) and the texts.
+
+    In a traced run, the pages show both, and nothing is printed.
+    """
     assert isinstance(main, FunctionType)
+    if _listeners:
+        main()
+        return
     module, numbers = main.__globals__, count()
     out = sys.stdout  # even if the lecture replaces it
     _ran.append(main)

@@ -27,7 +27,7 @@ from trace_tools.pages.site import render_folder
 from trace_tools.source.imports import imported, is_installed
 from trace_tools.source.statements import parse_source, read_text
 from trace_tools.source.versions import shown_source
-from trace_tools.trace.model import MAIN, SourceFile, Trace
+from trace_tools.trace.model import SourceFile, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.processes import FORKS, ForkServer, environment
@@ -146,8 +146,7 @@ class Session:
             with suppress(TraceToolsError):  # not readable, for example of another version
                 trace = load(path).trace
                 same_device = trace.machine.device == devices.kind(self.options.device or "cpu")
-                same_main = trace.run.lecture == self.lecture.name and (trace.run.main or MAIN) == self.options.main
-                if same_main and same_device and trace.sources:
+                if trace.run.lecture == self.lecture.name and same_device and trace.sources:
                     return trace
         return None
 

@@ -32,13 +32,15 @@ from trace_tools.source.imports import OURS
 from trace_tools.source.statements import (
     FUNCTIONS,
     ParsedSource,
-    bare_call,
+    main_of,
     not_valid,
+    qualified_name,
     read_source,
     sections,
+    uncalled_main,
 )
 from trace_tools.source.vocabularies import narrative_calls, uses_words
-from trace_tools.trace.model import MAIN, MODULE
+from trace_tools.trace.model import MODULE
 
 OF_PYTHON = frozenset(  # names that a module need not bind
     (*dir(builtins), "__file__", "__builtins__", "__annotations__", "__class__", "__module__", "__qualname__")
@@ -46,26 +48,25 @@ OF_PYTHON = frozenset(  # names that a module need not bind
 NAMESPACES = frozenset({"exec", "globals", "locals", "vars", "setattr"})  # where they are used, names may be unknown
 
 
-def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -> list[LectureError]:
+def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureError]:
     """Return the mistakes in a lecture, in order of their lines. Raises LectureError if it is not valid Python.
 
-    Pass `source` if the text was read before, because the file may have changed since. `main` is the name of the
-    function that runs the lecture.
+    Pass `source` if the text was read before, because the file may have changed since.
     """
     source = source or read_source(path)
     errors: list[LectureError] = []
     directives = parse_directives(source, errors)
     try:
-        refuse_without_main(source, main)
-        if not sections(source, main):
-            line = source.function(main)
-            text = f"`{main}` calls no function of the lecture; expected a call for each section"
-            errors.append(LectureError(path, line.line if line else None, text))
+        refuse_uncallable_main(source)
+        main = source.function(main_of(source))
+        if main is not None and not sections(source):
+            text = f"`{qualified_name(main)}` calls no function of the lecture; expected a call for each section"
+            errors.append(LectureError(path, main.line, text))
     except LectureError as error:
         errors.append(error)
     if (why := why_no_name(path)) is not None:
         errors.append(LectureError(path, 1, why))
-    errors += _uncalled_sections(source, main)
+    errors += _uncalled_sections(source, main_of(source))
     try:
         refuse_uncompilable(source)
         errors += _wrong_names(source, directives)
@@ -76,10 +77,10 @@ def mistakes(path: Path, source: ParsedSource | None = None, main: str = MAIN) -
     return sorted(errors, key=lambda error: error.line or 0)
 
 
-def is_lecture(source: ParsedSource, main: str = MAIN) -> bool:
+def is_lecture(source: ParsedSource) -> bool:
     """Return whether a module looks like a lecture, with a `main`, a directive, or an import of the vocabulary."""
     wrong: list[LectureError] = []  # a misspelt directive also counts
-    return source.function(main) is not None or uses_words(source) or bool(parse_directives(source, wrong) or wrong)
+    return main_of(source) != MODULE or uses_words(source) or bool(parse_directives(source, wrong) or wrong)
 
 
 def why_no_name(path: Path) -> str | None:
@@ -100,32 +101,17 @@ def refuse_uncompilable(source: ParsedSource) -> None:
         return
 
 
-def refuse_without_main(source: ParsedSource, main: str = MAIN) -> None:
-    """Raise LectureError if a source defines no function `main` that can be called without arguments."""
-    expected = f"expected `def {main}():`, which runs the lecture"
-    definition = source.function(main)
-    if definition is None or definition.function != MODULE:
-        # The likeliest first: the functions that `if __name__ == "__main__":` calls, then the one with the file's name.
-        under = [node for node in source.tree.body if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)]
-        called = [bare_call(inner) for node in under for inner in node.body]
-        hint = ""
-        for name in (*reversed(called), Path(source.path).stem):
-            candidate = source.function(name) if name not in (None, main) else None
-            node = candidate.node if candidate is not None and candidate.function == MODULE else None
-            if isinstance(node, ast.FunctionDef) and not _needed(node):
-                hint = f", or `--main {node.name}`"
-                break
-        raise LectureError(source.path, 1, f"defines no function `{main}`; {expected}{hint}")
-    node = definition.node
-    assert isinstance(node, FUNCTIONS)
-    if node.decorator_list:  # the decorator decides which function runs
+def refuse_uncallable_main(source: ParsedSource) -> None:
+    """Raise LectureError if the file does not call its `main`, and the tracer cannot either."""
+    main = source.function(uncalled_main(source) or "")
+    if main is None or main.node.decorator_list:  # type: ignore[attr-defined]  # the decorator decides what runs
         return
-    if needed := _needed(node):
-        names = ", ".join(f"`{name}`" for name in needed)
-        raise LectureError(source.path, definition.line, f"`{main}` needs {names}, but gets no arguments; {expected}")
-    if isinstance(node, ast.AsyncFunctionDef):
-        why = f"`{main}` is `async`, so a plain call does not run it; {expected}, with `asyncio.run(…)` in it"
-        raise LectureError(source.path, definition.line, why)
+    needed = ", ".join(f"`{name}`" for name in _needed(main.node))  # type: ignore[arg-type]
+    call = 'expected a call of it under `if __name__ == "__main__":`'
+    if needed:
+        raise LectureError(source.path, main.line, f"`main` needs {needed}, but nothing calls it; {call}")
+    if isinstance(main.node, ast.AsyncFunctionDef):
+        raise LectureError(source.path, main.line, f"`main` is `async`, but nothing runs it; {call}, `asyncio.run(…)`")
 
 
 def _needed(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

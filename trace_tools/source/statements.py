@@ -72,11 +72,38 @@ def qualified_name(definition: Statement) -> str:
     return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
 
 
-def sections(source: ParsedSource, main: str = MAIN) -> list[str]:
-    """Return the lecture's sections, which are its functions that `main` calls, in order.
+def main_of(source: ParsedSource) -> str:
+    """Return the name of the function that runs the lecture, or MODULE if the file's own statements do.
 
-    A function that `main` only passes to another function is not a section.
+    It is `main`, or the only function that `if __name__ == "__main__":` names, if it calls other functions of the file.
     """
+    if MAIN in source.functions:
+        return MAIN
+    blocks = [part for node in source.tree.body if is_main_block(node) for part in ast.walk(node)]
+    named = {part.id for part in blocks if isinstance(part, ast.Name)} & source.functions.keys()
+    return named.pop() if len(named) == 1 and functions_called_by(source, *named) else MODULE
+
+
+def is_main_block(node: ast.stmt) -> bool:
+    """Return whether a statement is `if __name__ == "__main__":`."""
+    return isinstance(node, ast.If) and "'__main__'" in ast.dump(node.test)
+
+
+def uncalled_main(source: ParsedSource) -> str | None:
+    """Return the function `main` of a file that does not call it, as a script does nothing; the tracer calls it."""
+    own = [node for node in source.tree.body if not isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+    names = {part.id for node in own for part in ast.walk(node) if isinstance(part, ast.Name)}
+    is_called = MAIN in names or any(map(is_main_block, own))
+    return MAIN if MAIN in source.functions and not is_called else None
+
+
+def sections(source: ParsedSource) -> list[str]:
+    """Return the lecture's sections, in order: the functions of the file that its main function calls."""
+    return functions_called_by(source, main_of(source))
+
+
+def functions_called_by(source: ParsedSource, function: str) -> list[str]:
+    """Return the file's functions that a function calls, in order, without those that it only passes to another."""
     called: dict[str, None] = {}
 
     def visit(node: ast.AST) -> None:
@@ -92,7 +119,7 @@ def sections(source: ParsedSource, main: str = MAIN) -> list[str]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
-    definition = source.function(main)
+    definition = source.function(function)
     for child in ast.iter_child_nodes(definition.node) if definition is not None else ():
         visit(child)
     return list(called)

@@ -52,7 +52,8 @@ class Tree:
         that section.
         """
         self.main_name = self.trace.run.main or MAIN
-        self.main = next((f for f in self.frames.values() if f.function == self.main_name and not f.source), None)
+        self.mains = [f.frame for f in self.frames.values() if f.function == self.main_name and not f.source]
+        self.main = self.frames[self.mains[0]] if self.mains else None  # a `__main__` block may call it several times
         self.module = next((f for f in self.frames.values() if f.function == MODULE), None)
         self.section_of: dict[int, str | None] = {}
         self.call_number: dict[int, int] = {}
@@ -61,7 +62,7 @@ class Tree:
             caller = self.by_id.get(frame.of) if frame.of is not None else None
             if caller is None:
                 section = None
-            elif self.main is not None and caller.frame == self.main.frame:
+            elif caller.frame in self.mains and frame.frame not in self.mains:
                 section = frame.function
             else:
                 section = self.section_of.get(caller.frame)
@@ -95,8 +96,8 @@ class Tree:
 
     def section_calls(self) -> list[tuple[Step, Frame]]:
         """Return the calls that `main` made, in order, each with its step."""
-        main = self.steps_of(self.main.frame) if self.main is not None else ()
-        return [(step, frame) for step in main for frame in self.calls(step.id)]
+        steps = (step for main in self.mains for step in self.steps_of(main))
+        return [(step, frame) for step in steps for frame in self.calls(step.id)]
 
     def caught(self, step: Step) -> bool:
         """Whether the exception that left `step` was caught inside the lecture."""

@@ -31,12 +31,19 @@ import copy
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from trace_tools.source.directives import RETURN, Directive, Inspected
-from trace_tools.source.statements import FUNCTIONS, ParsedSource, bare_call, parse_source, qualified_name, sections
+from trace_tools.source.statements import (
+    FUNCTIONS,
+    ParsedSource,
+    bare_call,
+    main_of,
+    parse_source,
+    qualified_name,
+    sections,
+)
 from trace_tools.source.vocabularies import emitting_functions
-from trace_tools.trace.model import MAIN, MODULE
+from trace_tools.trace.model import MODULE
 from trace_tools.tracing.syntax import (
     FRAME,
     assign,
@@ -63,6 +70,7 @@ UNSET = "_@unset"
 SKIPPED = "_@skipped"
 SHOWN = "_@shown"
 SCOPE = "_@scope"
+BUILTINS = "_@builtins"
 MODULE_FRAME = -1
 
 LEAVING = (ast.Raise, ast.Continue, ast.Break)
@@ -84,6 +92,7 @@ class Instrumented:
     # statement → its number in its source, its line, whether it has inspected expressions, and whether it may suspend
     places: dict[int, tuple[int, int, bool, bool]] = field(default_factory=dict)
     sources: dict[int, int] = field(default_factory=dict)  # function → index of its source, if not the lecture's
+    main: str = MODULE  # the function that calls the sections
 
     def source_of(self, function: int) -> int:
         """Return the index of a function's source."""
@@ -103,15 +112,15 @@ def instrument(
     keep_going: bool = False,
     first: int = 0,
     imported: bool = False,
-    main: str = MAIN,
 ) -> Instrumented:
-    """Return `source` with probes; in the function `main`, functions named in `skipped` have no effect and return None.
+    """Return `source` with probes; in its main function, functions named in `skipped` have no effect and return None.
 
-    With `keep_going`, an exception from a section does not leave `main`, provided that the call is a whole statement of
-    its body. `first` is the number of the first statement. In an `imported` source, only functions have probes.
+    With `keep_going`, an exception from a section does not leave the main function, provided that the call is a whole
+    statement of its body. `first` is the number of the first statement. In an `imported` source, only functions have
+    probes.
     """
     private = parse_source(source.text, source.path)  # the visitors modify the tree
-    made = _Instrumenter(private, directives, skipped, keep_going=keep_going, first=first, imported=imported, main=main)
+    made = _Instrumenter(private, directives, skipped, keep_going=keep_going, first=first, imported=imported)
     return made.run()
 
 
@@ -142,14 +151,13 @@ class _Instrumenter:
         keep_going: bool,
         first: int,
         imported: bool,
-        main: str,
     ) -> None:
         self.source = source
         self.skipped = skipped
         self.first = first
         self.imported = imported
-        self.main = main
-        definition, named = source.function(main), set(sections(source, main)) if keep_going else set()
+        self.main = main_of(source)
+        definition, named = source.function(self.main), set(sections(source)) if keep_going else set()
         body: list[ast.stmt] = definition.node.body if definition is not None else []  # type: ignore[attr-defined]
         self.survived = frozenset(node for node in body if bare_call(node) in named)
         self.number_of = {s.node: s.number for s in source.statements}
@@ -189,8 +197,6 @@ class _Instrumenter:
 
     def run(self) -> Instrumented:
         body = self.source.tree.body
-        if not self.imported:
-            body = [_Guards(Path(self.source.path).stem).visit(node) for node in body]
         start = len(body) if self.imported else preamble_length(body)
         if self.imported:
             body = [_Functions(self).visit(node) for node in body]
@@ -214,6 +220,7 @@ class _Instrumenter:
             covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
+            main=self.main,
         )
 
     def _inspect_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -258,6 +265,8 @@ class _Instrumenter:
             inner += at(body[-1], ended([replace(returned, node=ast.Constant(None))], "argument"))
         handler = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
         opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
+        if number == MODULE_FRAME:  # among the built-ins, because the lecture may list its globals
+            opened.targets = [ast.Subscript(load(BUILTINS), ast.Constant(FRAME), ast.Store())]
         return at(body[0], [opened, ast.Try(inner, [handler], [], [probe("close")])])
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
@@ -571,32 +580,6 @@ class _Undeclared(ast.NodeTransformer):
         return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _other_scope
-
-
-class _Guards(ast.NodeTransformer):
-    """__name__ == "__main__" → "lecture" == "__main__" in the module's own code, because the tracer calls `main`.
-
-    An assert is left unchanged: it states that the file runs as a script, which is true.
-    """
-
-    def __init__(self, imported_as: str) -> None:
-        self.imported_as = imported_as
-
-    def visit_Compare(self, node: ast.Compare) -> ast.Compare:
-        sides = [node.left, *node.comparators]
-        if any(isinstance(side, ast.Constant) and side.value == "__main__" for side in sides):
-            node.left, *node.comparators = [
-                ast.copy_location(ast.Constant(self.imported_as), side)
-                if isinstance(side, ast.Name) and side.id == "__name__"
-                else side
-                for side in sides
-            ]
-        return node
-
-    def _another_matter(self, node: ast.AST) -> ast.AST:
-        return node
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_Assert = _another_matter
 
 
 class _Skipping(ast.NodeTransformer):

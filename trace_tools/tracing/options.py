@@ -19,7 +19,6 @@ from typing import Any
 
 from trace_tools.errors import UsageError
 from trace_tools.machines.devices import FORMS, checked
-from trace_tools.trace.model import MAIN
 
 SEEDS = range(-(2**63), 2**64)  # the seeds that `torch.manual_seed` takes
 
@@ -74,9 +73,8 @@ class TraceOptions:
     )
     seed: int = _option(0, read_seed, PROJECT | RECORDED, "Seed of the random number generators.", "N")
     limit: int = _option(100, int, PROJECT | RECORDED, "How many executions of each statement to keep.", "N", least=2)
-    main: str = _option(MAIN, str, RECORDED, "The function that runs the lecture.", "FUNCTION")
     only: str | None = _option(
-        None, str, RECORDED, "Run only this section: one of the functions that main calls.", "SECTION"
+        None, str, RECORDED, "Run only this section: one of the functions that `main` calls.", "SECTION"
     )
     keep_going: bool | None = _option(
         None, bool, PROJECT | RECORDED, "After an error, record it and run the next section (default: not on a CPU)."
@@ -97,8 +95,7 @@ class TraceOptions:
 
     def recorded(self) -> dict[str, Any]:
         """Return the fields of `Run` that repeat options, once `keep_going` is decided."""
-        values = {name: getattr(self, name) for name, option in OPTIONS.items() if RECORDED in option.scope}
-        return {**values, "main": None if self.main == MAIN else self.main}
+        return {name: getattr(self, name) for name, option in OPTIONS.items() if RECORDED in option.scope}
 
     @property
     def package(self) -> str:

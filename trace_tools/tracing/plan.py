@@ -16,13 +16,9 @@ from trace_tools.errors import LectureError, UsageError
 from trace_tools.machines import devices
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import imported, is_installed
-from trace_tools.source.lint import (
-    refuse_uncompilable,
-    refuse_without_main,
-)
-from trace_tools.source.statements import ParsedSource, read_source, sections
+from trace_tools.source.lint import refuse_uncallable_main, refuse_uncompilable
+from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
 from trace_tools.trace.identities import PASS, ProcessId
-from trace_tools.trace.model import MAIN
 from trace_tools.tracing import included
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
 from trace_tools.util.files import why_not_inside
@@ -41,7 +37,7 @@ class Plan:
     options: TraceOptions
     uses: frozenset[str]  # packages that the lecture and its modules import
     torch: bool
-    skipped: list[str]  # functions that `main` must not call
+    skipped: list[str]  # functions that the main function must not call
     modules: Sequence[included.Module]
 
     @property
@@ -62,7 +58,7 @@ class Plan:
 
 def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
     """Return the plan of a lecture's trace. Raises LectureError or UsageError for an invalid lecture or option."""
-    source = check_lecture(lecture, main=options.main)
+    source = check_lecture(lecture)
     folder = lecture.resolve().parents[len(options.package.split(".")) if options.package else 0]
     uses = imported(source, folder)
     options = replace(options, passes=1 if options.draft else options.passes)
@@ -85,7 +81,7 @@ def plan_of(lecture: Path, options: TraceOptions = DEFAULTS) -> Plan:
     )
 
 
-def check_lecture(path: Path, *, main: str = MAIN) -> ParsedSource:
+def check_lecture(path: Path) -> ParsedSource:
     """Read and check a lecture. Raises LectureError if it is not a valid lecture."""
     source = read_source(path)
     name = path.name.encode("utf-8", "backslashreplace").decode()  # in a form that a file can hold
@@ -93,7 +89,7 @@ def check_lecture(path: Path, *, main: str = MAIN) -> ParsedSource:
         raise LectureError(path, None, f"can't be a lecture's name: {why}")
     refuse_uncompilable(source)
     parse_directives(source)
-    refuse_without_main(source, main)
+    refuse_uncallable_main(source)
     return source
 
 
@@ -110,14 +106,14 @@ def refuse_options(source: ParsedSource, options: TraceOptions) -> None:
 
 
 def skipped(source: ParsedSource, options: TraceOptions) -> list[str]:
-    """Return the functions that `main` must skip so that only one section runs.
+    """Return the functions that the main function must skip so that only one section runs.
 
     Raises UsageError if that section does not exist.
     """
-    names, only = sections(source, options.main), options.only
+    names, only = sections(source), options.only
     if only is None:
         return []
     if only not in names:
         calls = ", ".join(f"`{name}`" for name in names) or "none"
-        raise UsageError(f"--only {only}: no such section; {options.main} calls {calls}")
+        raise UsageError(f"--only {only}: no such section; {main_of(source)} calls {calls}")
     return [name for name in names if name != only]

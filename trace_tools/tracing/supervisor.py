@@ -20,7 +20,8 @@ from pathlib import Path
 from trace_tools.errors import FailedError, NothingRecordedError, TraceToolsError, UsageError, in_words
 from trace_tools.machines import machine as machines
 from trace_tools.source.imports import versions as versions_of
-from trace_tools.trace.model import Machine, Run, Trace
+from trace_tools.source.statements import main_of
+from trace_tools.trace.model import MAIN, Machine, Run, Trace
 from trace_tools.trace.structure import to_plain
 from trace_tools.tracing import failures, included, ranks
 from trace_tools.tracing.job import WRITTEN
@@ -145,6 +146,7 @@ class Tracer:
             lecture=plan.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             complete=False,
+            main=None if (main := main_of(plan.source)) == MAIN else main,
             commit=commit_of(plan.lecture),
             **options.recorded(),
         )

@@ -61,7 +61,7 @@ def load(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def assign(name: str, value: ast.expr) -> ast.stmt:
+def assign(name: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(name, ast.Store())], value)
 
 

@@ -38,7 +38,7 @@ from trace_tools.machines import accelerators, host
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import witnessed
 from trace_tools.source.directives import parse_directives
-from trace_tools.source.statements import parse_source
+from trace_tools.source.statements import parse_source, uncalled_main
 from trace_tools.trace.identities import (
     COMPLETE,
     COUNTED,
@@ -94,7 +94,7 @@ def _run_job(job: Job) -> int:
     source, options = parse_source(job.text, job.lecture), job.options
     directives = [*parse_directives(source), *(inspect_all(source) if options.inspect_all else ())]
     skipped = frozenset(job.skipped)
-    program = instrument(source, directives, skipped, keep_going=bool(options.keep_going), main=options.main)
+    program = instrument(source, directives, skipped, keep_going=bool(options.keep_going))
     modules = included.stored(job.run_folder)
     programs = included.instrumented([source, *(module.source for module in modules)])
     if modules:
@@ -104,11 +104,12 @@ def _run_job(job: Job) -> int:
     codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in job.runs}
     # large syntax trees would slow the lecture's garbage collection
     program = replace(program, tree=ast.Module([], []))
+    main = uncalled_main(source)
     del source, directives
     linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
     journal = Journal(Path(job.journal))
     try:
-        process = _Process(job, program, journal, frozenset(module.name for module in modules))
+        process = _Process(job, program, main, journal, frozenset(module.name for module in modules))
         os.register_at_fork(after_in_child=process.forget)
         ending = process.run(codes)
     except BaseException:
@@ -133,6 +134,7 @@ class _Process:
         self,
         job: Job,
         program: Instrumented,
+        main: str | None,
         journal: Journal,
         included: frozenset[str],
     ) -> None:
@@ -153,6 +155,7 @@ class _Process:
                 importlib.import_module("numpy")
         self.job = job
         self.program = program
+        self.main = main  # the function to call after the module, if the file does not call it
         self.included = included
         self.journal = journal
         self.redact = Redactor.of_this_machine(private=(job.root, str(job.folder)))
@@ -242,8 +245,9 @@ class _Process:
                 if self.job.options.package:
                     context.run(importlib.import_module, self.job.options.package)
                 context.run(exec, code, vars(module))
-                shown(vars(module))
-                context.run(vars(module)[self.job.options.main])
+                if self.main is not None:
+                    shown(vars(module))
+                    context.run(vars(module)[self.main])
             except BaseException as error:
                 if failures.is_of_probes(error) and not self.forked:
                     raise

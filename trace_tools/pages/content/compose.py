@@ -83,7 +83,7 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
         calls.setdefault(frame.function, []).append(frame)
     # numbered by position in `main`, so that a run of one section keeps its number
     main = ran.tree.main_name
-    order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed, main), *calls]))
+    order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed), *calls]))
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
     opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)})

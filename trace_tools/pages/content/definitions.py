@@ -38,7 +38,7 @@ class Definitions:
         for index, edition in enumerate(self.ran.editions):
             source = edition.source
             main = self.ran.tree.main_name
-            left_out = {main, *sections(source.parsed, main)}
+            left_out = {main, *sections(source.parsed)}
             for statement in source.parsed.statements:
                 self._at.setdefault((index, statement.first_line), []).append(statement)
                 node = statement.node

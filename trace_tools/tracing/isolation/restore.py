@@ -38,6 +38,7 @@ def settings() -> Iterator[Setting]:
     yield "recursion limit", sys.getrecursionlimit, sys.setrecursionlimit
     yield "warning filters", lambda: warnings.filters[:], _set_warning_filters
     yield "logging", lambda: (logging.root.level, logging.root.handlers[:]), _set_logging
+    yield "start method", _start_method, _set_start_method
     if (numpy := sys.modules.get("numpy")) is not None:
         yield "NumPy's errors", numpy.geterr, lambda before: numpy.seterr(**before)
         yield "NumPy's print options", numpy.get_printoptions, lambda before: numpy.set_printoptions(**before)
@@ -77,6 +78,16 @@ def _set_warning_filters(before: list[Any]) -> None:
 def _set_logging(before: tuple[int, list[logging.Handler]]) -> None:
     logging.root.setLevel(before[0])
     logging.root.handlers[:] = before[1]
+
+
+def _start_method() -> Any:
+    """Return how `multiprocessing` starts processes; a second call of its `set_start_method` raises."""
+    loaded = sys.modules.get("multiprocessing.context")
+    return None if loaded is None else loaded._default_context._actual_context
+
+
+def _set_start_method(before: Any) -> None:
+    sys.modules["multiprocessing.context"]._default_context._actual_context = before
 
 
 def _set_device(before: Any) -> None:

@@ -96,6 +96,7 @@ class Call:
         self.recorder = recorder
         self.key = key  # id of its Python frame
         self.parent = parent
+        self.is_main = function == recorder.program.main and not source  # the calls that it makes are sections
         self.id = recorder.frame_ids()
         self.started = math.inf  # by the recorder's clock
         self.counts: dict[int, int] = {}  # executions of each statement that are certain
@@ -583,7 +584,7 @@ class Call:
         if self.parent is not None and self.parent.thread != self.thread:
             caller = python_frame.f_back
             return caller is None or caller.f_code.co_filename == threading.__file__
-        return self.parent is None or self.parent.parent is None
+        return self.parent is None or self.is_main or (isinstance(self.parent, Call) and self.parent.is_main)
 
     def _exception(self, error: BaseException | None, python_frame: FrameType, *, survived: bool = False) -> None:
         recorder, now = self.recorder, perf_counter()

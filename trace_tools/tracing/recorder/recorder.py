@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
 import functools
 import itertools
@@ -20,6 +21,7 @@ from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import start_apart, unsignalled
 from trace_tools.machines.accelerators import Accelerator
 from trace_tools.tracing.instrument import (
+    BUILTINS,
     IN_GRAPH,
     IS_COMPILING,
     OPEN,
@@ -93,7 +95,7 @@ class Recorder:
         self.calls: dict[int, Call | Skipped] = {}  # running calls, by id of the Python frame
         self.sequence = itertools.count().__next__
         self.frame_ids = itertools.count().__next__
-        self.last: Call | None = None  # the last call without a caller (`main`)
+        self.last: Call | None = None  # the last call without a caller
         self.namespace: dict[str, Any] | None = None  # namespace of the lecture's module in this run
         self.started_by: dict[int, tuple[Any, Call | Skipped]] = {}  # by id of a thread: it, and what started it
         self.due = 0.0  # when a probe should flush
@@ -130,15 +132,15 @@ class Recorder:
         return call
 
     def _recorded(self, key: int, number: int, parent: Call | None) -> Call | None:
-        """Return a recorded call, or None if the limits leave it out. Sections are never left out."""
+        """Return a recorded call, or None if the limits leave it out. Sections and their callers are never left out."""
         function, source = self.program.functions[number], self.program.source_of(number)
-        is_section = parent is None or parent.parent is None
+        is_section = parent is None or parent.is_main or (function == self.program.main and not source)
         into = self.pending if parent is None else parent._here()
         if not self.limits.admits(function, into, is_section=is_section):
             return None
         if is_section and self.limits.calls[function] == 1:  # the first call, because a loop may make a thousand
             self.due = 0.0  # the next probe writes what came before it: the section may soon end the process
-        if parent is not None and parent.parent is None and self.section:
+        if parent is not None and parent.is_main and self.section:
             self.section(function)
         metered = self.meter is not None and (parent is None or isinstance(parent, MeteredCall))
         return (MeteredCall if metered else Call)(self, key, function, source, parent)
@@ -361,6 +363,7 @@ def hooks(recorder: Recorder, is_compiling: Callable[[], bool] = bool) -> dict[s
         SKIPPED: lambda *_, **__: None,
         SHOWN: shown,
         SCOPE: scope,
+        BUILTINS: vars(builtins),
     }
 
 
