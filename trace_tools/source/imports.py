@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from trace_tools.lecture import vocabulary
 from trace_tools.source.statements import ParsedSource
 
 OURS = "trace_tools"
@@ -26,49 +26,45 @@ PLAIN = frozenset({"lecture", "plain", "measure", "count"})
 def imported(source: ParsedSource, folder: Path) -> frozenset[str]:
     """Return the packages that a lecture and the modules in its folder import, without Python's own.
 
-    "torch" is included if the lecture uses a function of ours that needs it, and torch is installed. Imports inside
-    installed packages are not followed.
+    "torch" is included if the lecture uses a function of ours that needs it. Imports inside installed packages are not
+    followed.
     """
-    packages = {name.partition(".")[0] for name, is_beside in _reached(source, folder) if not is_beside}
+    packages: set[str] = set()
+    followed: set[Path] = set()
+    trees: list[ast.AST] = [source.tree]
+    while trees:
+        for name in _imports(trees.pop()):
+            root = name.partition(".")[0]
+            paths = (folder / f"{root}.py", *(folder / root).glob("**/*.py"))
+            # The tools are in the lecture's folder in a checkout; they are not followed.
+            beside = {path for path in paths if path.is_file()} if root != OURS else set()
+            if not beside:
+                packages.add(root)
+            for path in sorted(beside - followed):
+                # The lecture will report the error in the module.
+                with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+                    trees.append(ast.parse(path.read_bytes()))
+            followed |= beside
     return frozenset(packages - {OURS} - sys.stdlib_module_names)
 
 
-def _reached(source: ParsedSource, folder: Path) -> Iterator[tuple[str, bool]]:
-    """Yield each module imported by a lecture or by a module in its folder, and whether it is in that folder."""
-    for _, _, imports in _modules(source, folder):
-        yield from imports
-
-
-def _modules(
-    source: ParsedSource, folder: Path
-) -> Iterator[tuple[bytes | None, Sequence[ast.AST], list[tuple[str, bool]]]]:
-    """Yield the nodes of a lecture and of the modules in its folder, the tree first, each with its imports.
-
-    The text is None for the lecture itself.
-    """
-    followed: set[Path] = set()
-    modules: list[tuple[bytes | None, Sequence[ast.AST]]] = [(None, [*ast.walk(source.tree)])]
-    while modules:
-        (text, nodes), imports = modules.pop(), []
-        for name in _imports(nodes):
-            root = name.partition(".")[0]
-            # The tools are in the lecture's folder in a checkout; they are not followed.
-            beside = [] if root == OURS else [folder / f"{root}.py", *(folder / root).glob("**/*.py")]
-            local = [path for path in beside if path.is_file() and path not in followed]
-            followed.update(local)
-            for path in local:
-                # The lecture will report the error in the module.
-                with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-                    read = path.read_bytes()
-                    modules.append((read, _nodes(read)))
-            imports.append((name, any(path.is_file() for path in beside)))
-        yield text, nodes, imports
-
-
-@lru_cache(maxsize=64)
-def _nodes(text: bytes) -> Sequence[ast.AST]:
-    """Parse a module, once for all questions about it."""
-    return [*ast.walk(ast.parse(text))]
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules that a source imports by absolute names, and "torch" for names of ours that need it."""
+    ours: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+                ours += ["*" for alias in names if alias.name == OURS and alias.asname]  # by a name of the lecture's
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield module
+                ours += [alias.name for alias in names] if module == OURS else []
+                ours += [module.split(".")[1]] if module.startswith(f"{OURS}.") else []
+            case ast.Attribute(value=ast.Name(id="trace_tools"), attr=name):
+                ours.append(name)
+    plain = {*PLAIN, *vocabulary.__all__}
+    if not all(name in plain or name.startswith(("__", "draw_")) for name in ours):
+        yield "torch"
 
 
 def is_installed(name: str) -> bool:
@@ -83,29 +79,3 @@ def versions(used: frozenset[str]) -> list[tuple[str, str]]:
         with suppress(metadata.PackageNotFoundError):
             rows.append((name, metadata.version(name)))
     return rows
-
-
-def _imports(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Yield the modules that a source imports by absolute names; "torch" for ours that need it, if it is installed."""
-    from trace_tools.lecture import vocabulary
-
-    torch = ["torch"] if is_installed("torch") else []
-    for node in nodes:
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-            if any(alias.name == OURS and alias.asname for alias in node.names):  # under a name that the lecture chose
-                yield from torch
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module]
-            if node.module == OURS:
-                names = [f"{OURS}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == OURS:
-            names = [f"{OURS}.{node.attr}"]
-        for name in names:
-            yield name
-            # a call of the vocabulary, or a module in `PLAIN`, needs no torch
-            part = name.partition(".")[2].partition(".")[0]
-            plain = part in PLAIN or part in vocabulary.__all__ or part.startswith(("__", "draw_"))
-            if name.startswith(f"{OURS}.") and not plain:
-                yield from torch
