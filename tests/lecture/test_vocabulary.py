@@ -161,7 +161,7 @@ def test_labels_outside_the_figure_are_not_cut_off() -> None:
         (plot, [{"y": [1]}], {"style": "stacked", "y_scale": "log"}, "plot: stacked bars need y_scale='linear'"),
         (plot, [{"y": [1]}], {"y_scale": "ln"}, "plot: y_scale is 'ln'; expected one of linear, log"),
         (plot, [{"y": 1}], {}, "plot: series 'y' is a int; expected a sequence of numbers"),
-        (plot, [[1, 2]], {}, r"plot: found list; expected \{name: values\} or a matplotlib Figure"),
+        (plot, [[1, 2]], {}, r"plot: found list; expected \{name: values\}, or a matplotlib Figure"),
         (plot, [{"y": [1, 2]}], {"x": [1]}, "plot: series 'y' has 1 x values and 2 y values"),
     ],
 )
@@ -183,8 +183,8 @@ def test_a_question_keeps_its_answer() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("?", [1]), {}, "ask: answer is a list; expected a number or a text"),
-        (("?", True), {}, "ask: answer is a bool; expected a number or a text"),
+        (("?", [1]), {}, "ask: answer is a list; expected a number"),
+        (("?", True), {}, "ask: answer is True; expected a number"),
         (("?", float("nan")), {}, "ask: answer is nan; expected a finite number"),
         (
             (
@@ -194,7 +194,7 @@ def test_a_question_keeps_its_answer() -> None:
             {"within": -1},
             "ask: within is -1; expected a relative tolerance of 0 or more",
         ),
-        (("?", "c"), {"choices": ["a", "b"]}, "ask: the answer is 'c'; expected a choice: 'a', 'b'"),
+        (("?", "c"), {"choices": ["a", "b"]}, "ask: answer is 'c'; expected a choice: 'a', 'b'"),
         (("?", "a"), {"choices": ["a"], "slips": {"z": ""}}, "ask: a slip is 'z'; expected a choice: 'a'"),
         (([1], 1), {}, "ask: question is a list; expected text"),
     ],

@@ -9,26 +9,23 @@ Each call makes one `Narrative` and passes it to the listener. Without a listene
 
 from __future__ import annotations
 
-import base64
 import datetime
 import gc
 import io
 import math
-import os
 import re
 import statistics
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import PurePath
-from types import FrameType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.lecture import data_frames
 from trace_tools.trace import arithmetic
-from trace_tools.trace.explorations import LONGEST_NAME, MOST_ROWS, why_unexplorable
+from trace_tools.trace.explorations import why_uncallable, why_unexplorable
 from trace_tools.trace.model import (
     SCALES,
     STYLES,
@@ -63,23 +60,14 @@ __all__ = ["ask", "decide", "explore", "image", "link", "note", "plot", "table",
 
 VOCABULARY = frozenset(__all__)
 PROSE = frozenset({"text", "note", "ask"})  # kinds whose `text` is Markdown, with numbers that may vary
-FIGURES = {  # an attribute of something that is not a figure → how to plot it
-    "gcf": "plot(plt.gcf())",
-    "get_figure": "plot(ax.get_figure())",
-    "__len__": 'plot({"y": values})',
-}
 ANSWERS = ("above", "below", "undecided", "equal")
 LOGARITHMIC = 1000  # a slider whose range spans at least this factor is logarithmic
 NEAR = 0.01  # relative error allowed in a reader's numeric answer
 PAGE, PHONE = 10.0, 3.55  # inches: the widths for which a figure is drawn
 STICKS_OUT = 0.02  # inches that a label may extend beyond its figure before the figure gets a larger box
 
-MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
-MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
-
-_WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
-_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
-_IMAGE = re.compile(rf"[^\s]+\.({'|'.join(MEDIA)})", re.IGNORECASE)
+# An address on the web or of mail, or a relative path: neither a title nor a word
+_ADDRESS = re.compile(r"https?://[^\s/]|mailto:|(?!www\.|//|[a-z][a-z0-9+.-]*:)\S*[./#?]\S*$", re.IGNORECASE)
 
 _listeners: list[tuple[Listener, Pause]] = []
 
@@ -192,20 +180,22 @@ def ask(
     Raises TypeError if the answer is neither a number nor a text; ValueError if it is not finite or not one of the
     choices, or if `within` is negative.
     """
-    value = _answer("answer", answer)
     texts = None if choices is None else _texts("ask", "choices", choices)
-    if texts is not None:
-        value = str(value)
-        if value not in texts:
-            raise ValueError(f"ask: the answer is {value!r}; expected a choice: {', '.join(map(repr, texts))}")
+
+    def checked(name: str, given: Any) -> int | float | str:
+        if texts is None:
+            return given if isinstance(given, str) else _number("ask", name, given)
+        if str(given) not in texts:
+            raise ValueError(f"ask: {name} is {given!r}; expected a choice: {', '.join(map(repr, texts))}")
+        return str(given)
+
+    value = checked("answer", answer)
+    explained = [
+        (checked("a slip", wrong), _text("ask", "a slip's sentence", why_wrong))
+        for wrong, why_wrong in (slips or {}).items()
+    ]
     if not (isinstance(within, (int, float)) and within >= 0):
         raise ValueError(f"ask: within is {_shown(within)}; expected a relative tolerance of 0 or more")
-    explained = []
-    for wrong, sentence in (slips or {}).items():
-        slip = _answer("a slip", wrong)
-        if texts is not None and str(slip) not in texts:
-            raise ValueError(f"ask: a slip is {slip!r}; expected a choice: {', '.join(map(repr, texts))}")
-        explained.append((slip if texts is None else str(slip), _text("ask", "a slip's sentence", sentence)))
     answered = Answer(
         value,
         unit=_text_or_none("ask", "unit", unit),
@@ -216,18 +206,6 @@ def ask(
         slips=explained or None,
     )
     emit(Ask(text=_text("ask", "question", question), answer=answered))
-
-
-def _answer(name: str, value: Any) -> int | float | str:
-    """Return a number or a text. Raises TypeError, ValueError."""
-    plain = _scalar(value) if hasattr(value, "item") else value
-    if isinstance(plain, bool) or not isinstance(plain, (int, float, str)):
-        raise TypeError(f"ask: {name} is a {type(value).__name__}; expected a number or a text")
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise ValueError(f"ask: {name} is {plain}; expected a finite number")
-    if isinstance(plain, int):
-        str(plain)  # raises ValueError for a number with more digits than Python writes
-    return plain
 
 
 def explore(
@@ -261,65 +239,62 @@ def explore(
     Raises ValueError if the function is not such arithmetic, with the line, or an argument does not fit it; TypeError
     if an argument should be a number.
     """
-    called = _exploration(function, inputs, menus or {}, names or {}, units or {})
+    names, units = names or {}, units or {}
+    called = _called(function, inputs, menus or {}, names, units)
     given = {one.name: one.value for one in called.inputs}
     for menu in called.menus:
-        given |= zip((one.name for one in menu.columns), menu.rows[0][1], strict=True)
-    answers = function(**given)
-    drawn = {"stack": stack, "limit": limit, "curve": curve, "across": across}
-    _emit_explored(called, answers, says, title, names or {}, units or {}, drawn)
+        given |= {one.name: one.value for one in menu.columns}
+    answers = function(**given)  # the lecture's own code: its time counts
+    _emit_explored(called, answers, says, title, names, units, stack=stack, limit=limit, curve=curve, across=across)
 
 
 @aside
-def _exploration(
+def _called(
     function: Callable[..., Any],
     inputs: Mapping[str, tuple[float, float, float]],
     menus: Mapping[str, Mapping[str, Mapping[str, float]]],
     names: Mapping[str, str],
     units: Mapping[str, str],
 ) -> Exploration:
-    """Return the exploration before the function is called."""
+    """Return an exploration before its function is called."""
     try:
         formula = arithmetic.formula_of(function)
     except arithmetic.NotArithmetic as error:
         raise ValueError(f"explore: {error}") from None
 
-    def made(name: str, value: float, low: float, high: float, *, is_integer: bool) -> Input:
-        value, low, high = (_finite(name, number) for number in (value, low, high))
-        if not low <= value <= high or low == high:
-            raise ValueError(f"explore: {name} is {value:g}; expected a number from {low:g} to {high:g}")
+    def slider(name: str, value: Any, low: Any, high: Any, *, whole: bool) -> Input:
+        value, low, high = (float(_number("explore", name, number)) for number in (value, low, high))
         scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
-        unit = _text_or_none("explore", name, units.get(name))
-        return Input(_short(name), _label(name, names), value, low, high, scale, is_integer, unit)
+        unit = _text_or_none("explore", "a unit", units.get(name))
+        return Input(name, _label(name, names), value, low, high, scale, whole, unit)
 
     sliders = []
     for name, limits in inputs.items():
         if not isinstance(limits, tuple) or len(limits) != 3:
             raise TypeError(f"explore: {name} is {_shown(limits)}; expected (number, least, most)")
-        sliders.append(made(name, *limits, is_integer=isinstance(limits[0], int)))
-    chosen = []
+        sliders.append(slider(name, *limits, whole=isinstance(limits[0], int)))
+    listed = []
     for label, rows in menus.items():
-        if not 1 <= len(rows) <= MOST_ROWS:
-            raise ValueError(f"explore: {label} has {len(rows)} rows; expected 1 to {MOST_ROWS}")
-        first = next(iter(rows.values()))
-        columns, numbers = [name for name in first if name in formula.parameters], []
-        for row, given in rows.items():
-            if missing := [name for name in columns if name not in given]:
+        first = next(iter(rows.values()), {})
+        used = [name for name in first if name in formula.parameters]
+        for row, numbers in rows.items():
+            if missing := [name for name in used if name not in numbers]:
                 expected = f"expected the same numbers in each row of {label}"
                 raise ValueError(f"explore: {row} has no {missing[0]}; {expected}")
-            numbers.append((_short(row), [_finite(name, given[name]) for name in columns]))
-        are_integers = all(isinstance(given[name], int) for given in rows.values() for name in columns)
-        own = []  # what a reader's own row may hold: up to a hundred times the lecture's numbers
-        for name, column in zip(columns, zip(*(row for _, row in numbers), strict=True), strict=True):
+        whole = all(isinstance(numbers[name], int) for numbers in rows.values() for name in used)
+        columns = []
+        for name in used:  # a reader's own row may hold up to a hundred times the lecture's numbers
+            column = [_number("explore", name, numbers[name]) for numbers in rows.values()]
             low, high = min(column), max(column)
-            least, most = max(low / 100, 0.0) if low >= 0 else 100 * low, 100 * max(high, 1e-9)
-            own.append(made(name, first[name], least, most, is_integer=are_integers))
-        chosen.append(Menu(_short(label), own, numbers, own=not are_integers))
-    numbered = [one.name for one in (*sliders, *(column for menu in chosen for column in menu.columns))]
-    if sorted(numbered) != sorted(formula.parameters):
-        listed = ", ".join(formula.parameters)
-        raise ValueError(f"explore: found numbers for {', '.join(numbered)}; expected one for each parameter, {listed}")
-    return Exploration(_short(function.__name__), formula.text, list(formula.parameters), sliders, chosen, [])
+            columns.append(
+                slider(name, first[name], low / 100 if low >= 0 else 100 * low, 100 * max(high, 1e-9), whole=whole)
+            )
+        filled = [(str(row), [float(numbers[name]) for name in used]) for row, numbers in rows.items()]
+        listed.append(Menu(str(label), columns, filled, own=not whole))
+    called = Exploration(function.__name__, formula.text, list(formula.parameters), sliders, listed, [])
+    if wrong := why_uncallable(called):
+        raise ValueError(f"explore: {wrong}")
+    return called
 
 
 @aside
@@ -330,17 +305,16 @@ def _emit_explored(
     title: str | None,
     names: Mapping[str, str],
     units: Mapping[str, str],
-    drawn: Mapping[str, Any],
+    **drawn: Any,
 ) -> None:
     results = []
     for name, value in answers.items():
-        number = value if isinstance(value, bool) else _finite(name, value)
-        unit = _text_or_none("explore", name, units.get(name))
-        results.append(Result(_short(name), _label(name, names), number, unit))
-    stack = None if drawn["stack"] is None else _texts("explore", "stack", drawn["stack"])
-    curve = None if drawn["curve"] is None else tuple(_texts("explore", "curve", drawn["curve"]))
-    exploration = replace(called, results=results, **{**drawn, "stack": stack, "curve": curve})
-    text = _text("explore", "says", says)
+        number = value if isinstance(value, bool) else float(_number("explore", name, value))
+        unit = _text_or_none("explore", "a unit", units.get(name))
+        results.append(Result(name, _label(name, names), number, unit))
+    for name in ("stack", "curve"):
+        drawn[name] = None if drawn[name] is None else _texts("explore", name, drawn[name])
+    exploration, text = replace(called, results=results, **drawn), _text("explore", "says", says)
     if wrong := why_unexplorable(exploration, text):
         raise ValueError(f"explore: {wrong}")
     emit(Explore(text=text, title=_text_or_none("explore", "title", title), exploration=exploration))
@@ -348,28 +322,7 @@ def _emit_explored(
 
 def _label(name: str, names: Mapping[str, str]) -> str:
     """Return the displayed name of a parameter or result."""
-    return _short(names[name]) if name in names else name.replace("_", " ")
-
-
-def _short(name: object) -> str:
-    text = _text("explore", "a name", name)
-    if len(text) > LONGEST_NAME:
-        raise ValueError(f"explore: a name has {len(text):,} characters; expected at most {LONGEST_NAME}")
-    return text
-
-
-def _finite(name: str, value: Any) -> float:
-    """Return a number as a float. Raises TypeError, ValueError."""
-    plain = _scalar(value) if hasattr(value, "item") else value
-    if isinstance(plain, bool) or not isinstance(plain, (int, float)):
-        raise TypeError(f"explore: {name} is {_shown(plain)}; expected a number")
-    try:
-        number = float(plain)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"explore: {name} is {number}; expected a finite number")
-    return number
+    return _text("explore", "a name", names[name]) if name in names else name.replace("_", " ")
 
 
 @aside
@@ -382,12 +335,13 @@ def link(
     description: str | None = None,
 ) -> None:
     """Show a reference. Raises TypeError for an argument that should be text, ValueError for an invalid address."""
-    if (why := why_no_link(_text("link", "url", url), title)) is not None:
-        raise ValueError(f"link: {why}")
+    if not _ADDRESS.match(_text("link", "url", url).strip()):
+        expected = "expected an address, as in 'https://example.org', and then the title"
+        raise ValueError(f"link: found {str(url)[:80]!r}; {expected}")
     names = authors if authors is None or isinstance(authors, str) else ", ".join(_texts("link", "authors", authors))
     emit(
         Link(
-            url=_text("link", "url", url),
+            url=str(url),
             title=_text_or_none("link", "title", title),
             authors=names,
             date=None if date is None else str(date),
@@ -396,38 +350,14 @@ def link(
     )
 
 
-def why_no_link(url: str, title: object = None) -> str | None:
-    """Return why a reader cannot follow an address; None for valid addresses and for relative paths."""
-    address = url.strip()
-    shown = repr(address if len(address) <= 80 else f"{address[:79]}…")
-    if _WEB.match(address):
-        return None
-    if isinstance(title, str) and _WEB.match(title.strip()):
-        return (
-            f"found the title {title.strip()[:80]!r}, which is an address; expected the address first, then the title"
-        )
-    if address.startswith("www."):
-        return f"found {shown}; expected 'https://{address[:80]}'"
-    scheme = _SCHEME.match(address)
-    is_relative = scheme is None and not address.startswith("//") and re.fullmatch(r"\S*[./#?]\S*", address)
-    if is_relative or (scheme is not None and scheme[1].lower() == "mailto"):
-        return None
-    return f"found {shown}; expected an address, as in 'https://example.org'"
-
-
 @aside
 def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None) -> None:
     """Show an image file from the lecture's folder; `width` in pixels, or as a share of the text's: "50%".
 
     Raises ValueError for a path outside the folder and for an invalid width.
     """
-    if hasattr(path, "savefig"):
-        raise TypeError(f"image: path is a {type(path).__name__}; expected a file's path, or `plot(figure)`")
-    why = why_not_inside(_text("image", "path", path))
-    if why:
+    if why := why_not_inside(_text("image", "path", path)):
         raise ValueError(f"image: {why}")
-    if isinstance(alt, str) and _IMAGE.fullmatch(alt) and not _IMAGE.fullmatch(str(path)):
-        raise ValueError(f"image: found the description {alt[:80]!r}; expected the path first, then the description")
     wide = _scalar(width)  # NumPy's numbers are accepted
     if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
         raise ValueError(f"image: width is {_shown(width)}; expected pixels above 0, or a percentage such as '50%'")
@@ -441,8 +371,6 @@ def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -
     For a DataFrame, `columns` selects the columns to show. Raises ValueError for a row of another length, for something
     that is not a row, and for missing column names (after checking the rows).
     """
-    if isinstance(rows, Mapping):
-        raise ValueError("table: found a dict; expected a list of rows, as in table(list(d.items()), ['key', 'value'])")
     left_out = 0
     if data_frames.is_frame(rows) or data_frames.is_series(rows):
         try:
@@ -450,10 +378,7 @@ def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -
         except ValueError as error:
             raise ValueError(f"table: {error}") from None
     for number, row in enumerate(rows):
-        if isinstance(row, Mapping):
-            hint = "as in table([list(row.values()) for row in rows], list(rows[0]))"
-            raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells, {hint}")
-        if isinstance(row, (str, bytes)) or not isinstance(row, Iterable):
+        if isinstance(row, (str, bytes, Mapping)) or not isinstance(row, Iterable):
             raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells")
     cells = [[_scalar(cell) for cell in row] for row in rows]
     names = _texts("table", "columns", columns)
@@ -513,9 +438,8 @@ def plot(
         series = _series_of(figure)
         svg = _svg_of(figure)
     else:
-        hint = next((f": `{how}`" for has, how in FIGURES.items() if hasattr(figure, has)), "")
-        kind = f"the module {figure.__name__}" if isinstance(figure, ModuleType) else type(figure).__name__
-        raise TypeError(f"plot: found {kind}; expected {{name: values}} or a matplotlib Figure{hint}")
+        expected = "expected {name: values}, or a matplotlib Figure such as plt.gcf()"
+        raise TypeError(f"plot: found {type(figure).__name__}; {expected}")
     emit(
         Plot(
             title=_text_or_none("plot", "title", title),
@@ -550,19 +474,6 @@ def _texts(word: str, name: str, values: object) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{word}: {name} is a {type(values).__name__}; expected a list of texts")
     return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
-
-
-def as_data(path: str) -> str:
-    """Return an image that the lecture has made as a data URL, because its file is deleted after the run.
-
-    Raises ValueError for an image that is too large for a trace, or a name without an image's extension.
-    """
-    media, size = MEDIA.get(PurePath(path).suffix[1:].lower()), os.path.getsize(path)
-    if media is None or size > MADE_BYTES:
-        why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
-        raise ValueError(f"{path} was made by the lecture and is {why}")
-    with open(path, "rb") as file:
-        return f"data:image/{media};base64,{base64.b64encode(file.read()).decode('ascii')}"
 
 
 def emit(narrative: Narrative) -> None:
@@ -614,24 +525,19 @@ def _svg_of(figure: Any) -> str:
         # a larger box, in inches, if labels or legends are beyond the figure's edge
         box = None if is_inside else Bbox.union([Bbox([[0, 0], [width, height]]), drawn.padded(STICKS_OUT)])
         figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches=box)
-        _release_callers()
+        # matplotlib's parser of labels leaves cycles of frames, which would keep the lecture's tensors alive
+        gc.collect(0)
     return out.getvalue()
 
 
-def _release_callers() -> None:
-    """Clear the frames that matplotlib's label parser leaves in reference cycles.
-
-    Each keeps all its callers alive, including the lecture's frames and tensors, until the garbage collector runs. The
-    collector must not have run since the drawing began.
-    """
-    here = sys._getframe(1)
-    for frame in gc.get_objects(generation=0):
-        if isinstance(frame, FrameType) and "pyparsing" in frame.f_code.co_filename:
-            caller = frame.f_back
-            while caller not in (None, here):
-                caller = caller.f_back if caller else None
-            if caller is here:
-                frame.clear()
+def _number(word: str, name: str, value: Any) -> int | float:
+    """Return a finite number, as a plain one (a 0-d tensor or NumPy scalar by its `item()`)."""
+    plain = _scalar(value)
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)):
+        raise TypeError(f"{word}: {name} is {_shown(value)}; expected a number")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"{word}: {name} is {plain}; expected a finite number")
+    return plain
 
 
 def _scalar(cell: Any) -> Scalar:

@@ -1,4 +1,4 @@
-"""Parse the sentence of an `explore`, and check that its parts fit together.
+"""Check that the parts of an `explore` fit together, and parse its sentence.
 
 places("In {days}. {fits?It fits.|It does not.}")    ["In ", ("days",), ". ", ("fits", ["It fits."], […])]
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trace_tools.trace.model import Exploration
+from trace_tools.trace import arithmetic
+from trace_tools.trace.model import SCALES, Exploration
 
 MOST_ROWS = 200  # most rows of a menu
+LARGEST_NUMBER = 1e300  # largest number that a figure can show
 LONGEST_NAME, LONGEST_SENTENCE = 200, 5_000  # characters
 DEEPEST = 20  # placeholders inside placeholders
 
@@ -51,9 +53,46 @@ def places(text: str) -> Parts:
     return read(0, "", 0)[0]
 
 
+def why_uncallable(exploration: Exploration) -> str | None:
+    """Return the first mistake in a formula and its numbers; None if a reader can call it with others."""
+    for menu in exploration.menus:
+        if not 1 <= len(menu.rows) <= MOST_ROWS:
+            return f"{menu.label} has {len(menu.rows)} rows; expected 1 to {MOST_ROWS}"
+        for row, numbers in menu.rows:
+            if len(numbers) != len(menu.columns) or not all(abs(number) <= LARGEST_NUMBER for number in numbers):
+                return f"{row} has {numbers}; expected {len(menu.columns)} finite numbers"
+    columns = [column for menu in exploration.menus for column in menu.columns]
+    inputs = [*exploration.inputs, *columns]
+    try:
+        taken, returned = arithmetic.shape_of(exploration.formula)
+    except arithmetic.NotArithmetic as error:
+        return f"found no formula: {error}"
+    names = [one.name for one in inputs]
+    if sorted(names) != sorted(exploration.parameters) or taken != len(names):
+        listed = ", ".join(exploration.parameters)
+        return f"found numbers for {', '.join(names)}; expected one for each parameter, {listed}"
+    if exploration.results and returned != len(exploration.results):
+        return f"found {len(exploration.results)} results; expected {returned}, as the formula returns"
+    for one in inputs:
+        limits = -LARGEST_NUMBER <= one.low < one.high <= LARGEST_NUMBER  # nan is not
+        if not limits or not one.low <= one.value <= one.high:
+            return f"{one.name} is {one.value:g}; expected a number from {one.low:g} to {one.high:g}"
+        if one.scale not in SCALES or (one.scale == "log" and one.low <= 0):
+            return f"{one.name} has the scale {one.scale} from {one.low:g}; expected more than 0 for a logarithm"
+    shown = [exploration.name, *names, *(one.label for one in inputs), *(one.label for one in exploration.results)]
+    shown += [label for menu in exploration.menus for label in (menu.label, *(row for row, _ in menu.rows))]
+    if long := next((name for name in shown if len(name) > LONGEST_NAME), None):
+        return f"a name has {len(long):,} characters; expected at most {LONGEST_NAME}"
+    return None
+
+
 def why_unexplorable(narrative: Exploration, says: str) -> str | None:
-    """Return the first inconsistency in an exploration; None if all parts fit together."""
+    """Return the first mistake in an exploration; None if a page can show it, with its formula as a script."""
+    if wrong := why_uncallable(narrative):
+        return wrong
     results = {one.name: one.value for one in narrative.results}
+    if not results or not all(abs(value) <= LARGEST_NUMBER for value in results.values()):
+        return f"found the results {results}; expected finite numbers"
     inputs, menus = {one.name for one in narrative.inputs}, {menu.label for menu in narrative.menus}
     names = {*results, *narrative.parameters, *menus}
 

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from trace_tools.trace import arithmetic, shapes
-from trace_tools.trace.explorations import LONGEST_NAME, MOST_ROWS, why_unexplorable
+from trace_tools.trace import shapes
+from trace_tools.trace.explorations import why_unexplorable
 from trace_tools.trace.model import (
     SCALES,
     STYLES,
@@ -29,13 +29,10 @@ from trace_tools.trace.model import (
     Counts,
     Element,
     Event,
-    Exploration,
     Explore,
     Frame,
     Image,
-    Input,
     Machine,
-    Menu,
     Narrative,
     Observed,
     Plot,
@@ -54,7 +51,6 @@ T = TypeVar("T")
 
 DEEPEST_VALUE = 50  # values inside values
 MOST_SOURCES = 1_000  # a lecture and its modules: each is parsed, highlighted and matched
-LARGEST_NUMBER = 1e300  # largest number that a figure can show
 LARGEST_COUNT = 10**40  # FLOPs and bytes of operators: the product of seven such counts still fits a float
 
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -169,7 +165,8 @@ def _check_narrative(narrative: Narrative) -> None:
         case Ask(answer=answer):
             _inside(".answer", _check_answer, answer)
         case Explore(text=text, exploration=exploration):
-            _inside(".exploration", partial(_check_exploration, says=text), exploration)
+            if wrong := why_unexplorable(exploration, text):  # pages turn the formula into a script
+                raise Mismatch(wrong, ".exploration")
 
 
 def _check_answer(answer: Answer) -> None:
@@ -180,49 +177,6 @@ def _check_answer(answer: Answer) -> None:
         raise Mismatch(f"found {short(answer.value)}; expected one of the choices", ".value")
     if isinstance(answer.value, str) != (answer.within is None):
         raise Mismatch(f"found {answer.within}; expected a tolerance for a number, none for a text", ".within")
-
-
-def _check_exploration(narrative: Exploration, says: str) -> None:
-    """Check that the formula is arithmetic and that all names exist, because pages turn the formula into a script."""
-    menus = [column for menu in narrative.menus for column in menu.columns]
-    try:
-        parameter_count, result_count = arithmetic.shape_of(narrative.formula)
-    except arithmetic.NotArithmetic as error:
-        raise Mismatch(f"found no formula: {error}", ".formula") from None
-    names = sorted(one.name for one in (*narrative.inputs, *menus))
-    if sorted(narrative.parameters) != names or parameter_count != len(narrative.parameters):
-        raise Mismatch(f"found {len(narrative.parameters)}; expected the names of inputs and columns", ".parameters")
-    if result_count != len(narrative.results):
-        raise Mismatch(f"found {len(narrative.results)}; expected {result_count}, as the formula returns", ".results")
-    _each(narrative.inputs, ".inputs", _check_input)
-    _each(narrative.menus, ".menus", _check_menu)
-    numbers = [one.value for one in narrative.results] + [
-        n for menu in narrative.menus for _, row in menu.rows for n in row
-    ]
-    if not all(math.isfinite(number) and abs(number) <= LARGEST_NUMBER for number in numbers):
-        raise Mismatch("found an invalid number; expected finite numbers")
-    labels = [*(one.label for one in (*narrative.inputs, *menus)), *(one.label for one in narrative.results)]
-    labels += [row for menu in narrative.menus for row, _ in menu.rows]
-    if any(len(label) > LONGEST_NAME for label in labels):
-        raise Mismatch(f"found a name of more than {LONGEST_NAME} characters")
-    if wrong := why_unexplorable(narrative, says):
-        raise Mismatch(wrong)
-
-
-def _check_menu(menu: Menu) -> None:
-    if not 1 <= len(menu.rows) <= MOST_ROWS or any(len(row) != len(menu.columns) for _, row in menu.rows):
-        raise Mismatch(
-            f"expected 1 to {MOST_ROWS} rows, each with a number for each of {len(menu.columns)} columns", ".rows"
-        )
-    _each(menu.columns, ".columns", _check_input)
-
-
-def _check_input(one: Input) -> None:
-    _one_of(one.scale, SCALES, ".scale")
-    if not -LARGEST_NUMBER <= one.low <= one.value <= one.high <= LARGEST_NUMBER or one.low == one.high:  # nan is not
-        raise Mismatch(f"found {short(one.value)}; expected a number in a range", ".value")
-    if one.scale == "log" and one.low <= 0:
-        raise Mismatch(f"found {short(one.low)}; expected more than 0 on a logarithmic slider", ".low")
 
 
 def _check_series(series: Series) -> None:

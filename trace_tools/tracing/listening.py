@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import re
@@ -23,6 +24,8 @@ from trace_tools.tracing.isolation.output_capture import printing
 from trace_tools.tracing.recorder.output import ROOMS, TEXT, shortened
 from trace_tools.tracing.recorder.recorder import Recorder
 
+MADE_BYTES = 1 << 20  # largest image that the lecture itself makes, because the trace stores it
+MEDIA = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg", "gif": "gif", "webp": "webp", "svg": "svg+xml"}
 _ENDS = 32 * ROOMS["stdout"]  # characters at each end of a long print that are searched for secrets
 
 
@@ -47,7 +50,7 @@ def listening(recorder: Recorder, redact: Callable[[str], str], real: Path | Non
         made = real is not None and os.path.isfile(path) and not os.path.exists(os.path.join(real, path))
         if isinstance(narrative, Image) and not isinstance(narrative, Video) and made:
             try:
-                narrative = replace(narrative, url=vocabulary.as_data(path))
+                narrative = replace(narrative, url=_as_data(path))
             except (OSError, ValueError) as error:
                 recorder.emit("warnings", redact(f"NotShown: image: {error}"))
         elif path and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:", path):  # no address
@@ -85,3 +88,15 @@ def _redacted(plain: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(plain, dict):
         return {key: _redacted(value, redact) for key, value in plain.items()}
     return plain
+
+
+def _as_data(path: str) -> str:
+    """Return an image that the lecture has made as a data URL, because its file is deleted after the run.
+
+    Raises ValueError for an image that is too large for a trace, or a name without an image's extension.
+    """
+    media, size = MEDIA.get(Path(path).suffix[1:].lower()), os.path.getsize(path)
+    if media is None or size > MADE_BYTES:
+        why = f"{size:,} bytes; at most {MADE_BYTES:,} are kept" if media else "of an unknown kind"
+        raise ValueError(f"{path} was made by the lecture and is {why}")
+    return f"data:image/{media};base64,{base64.b64encode(Path(path).read_bytes()).decode('ascii')}"
