@@ -5,7 +5,6 @@ A lecture imports its vocabulary from here. `measure`, `count` and the peaks loa
 
 from __future__ import annotations
 
-import atexit
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -48,16 +47,6 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = ["count", "device", "measure", "peak_bandwidth", "peak_flops"]  # noqa: F405
 __all__ += vocabulary.__all__
 __version__ = "0.1.0"
-
-
-def _name_the_pages() -> None:
-    from trace_tools.lecture import run_plain
-
-    run_plain.name_the_pages()
-
-
-if getattr(sys.modules.get("__main__"), "__spec__", True) is None:  # `python talk.py`
-    atexit.register(_name_the_pages)
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from trace_tools.lecture import run_plain
 from trace_tools.trace.model import Answer, Ask, Link, Plot, Table
 
@@ -88,16 +86,3 @@ def test_narratives_are_printed_as_text() -> None:
         "[figure: Growth]",
         "[figure]",
     ]
-
-
-@pytest.mark.parametrize(
-    ("ending", "suggested"),
-    [("main()", True), ("", True), ("plain.run(main)", False), ("main(); 1 / 0", False), ("del main", False)],
-)
-def test_lecture_that_prints_no_texts_suggests_a_trace(ending: str, suggested: bool, tmp_path: Path) -> None:
-    path = tmp_path / "lecture.py"
-    path.write_text(f"from trace_tools import plain, text\n\n\ndef main():\n    text('a')\n\n\n{ending}\n")
-    completed = subprocess.run(
-        [sys.executable, str(path)], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert (f"trace {path}" in completed.stderr) is suggested and (suggested is False or completed.stdout == "")

@@ -4,7 +4,6 @@ describe_array(numpy.eye(2), StorageLabels(), Limits(), Budget(Limits()))
 # ({"type": "ndarray", "tensor": {"dtype": "float64", "shape": [2, 2], "device": "cpu", "bytes": 32,
 #   "strides": [2, 1], "offset": 0, …, "storage": "s1", "storage_bytes": 32, "elements": [1.0, …]}}, [])
 
-    columns(pandas.DataFrame({"a": [1, 2]}))  # [("a", <Series>)]
     as_array(pandas.Series([1, 2]))           # array([1, 2]): the series' own memory, without a copy
     as_array(pandas.Series(["x", "y"]))       # None: not stored as a plain array; use `first` for its first elements
 
@@ -138,14 +137,6 @@ def _float64(block: Array) -> Array:
 _PRINTED = (date, time, timedelta, np.dtype)  # and pandas' own dtypes
 
 
-def columns(frame: Any, most: int) -> list[tuple[Any, Any]]:
-    """Return the names and the series of the first `most` columns of a pandas or polars DataFrame."""
-    if hasattr(frame, "get_columns"):  # polars
-        return [(series.name, series) for series in frame.get_columns()[:most]]
-    # two may have the same name
-    return [(frame.columns[i], frame.iloc[:, i]) for i in range(min(most, frame.shape[1]))]
-
-
 def as_array(series: Any) -> Array | None:
     """Return the memory of a series as an array; None for missing values, text, bits, objects."""
     if hasattr(series, "iloc"):
@@ -166,10 +157,3 @@ def first(series: Any, most: int) -> list[Any]:
     """Return the first `most` elements as Python objects, dates and dtypes as the text that a frame prints."""
     elements = series.head(most).to_list()
     return [str(e) if isinstance(e, _PRINTED) or hasattr(e, "construct_array_type") else e for e in elements]
-
-
-def labels(rows: Any, most: int) -> list[Any] | None:
-    """Return the first `most` row labels of a pandas object; None if they are 0, 1, 2, …, and for polars."""
-    index = getattr(rows, "index", None)
-    counted = index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1))
-    return None if index is None or counted else list(index[:most].tolist())

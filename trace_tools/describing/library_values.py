@@ -50,10 +50,10 @@ def numpy_scalar(walk: Walk, obj: Any) -> Plain:
 
 def frame(walk: Walk, obj: Any) -> Plain:
     """Describe a DataFrame by its columns, each like an array."""
-    from trace_tools.describing.arrays import columns
+    from trace_tools.lecture.data_frames import columns_of
 
     limit = walk.limits.items
-    contents, why = walk.attempt(lambda: (columns(obj, limit), int(obj.shape[1])), "its columns", type(obj))
+    contents, why = walk.attempt(lambda: (columns_of(obj, limit), int(obj.shape[1])), "its columns", type(obj))
     if contents is None:
         return {"type": class_name(type(obj)), "note": walk.note(why)}
     pairs, length = contents
@@ -69,9 +69,9 @@ def series(walk: Walk, obj: Any) -> Plain:
 
 def _with_row_labels(walk: Walk, obj: Any, value: Plain) -> Plain:
     """Add the labels of the first rows of a pandas object."""
-    from trace_tools.describing.arrays import labels
+    from trace_tools.lecture.data_frames import labels_of
 
-    row_labels, why = walk.attempt(lambda: labels(obj, walk.limits.items), "its index", type(obj))
+    row_labels, why = walk.attempt(lambda: labels_of(obj, walk.limits.items), "its index", type(obj))
     if row_labels:
         return walk.nested(obj, value, "labels", row_labels, walk.value)
     notes = filter(None, (value.get("note"), f"without its index: {why}"))

@@ -6,7 +6,6 @@ if __name__ == "__main__":
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from trace_tools.trace.model import Ask, Image, Link, Narrative, Note, Table, Te
 
 __all__ = ["run"]
 
-_ran: list[FunctionType] = []  # each `main` whose texts were printed
 PAGES = "The pages also show figures and what each line did: python -m trace_tools trace"
 
 
@@ -34,54 +32,30 @@ def run(main: Callable[[], None]) -> None:
         return
     module, numbers = main.__globals__, count()
     out = sys.stdout  # even if the lecture replaces it
-    _ran.append(main)
-
-    def show(text: str) -> None:
-        try:
-            print(text, file=out, flush=True)
-        except BrokenPipeError:  # the reader is gone, as in `| head`: the lecture still runs to its end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
     def announced(section: FunctionType) -> Callable[..., object]:
         @wraps(section)
         def begun(*args: object, **named: object) -> object:
             title = (section.__doc__ or section.__name__).strip().partition("\n")[0]
             number = next(numbers)
-            show(f"{number} {title}" if number == 0 else f"\n{number} {title}")
+            print(f"{number} {title}" if number == 0 else f"\n{number} {title}", file=out, flush=True)
             return section(*args, **named)
 
         return begun
 
     def show_text(narrative: Narrative) -> None:
         if not isinstance(narrative, Note):  # notes are for the presenter
-            show(f"\n{as_text(narrative)}")
+            print(f"\n{as_text(narrative)}", file=out, flush=True)
 
-    called = [(name, module.get(name)) for name in main.__code__.co_names]
-    sections = {
-        name: function
-        for name, function in called
-        if isinstance(function, FunctionType) and function.__globals__ is module
-    }
+    called = {name: module.get(name) for name in main.__code__.co_names}
+    sections = {name: f for name, f in called.items() if isinstance(f, FunctionType) and f.__globals__ is module}
     module.update({name: announced(section) for name, section in sections.items()})
     try:
         with listening(show_text):
             main()
     finally:
         module.update(sections)
-    show(f"\n{PAGES} {shlex.quote(sys.argv[0])}")
-
-
-def name_the_pages() -> None:
-    """After `python talk.py` of a lecture that does not use `run`, print to stderr how to see its texts."""
-    script = sys.modules["__main__"]
-    main = getattr(script, "main", None)
-    words = any(
-        getattr(value, "__module__", None) == "trace_tools.lecture.vocabulary" for value in vars(script).values()
-    )
-    ours = isinstance(main, FunctionType) and main.__module__ == script.__name__ == "__main__"
-    if words and ours and not _ran and not hasattr(sys, "last_value"):  # and it did not raise
-        print(f"The texts are on the pages: python -m trace_tools trace {shlex.quote(sys.argv[0])}", file=sys.stderr)
-        print("To print them here: from trace_tools import plain; plain.run(main)", file=sys.stderr)
+    print(f"\n{PAGES} {shlex.quote(sys.argv[0])}", file=out, flush=True)
 
 
 def as_text(narrative: Narrative) -> str:

@@ -372,7 +372,7 @@ def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -
     that is not a row, and for missing column names (after checking the rows).
     """
     left_out = 0
-    if data_frames.is_frame(rows) or data_frames.is_series(rows):
+    if data_frames.is_data(rows):
         try:
             columns, rows, left_out = data_frames.rows_of(rows, _texts("table", "columns", columns))
         except ValueError as error:
@@ -422,7 +422,7 @@ def plot(
     if isinstance(figure, (FunctionType, MethodType, partial)):  # a figure of any width
         narrow = _svg_of(figure(PHONE))
         figure = figure(PAGE)
-    if data_frames.is_frame(figure) or data_frames.is_series(figure):
+    if data_frames.is_data(figure):
         try:
             labels, figure, label = data_frames.series_of(figure, x if isinstance(x, str) else None)
         except ValueError as error:
