@@ -27,7 +27,7 @@ from typing import Any
 import click
 
 from trace_tools.errors import UsageError
-from trace_tools.tracing.options import DEFAULTS, PROJECT, TraceOptions, flag_of
+from trace_tools.tracing.options import DEFAULTS, TraceOptions, flag_of
 from trace_tools.tracing.options import OPTIONS as OF_TRACES
 from trace_tools.util.formats import one_line
 
@@ -58,7 +58,7 @@ def _attributes(name: str) -> dict[str, Any]:
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "out": {"type": _PATH, "help": "Folder for traces and pages (default: `rendered`, next to the lecture)."},
     "lecture": {"type": _PATH, "help": "Take the prose and images from this file."},
-    **{flag_of(name)[2:]: _attributes(name) for name, option in OF_TRACES.items() if PROJECT in option.scope},
+    **{flag_of(name)[2:]: _attributes(name) for name, option in OF_TRACES.items() if option.project},
     "port": {"type": click.IntRange(0, 65535), "help": "Port of the web server; 0 picks a free one.", "default": 8000},
     "open": {"type": click.BOOL, "help": "Open the pages in a browser.", "default": True},
 }
@@ -72,13 +72,11 @@ class ProjectOption(click.Option):
         super().__init__(names, **{**OPTIONS[self.key], **attributes})
 
 
-def trace_options(
-    *names: str, project: bool = True, **changes: Mapping[str, Any]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def trace_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add options of the table to a command, which takes all of them as one argument `options`.
 
-    A project sets their defaults where the table says so, unless `project` is false. `changes` maps an option's name to
-    click's attributes that replace those of the table.
+    A project sets their defaults where the table says so. `changes` maps an option's name to click's attributes that
+    replace those of the table.
     """
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,7 +88,7 @@ def trace_options(
         for name in reversed(names):
             flags = OF_TRACES[name].flags or (flag_of(name),)
             attributes = {**_attributes(name), **changes.get(name, {})}
-            if project and PROJECT in OF_TRACES[name].scope:
+            if OF_TRACES[name].project:
                 if attributes["is_flag"]:  # else the command line could not switch it off
                     flags = (f"{flags[0]}/--no-{flags[0][2:]}",)
                 attributes["cls"] = ProjectOption
@@ -145,8 +143,6 @@ def _setting(path: Path, key: str, value: Any) -> Any:
         types, noun = {bool}, "true or false"
     elif isinstance(kind, click.types.IntParamType) or isinstance(default, int):
         types, noun = {int}, "a whole number"
-    elif isinstance(kind, click.types.FloatParamType):
-        types, noun = {int, float}, "a number"
     if type(value) not in types or value == "":  # click would take "3" for 3, and 1 for true
         shown = str(value).lower() if isinstance(value, bool) else one_line(repr(value), 80)
         raise UsageError(f"{where} {key} is {shown}; expected {noun}")
@@ -154,9 +150,7 @@ def _setting(path: Path, key: str, value: Any) -> Any:
         kind.convert(value, None, None)
     except (click.UsageError, UsageError) as error:
         raise UsageError(f"{where} {key}: {getattr(error, 'message', error)}") from None
-    if kind is _PATH:
-        return from_here(path.parent / os.path.expanduser(value))
-    return value
+    return from_here(path.parent / os.path.expanduser(value)) if kind is _PATH else value
 
 
 def from_here(path: Path) -> Path:

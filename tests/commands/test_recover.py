@@ -26,8 +26,7 @@ def test_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
 def test_journals_of_another_version_are_set_aside(tmp_path: Path) -> None:
     run = tmp_path / ".run-abc"
     run.mkdir()
-    (run / "run.json").write_text('{"lecture": "lecture.py", "form": "another"}')
-    (run / "lecture.py").write_text("def main():\n    pass\n")
+    (run / "job.json").write_text('{"lecture": "lecture.py", "form": "another"}')
     (run / "pass-1.journal").write_text('["?", 1, 2]\n')
     result = CliRunner().invoke(main, ["recover", str(tmp_path)])
     set_aside = tmp_path / ".unmerged-abc"
@@ -53,8 +52,8 @@ def test_run_that_cannot_be_written_is_recovered_later(tmp_path: Path) -> None:
 def test_other_commands_continue_despite_damaged_journals(tmp_path: Path) -> None:
     dead_run(tmp_path)
     CliRunner().invoke(main, ["recover", str(tmp_path)])
-    (dead_run(tmp_path, "bad") / "run.json").write_bytes(b"\xff\x00{")
+    (dead_run(tmp_path, "bad") / "job.json").write_bytes(b"\xff\x00{")
     result = CliRunner().invoke(main, ["render", str(tmp_path / "cpu/trace.yaml")])
     assert result.exit_code == 0 and (tmp_path / "cpu/00-numbers.html").exists()
     assert f"{tmp_path}/.unmerged-bad: " in result.stderr
-    assert "run.json: is damaged: " in result.stderr and result.stderr.count("\n") == 1
+    assert "job.json: is damaged: " in result.stderr and result.stderr.count("\n") == 1

@@ -5,36 +5,34 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
 from tests.programs import require
-from tests.traces import example_trace
 from trace_tools.analysis.outcome import problems
-from trace_tools.machines.machine import STORED, from_json
+from trace_tools.machines.machine import STORED
 from trace_tools.pages.site import render_folder
 from trace_tools.trace.model import Step, Text, Trace
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.supervisor import Tracer
+from trace_tools.tracing.tracer import Tracer
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def traced(environment: dict[str, str], tmp_path: Path) -> Callable[[str], Trace]:
+def traced(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Trace]:
     """Return a function that traces and renders a copy of a lecture in tests/lectures."""
     require("echo")
     shutil.copytree(Path(__file__).resolve().parents[1] / "lectures", tmp_path, dirs_exist_ok=True)
-    machine = from_json(Path(environment[STORED]).read_text(encoding="utf-8"))
+    monkeypatch.setenv(STORED, environment[STORED])
 
     def run(name: str) -> Trace:
         lecture = tmp_path / name
-        options = TraceOptions(device="cpu", passes=1)
+        options = TraceOptions(device="cpu", passes=1, name="cpu", force=True)
         out = lecture.parent / "rendered"
-        result = Tracer(lecture, out, options, like=replace(example_trace(), machine=machine)).run()
+        result = Tracer(lecture, out, options).run()
         assert problems(result.trace) == []
         render_folder(out, lecture)
         return result.trace

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_tools.source.imports import imported, versions
+from trace_tools.source import imports
+from trace_tools.source.imports import imported, needs_torch, versions
 from trace_tools.source.statements import parse_source
 
 NEEDS_TORCH = [
@@ -51,6 +52,19 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("text", "needs"), [*((t, True) for t in NEEDS_TORCH), *((t, False) for t in NEEDS_NONE)])
 def test_whether_a_lecture_needs_torch(text: str, needs: bool, folder: Path) -> None:
     assert ("torch" in imported(parse_source(text, "lecture.py"), folder)) is needs
+
+
+def test_a_package_may_require_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    required = {
+        "lightning": ["numpy", "torch (<4.0,>=2.1.0)"],
+        "transformers": ["numpy", 'torch>=2.2; extra == "torch"'],
+        "matplotlib": ["numpy"],
+        "others": ["torchvision", "torch-geometric"],
+    }
+    monkeypatch.setattr(imports.metadata, "requires", required.get)
+    monkeypatch.setattr(imports, "is_installed", lambda name: True)
+    needing = {name for name in (*required, "torch") if needs_torch(frozenset({name}))}
+    assert needing == {"lightning", "transformers", "torch"}
 
 
 def test_imported_excludes_standard_library_and_local_modules(folder: Path) -> None:

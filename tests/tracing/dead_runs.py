@@ -7,7 +7,6 @@ run = dead_run(out, "b", done=False)          the lecture's process was killed; 
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from pathlib import Path
 
@@ -15,7 +14,9 @@ from tests.tracing.probed import Probed
 from trace_tools.lecture import vocabulary
 from trace_tools.machines.machine import to_json
 from trace_tools.trace.model import Machine, Peak
+from trace_tools.tracing.job import Job
 from trace_tools.tracing.journal import Note
+from trace_tools.tracing.options import TraceOptions
 
 LECTURE = '''"""A lecture that says a bit of everything."""
 from trace_tools import image, link, plot, table, text
@@ -63,9 +64,8 @@ def dead_run(
     """Make OUT/.run-<name> as a killed tracer leaves it; its `passes` were `done`, or killed with the tracer."""
     folder = out / f".run-{name}"
     folder.mkdir(parents=True)
-    run = {"lecture": lecture, "started": started, "seed": 0, "passes": passes, "limit": 10, "complete": False}
-    (folder / "run.json").write_text(json.dumps({**run, "name": None, "force": False}))
-    (folder / "lecture.py").write_text(text)
+    options = TraceOptions(passes=passes, limit=10, keep_going=False)
+    Job(f"/course/{lecture}", text, options, started=started).write(folder)
     (folder / "versions.json").write_text('[["python", "3.11"]]')
     peaks = [Peak("float32", 1.5e11, "measured", measured=True)]
     (folder / "machine.json").write_text(to_json(Machine("A processor", machine, "cpu", peaks=peaks)))

@@ -22,7 +22,7 @@ def section():
     y = 2
     print("done")
 """
-MERGING = "    machine = stored(folder"
+MERGING = "    steps = events(runs)"
 ONLY_IN_CHILD = """\
 import sys
 if "trace_tools.cli" not in sys.modules:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.traces import example_trace
 from trace_tools.analysis.outcome import problems
 from trace_tools.errors import LectureError, UsageError
-from trace_tools.machines import machine as machines
 from trace_tools.pages.content.compose import make_document
 from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.tracing.included import find_modules, first_numbers
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.supervisor import Tracer
+from trace_tools.tracing.tracer import Tracer
 
 SHAPES = '''"""Shapes"""
 
@@ -82,10 +79,8 @@ def lecture(tmp_path: Path) -> Path:
 
 
 def _traced(lecture: Path, *include: str) -> Trace:
-    machine = replace(machines.without_torch([])[0], name="A processor")
-    like = replace(example_trace(), machine=machine)
     options = TraceOptions(device="cpu", passes=1, include=include, force=True)
-    result = Tracer(lecture, lecture.parent / "rendered", options, like=like).run()
+    result = Tracer(lecture, lecture.parent / "rendered", options).run()
     assert problems(result.trace) == [] and load(result.path).trace == result.trace
     return result.trace
 

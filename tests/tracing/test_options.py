@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, fields
+from pathlib import Path
 
 from trace_tools.commands.trace import trace
-from trace_tools.trace.model import Run
-from trace_tools.tracing.options import DEFAULTS, OPTIONS, RECORDED, TraceOptions, flag_of
+from trace_tools.tracing.job import Job, Module
+from trace_tools.tracing.options import DEFAULTS, OPTIONS, TraceOptions, flag_of
 
 
 def test_trace_has_the_options_of_the_table() -> None:
@@ -18,12 +17,12 @@ def test_trace_has_the_options_of_the_table() -> None:
         assert by_name[name].default in (getattr(DEFAULTS, name), None)
 
 
-def test_options_survive_json() -> None:
+def test_a_job_is_read_as_it_was_written(tmp_path: Path) -> None:
     options = TraceOptions(only="part", include=("a.py", "b"), draft=True)
-    assert TraceOptions.from_plain(json.loads(json.dumps(asdict(options)))) == options != DEFAULTS
+    job = Job("/course/l\udc80cture.py", "x = 1\n", options, skipped=("one",), modules=(Module("a", "a.py", ""),))
+    job.write(tmp_path)
+    assert Job.read(tmp_path) == job
 
 
 def test_recorded_options_are_fields_of_a_run() -> None:
-    recorded = {name for name, option in OPTIONS.items() if RECORDED in option.scope}
-    assert TraceOptions(passes=5).recorded().keys() == recorded
-    assert recorded == {f.name for f in fields(Run)} & {f.name for f in fields(TraceOptions)}
+    assert TraceOptions(passes=5).recorded().keys() == {"passes", "seed", "limit", "only", "keep_going", "inspect_all"}

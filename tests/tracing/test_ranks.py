@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trace_tools.machines.machine import without_torch
+from trace_tools.trace.identities import ProcessId
 from trace_tools.trace.model import Step
 from trace_tools.trace.trace_file import load
-from trace_tools.tracing import ranks, supervisor
+from trace_tools.tracing import ranks
+from trace_tools.tracing.tracer import Tracer
 
 ROOT = Path(__file__).parents[2]
 LECTURE = """
@@ -42,7 +44,7 @@ def test_names_and_ports_without_a_launcher_are_unchanged(monkeypatch: pytest.Mo
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MASTER_PORT", "29500")
     assert ranks.named("cpu") == "cpu" and ranks.measures_peaks()
-    with ranks.meeting("pass 2", 1):
+    with ranks.meeting(ProcessId("pass", 2), 1):
         assert os.environ["MASTER_PORT"] == "29500"
 
 
@@ -53,7 +55,7 @@ def test_each_run_of_a_rank_has_a_port_of_its_own(monkeypatch: pytest.MonkeyPatc
     ports = set()
     for number in range(1, 4):
         for run in range(ranks.RUNS):
-            with ranks.meeting(f"pass {number}", run):
+            with ranks.meeting(ProcessId("pass", number), run):
                 ports.add(os.environ["MASTER_PORT"])
                 assert os.environ[ranks.AGENTS] == "False"
     assert len(ports) == 9 and "29500" not in ports and os.environ["MASTER_PORT"] == "29500"
@@ -66,16 +68,16 @@ def test_a_gpu_keeps_going_after_an_error_but_not_as_one_rank_of_several(
     """A rank that skips the rest of a section would answer another section's operation of its peers."""
     lecture = tmp_path / "lecture.py"
     lecture.write_text("def main():\n    pass\n", encoding="utf-8")
-    gpu = replace(without_torch([])[0], device="cuda")
-    monkeypatch.setattr(supervisor, "FORKS", False)  # no process starts
+    gpu = dataclasses.replace(without_torch([])[0], device="cuda")
     decided = []
     for world in ({}, {"RANK": "1", "WORLD_SIZE": "2"}):
         for name, value in world.items():
             monkeypatch.setenv(name, value)
-        tracer = supervisor.Tracer(lecture, tmp_path / "out")
+        tracer = Tracer(lecture, tmp_path / "out")
+        tracer.job = dataclasses.replace(tracer.job, torch=True)
         monkeypatch.setattr(tracer, "_survey", lambda folder: gpu)
         tracer.prepare(tmp_path)
-        decided.append(tracer.plan.options.keep_going)
+        decided.append(tracer.job.options.keep_going)
     assert decided == [True, False]
 
 

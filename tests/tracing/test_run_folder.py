@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import random
 import shutil
 import subprocess
@@ -23,13 +22,20 @@ from trace_tools.trace.model import Frame, Machine, Step, Trace
 from trace_tools.trace.trace_file import load, write
 from trace_tools.tracing import run_folder as run_folders
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.run_folder import Kept, chosen_folder, recover, run_folder
+from trace_tools.tracing.run_folder import KeptError, chosen_folder, recover, run_folder
 
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 
 
 def lines(trace: Trace) -> list[int]:
     return [event.line for event in trace.steps if isinstance(event, Step)]
+
+
+def kept_by(result: tuple[list[Any], list[KeptError]]) -> list[tuple[Path, str]]:
+    """Return the folders that a recovery kept, with the reasons, if it recovered nothing."""
+    recovered, kept = result
+    assert not recovered
+    return [(one.folder, one.why) for one in kept]
 
 
 def names(out: Path) -> set[str]:
@@ -136,8 +142,8 @@ def test_any_damage_leaves_a_valid_trace_or_journals(tmp_path: Path) -> None:
             assert load(recovered[0].path).trace == recovered[0].trace and not kept
         elif kept:
             assert contents.items() <= {path.name: path.read_bytes() for path in kept[0].folder.iterdir()}.items()
-        else:  # no usable record was left
-            assert contents.get("pass-1.journal", b"").count(b"\n") <= 2
+        else:  # no usable record was left, or its removal seemed to have begun
+            assert contents.get("pass-1.journal", b"").count(b"\n") <= 2 or "job.json" not in contents
         assert names(out) <= {"cpu", ".unmerged-a"}, names(out)
         shutil.rmtree(out)
     assert 0 < lost < 45
@@ -164,29 +170,23 @@ def damage(path: Path, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "reason"),
+    ("name", "was", "content", "reason"),
     [
-        ("run.json", None, "run.json: No such file or directory"),
-        (
-            "run.json",
-            b"\xff",
-            "run.json: is damaged: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
-        ),
-        ("machine.json", b"{}", "machine.json: is damaged: 'peaks'"),
-        ("versions.json", None, "versions.json: No such file or directory"),
-        ("lecture.py", b"def main(:\n", f"lecture.py:1: not valid Python {PYTHON}: invalid syntax"),
+        ("job.json", b"{", b"\xff", "job.json: is damaged: 'utf-8' codec can't decode byte 0xff in position 0"),
+        ("job.json", b'"passes": 1', b'"passes": "1"', "job.json: is damaged: Expected `int`"),
+        ("job.json", b"def main(", b"def main(:", f"lecture.py:4: not valid Python {PYTHON}: invalid syntax"),
+        ("machine.json", b"peaks", b"beaks", "machine.json: is damaged: 'peaks'"),
     ],
 )
-def test_journals_are_kept_if_metadata_or_source_is_damaged(
-    tmp_path: Path, name: str, content: bytes | None, reason: str
+def test_journals_are_kept_if_the_job_or_the_machine_is_damaged(
+    tmp_path: Path, name: str, was: bytes, content: bytes, reason: str
 ) -> None:
     folder = dead_run(tmp_path)
     journal = (folder / "pass-1.journal").read_bytes()
-    (folder / name).unlink()
-    if content is not None:
-        (folder / name).write_bytes(content)
-    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-a", reason)])
-    assert (tmp_path / ".unmerged-a/pass-1.journal").read_bytes() == journal
+    (folder / name).write_bytes((folder / name).read_bytes().replace(was, content, 1))
+    [(kept, why)] = kept_by(recover(tmp_path))
+    assert kept == tmp_path / ".unmerged-a" and why.startswith(reason)
+    assert (kept / "pass-1.journal").read_bytes() == journal
 
 
 # --- which trace stays ----------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_latest_dead_run_is_merged_and_others_are_kept(tmp_path: Path) -> None:
     [traced], kept = recover(tmp_path)
     assert traced.trace.run.started == "2026-01-01T00:03:00+00:00"
     reason = f"{tmp_path}/cpu/partial/trace.yaml is from a later run"
-    assert kept == [Kept(tmp_path / ".unmerged-c", reason), Kept(tmp_path / ".unmerged-b", reason)]
+    assert kept_by(([], kept)) == [(tmp_path / ".unmerged-c", reason), (tmp_path / ".unmerged-b", reason)]
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -207,7 +207,7 @@ def test_a_recovered_run_does_not_replace_a_later_trace(tmp_path: Path, done: bo
     recover(tmp_path)
     complete = (tmp_path / "cpu/trace.yaml").read_bytes()
     dead_run(tmp_path, "b", done=done)
-    assert recover(tmp_path) == ([], [Kept(tmp_path / ".unmerged-b", f"{tmp_path}/cpu/trace.yaml is from a later run")])
+    assert kept_by(recover(tmp_path)) == [(tmp_path / ".unmerged-b", f"{tmp_path}/cpu/trace.yaml is from a later run")]
     assert (tmp_path / "cpu/trace.yaml").read_bytes() == complete and not (tmp_path / "cpu/partial").exists()
 
 
@@ -300,11 +300,12 @@ def test_second_recovery_of_a_run_writes_the_same_trace(tmp_path: Path, done: bo
 
 def test_partly_removed_runs_are_never_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead_run(tmp_path)
-    monkeypatch.setattr(shutil, "rmtree", lambda folder, **_: (folder / "run.json").unlink(missing_ok=True))  # killed
+    monkeypatch.setattr(shutil, "rmtree", lambda folder, **_: None)  # killed
     recover(tmp_path)
     monkeypatch.undo()
-    assert names(tmp_path) == {"cpu", ".done-a"}
-    assert recover(tmp_path) == ([], []) and names(tmp_path) == {"cpu"}
+    assert names(tmp_path) == {"cpu", ".run-a"} and not (tmp_path / ".run-a/job.json").exists()
+    (tmp_path / "cpu/trace.yaml").unlink()
+    assert recover(tmp_path) == ([], []) and names(tmp_path) == {"cpu"} and not [*(tmp_path / "cpu").iterdir()]
 
 
 # --- obstacles to recovery -------------------------------------------------------------------------
@@ -324,7 +325,7 @@ def test_journals_stay_if_the_trace_cannot_be_written(tmp_path: Path) -> None:
     dead_run(tmp_path)
     (tmp_path / "cpu").write_text("a file in its place")
     recovered, [kept] = recover(tmp_path)
-    assert not recovered and kept.again and f"{tmp_path}/cpu: can't be written" in kept.why
+    assert not recovered and kept.intact and f"{tmp_path}/cpu: can't be written" in kept.why
     (tmp_path / "cpu").unlink()
     assert len(recover(tmp_path)[0]) == 1 and names(tmp_path) == {"cpu"}
 
@@ -345,7 +346,5 @@ def test_folder_swept_during_its_creation_is_created_again(tmp_path: Path, monke
 
 def test_stale_folders_of_killed_tracers_are_swept(tmp_path: Path) -> None:
     (tmp_path / ".run-abc").mkdir()  # its tracer was killed before it wrote a file
-    (tmp_path / ".done-abc").mkdir()
-    (tmp_path / ".done-abc/run.json").write_text(json.dumps({}))
     with run_folder(tmp_path) as folder:
         assert recover(tmp_path) == ([], []) and names(tmp_path) == {folder.name}

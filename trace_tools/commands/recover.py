@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from trace_tools.tracing.run_folder import Kept
+    from trace_tools.tracing.run_folder import KeptError
 
 
 @click.command()
@@ -37,7 +37,7 @@ def recover(folder: Path) -> None:
     _report_kept(kept)
     if not recovered and not kept:
         click.echo(f"{folder}: no interrupted run found", err=True)
-    if any(one.again for one in kept):
+    if any(one.intact for one in kept):
         sys.exit(2)
 
 
@@ -51,9 +51,9 @@ def recover_first(folder: Path) -> None:
     _report_kept(kept)
 
 
-def _report_kept(kept: Iterable[Kept]) -> None:
+def _report_kept(kept: Iterable[KeptError]) -> None:
     for one in kept:
         click.echo(
-            f"{one.folder}: kept these journals; no trace could be made from them{' yet' * one.again}: {one.why}",
+            f"{one.folder}: kept these journals; no trace could be made from them{' yet' * one.intact}: {one.why}",
             err=True,
         )

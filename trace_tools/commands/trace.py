@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,14 +26,14 @@ from trace_tools.commands.check import all_mistakes
 from trace_tools.commands.recover import recover_first
 from trace_tools.commands.traces import reference_in
 from trace_tools.config import ProjectOption, from_here, of_project, trace_options
-from trace_tools.errors import FailedError, TraceToolsError, UsageError
+from trace_tools.errors import TraceToolsError, UsageError
 from trace_tools.tracing.options import OPTIONS, TraceOptions
+from trace_tools.tracing.process import started_early
 from trace_tools.tracing.progress import Progress
 from trace_tools.tracing.ranks import one_at_a_time
 from trace_tools.util.interpreter import collector_paused
 
 if TYPE_CHECKING:
-    from trace_tools.tracing.processes import ForkServer
     from trace_tools.tracing.run_folder import Traced
 
 NAMED = 3  # files that the lecture wrote, and are named at the end
@@ -72,18 +72,19 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         out = out or Path("rendered")
     out = out or lecture.parent / "rendered"
     progress = ProgressLine(1 if options.draft else options.passes)
-    with _fork_server(lecture, options) as server:
+    early = started_early(lecture, options)
+    with early or nullcontext():
         with collector_paused():
             from trace_tools.pages.site import get_ready, render_folder
             from trace_tools.source.lint import mistakes
-            from trace_tools.tracing.supervisor import Tracer
+            from trace_tools.tracing.tracer import Tracer
 
         with all_mistakes(lecture):
-            tracer = Tracer(lecture, out, options, progress.show, server)
-        for mistake in mistakes(lecture, tracer.plan.source):  # they do not surely stop the run
+            tracer = Tracer(lecture, out, options, progress.show, early)
+        for mistake in mistakes(lecture, tracer.source):  # they do not surely stop the run
             click.echo(str(mistake), err=True)
-        if options.draft:  # the fork server prepares its processes in the meantime
-            get_ready(tracer.plan.source)
+        if options.draft:  # its process imports torch in the meantime
+            get_ready(tracer.source)
         recover_first(out)
         try:
             traced = tracer.run()
@@ -100,7 +101,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         again = f"correct this, then `trace-tools render {path}` makes the pages"
         raise UsageError(f"{error}; the trace is in {path}: {again}") from None
     trace = traced.trace
-    folder = lecture.parents[len(Path(tracer.plan.name).parts) - 1]
+    folder = lecture.parents[len(Path(tracer.job.name).parts) - 1]
     problem_lines = problems(trace, folder, code=True)
     lines = [*problem_lines] if trace.run.complete else [*problem_lines[1:], *what_was_kept(trace, path)]
     lines += [f"impossible figure: {violation}" for violation in violations(trace)]
@@ -121,8 +122,7 @@ def trace(lecture: Path | None, out: Path | None, options: TraceOptions) -> None
         click.echo(line, err=True)
     click.echo(f"open {from_here(pages)}")
     if traced.failed is not None:
-        kept = from_here(traced.failed.folder)
-        raise FailedError(f"{traced.failed.why}; the traceback and the journals are kept in {kept}")
+        raise traced.failed
     if problem_lines:
         sys.exit(1)
 
@@ -143,20 +143,6 @@ def _difference(out: Path, traced: Traced) -> Iterator[str]:
             difference = difference_between(Side("A", other), Side("B", traced.trace), Choices())
             how = "make diff" if "MAKELEVEL" in os.environ else f"trace-tools diff {reference} {traced.path}"
             yield f"against {from_here(reference)}: {headline(difference)}; `{how}` shows more"
-
-
-def _fork_server(lecture: Path, options: TraceOptions) -> AbstractContextManager[ForkServer | None]:
-    """Begin to import torch for a draft that needs it, while this process imports the rest of the tools."""
-    if options.draft and options.module is None:
-        from trace_tools.source.imports import imported, is_installed
-        from trace_tools.source.statements import read_source
-        from trace_tools.tracing.processes import FORKS, ForkServer, environment
-
-        with suppress(TraceToolsError, OSError):  # the tracer will meet the same error and report it
-            uses = imported(read_source(lecture), lecture.resolve().parent)
-            if FORKS and "torch" in uses and is_installed("torch"):
-                return ForkServer(environment(), torch=True)
-    return nullcontext()
 
 
 def _file_of(module: str) -> Path:

@@ -24,16 +24,14 @@ from trace_tools.analysis.outcome import activity, problems
 from trace_tools.errors import TraceToolsError
 from trace_tools.machines import devices
 from trace_tools.pages.site import render_folder
-from trace_tools.source.imports import imported, is_installed
-from trace_tools.source.statements import parse_source, read_text
+from trace_tools.source.statements import read_text
 from trace_tools.source.versions import shown_source
 from trace_tools.trace.model import SourceFile, Trace
 from trace_tools.trace.trace_file import load
 from trace_tools.tracing.options import TraceOptions
-from trace_tools.tracing.processes import FORKS, ForkServer, environment
+from trace_tools.tracing.process import Process, started_early
 from trace_tools.tracing.progress import Progress
-from trace_tools.tracing.runner import StoppedError
-from trace_tools.tracing.supervisor import Tracer
+from trace_tools.tracing.tracer import StoppedError, Tracer
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 STOPPING_S = 2.0  # wait at the end for the processes of a run
@@ -57,7 +55,7 @@ class Session:
         self._trace: Trace | None = None  # the newest one, which the pages show
         self._modules_changed = False  # since it ran
         self._tracer: Tracer | None = None  # while the lecture runs
-        self._server: ForkServer | None = None  # imports torch once for all runs
+        self._next: Process | None = None  # of the next run: it imports torch before the next save
         self._saved = threading.Event()
         self._over = False
         self._worker = threading.Thread(target=self._work, name="pages", daemon=True)
@@ -84,20 +82,20 @@ class Session:
         modules = {path for path in changed if path.suffix == ".py"} - {self.lecture.resolve()}
         self._modules_changed |= bool(modules)
         tracer = self._tracer
-        if tracer is not None and (modules or not self._has_code_of(tracer.plan.source.text)):
+        if tracer is not None and (modules or not self._has_code_of(tracer.job.text)):
             tracer.stop()
         self._saved.set()
 
     def close(self) -> None:
-        """Stop the running trace and the fork server."""
+        """Stop the running trace and the process of the next one."""
         self._over = True
         if (tracer := self._tracer) is not None:
             tracer.stop()
         self._saved.set()
         if self._worker.ident is not None:  # the thread was started
             self._worker.join(STOPPING_S)
-        if self._server is not None:
-            self._server.stop()
+        if self._next is not None:
+            self._next.kill()
 
     def _work(self) -> None:
         while self._saved.wait() and not self._over:
@@ -123,16 +121,15 @@ class Session:
             self._post(doing=f"Running: {': '.join(filter(None, (activity(message.process), message.where)))}")
 
         self._post(doing="Running", problems=())
-        source = parse_source(read_text(self.lecture), self.lecture.name)
-        uses_torch = is_installed("torch") and "torch" in imported(source, self.lecture.resolve().parent)
-        if FORKS and uses_torch and not (self._server and self._server.alive):
-            self._server = ForkServer(environment(), torch=True)
         self._modules_changed = False
-        self._tracer = Tracer(self.lecture, self.out, self.options, progress, self._server)
+        self._tracer = Tracer(self.lecture, self.out, self.options, progress, self._next)
         try:
+            self._next = None
             return self._tracer.run().trace
         finally:
             self._tracer = None
+            if not self._over:
+                self._next = started_early(self.lecture, self.options)
 
     def _has_code_of(self, text: str) -> bool:
         """Return whether the lecture differs from a text only in its prose."""

@@ -8,6 +8,7 @@ versions(used)                # [("numpy", "2.3.1")]
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -70,6 +71,19 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 def is_installed(name: str) -> bool:
     """Return whether a package can be imported, without importing it."""
     return name in sys.modules or PathFinder.find_spec(name) is not None
+
+
+def needs_torch(used: frozenset[str]) -> bool:
+    """Return whether torch is installed, and a lecture with these imports uses it or a package that requires it.
+
+    An extra counts as well: transformers requires torch only as one, and imports it with its first model.
+    """
+    required: list[str] = []
+    for name in used:
+        with suppress(metadata.PackageNotFoundError):
+            required += metadata.requires(name) or ()
+    needed = "torch" in used or any(re.match(r"torch(?![\w.-])", requirement) for requirement in required)
+    return needed and is_installed("torch")
 
 
 def versions(used: frozenset[str]) -> list[tuple[str, str]]:

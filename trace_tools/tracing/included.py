@@ -13,37 +13,21 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import itertools
-import json
 import sys
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from trace_tools.errors import UsageError
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import OURS
-from trace_tools.source.statements import ParsedSource, parse_source, read_text
+from trace_tools.source.statements import ParsedSource, read_text
 from trace_tools.trace.validation import MOST_SOURCES
 from trace_tools.tracing.instrument import Instrumented, instrument
-
-STORED = "included.json"  # file in a run's folder
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A traced module: its import name, its path in the trace, and its source."""
-
-    name: str
-    path: str
-    text: str
-
-    @property
-    def source(self) -> ParsedSource:
-        """The parsed source of the module."""
-        return parse_source(self.text, self.path)
+from trace_tools.tracing.job import Module
 
 
 def find_modules(names: Iterable[str], lecture: Path) -> list[Module]:
@@ -107,18 +91,6 @@ def _by_name(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
     if not spec.submodule_search_locations and spec.origin and spec.origin.endswith(".py"):
         file = Path(spec.origin).resolve()
         yield file, file.parents[depth - 1]
-
-
-def store(modules: Sequence[Module], folder: Path) -> None:
-    """Write modules into a run's folder, for its processes and for merging."""
-    if modules:
-        (folder / STORED).write_text(json.dumps([asdict(module) for module in modules]), encoding="utf-8")
-
-
-def stored(folder: Path) -> list[Module]:
-    """Return the modules that a run traces with its lecture."""
-    path = folder / STORED
-    return [Module(**plain) for plain in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
 
 
 def first_numbers(sources: Sequence[ParsedSource]) -> list[int]:

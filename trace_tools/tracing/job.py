@@ -1,38 +1,71 @@
-"""The task of one process of a trace, which its parent writes as JSON and the process reads."""
+"""The task of a trace's processes: the tracer writes it to `job.json` in the run's folder, and everything else about a
+run is read from there, also by `recover`.
+
+    job = Job("/course/lecture.py", text, TraceOptions(), torch=True)
+    job.write(folder)
+    Job.read(folder) == job                  # True
+    job.name, job.passes                     # "lecture.py", [ProcessId("pass", 1), …]
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trace_tools.trace.identities import COLD, COUNTED, WARM
-from trace_tools.tracing.options import TraceOptions
+import msgspec
 
+from trace_tools.errors import TraceFileError
+from trace_tools.source.statements import ParsedSource, parse_source
+from trace_tools.trace.identities import PASS, ProcessId
+from trace_tools.tracing.options import TraceOptions
+from trace_tools.util.files import replace
+
+JOB = "job.json"
 WRITTEN = "written.json"  # file in the run's folder: names of files that the last run wrote in its private copy
-LOADED_TORCH = "loaded-torch"  # file in the run's folder: torch was loaded unexpectedly
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module that is traced with the lecture: its import name, its path in the trace, and its source."""
+
+    name: str
+    path: str
+    text: str
+
+    @property
+    def source(self) -> ParsedSource:
+        """The parsed source of the module."""
+        return parse_source(self.text, self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The task of one process."""
+    """What was asked for, and what the text of the lecture and the machine add to it."""
 
-    name: str  # "pass 1"
     lecture: str  # absolute path
-    root: str  # private copy of the lecture's folder, where it runs
-    text: str  # source as the parent read it
-    journal: str
+    text: str  # source as the tracer read it
     options: TraceOptions
-    device: str  # device type: "cpu", "cuda"
-    torch: bool  # whether the lecture needs torch; else it is not loaded
-    counts: bool  # whether another run counts operators
-    skipped: list[str]  # functions that `main` must not call
-    progress: int  # file descriptor
-    parent: int  # process id
+    torch: bool = False  # whether the lecture needs torch; else it is not loaded
+    skipped: tuple[str, ...] = ()  # functions that the main function must not call
+    modules: tuple[Module, ...] = ()  # `--include`
+    device: str = "cpu"  # device type: "cpu", "cuda"
+    started: str = ""  # time in UTC, to the second
+    commit: str | None = None
+    root: str = ""  # private copy of the lecture's folder, where it runs
+    parent: int = 0  # process id of the tracer
 
-    @property
-    def path(self) -> str:
-        """The path of the lecture in its private copy, where it runs."""
-        return str(Path(self.root) / Path(self.lecture).relative_to(self.folder))
+    @classmethod
+    def read(cls, folder: Path) -> Job:
+        """Read the job in a run's folder. Raises TraceFileError if it is damaged."""
+        try:
+            return msgspec.convert(json.loads((folder / JOB).read_text(encoding="utf-8")), cls)
+        except (ValueError, RecursionError) as error:
+            raise TraceFileError(JOB, None, f"is damaged: {error}") from None
+
+    def write(self, folder: Path) -> None:
+        """Write the job into a run's folder. A run without it has recorded nothing."""
+        replace(folder / JOB, json.dumps(asdict(self)))
 
     @property
     def folder(self) -> Path:
@@ -42,11 +75,16 @@ class Job:
         return Path(self.lecture).parents[above]
 
     @property
-    def run_folder(self) -> Path:
-        """The folder of the run."""
-        return Path(self.journal).parent
+    def name(self) -> str:
+        """The path of the lecture in its folder."""
+        return Path(self.lecture).relative_to(self.folder).as_posix()
 
     @property
-    def runs(self) -> tuple[str, ...]:
-        """The names of this process's runs, in order."""
-        return COLD, *(() if self.options.draft else (WARM,)), *((COUNTED,) if self.counts else ())
+    def path(self) -> str:
+        """The path of the lecture in its private copy, where it runs."""
+        return str(Path(self.root) / self.name)
+
+    @property
+    def passes(self) -> list[ProcessId]:
+        """The processes that run the lecture."""
+        return [ProcessId(PASS, number) for number in range(1, self.options.passes + 1)]

@@ -3,7 +3,6 @@
     options = TraceOptions(passes=5, only="matmul")
     OPTIONS["passes"].help                         "How many times to run the lecture, each in a new process."
     options.recorded()                             {"passes": 5, "seed": 0, …}: fields of `Run`, the head of the trace
-    TraceOptions.from_plain(asdict(options))       the same options; also after a way through JSON
 
 To add an option, add a field here, and the code that acts on it. `config` makes it an option of `trace`; worker
 processes receive all options as JSON, so each value is a text, a number, a bool, None or a tuple.
@@ -14,24 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from enum import Flag, auto
 from typing import Any
 
 from trace_tools.errors import UsageError
 from trace_tools.machines.devices import FORMS, checked
+from trace_tools.trace.model import Run
 
 SEEDS = range(-(2**63), 2**64)  # the seeds that `torch.manual_seed` takes
-
-
-class Scope(Flag):
-    """Where an option is known besides the command line of `trace`."""
-
-    PROJECT = auto()  # a project can set its default in pyproject.toml
-    RECORDED = auto()  # a field of `Run` repeats it in the trace
-
-
-PROJECT, RECORDED = Scope
-NOWHERE = Scope(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +27,11 @@ class Option:
     """How one option is written and explained."""
 
     type: Callable[[str], Any]  # converts the text of the command line
-    scope: Scope
     help: str
     metavar: str | None = None
-    flags: tuple[str, ...] = ()  # ("-m", "--module"); by default made from the field's name
+    flags: tuple[str, ...] = ()  # by default made from the field's name
     least: int | None = None
+    project: bool = False  # a project can set its default in pyproject.toml
 
 
 def read_seed(text: str | int) -> int:
@@ -63,39 +51,29 @@ class TraceOptions:
     """How to trace a lecture."""
 
     module: str | None = _option(
-        None, str, NOWHERE, "Trace a module inside a package instead of a file.", "PACKAGE.MODULE", ("-m", "--module")
+        None, str, "Trace a module inside a package instead of a file.", "PACKAGE.MODULE", ("-m", "--module")
     )
     device: str | None = _option(
-        None, checked, PROJECT, f"Device to run on: {FORMS} (default: cuda if this machine has one).", "DEVICE"
+        None, checked, f"Device to run on: {FORMS} (default: cuda if this machine has one).", "DEVICE", project=True
     )
-    passes: int = _option(
-        3, int, PROJECT | RECORDED, "How many times to run the lecture, each in a new process.", least=1
-    )
-    seed: int = _option(0, read_seed, PROJECT | RECORDED, "Seed of the random number generators.", "N")
-    limit: int = _option(100, int, PROJECT | RECORDED, "How many executions of each statement to keep.", "N", least=2)
-    only: str | None = _option(
-        None, str, RECORDED, "Run only this section: one of the functions that `main` calls.", "SECTION"
-    )
+    passes: int = _option(3, int, "How many times to run the lecture, each in a new process.", least=1, project=True)
+    seed: int = _option(0, read_seed, "Seed of the random number generators.", "N", project=True)
+    limit: int = _option(100, int, "How many executions of each statement to keep.", "N", least=2, project=True)
+    only: str | None = _option(None, str, "Run only this section: one of the functions that `main` calls.", "SECTION")
     keep_going: bool | None = _option(
-        None, bool, PROJECT | RECORDED, "After an error, record it and run the next section (default: not on a CPU)."
+        None, bool, "After an error, record it and run the next section (default: not on a CPU).", project=True
     )
     inspect_all: bool = _option(
-        False, bool, PROJECT | RECORDED, "Record every value that is assigned, as if marked @inspect."
+        False, bool, "Record every value that is assigned, as if marked @inspect.", project=True
     )
-    include: tuple[str, ...] = _option((), str, NOWHERE, "Also trace this module or package.", "PATH|MODULE")
-    name: str | None = _option(None, str, NOWHERE, "Name of this machine's folder (default: the device's name).")
-    draft: bool = _option(False, bool, NOWHERE, "Run once, for a quick look at the pages.")
-    force: bool = _option(False, bool, NOWHERE, "Replace the trace in this machine's folder, whatever it is.")
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> TraceOptions:
-        """Return the options that were written as JSON, which has lists instead of tuples."""
-        given: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
-        return cls(**given)
+    include: tuple[str, ...] = _option((), str, "Also trace this module or package.", "PATH|MODULE")
+    name: str | None = _option(None, str, "Name of this machine's folder (default: the device's name).")
+    draft: bool = _option(False, bool, "Run once, for a quick look at the pages.")
+    force: bool = _option(False, bool, "Replace the trace in this machine's folder, whatever it is.")
 
     def recorded(self) -> dict[str, Any]:
         """Return the fields of `Run` that repeat options, once `keep_going` is decided."""
-        return {name: getattr(self, name) for name, option in OPTIONS.items() if RECORDED in option.scope}
+        return {name: getattr(self, name) for name in {one.name for one in fields(Run)} & OPTIONS.keys()}
 
     @property
     def package(self) -> str:

@@ -1,10 +1,8 @@
-"""The progress of a process: one message, from a worker through a pipe to the display.
+"""Where a process is: the worker sends it through its pipe, and the command shows it.
 
-message = Progress("pass 1", "matmul", line=42, stalled_s=30)
-message.where                          "matmul, line 42 for 30 s"
-Progress.read(message.to_json())       the same message
+    Progress("pass 1", "matmul", line=42, stalled_s=30).where        "matmul, line 42 for 30 s"
 
-A process sends a message at each new section, and each second with the lecture's position (`ProgressSender`).
+A worker sends a message at each new section, and each second while nothing new happens.
 """
 
 from __future__ import annotations
@@ -14,22 +12,20 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import fstat, write  # imported now, because a lecture may replace them in `os`
-from time import monotonic  # imported now, because a lecture may replace it in `time`
+from os import write  # imported now, as the next one, because a lecture may replace it there
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-if TYPE_CHECKING:  # who receives a message needs neither
-    from trace_tools.tracing.job import Job
+if TYPE_CHECKING:  # who receives a message does not need it
     from trace_tools.tracing.recorder.recorder import Recorder
 
-_encode = json.JSONEncoder().encode  # a lecture may replace `json.dumps`
+INTERVAL_S = 1.0  # between looks at the position
+STALLED_S = 10  # after this time without a new line or step, it is reported
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a process is. A worker sends this message at each new section, and each second."""
+    """Where a process is."""
 
     process: str  # "pass 1", "survey"
     section: str = ""  # a function that `main` calls, or a run: "cold"
@@ -42,53 +38,38 @@ class Progress:
         stall = f"line {self.line} for {self.stalled_s} s" if self.line else f"nothing new for {self.stalled_s} s"
         return ", ".join(filter(None, (self.section, stall if self.stalled_s else "")))
 
-    def to_json(self) -> bytes:
-        """Return the message as one line."""
-        return _encode({name: getattr(self, name) for name in self.__slots__}).encode() + b"\n"
-
-    @classmethod
-    def read(cls, plain: object) -> Progress | None:
-        """Return the message that a line of JSON or plain data holds, None for anything else."""
-        try:
-            return msgspec.convert(json.loads(plain) if isinstance(plain, bytes) else plain, cls)
-        except (msgspec.ValidationError, ValueError, RecursionError):
-            return None
-
-
-INTERVAL_S = 1.0  # between reports of the position
-
 
 class ProgressSender:
-    """The write end of a process's progress pipe. It never blocks the lecture."""
+    """The write end of a worker's pipe. It never blocks the lecture."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._pipe = fstat(job.progress).st_ino
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
         self._section = ""  # sent last
         self._forked = False
-        os.set_blocking(job.progress, False)
+        os.set_blocking(pipe, False)
 
     def enter(self, section: str) -> None:
         """Report a section, unless it was the last one reported."""
         if section != self._section and not self._forked:
             self._section = section
-            self._send(Progress(self._job.name, section))
+            self._send(section)
 
-    def reporting(self, recorder: Recorder) -> Callable[[], None]:
-        """Return a function that reports the lecture's position in this run, if a second has passed since."""
+    def reporting(self, recorder: Recorder, path: str) -> Callable[[], None]:
+        """Return a function that reports the lecture's position in this run while it stays the same."""
         position: tuple[int | None, Any] = (None, None)  # line, number of opened steps
-        since = sent = monotonic()
+        since = looked = monotonic()
 
         def report() -> None:
-            nonlocal position, since, sent
+            nonlocal position, since, looked
             now = monotonic()
-            if now - sent < INTERVAL_S:
+            if now - looked < INTERVAL_S:
                 return
-            sent = now
+            looked = now
             steps = recorder.sequence.__self__.__reduce__()[1]  # type: ignore[attr-defined]
-            if (current := (recorder.line(self._job.path), steps)) != position:
+            if (current := (recorder.line(path), steps)) != position:
                 position, since = current, now
-            self._send(Progress(self._job.name, self._section, position[0], round(now - since)))
+            elif now - since >= STALLED_S:
+                self._send(self._section, position[0], round(now - since))
 
         return report
 
@@ -96,7 +77,6 @@ class ProgressSender:
         """Stop sending, in the child of a fork."""
         self._forked = True
 
-    def _send(self, message: Progress) -> None:
-        with contextlib.suppress(OSError):  # the parent has stopped reading, or is stopped
-            if fstat(self._job.progress).st_ino == self._pipe:  # else the lecture closed the pipe
-                write(self._job.progress, message.to_json())
+    def _send(self, *message: Any) -> None:
+        with contextlib.suppress(OSError):  # the tracer does not read fast enough, or the lecture closed the pipe
+            write(self._pipe, json.dumps(message).encode() + b"\n")

@@ -4,7 +4,7 @@
     # rendered/<machine>-rank0/ and rendered/<machine>-rank1/
 
     named("cpu")                    "cpu-rank1" on rank 1
-    with meeting("pass 1", 0): …    init_process_group finds the ranks of this pass's first run
+    with meeting(process, 0): …     init_process_group finds the ranks of this pass's first run
 
 The ranks of a run must meet each other and no rank of another run, which may still be ending. So each run has a port of
 its own, counted from the launcher's, and a store that rank 0 holds, instead of torchrun's.
@@ -56,14 +56,14 @@ def one_at_a_time(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def meeting(process: str, run: int) -> Iterator[None]:
+def meeting(process: ProcessId, run: int) -> Iterator[None]:
     """Let the ranks of one run meet; destroy the process group at the end. Does nothing without a launcher."""
     before = {name: os.environ.get(name) for name in (PORT, AGENTS)}
     port = before[PORT] or ""
     if rank() is None or not port.isdigit():
         yield
         return
-    number = RUNS * ((ProcessId.parse(process).pass_ or 1) - 1) + run
+    number = RUNS * ((process.pass_ or 1) - 1) + run
     os.environ[PORT], os.environ[AGENTS] = str(int(port) + 1 + number), "False"
     try:
         yield

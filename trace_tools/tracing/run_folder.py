@@ -2,18 +2,19 @@
 
     name, stay = chosen_folder(out, machine, "lecture.py", options)     before the lecture runs
     with run_folder(out) as folder:               OUT/.run-…, locked while this process lives
-        traced = merge_folder(folder, out)        OUT/<machine>/trace.yaml, or OUT/<machine>/partial/trace.yaml
-        remove(folder)                            once its trace is on the disk
+        traced = merged(folder, out)              OUT/<machine>/trace.yaml, or OUT/<machine>/partial/trace.yaml
     recovered, kept = recover(out)                runs of tracers that were killed
 
-Journals with records are deleted only after their trace was checked and written. Journals that make no trace are moved
-to OUT/.unmerged-…, where they don't block later runs. Folders named `.done-` are being removed.
+A run's folder has three states. OUT/.run-… is being written, or its tracer was killed: the next recovery merges it. It
+is removed once its trace was checked and written, first its job, without which nothing is merged. Journals that make no
+trace are moved to OUT/.unmerged-…, where no recovery finds them, for a person.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -24,31 +25,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from trace_tools.errors import (
-    FailedError,
-    LectureError,
-    NothingRecordedError,
-    TraceFileError,
-    TraceToolsError,
-    UsageError,
-)
+from trace_tools.errors import LectureError, NothingRecordedError, TraceFileError, TraceToolsError, UsageError, in_words
 from trace_tools.machines import devices
 from trace_tools.machines.machine import is_same_machine
-from trace_tools.source.statements import parse_source
 from trace_tools.trace.model import Machine, Run, Step, Trace
-from trace_tools.trace.trace_file import dump, load_head, validate, write
-from trace_tools.tracing import ranks
-from trace_tools.tracing.failures import in_words, keep, tracebacks
+from trace_tools.trace.trace_file import load_head, validate, write
+from trace_tools.tracing import failures, ranks
 from trace_tools.tracing.isolation import private_folder
+from trace_tools.tracing.job import JOB, WRITTEN, Job
 from trace_tools.tracing.journal import journals, read_journal
 from trace_tools.tracing.merge.merging import merge
-from trace_tools.tracing.merge.reader import stored
 from trace_tools.tracing.options import TraceOptions
 from trace_tools.util.files import sweep
 from trace_tools.util.git import is_committed
 
-RUN, DONE, UNMERGED = ".run-", ".done-", ".unmerged-"
+RUN, UNMERGED = ".run-", ".unmerged-"
 TRACE = "trace.yaml"
+
+
+class Stays(NamedTuple):
+    """A trace that this one does not replace, and the reason."""
+
+    path: Path
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +59,20 @@ class Traced:
     seconds: list[tuple[str, float]] = field(default_factory=list)  # wall time of each process
     written: list[str] = field(default_factory=list)  # files that the lecture wrote in the copy of its folder
     stay: list[Stays] = field(default_factory=list)
-    failed: Kept | None = None  # journals and traceback, if the tools failed in a process
+    failed: KeptError | None = None  # journals and traceback, if the tools failed in a process
 
 
-class Stays(NamedTuple):
-    """A trace that this one does not replace, and the reason."""
+class KeptError(TraceToolsError):
+    """Journals that made no trace, or whose tools failed, are kept in `folder`.
 
-    path: Path
-    why: str
+    If they are `intact`, for example because the disk is full, the next recovery may succeed.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Journals that were kept: their folder, and the reason."""
-
-    folder: Path
-    why: str
-    again: bool = False  # the journals are intact, and the next recovery may succeed
+    def __init__(self, folder: Path, why: str, *, intact: bool = False, failed: bool = False) -> None:
+        what = "the traceback and its journals are" if failed else "its journals are"
+        super().__init__(f"{why}; {what} kept in {folder}")
+        self.folder, self.why, self.intact = folder, why, intact
+        self.exit_code = os.EX_SOFTWARE if failed else 2
 
 
 class SupersededError(TraceToolsError):
@@ -111,14 +107,24 @@ def chosen_folder(out: Path, machine: Machine, lecture: str, options: TraceOptio
     return name, stay
 
 
+def refuse_other_lecture(path: Path, lecture: str) -> None:
+    """Raise SupersededError if the trace at `path` is of another lecture."""
+    other = load_head(path).run.lecture if path.exists() else lecture
+    if other != lecture:
+        raise SupersededError(
+            f"{path} is a trace of {other}, not of {lecture}; choose another folder with -o, or replace it with --force"
+        )
+
+
 # --- making one ---------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def run_folder(out: Path) -> Iterator[Path]:
-    """Make a folder for journals in `out`, locked while this process lives; remove it after an error without records.
+    """Make a folder for journals in `out`, locked while this process lives.
 
-    Raises UsageError if `out` is not writable.
+    After an error without records it is removed; with records it stays for `recover`, and the error says so. Raises
+    UsageError for files that can't be written, processes that can't be started, and exhausted memory.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -132,14 +138,18 @@ def run_folder(out: Path) -> Iterator[Path]:
             raise UsageError(f"{out}: can't be written: {error.strerror}") from None
         try:
             yield folder
-        except BaseException:
-            if not has_records(folder) and not tracebacks(folder):
+        except BaseException as error:
+            kept = has_records(folder)
+            if not kept:
                 remove(folder)
+            advice = f"`trace-tools recover {out}` writes the trace of the steps so far"
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(f"interrupted; {advice if kept else 'no step was recorded'}") from None
+            if isinstance(error, UsageError | OSError | MemoryError):
+                where = f"{out}: " if isinstance(error, OSError) and not error.filename else ""
+                then = f"; once this is corrected, {advice}" if kept else ""
+                raise UsageError(f"{where}{in_words(error)}{then}") from error
             raise
-
-
-def _renamed(folder: Path, prefix: str) -> Path:
-    return folder.rename(folder.with_name(prefix + folder.name.partition("-")[2]))
 
 
 @contextlib.contextmanager
@@ -156,19 +166,17 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run's folder. It is renamed first, so that a partly removed run is never merged."""
+    """Remove a run's folder, its job first: what a kill leaves of it is never merged."""
     with contextlib.suppress(OSError):
-        folder = _renamed(folder, DONE)
+        (folder / JOB).unlink()
     private_folder.remove(folder)
 
 
 def has_records(folder: Path) -> bool:
     """Return whether the folder holds a record of the lecture, or a damaged line that may be one."""
-    for path in journals(folder):
+    for path in journals(folder) if (folder / JOB).exists() else ():
         unreadable: list[int] = []
-        if any(isinstance(line, Step) for line in read_journal(path, unreadable)):
-            return True
-        if unreadable:
+        if any(isinstance(line, Step) for line in read_journal(path, unreadable)) or unreadable:
             return True
     return False
 
@@ -176,31 +184,48 @@ def has_records(folder: Path) -> bool:
 # --- merging one --------------------------------------------------------------------------------------------------
 
 
-def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
+def merged(folder: Path, out: Path, *, dead: bool = False) -> Traced:
+    """Merge the journals in `folder`, check the trace, write it in `out`, and remove the folder.
+
+    If the tracer is `dead`, a trace of a later run is not replaced. Raises NothingRecordedError if no step was
+    recorded. Raises UsageError, OSError or MemoryError if the system refuses something; the folder then stays. Raises
+    KeptError for any other failure: another attempt would fail as well, so the folder is set aside.
+    """
+    try:
+        traced = _written(folder, out, dead=dead)
+    except (UsageError, OSError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the disk has damaged a journal, or merging has a mistake
+        if isinstance(error, NothingRecordedError) and not has_records(folder) and not failures.tracebacks(folder):
+            remove(folder)
+            raise
+        raise set_aside(folder, error) from error
+    if paths := failures.tracebacks(folder):
+        return replace(
+            traced, failed=set_aside(folder, TraceToolsError(failures.in_words(paths[0]) or "trace-tools failed"))
+        )
+    remove(folder)
+    return traced
+
+
+def _written(folder: Path, out: Path, *, dead: bool) -> Traced:
     """Merge the journals in `folder`, check the trace, and write it in `out`.
 
     The trace goes to `partial/` if it is not complete, and if it has one pass and the trace in its place has several:
-    a draft replaces only drafts. If the tracer is `dead`, a trace of a later run is not replaced. Raises
-    NothingRecordedError if no step was recorded, UsageError if `out` can't be written, SupersededError if an existing
-    trace must stay, LectureError if the trace is invalid, and any error of merging.
+    a draft replaces only drafts.
     """
-    options = stored(folder / "run.json")
-    with (folder / "lecture.py").open(encoding="utf-8", newline="") as file:
-        source = parse_source(file.read(), str(options["lecture"]))
-    trace = _checked(merge(folder, source))
+    job = Job.read(folder)
+    trace = _checked(merge(folder))
     complete, partial = (out / trace.machine.slug / inner / TRACE for inner in ("", "partial"))
     is_complete = trace.run.complete and trace.run.only is None
-    stay = []
-    if is_complete and not options.get("force") and complete.exists():
+    stay, written = list[Stays](), list[str]()
+    if is_complete and not job.options.force and complete.exists():
         refuse_other_lecture(complete, trace.run.lecture)
         if trace.run.passes == 1 < (passes := load_head(complete).run.passes):
             is_complete, stay = False, [Stays(complete, f"it has {passes} passes")]
     path = complete if is_complete else partial
-    for existing in dict.fromkeys((path, complete)) if dead else ():
-        if existing.exists() and (started := load_head(existing).run.started) >= trace.run.started:
-            same_run = existing is path and started == trace.run.started
-            if same_run and path.read_bytes() == dump(trace).encode("utf-8"):
-                return Traced(trace, path)  # its tracer was killed just after writing it
+    for existing in (path, complete) if dead else ():
+        if _is_later(existing, trace.run):
             raise SupersededError(f"{existing} is from a later run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +235,9 @@ def merge_folder(folder: Path, out: Path, *, dead: bool = False) -> Traced:
     write(trace, path)
     if is_complete and not (dead and _is_later(partial, trace.run)):
         shutil.rmtree(partial.parent, ignore_errors=True)
-    return Traced(trace, path, stay=stay)
+    with contextlib.suppress(FileNotFoundError):  # no run ended by itself
+        written = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))
+    return Traced(trace, path, written=written, stay=stay)
 
 
 def _checked(trace: Trace) -> Trace:
@@ -232,91 +259,46 @@ def _is_later(path: Path, run: Run) -> bool:
         return True
 
 
-def refuse_other_lecture(path: Path, lecture: str) -> None:
-    """Raise SupersededError if the trace at `path` is of another lecture."""
-    other = load_head(path).run.lecture if path.exists() else lecture
-    if other != lecture:
-        raise SupersededError(
-            f"{path} is a trace of {other}, not of {lecture}; choose another folder with -o, or replace it with --force"
-        )
-
-
-def dispose(folder: Path) -> Kept | None:
-    """Remove the folder of a run after its trace was written; keep it if the tools failed in any process."""
-    paths = tracebacks(folder)
-    if not paths:
-        remove(folder)
-        return None
-    return set_aside(folder, FailedError(in_words(paths[0]) or "trace-tools failed"))
-
-
-def set_aside(folder: Path, error: BaseException) -> Kept:
-    """Rename a folder so that no recovery finds it, and return the reason; a failure's traceback is kept in it."""
-    why = str(error)
+def set_aside(folder: Path, error: BaseException) -> KeptError:
+    """Rename a folder so that no recovery finds it; return the error that names it. A traceback of ours is kept."""
+    why, ours = str(error), bool(failures.tracebacks(folder))
     if not isinstance(error, TraceToolsError):
-        keep(folder / "merging", error)
-    if isinstance(error, OSError) and error.filename:
-        why = f"{Path(error.filename).name}: {error.strerror}"
-    elif not isinstance(error, TraceToolsError):
+        ours = True
+        failures.keep(folder / "merging", error)
         entry = traceback.extract_tb(error.__traceback__)[-1]
-        why = f"{type(error).__name__}: {why} ({Path(entry.filename).name}:{entry.lineno})"
-    try:
-        return Kept(_renamed(folder, UNMERGED), why)
-    except OSError as renaming:
-        return Kept(folder, f"{why}; {renaming.strerror}")
+        why = f"trace-tools failed: {type(error).__name__}: {why} ({Path(entry.filename).name}:{entry.lineno})"
+    with contextlib.suppress(OSError):
+        folder = folder.rename(folder.with_name(UNMERGED + folder.name.removeprefix(RUN)))
+    return KeptError(folder, why, failed=ours)
 
 
 # --- what dead tracers left ---------------------------------------------------------------------------------------
 
 
-def recover(out: Path) -> tuple[list[Traced], list[Kept]]:
+def recover(out: Path) -> tuple[list[Traced], list[KeptError]]:
     """Merge the journals in `out` of tracers that have died, the latest run first; return traces and kept journals."""
     recovered: list[Traced] = []
-    kept: list[Kept] = []
+    kept: list[KeptError] = []
     sweep(out)
-    for folder in filter(_is_folder, out.glob(f"{DONE}*")):
-        with contextlib.suppress(OSError), _locked(folder) as alone:
-            if alone:
-                shutil.rmtree(folder, ignore_errors=True)
-    for folder in sorted(filter(_is_folder, out.glob(f"{RUN}*")), key=_started, reverse=True):
+    folders = [path for path in out.glob(f"{RUN}*") if path.is_dir() and not path.is_symlink()]
+    for folder in sorted(folders, key=_started, reverse=True):
         try:
             with _locked(folder) as alone:
-                if alone:
-                    result = _recovered(folder, out)
-                    if isinstance(result, Kept):
-                        kept.append(result)
-                    elif result is not None:
-                        recovered.append(result)
+                if alone and (folder / JOB).exists():
+                    recovered.append(merged(folder, out, dead=True))
+                elif alone:
+                    remove(folder)
+        except NothingRecordedError:
+            pass
+        except KeptError as error:
+            kept.append(error)
         except (UsageError, OSError, MemoryError) as error:  # such as a full disk
-            kept.append(Kept(folder, str(error) or "not enough memory to merge it", again=True))
+            kept.append(KeptError(folder, str(error) or "not enough memory to merge it", intact=True))
     return recovered, kept
-
-
-def _recovered(folder: Path, out: Path) -> Traced | Kept | None:
-    """Make the trace of a dead tracer's run; return None if no step was recorded."""
-    try:
-        traced = merge_folder(folder, out, dead=True)
-    except (UsageError, MemoryError):
-        raise
-    except Exception as error:  # journals damaged by the disk, or of another version
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise
-        failed = error
-    else:
-        return replace(traced, failed=dispose(folder))
-    if has_records(folder) or not isinstance(failed, (NothingRecordedError, FileNotFoundError)):
-        return set_aside(folder, failed)
-    remove(folder)
-    return None
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def _started(folder: Path) -> tuple[str, str]:
     try:
-        started = str(stored(folder / "run.json")["started"])
-    except (OSError, TraceFileError, LookupError, TypeError):
-        started = ""
-    return started, folder.name
+        return Job.read(folder).started, folder.name
+    except (OSError, TraceFileError):
+        return "", folder.name

@@ -1,10 +1,11 @@
 """Run a lecture under probes in one process of a trace, cold and then warm, and write its journal.
 
-    python -m trace_tools.tracing.worker job.json
+    python -m trace_tools.tracing.worker RUN pass-1
 
-The parent writes the job and reads the journal. The process also writes a `Progress` to the descriptor `progress`: at
-the start of a run, for each function that `main` calls, and each second. In the journal, the records of a run are
-between a `RunStart` and a `RunEnd`.
+The tracer writes the job into the folder RUN and reads the journal there, in which the records of a run are between a
+`RunStart` and a `RunEnd`. On standard output, which then becomes the lecture's, it receives messages on the progress.
+Without arguments (see `process`), this imports torch and then obeys the requests on standard input, one a line:
+["survey", …] describes the machine, and ["run", "RUN", "pass-1"] is the last.
 """
 
 from __future__ import annotations
@@ -34,30 +35,25 @@ from trace_tools.describing.redact import Redactor
 from trace_tools.describing.safe_repr import class_name
 from trace_tools.describing.threads import unsignalled
 from trace_tools.edtrace.words import adopt_words
-from trace_tools.machines import accelerators, host
+from trace_tools.machines import accelerators, devices, host
+from trace_tools.machines.machine import STORED, conditions
 from trace_tools.metering import measurement
 from trace_tools.metering.measurement import witnessed
 from trace_tools.source.directives import parse_directives
 from trace_tools.source.statements import parse_source, uncalled_main
-from trace_tools.trace.identities import (
-    COMPLETE,
-    COUNTED,
-    RECORDING,
-    Ending,
-)
-from trace_tools.tracing import failures, included
+from trace_tools.trace.identities import COLD, COMPLETE, COUNTED, RECORDING, WARM, Ending, ProcessId
+from trace_tools.tracing import failures, included, survey
 from trace_tools.tracing.inspect_all import inspect_all
 from trace_tools.tracing.instrument import Instrumented, instrument
 from trace_tools.tracing.isolation.ending import WAIT_S, flush_on_exit, limited, processes_of_session, wait_for_others
-from trace_tools.tracing.isolation.output_capture import OutputFile
+from trace_tools.tracing.isolation.output_capture import OutputFile, out_of_the_way
 from trace_tools.tracing.isolation.private_folder import make, remove, written
 from trace_tools.tracing.isolation.restore import State, seed_everything, working_directory
-from trace_tools.tracing.job import LOADED_TORCH, WRITTEN, Job
+from trace_tools.tracing.job import WRITTEN, Job
 from trace_tools.tracing.journal import Journal, Note, RunEnd, RunStart
 from trace_tools.tracing.listening import listening
 from trace_tools.tracing.main_module import new_main_module
 from trace_tools.tracing.measure_witness import MeasureWitness
-from trace_tools.tracing.options import TraceOptions
 from trace_tools.tracing.progress import ProgressSender
 from trace_tools.tracing.ranks import meeting, rank
 from trace_tools.tracing.recorder.call import exit_status, exits_well
@@ -72,44 +68,71 @@ WRITING_S = 0.2  # wait of an abrupt end for the thread that writes the journal,
 A_DRAFT = "a draft: one run"
 
 
-def main(job_path: str) -> int:
-    """Run the job; return 0 if every run was complete, EX_IOERR if the journal could not be written, else 1.
+def main(*arguments: str) -> int:
+    """Run a pass; return 0 if every run was complete, EX_IOERR if the journal could not be written, else 1.
 
     After a failure of the tools, return EX_SOFTWARE and keep the traceback next to the journal.
     """
-    plain, this_process = json.loads(Path(job_path).read_text(encoding="utf-8")), os.getpid()
-    job = Job(**{**plain, "options": TraceOptions.from_plain(plain["options"])})
+    progress, this_process = out_of_the_way(os.dup(1)), os.getpid()
+    os.dup2(2, 1)
+    if not arguments:
+        load_torch()
+    while not arguments:
+        match json.loads(sys.stdin.readline() or "null"):
+            case ["survey", *of_survey]:
+                os.write(progress, b"%d\n" % survey.main(*of_survey))
+            case ["run", *of_run]:
+                arguments = tuple(of_run)
+                nothing = os.open(os.devnull, os.O_RDONLY)
+                os.dup2(nothing, 0)
+                os.close(nothing)
+            case _:  # the tracer no longer needs this process
+                return 0
+    folder, name = Path(arguments[0]), ProcessId.parse(arguments[1])
     try:
-        return _run_job(job)
+        return _run_job(Job.read(folder), folder, name, ProgressSender(progress))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         sys.excepthook(*sys.exc_info())
         if os.getpid() == this_process and failures.is_ours(error):
-            failures.keep(Path(job.journal), error)
+            failures.keep(folder / name.file_stem, error)
         return os.EX_SOFTWARE
 
 
-def _run_job(job: Job) -> int:
+def load_torch() -> None:
+    """Import torch, and what describes and counts tensors: else the first `@inspect` and `count` would wait for it."""
+    with unsignalled():  # torch's threads must not handle the lecture's signals
+        importlib.import_module("torch")
+        importlib.import_module("trace_tools.describing.tensors")
+        importlib.import_module("trace_tools.metering.meters")
+
+
+def _run_job(job: Job, folder: Path, name: ProcessId, progress: ProgressSender) -> int:
+    # For the lecture and its processes: the measured machine, the driver's name of the GPU, and no other GPU.
+    os.environ[STORED] = str(folder / "machine.json")
+    with contextlib.suppress(FileNotFoundError):  # no GPU was looked for
+        os.environ[host.IDENTITY] = (folder / host.IDENTITY_FILE).read_text(encoding="utf-8")
+    os.environ.update(devices.environment(job.options.device or job.device))
+    runs = [COLD, *(() if job.options.draft else (WARM,)), *((COUNTED,) if job.torch and name == job.passes[0] else ())]
     source, options = parse_source(job.text, job.lecture), job.options
     directives = [*parse_directives(source), *(inspect_all(source) if options.inspect_all else ())]
     skipped = frozenset(job.skipped)
     program = instrument(source, directives, skipped, keep_going=bool(options.keep_going))
-    modules = included.stored(job.run_folder)
-    programs = included.instrumented([source, *(module.source for module in modules)])
-    if modules:
-        sys.meta_path.insert(0, included.Loading(modules, programs))
+    programs = included.instrumented([source, *(module.source for module in job.modules)])
+    if job.modules:
+        sys.meta_path.insert(0, included.Loading(job.modules, programs))
     program = included.together([program, *programs])
     # Compiled again for each run, because dynamo caches by code object, together with the globals of the old module.
-    codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in job.runs}
+    codes = {run: compile(program.tree, job.path, "exec", dont_inherit=True) for run in runs}
     # large syntax trees would slow the lecture's garbage collection
     program = replace(program, tree=ast.Module([], []))
     main = uncalled_main(source)
     del source, directives
     linecache.cache[job.path] = (len(job.text), None, job.text.splitlines(keepends=True), job.path)
-    journal = Journal(Path(job.journal))
+    journal = Journal(folder / f"{name.file_stem}.journal")
     try:
-        process = _Process(job, program, main, journal, frozenset(module.name for module in modules))
+        process = _Process(job, folder, name, program, main, journal, progress)
         os.register_at_fork(after_in_child=process.forget)
         ending = process.run(codes)
     except BaseException:
@@ -130,42 +153,41 @@ def _run_job(job: Job) -> int:
 
 
 class _Process:
+    """The runs of the lecture in this process, and what they share."""
+
     def __init__(
         self,
         job: Job,
+        folder: Path,
+        name: ProcessId,
         program: Instrumented,
         main: str | None,
         journal: Journal,
-        included: frozenset[str],
+        progress: ProgressSender,
     ) -> None:
         self.is_compiling: Callable[[], bool] = bool
         self.records_graph: Callable[[], bool] = bool
         if job.torch:
-            with unsignalled():  # torch's threads must not handle the lecture's signals
-                import torch  # before the lecture, so that seeds and settings are equal in each run
-
-                from trace_tools.describing import tensors  # noqa: F401  (else the first @inspect would wait for it,
-                from trace_tools.metering import meters  # noqa: F401  and the first `count` for this)
-                from trace_tools.metering.compiling import records_graph
+            load_torch()  # before the lecture, so that seeds and settings are equal in each run
+            from trace_tools.metering.compiling import records_graph
 
             self.records_graph = records_graph
-            self.is_compiling = torch.compiler.is_dynamo_compiling
+            self.is_compiling = sys.modules["torch"].compiler.is_dynamo_compiling
         if "numpy" in job.text:  # before the lecture, so that its generator is seeded
             with contextlib.suppress(ImportError):
                 importlib.import_module("numpy")
-        self.job = job
+        self.job, self.folder, self.name = job, folder, name
         self.program = program
         self.main = main  # the function to call after the module, if the file does not call it
-        self.included = included
         self.journal = journal
         self.redact = Redactor.of_this_machine(private=(job.root, str(job.folder)))
-        self.output = OutputFile(Path(job.journal).with_suffix(".stdout"), self.redact)
+        self.output = OutputFile(folder / f"{name.file_stem}.stdout", self.redact)
         self.recorder: Recorder | None = None
         self.forked = False  # whether this is the child of a fork
         self.claims: list[Claims] = []  # of claims, in the timed runs
         self.context = contextvars.Context()  # context of the last run
         self.memory = _Memory()
-        self.progress = ProgressSender(job)
+        self.progress = progress
         adopt_words(job.root)
 
     def run(self, codes: dict[str, types.CodeType]) -> Ending:
@@ -173,19 +195,15 @@ class _Process:
 
         `codes` holds the lecture compiled for each run, and is emptied.
         """
-        from trace_tools.machines.machine import conditions
-
         self.note("notes", conditions())
         began = host.cpu_time()
         folder = Path(self.job.root)
         sys.argv[:] = [self.job.path]
-        if not sys.flags.safe_path:  # the first entry is the folder where the tracer was started
-            del sys.path[0]
         sys.path.insert(0, str(folder))
         before = State.read(folder)
-        first, *later = self.job.runs
-        ending = self._run(first, codes.pop(first))
-        for name in later if ending == COMPLETE else ():
+        first, *later = codes
+        ending = self._run(first, codes.pop(first), 0)
+        for number, name in enumerate(later if ending == COMPLETE else (), 1):
             # Like the value after the next run, this includes the module's tensors.
             held_bytes = self.memory.held_on_gpu()
             restored, left = before.restore()
@@ -193,7 +211,7 @@ class _Process:
             if left:  # a run from another state would not be the warm run of the first
                 self.note("why_no_warm", f"left behind: {'; '.join(left)}")
                 break
-            again = self._run(name, codes.pop(name))
+            again = self._run(name, codes.pop(name), number)
             if (kept := self.memory.held_on_gpu() - held_bytes) > 0:
                 self.note(
                     "notes", [f"{kept:,} bytes more were allocated on the GPU after the {name} run than before it"]
@@ -210,13 +228,13 @@ class _Process:
         # the other ranks of this machine are other sessions, and no load
         if rank() is None and (cores := host.other_cores(began, host.cpu_time())) is not None:
             self.note("other_cores", cores)
+        if "torch" in sys.modules and not self.job.torch:  # by a package that does not say that it requires torch
+            self.note("notes", ["no peaks, FLOPs or bytes: an import loaded torch; add `import torch` to the lecture"])
         self.note("done", str(ending))
-        if "torch" in sys.modules and not self.job.torch:
-            (self.job.run_folder / LOADED_TORCH).touch()
         return ending
 
-    def _run(self, name: str, code: types.CodeType) -> Ending:
-        """Run the lecture once."""
+    def _run(self, name: str, code: types.CodeType, number: int) -> Ending:
+        """Run the lecture once, the `number`-th time in this process."""
         self.journal.write([RunStart(name)])
         self.progress.enter(name)
         seed_everything(self.job.options.seed)
@@ -227,15 +245,15 @@ class _Process:
         vars(builtins).update(hooks(recorder, self.is_compiling))
         recorder.namespace = vars(module)
         ending = COMPLETE
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(meeting(self.job.name, self.job.runs.index(name)))
-            stack.enter_context(self._private_folder())
-            if meter is not None:
-                stack.enter_context(meter)
-            stack.enter_context(witnessed(MeasureWitness(recorder, meter, single=meter is not None)))
-            stack.enter_context(listening(recorder, self.redact, self.job.folder))
-            stack.enter_context(recorder.watching(self._alive(recorder)))
-            stack.enter_context(flush_on_exit(partial(self._write, recorder)))
+        with (
+            meeting(self.name, number),  # the ranks of this run, and of no other
+            self._private_folder(),  # left after all that may still write: exit functions, threads
+            meter or contextlib.nullcontext(),  # counts operators, also those in `measure` and `count`
+            witnessed(MeasureWitness(recorder, meter, single=meter is not None)),
+            listening(recorder, self.redact, self.job.folder),  # prints, warnings, narrative, started threads
+            recorder.watching(self._alive(recorder)),  # a thread writes the journal, and reports where the lecture is
+            flush_on_exit(partial(self._write, recorder)),  # innermost: `os._exit` in the lecture writes all the above
+        ):
             self.output.connect()
             ended_by: BaseException | None = None
             started = perf_counter_ns()
@@ -303,7 +321,7 @@ class _Process:
             earlier=self.claims if counted else (),
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
             describes=not counted,
-            included=self.included,
+            included=frozenset(module.name for module in self.job.modules),
             signals="signal" in self.job.text,
         )
         return recorder, meter
@@ -317,7 +335,7 @@ class _Process:
     @contextlib.contextmanager
     def _private_folder(self) -> Iterator[None]:
         """Work in a new private copy of the lecture's folder, and remove it at the end."""
-        run, copy, before = self.job.run_folder, Path(self.job.root), os.getcwd()
+        run, copy, before = self.folder, Path(self.job.root), os.getcwd()
         stamps = {path: path.stat() for path in make(self.job.folder, copy, shared=[run, run.parent])}
         Path(self.job.path).write_text(self.job.text, encoding="utf-8", newline="")  # it may have been edited
         importlib.invalidate_caches()  # import caches check a folder by its modification time
@@ -352,7 +370,7 @@ class _Process:
         It reports the lecture's position, ends this process if the parent has ended, and registers for dynamo's
         compilations once dynamo is loaded.
         """
-        report = self.progress.reporting(recorder)
+        report = self.progress.reporting(recorder, self.job.path)
         listening_to_dynamo = False
 
         def alive() -> None:
@@ -423,6 +441,6 @@ def _line_in(error: BaseException, path: str) -> int | None:
 if __name__ == "__main__":  # the lecture takes this name, so no code of the tools may have it
     from trace_tools.tracing import worker
 
-    ended_with = worker.main(sys.argv[1])
+    ended_with = worker.main(*sys.argv[1:])
     sys.stderr.flush()
     os._exit(ended_with)  # threads that the lecture left don't keep the process

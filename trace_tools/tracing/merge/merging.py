@@ -1,7 +1,7 @@
 """Merge the journals of one run into its Trace, whether or not the run is complete.
 
-The run's folder contains lecture.py (the text that ran), run.json (the request), machine.json and versions.json, and
-for each process its journal, its output and, once it has ended, its status.
+The run's folder contains job.json (what was asked for, and the text that ran), machine.json and versions.json, and for
+each process its journal and, once it has ended, its status and the end of its output.
 
 The trace shows one run, the warm run of median duration; the other runs provide samples. `matching` chooses it and
 finds the same calls and steps in all runs. Steps that do not occur in this run are left out; for its own steps, the
@@ -16,17 +16,15 @@ import re
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from trace_tools.analysis.summaries import LEFT_OUT_IN_WORDS, VALUES_LEFT_OUT, calls_left_out, left_out
-from trace_tools.errors import NothingRecordedError, TraceFileError
+from trace_tools.errors import NothingRecordedError
 from trace_tools.machines.machine import from_json
-from trace_tools.source.statements import ParsedSource, title_of
+from trace_tools.source.statements import main_of, parse_source, title_of
 from trace_tools.trace.identities import COLD, COMPLETE, PASS, WARM, Ending, ProcessId
-from trace_tools.trace.model import Process, Run, SourceFile, Step, Trace
-from trace_tools.trace.structure import from_plain
-from trace_tools.tracing import failures, included
-from trace_tools.tracing.journal import NO_RECORD, journals
+from trace_tools.trace.model import MAIN, Process, Run, SourceFile, Step, Trace
+from trace_tools.tracing import failures
+from trace_tools.tracing.job import Job
 from trace_tools.tracing.merge.events import events
 from trace_tools.tracing.merge.matching import Runs
 from trace_tools.tracing.merge.reader import ProcessRecord, read_process, stored
@@ -85,10 +83,7 @@ def _line_of_fault(status: Path) -> int | None:
     _, fault, dump = _end_of_output(status.with_suffix(".out")).rpartition("Fatal Python error: ")
     if not fault:
         return None
-    try:
-        lecture = re.escape(Path(stored(status.with_suffix(".json"))["lecture"]).name)  # in a copy of its folder
-    except (OSError, TraceFileError, *NO_RECORD):
-        return None
+    lecture = re.escape(Path(Job.read(status.parent).lecture).name)  # in a copy of its folder
     _, _, stack = dump.partition("Current thread ")
     line = re.search(rf'^  File ".*/{lecture}", line (\d+) in ', stack.partition("\n\n")[0], re.M)
     return int(line[1]) if line else None
@@ -105,37 +100,22 @@ def _end_of_output(path: Path) -> str:
 
 
 @collector_paused()
-def merge(folder: Path, source: ParsedSource) -> Trace:
-    """Return the trace of the run in `folder`, a run of the lecture `source`. Raises NothingRecordedError if no step
-    was recorded.
-    """
-    if not (folder / "machine.json").exists() or not journals(folder):
-        why = last_words(folder) or "the run ended too early"
-        raise NothingRecordedError(f"nothing was recorded; {why}")
-    return _of_journals(folder, source)
-
-
-class _Requested(NamedTuple):
-    """The requested settings, as the tracer wrote them to run.json."""
-
-    run: Run  # the head of the trace
-    name: str | None  # name of its folder
-
-
-def _requested(folder: Path) -> _Requested:
-    plain = stored(folder / "run.json")
-    name = plain.pop("name")
-    del plain["force"]
-    return _Requested(from_plain(Run, plain, folder / "run.json"), name)
-
-
-def _of_journals(folder: Path, source: ParsedSource) -> Trace:
-    """Return the trace of the journals in a run's folder."""
-    run, name = _requested(folder)
+def merge(folder: Path) -> Trace:
+    """Return the trace of the run in `folder`. Raises NothingRecordedError if no step was recorded."""
+    job = Job.read(folder)
+    source = parse_source(job.text, job.name)
+    run = Run(
+        lecture=job.name,
+        started=job.started,
+        complete=False,
+        main=None if main_of(source) == MAIN else main_of(source),
+        commit=job.commit,
+        **job.options.recorded(),
+    )
     passes = sorted(folder.glob("pass-*.journal"), key=lambda path: ProcessId.parse(path.stem).pass_ or 0)
     if not passes:
         raise NothingRecordedError(f"nothing was recorded; {last_words(folder)}")
-    sources = [source, *(module.source for module in included.stored(folder))]
+    sources = [source, *(module.source for module in job.modules)]
     records = [read_process(path, sources) for path in passes]
     runs = Runs.of(records)
     if runs is None:
@@ -163,7 +143,6 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
     failed += damaged  # so that a damaged trace never replaces an intact one
     complete = not damaged and all(endings.get(process) == COMPLETE for process in required)
     stopped = f"stopped after {len(endings)} of {run.passes} processes"
-    machine = stored(folder / "machine.json", from_json)
     return Trace(
         title=title_of(source, run.lecture),
         run=replace(
@@ -174,7 +153,7 @@ def _of_journals(folder: Path, source: ParsedSource) -> Trace:
             processes=processes,
             dropped=dropped,
         ),
-        machine=replace(machine, slug=name or machine.slug),
+        machine=stored(folder / "machine.json", from_json),
         versions=[(name, version) for name, version in stored(folder / "versions.json")],
         sources=[SourceFile(run.lecture, source.text), *(SourceFile(s.path, s.text) for s in sources[1:])],
         steps=steps,
