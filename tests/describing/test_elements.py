@@ -1,56 +1,73 @@
+"""Statistics of the elements of large arrays, of NumPy and of torch."""
+
 import math
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.cases_in_one import each
-from trace_tools.describing.elements import Conversion, blocks, corner_shape, summarize
+from tests.describing.value_form import describe
+from trace_tools.describing.elements import corner_shape
+from trace_tools.describing.values import Describer
+from trace_tools.describing.walk import Limits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FLOATS = Conversion(lambda block: block.astype(np.float64))
-INTEGERS = Conversion(lambda block: block.astype(np.float64), lambda block: block)
+
+def statistics(x: Array, **limits: int) -> Iterator[dict[str, Any]]:
+    """Yield the statistics of an array, and those of the tensor on its memory."""
+    objs: list[Any] = [x]
+    if all(stride >= 0 for stride in x.strides):
+        objs.append(torch.as_strided(torch.from_numpy(_owner(x)).flatten(), x.shape, _steps(x), _offset(x)))
+    for obj in objs:
+        yield describe(obj, Describer(limits=Limits(elements=0, **limits)))["tensor"]["statistics"]
 
 
-def fields(x: Array, reading: Conversion = FLOATS, *, chunk: int = 50, limit: int = 10**6) -> dict[str, Any]:
-    with np.errstate(all="ignore"):
-        return summarize(x, x.strides, reading, chunk=chunk, limit=limit).fields
+def _owner(x: Array) -> Array:
+    return x if x.base is None else _owner(x.base)  # type: ignore[arg-type]
 
 
-def variants(x: Array) -> dict[str, Array]:
-    return {
-        "plain": x,
-        "transposed": x.T,
-        "reversed": x[::-1, :, ::-1],
-        "strided": x[::2, 1:, ::3],
-        "broadcast": np.broadcast_to(x[:, :1], x.shape),
-        "broadcast twice": np.broadcast_to(x[:1, :, :1], x.shape),
-        "one element": x[:1, :1, :1],
-        "empty": x[:0],
-    }
+def _steps(x: Array) -> tuple[int, ...]:
+    return tuple(stride // x.itemsize for stride in x.strides)
 
 
-@each("layout", variants(np.empty((5, 6, 7))))
-@each("chunk", [1, 7, 50, 10**6])
-def test_statistics_equal_numpys_own(layout: str, chunk: int) -> None:
-    x = variants(np.random.default_rng(0).normal(size=(5, 6, 7)).round(1))[layout]
-    statistics = fields(x, chunk=chunk)
-    if not x.size:
-        assert statistics == {}
-        return
-    assert (statistics["min"], statistics["max"]) == (x.min(), x.max())
-    assert statistics["mean"] == pytest.approx(x.mean(), rel=1e-12, abs=1e-15)
-    assert statistics.get("zero", 0) == (x == 0).sum()
-    if x.size == 1:
-        assert "std" not in statistics and "histogram" not in statistics
-        return
-    assert statistics["std"] == pytest.approx(x.std(ddof=1), rel=1e-12)
-    assert statistics["histogram"] == np.histogram(x, bins=16)[0].tolist()
+def _offset(x: Array) -> int:
+    return int(x.ctypes.data - _owner(x).ctypes.data) // x.itemsize
+
+
+LAYOUTS = {
+    "plain": lambda x: x,
+    "transposed": lambda x: x.T,
+    "reversed": lambda x: x[::-1, :, ::-1],
+    "strided": lambda x: x[::2, 1:, ::3],
+    "broadcast": lambda x: np.broadcast_to(x[:, :1], x.shape),
+    "broadcast twice": lambda x: np.broadcast_to(x[:1, :, :1], x.shape),
+    "one element": lambda x: x[:1, :1, :1],
+}
+
+
+@each("layout", LAYOUTS)
+@each("limit", [210, 300, 10**6])  # read in pieces of 3 and 4 elements, and at once
+def test_statistics_equal_numpys_own(layout: str, limit: int) -> None:
+    x = np.random.default_rng(0).normal(size=(5, 6, 7))
+    x[abs(x) < 0.1] = 0
+    x = LAYOUTS[layout](x)
+    for fields in statistics(x, statistics=limit):
+        assert (fields["min"], fields["max"]) == (x.min(), x.max())
+        assert fields["mean"] == pytest.approx(x.mean(), rel=1e-12, abs=1e-15)
+        assert fields.get("zero", 0) == (x == 0).sum()
+        if x.size == 1:
+            assert "std" not in fields and "histogram" not in fields
+            continue
+        assert fields["std"] == pytest.approx(x.std(ddof=1), rel=1e-12)
+        assert fields["histogram"] == np.histogram(x, bins=16)[0].tolist()
 
 
 def test_elements_that_are_not_finite_are_counted_and_left_out() -> None:
@@ -58,94 +75,73 @@ def test_elements_that_are_not_finite_are_counted_and_left_out() -> None:
     x = np.concatenate([normal, [math.nan] * 3, [math.inf] * 2, [-math.inf] * 4, [0.0, -0.0]])
     np.random.default_rng(1).shuffle(x)
     finite = x[np.isfinite(x)]
-    statistics = fields(x)
-    assert (statistics["nan"], statistics["inf"], statistics["zero"]) == (3, 6, 2)
-    assert (statistics["min"], statistics["max"]) == (finite.min(), finite.max())
-    assert statistics["std"] == pytest.approx(finite.std(ddof=1), rel=1e-12)
-    assert statistics["histogram"] == np.histogram(finite, bins=16)[0].tolist()
+    for fields in statistics(x):
+        assert (fields["nan"], fields["inf"], fields["zero"]) == (3, 6, 2)
+        assert (fields["min"], fields["max"]) == (finite.min(), finite.max())
+        assert fields["std"] == pytest.approx(finite.std(ddof=1), rel=1e-12)
+        assert sum(fields["histogram"]) == len(finite)
 
 
-def test_arrays_without_finite_elements() -> None:
-    assert fields(np.array([math.nan] * 60 + [math.inf] * 50)) == {"nan": 60, "inf": 50}
-
-
-def test_equal_elements_have_no_histogram() -> None:
-    assert fields(np.full(300, 0.1)) == {"min": 0.1, "max": 0.1, "mean": pytest.approx(0.1), "std": pytest.approx(0)}
-
-
-def test_integers_have_exact_minimum_and_maximum() -> None:
-    statistics = fields(np.array([2**63 - 1, -(2**63), 5] * 40), INTEGERS)
-    assert (statistics["min"], statistics["max"]) == (-(2**63), 2**63 - 1)
-    assert type(statistics["min"]) is int
-
-
-def test_std_is_precise_far_from_zero() -> None:
-    x = 1e9 + np.random.default_rng(0).normal(size=1000)
-    assert fields(x, chunk=10)["std"] == pytest.approx((x - 1e9).std(ddof=1), rel=1e-7)
-
-
-def test_sums_beyond_float64() -> None:
-    x = np.array([1e308, -1e308, 1.7e308, 1.5e308] * 50)
-    with np.errstate(all="ignore"):
-        summary = summarize(x, x.strides, FLOATS, chunk=3, limit=1000)
-    assert (summary.fields["min"], summary.fields["max"]) == (-1e308, 1.7e308)
-    assert not {"mean", "std", "histogram"} & summary.fields.keys()
-    assert summary.notes == ["the mean is beyond float64"]
+def test_special_arrays() -> None:
+    for fields in statistics(np.array([math.nan] * 60 + [math.inf] * 50)):
+        assert fields == {"nan": 60, "inf": 50}
+    for fields in statistics(np.full(300, 0.1)):
+        assert fields == {"min": 0.1, "max": 0.1, "mean": pytest.approx(0.1), "std": pytest.approx(0)}
+    for fields in statistics(np.array([1e308, -1e308, 1.7e308, 1.5e308] * 50)):
+        assert fields == {"min": -1e308, "max": 1.7e308}  # the sum and the range are beyond float64
+    far = 1e9 + np.random.default_rng(0).normal(size=1000)
+    for fields in statistics(far):
+        assert fields["std"] == pytest.approx((far - 1e9).std(ddof=1), rel=1e-7)
+    for fields in statistics(np.array([2**53 - 1, -(2**53) + 1] * 40)):
+        assert (fields["min"], fields["max"], type(fields["max"])) == (-(2**53) + 1, 2**53 - 1, int)
+    for fields in statistics(np.array([2**63 - 1, 5] * 40)):
+        assert (fields["max"], type(fields["max"])) == (2.0**63, float)  # no integer, because it is not exact
 
 
 def test_above_the_limit_a_sample_is_read_and_noted() -> None:
-    x = np.arange(100.0 * 40).reshape(40, 100)
-    summary = summarize(x, x.strides, FLOATS, chunk=64, limit=1000)
-    sample = x[:, ::4]
-    assert summary.read == sample.size == 1000
-    assert summary.notes == ["statistics of a sample: one index in 4 of dimension 1"]
-    assert summary.fields["mean"] == pytest.approx(sample.mean())
-
-
-def test_a_sample_of_many_short_dimensions() -> None:
-    x = np.zeros((3,) * 8)
-    summary = summarize(x, x.strides, FLOATS, chunk=64, limit=10)
-    assert 0 < summary.read <= 10
+    x = np.arange(128.0 * 40).reshape(40, 128)
+    rows = x[:, :].reshape(-1, 16)[::5]  # 64 pieces of 16 elements
+    for obj in (x, x.T, torch.from_numpy(x), torch.from_numpy(x).T):
+        value = describe(obj, Describer(limits=Limits(statistics=1024)))
+        assert value["note"] == "statistics of a sample: one in 5 pieces of 16 elements"
+        assert value["tensor"]["statistics"]["mean"] == pytest.approx(rows.mean())
+        assert sum(value["tensor"]["statistics"]["histogram"]) == rows.size
+    for fields in statistics(np.zeros((3,) * 8), statistics=10):
+        assert 0 < fields["zero"] <= 64
 
 
 def test_repeated_elements_are_read_once() -> None:
-    x = np.broadcast_to(np.arange(3.0), (10**6, 10**6, 3))
-    summary = summarize(x, x.strides, FLOATS, chunk=64, limit=100)
-    assert summary.read == 3
-    assert summary.fields["zero"] == 10**12
-    assert summary.fields["mean"] == 1.0
-    assert sum(summary.fields["histogram"]) == 3 * 10**12
+    for fields in statistics(np.broadcast_to(np.arange(3.0), (10**6, 10**6, 3)), statistics=100):
+        assert (fields["zero"], fields["mean"], sum(fields["histogram"])) == (10**12, 1.0, 3 * 10**12)
 
 
-@given(hnp.arrays(np.int8, hnp.array_shapes(max_dims=4, max_side=6)), st.integers(1, 40), st.data())
-def test_blocks_are_small_and_cover_the_array(x: Array, size: int, data: st.DataObject) -> None:
-    order = data.draw(st.permutations(range(x.ndim)))
-    parts = list(blocks(x, order, size))
-    assert all(part.size <= size for part in parts)
-    assert sorted(np.concatenate([part.ravel() for part in parts])) == sorted(x.ravel())
+def test_the_limit_is_for_the_whole_value() -> None:
+    tensors = [torch.ones(600), torch.ones(600), torch.ones(300)]
+    items = describe(tensors, Describer(limits=Limits(statistics=1000)))["items"]
+    assert ["statistics" in item["tensor"] for item in items] == [True, False, True]
+    assert items[1]["note"] == "no statistics: the value is too large"
+    assert len(str(describe([torch.rand(256) for _ in range(100)]))) < 200_000
 
 
-@settings(max_examples=50)
-@given(hnp.arrays(np.float32, st.integers(1, 200), elements=st.floats(width=32)), st.integers(1, 60))
-def test_statistics_of_random_floats(x: Array, chunk: int) -> None:
-    statistics = fields(x, chunk=chunk)
+@settings(max_examples=50, deadline=None)
+@given(
+    hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=9), elements=st.floats(width=32)), st.integers(9, 900)
+)
+def test_statistics_of_random_floats(x: Array, limit: int) -> None:
     finite = x[np.isfinite(x)].astype(np.float64)
-    assert statistics.get("nan", 0) == np.isnan(x).sum()
-    assert statistics.get("inf", 0) == np.isinf(x).sum()
-    assert statistics.get("zero", 0) == (x == 0).sum()
-    assert statistics.get("min") == (finite.min() if finite.size else None)
-    if "histogram" in statistics:
-        assert sum(statistics["histogram"]) == finite.size
-    if finite.size:
-        assert finite.min() - 1e-9 <= statistics["mean"] + 1e-9 * abs(finite).max()
-        assert statistics["mean"] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-9 * abs(finite).max())
+    for fields in statistics(x, statistics=max(limit, x.size)):
+        assert fields.get("nan", 0) == np.isnan(x).sum()
+        assert fields.get("inf", 0) == np.isinf(x).sum()
+        assert fields.get("zero", 0) == (x == 0).sum()
+        assert fields.get("min") == (finite.min() if finite.size else None)
+        if "histogram" in fields:
+            assert sum(fields["histogram"]) == finite.size
+        if finite.size:
+            assert fields["mean"] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-9 * abs(finite).max())
 
 
 def test_shapes_of_corners() -> None:
-    assert corner_shape([3]) == [3]
-    assert corner_shape([300]) == [8]
-    assert corner_shape([300, 300]) == [4, 8]
-    assert corner_shape([300, 2]) == [4, 2]
-    assert corner_shape([5, 6, 300, 300]) == [1, 1, 4, 8]
+    shapes = {(3,): [3], (300,): [8], (300, 300): [4, 8], (300, 2): [4, 2], (5, 6, 300, 300): [1, 1, 4, 8]}
+    assert {shape: corner_shape(shape) for shape in shapes} == shapes
     for shape in product([1, 5, 300], repeat=3):
         assert math.prod(corner_shape(shape)) <= 32

@@ -1,10 +1,7 @@
-from typing import Any, NoReturn
+import collections
+import collections.abc
 
-from trace_tools.describing.safe_repr import class_attribute, class_name, is_a, plain_repr, without_addresses
-
-
-def refuses(*_: Any) -> NoReturn:
-    raise ValueError("asked")
+from trace_tools.describing.safe_repr import class_name, is_a, plain_repr, without_addresses
 
 
 def test_addresses_are_removed() -> None:
@@ -15,28 +12,11 @@ def test_addresses_are_removed() -> None:
 
 
 def test_class_names() -> None:
-    class Meta(type):
-        __name__ = property(refuses)  # type: ignore[assignment]
-
-    assert class_name(Meta("Odd", (), {})) == "Odd"
     assert class_name(int) == "int"
     assert class_name(type("error", (), {"__module__": "re"})) == "re.error"
     assert len(class_name(type("x" * 10_000, (), {}))) == 200
 
 
-def test_a_class_whose_names_run_code() -> None:
-    class Text(str):
-        __hash__ = __eq__ = __ne__ = __format__ = __getitem__ = refuses  # type: ignore[assignment]
-
-    kind = type(Text("error"), (), {"__module__": Text("place")})
-    assert class_name(kind) == "place.error"
-    assert class_name(type("error", (), {"__module__": 3})) == "?.error"
-
-
-def test_methods_of_a_metaclass_are_not_called() -> None:
-    methods = {name: refuses for name in ("__getattribute__", "__getattr__", "__subclasscheck__", "__hash__", "__eq__")}
-    meta = type("Meta", (type,), methods)
-    base = meta("Base", (dict,), {"__match_args__": ("x",)})
-    kind = meta("Kind", (base,), {})
-    assert class_attribute(kind, "__match_args__") == ("x",) and class_attribute(kind, "absent") is None
-    assert is_a(kind, dict) and is_a(kind, base) and not is_a(kind, list) and not is_a(kind, "dict")
+def test_registered_classes_are_not_derived() -> None:
+    assert is_a(collections.Counter, dict) and not is_a(dict, "dict")
+    assert issubclass(dict, collections.abc.Mapping) and not is_a(dict, collections.abc.Mapping)

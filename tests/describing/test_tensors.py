@@ -12,10 +12,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.cases_in_one import each
 from tests.describing.tensor_kinds import Logged, Overridden, Wrapper, only_known_warnings
 from tests.describing.value_form import describe, part, tensor
-from trace_tools.describing.elements import Limits
 from trace_tools.describing.values import Describer
+from trace_tools.describing.walk import Limits
 
 Value = dict[str, Any]
+
+WRAPPER = "a wrapper without elements of its own"
+DIAGONAL = torch.diag(torch.tensor([1.0, 0.0, 3.0]))
 
 
 @pytest.fixture(autouse=True)
@@ -137,58 +140,6 @@ def test_copy_on_write_is_not_triggered() -> None:
     assert torch._C._is_cow_tensor(lazy) and torch._C._is_cow_tensor(x)
 
 
-@pytest.mark.parametrize("make", ["to_sparse_coo", "to_sparse_csr", "to_sparse_csc"])
-def test_sparse_tensors_show_their_parts(make: str) -> None:
-    x = torch.diag(torch.tensor([1.0, 0.0, 3.0]))
-    sparse = getattr(x, make)()
-    value = describe(sparse)
-    field = value["tensor"]
-    assert field["layout"] == make[3:]
-    assert field["elements"] == x.reshape(-1).tolist()
-    assert field["bytes"] == 9 * 4
-    assert not {"strides", "offset", "storage"} & field.keys()
-    assert part(value, "values")["tensor"]["elements"] == [1.0, 3.0]
-    assert value["note"] == "stored entries: 2"
-    assert field["storage_bytes"] == sum(item["tensor"]["bytes"] for _, item in value["entries"])
-
-
-def test_a_large_sparse_tensor_is_not_made_dense() -> None:
-    index = torch.tensor([[0, 0, 9], [1, 1, 9]])
-    x = torch.sparse_coo_tensor(index, torch.tensor([1.0, 2.0, 3.0]), (10**6, 10**6), requires_grad=True)
-    value = describe(x)
-    assert "not coalesced" in value["note"]
-    assert value["tensor"]["requires_grad"] is True
-    assert "elements" not in value["tensor"]
-    assert part(value, "indices")["tensor"]["elements"] == [0, 0, 9, 1, 1, 9]
-
-
-def test_nested_tensors_show_their_members() -> None:
-    members = [torch.ones(2), torch.zeros(3)]
-    value = describe(torch.nested.nested_tensor(members))
-    assert value["type"] == "NestedTensor" and value["note"] == "nested: 2 tensors of float32 on cpu"
-    assert [item["tensor"]["elements"] for item in value["items"]] == [[1.0, 1.0], [0.0, 0.0, 0.0]]
-    jagged = describe(torch.nested.nested_tensor(members, layout=torch.jagged))
-    assert jagged["type"] == "NestedTensor"
-    assert part(jagged, "_offsets")["tensor"]["elements"] == [0, 2, 5]
-
-
-def test_quantised_tensors_show_their_real_values() -> None:
-    x = torch.quantize_per_tensor(torch.tensor([0.0, 0.26, 1.0]), 0.125, 3, torch.quint8)
-    value = describe(x)
-    assert value["tensor"]["elements"] == x.dequantize().tolist() == [0.0, 0.25, 1.0]
-    assert value["note"] == "dequantised, scale 0.125, zero point 3"
-    scales = torch.tensor([0.5, 0.25])
-    per_channel = torch.quantize_per_channel(torch.randn(2, 500), scales, torch.tensor([0, 0]), 0, torch.qint8)
-    statistics = tensor(per_channel)["statistics"]
-    assert statistics["mean"] == pytest.approx(per_channel.dequantize().double().mean().item())
-
-
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no MKL-DNN")
-def test_mkldnn_tensors_show_their_elements() -> None:
-    field = tensor(torch.arange(4.0).to_mkldnn())
-    assert (field["layout"], field["elements"]) == ("_mkldnn", [0.0, 1.0, 2.0, 3.0])
-
-
 def test_meta_tensors_have_labels_but_no_elements() -> None:
     describer = Describer()
     x = torch.empty(10**6, 10**6, device="meta")
@@ -196,22 +147,6 @@ def test_meta_tensors_have_labels_but_no_elements() -> None:
     assert value["note"] == "a meta tensor has no elements"
     assert value["tensor"]["bytes"] == 4 * 10**12
     assert tensor(x[1:], describer)["storage"] == value["tensor"]["storage"]
-
-
-def test_fake_tensors() -> None:
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # imports sympy, which few test processes need
-
-    with FakeTensorMode() as mode:
-        fake = torch.empty(2, 3)
-        assert tensor(fake)["shape"] == [2, 3]
-    value = describe(fake)
-    assert (value["type"], value["tensor"]["device"]) == ("FakeTensor", "cpu")
-    assert "elements" not in value["tensor"]
-    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=False)
-    symbolic = mode.from_tensor(torch.randn(3, 5))
-    value = describe(symbolic)
-    assert "tensor" not in value and f"of shape [{symbolic.shape[0]}, {symbolic.shape[1]}]" in value["note"]
-    assert not mode.shape_env.guards  # reading a size would add a guard
 
 
 @pytest.mark.parametrize("size", [3, 300])
@@ -229,13 +164,51 @@ def test_methods_of_subclasses_are_not_called(size: int) -> None:
         assert kind.calls == []
 
 
-def test_wrappers_show_their_inner_tensors() -> None:
-    describer = Describer()
-    inner = torch.arange(3.0)
-    value = describe(Wrapper(inner), describer)
-    assert value["type"] == "Wrapper" and value["tensor"]["shape"] == [3]
-    assert "elements" not in value["tensor"]
-    assert part(value, "inner") == describe(inner, describer)
+UNUSUAL: dict[str, tuple[Callable[[], torch.Tensor], Value, str]] = {  # tensor, some of its fields, and its note
+    "sparse_coo": (lambda: DIAGONAL.to_sparse(), {"shape": [3, 3], "layout": "sparse_coo"}, ""),
+    "sparse_csr": (lambda: DIAGONAL.to_sparse_csr(), {"shape": [3, 3], "layout": "sparse_csr"}, ""),
+    "large and sparse": (
+        lambda: torch.sparse_coo_tensor([[0, 9], [1, 9]], [1.0, 2.0], (10**6, 10**6), requires_grad=True),
+        {"shape": [10**6, 10**6], "requires_grad": True},
+        "",
+    ),
+    "MKL-DNN": (lambda: torch.arange(4.0).to_mkldnn(), {"layout": "_mkldnn"}, ""),
+    "nested": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]), {}, "nested"),
+    "jagged": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)], layout=torch.jagged), {}, WRAPPER),
+    "quantised": (
+        lambda: torch.quantize_per_tensor(torch.tensor([0.0, 0.26]), 0.125, 3, torch.quint8),
+        {"dtype": "quint8", "bytes": 2},
+        "quantised",
+    ),
+    "fake": (lambda: FakeTensorMode().from_tensor(torch.ones(2, 3)), {"shape": [2, 3], "device": "cpu"}, WRAPPER),
+}
+
+
+@each("name", UNUSUAL)
+def test_other_tensors_show_their_repr(name: str) -> None:
+    make, fields, note = UNUSUAL[name]
+    x = make()
+    value = describe(x)
+    assert value["text"] == repr(x)
+    assert value.get("note", "") == note
+    assert fields.items() <= value.get("tensor", {}).items()
+    assert not {"elements", "strides", "storage"} & value.get("tensor", {}).keys()
+
+
+def test_symbolic_sizes_are_not_fixed() -> None:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # imports sympy, which few test processes need
+
+    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=False)
+    symbolic = mode.from_tensor(torch.randn(3, 5))
+    value = describe(symbolic)
+    assert "tensor" not in value and f"size=({symbolic.shape[0]}, {symbolic.shape[1]})" in value["text"]
+    assert not mode.shape_env.guards  # reading a size would add a guard
+
+
+def test_a_wrapper_whose_repr_fails() -> None:
+    value = describe(Wrapper(torch.arange(3.0)))
+    assert (value["type"], value["tensor"]["shape"]) == ("Wrapper", [3])
+    assert value["note"].startswith(f"{WRAPPER}; repr raised AssertionError")
 
 
 def test_uninitialized_parameters() -> None:
@@ -247,7 +220,7 @@ def test_uninitialized_parameters() -> None:
 def seen_inside(transform: Callable[..., Any], *args: Any) -> Value:
     """Return the description of the argument inside a transform; describing it must not change the result."""
     descriptions: list[Value] = []
-    others = [torch.eye(2), torch.zeros(300), torch.eye(3).to_sparse(), torch.ones(2).to(torch.float8_e4m3fn)]
+    others = [torch.eye(2), torch.zeros(300), torch.ones(2).to(torch.float8_e4m3fn)]
     expected = [describe(other) for other in others]
 
     def without_describing(x: torch.Tensor) -> torch.Tensor:
@@ -265,23 +238,20 @@ def seen_inside(transform: Callable[..., Any], *args: Any) -> Value:
     return descriptions[0]
 
 
-def test_tensors_inside_transforms_of_torch_func() -> None:
-    x = torch.arange(6.0).reshape(2, 3)
-    value = seen_inside(torch.vmap, x)
-    assert value["tensor"]["shape"] == [3] and "elements" not in value["tensor"]
-    assert "inside vmap" in value["note"]
-    value = seen_inside(torch.func.grad, x)
-    assert value["tensor"]["elements"] == x.reshape(-1).tolist()
-    assert value["tensor"]["requires_grad"] is True
-    value = seen_inside(lambda f: torch.func.grad(lambda y: torch.vmap(f)(y).sum()), x)
-    assert value["tensor"]["shape"] == [3] and "inside vmap" in value["note"]
-    value = seen_inside(lambda f: lambda y: torch.func.jvp(f, (y,), (y,)), x)
-    assert value["tensor"]["elements"] == x.reshape(-1).tolist()
-    value = seen_inside(torch.func.functionalize, x)
-    assert value["tensor"]["shape"] == [2, 3] and "functionalize" in value["note"]
-    large = torch.arange(600.0)
-    value = seen_inside(torch.func.grad, large)
-    assert value["tensor"]["statistics"]["mean"] == 299.5
+@each(
+    "transform",
+    [
+        torch.vmap,
+        torch.func.grad,
+        lambda f: torch.func.grad(lambda y: torch.vmap(f)(y).sum()),
+        lambda f: lambda y: torch.func.jvp(f, (y,), (y,)),
+        torch.func.functionalize,
+    ],
+)
+def test_tensors_inside_transforms_of_torch_func(transform: Callable[..., Any]) -> None:
+    value = seen_inside(transform, torch.arange(6.0).reshape(2, 3))
+    assert value["note"] == "inside a transform of torch.func"
+    assert value["tensor"]["shape"][-1] == 3 and "1., 2." in value["text"]
 
 
 def test_shapes_dtypes_modules_and_optimizers() -> None:
@@ -337,14 +307,9 @@ def test_extreme_numbers() -> None:
     assert tensor(torch.tensor([-(2**63), 2**63 - 1]))["elements"] == [-(2**63), 2**63 - 1]
 
 
-@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this torch has no 4-bit floats")
-def test_pairs_of_4_bit_floats() -> None:
-    value = describe(torch.tensor([0x10, 0x7F, 0xA9], dtype=torch.uint8).view(torch.float4_e2m1fn_x2))
-    assert value["tensor"]["elements"] == [[0.0, 0.5], [-6.0, 6.0], [-0.5, -1.0]]
-    assert "[low, high]" in value["note"]
-
-
-@pytest.mark.parametrize("name", [n for n in ("int4", "uint1", "uint7", "bits8") if hasattr(torch, n)])
+@pytest.mark.parametrize(
+    "name", [n for n in ("int4", "uint1", "uint7", "bits8", "float4_e2m1fn_x2") if hasattr(torch, n)]
+)
 def test_types_without_numbers_show_raw_bytes(name: str) -> None:
     value = describe(torch.tensor([0, 1, 0xF7], dtype=torch.uint8).view(getattr(torch, name)))
     assert (value["tensor"]["dtype"], value["tensor"]["elements"]) == (name, [0, 1, 0xF7])
@@ -389,22 +354,6 @@ def test_all_elements_are_kept_up_to_the_limit() -> None:
     assert "elements" not in tensor(torch.zeros(4), Describer(limits=Limits(elements=3)))
 
 
-def test_large_integers_have_exact_minimum_and_maximum() -> None:
-    ends = [2**64 - 1, 2**63 + 1, 7]
-    statistics = tensor(torch.tensor(ends * 100, dtype=torch.uint64))["statistics"]
-    assert (statistics["min"], statistics["max"]) == (7, 2**64 - 1)
-
-
-def test_counts_of_non_finite_elements() -> None:
-    x = torch.randn(3, 400)
-    x[0, :7], x[1, 5:9], x[2, 0], x[2, 1:6] = math.nan, math.inf, -math.inf, 0
-    statistics = tensor(x)["statistics"]
-    finite = x[x.isfinite()].double()
-    assert (statistics["nan"], statistics["inf"], statistics["zero"]) == (7, 5, 5)
-    assert (statistics["min"], statistics["max"]) == (finite.min().item(), finite.max().item())
-    assert sum(statistics["histogram"]) == finite.numel()
-
-
 def test_complex_statistics_are_of_magnitudes() -> None:
     x = torch.randn(300, dtype=torch.complex64)
     value = describe(x)
@@ -412,16 +361,9 @@ def test_complex_statistics_are_of_magnitudes() -> None:
     assert value["tensor"]["statistics"]["max"] == x.to(torch.complex128).abs().max().item()
 
 
-def test_an_expanded_tensor_larger_than_memory() -> None:
-    value = tensor(torch.tensor([0.0, 1.0]).expand(10**6, 10**6, 2))
-    assert value["bytes"] == 8 * 10**12
-    assert value["statistics"]["zero"] == 10**12
-    assert value["corner_shape"] == [1, 4, 2]
-
-
-def test_temporaries_stay_below_64_mib() -> None:
-    x = torch.zeros(3000, 3001, dtype=torch.bfloat16).T  # as float64: 72 MB
-    x[5, 7] = math.nan
+def test_temporaries_stay_below_128_mib() -> None:
+    x = torch.zeros(9000, 9001, dtype=torch.bfloat16).T  # as float64: 648 MB
+    x[5, 0] = math.nan
     with torch.profiler.profile(profile_memory=True) as profile:
         value = Describer().describe(x)
     live = peak = 0
@@ -429,21 +371,6 @@ def test_temporaries_stay_below_64_mib() -> None:
         if event.name() == "[memory]":
             live += event.nbytes()
             peak = max(peak, live)
-    assert 0 < peak <= 64 * 2**20
+    assert 0 < peak <= 128 * 2**20
     assert live == 0
-    assert value["tensor"]["statistics"] == {"min": 0.0, "max": 0.0, "mean": 0.0, "std": 0.0, "nan": 1, "zero": 9002999}
-
-
-def test_above_the_limit_statistics_are_of_a_sample() -> None:
-    value = describe(torch.arange(3000.0), Describer(limits=Limits(statistics=1000)))
-    assert value["note"] == "statistics of a sample: one index in 3 of dimension 0"
-    assert value["tensor"]["statistics"]["max"] == 2997.0
-
-
-def test_the_statistics_limit_is_for_the_whole_value() -> None:
-    tensors = [torch.ones(600) for _ in range(5)]
-    items = describe(tensors, Describer(limits=Limits(statistics=1000)))["items"]
-    assert ["statistics" in item["tensor"] for item in items] == [True, True, True, False, False]
-    assert "sample" in items[1]["note"] and "note" not in items[0]
-    assert items[-1]["note"] == "no statistics: the value is too large"
-    assert len(str(describe([torch.rand(256) for _ in range(100)]))) < 200_000
+    assert value["tensor"]["statistics"].items() >= {"min": 0.0, "max": 0.0, "mean": 0.0, "std": 0.0, "nan": 1}.items()

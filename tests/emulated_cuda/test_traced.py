@@ -18,7 +18,6 @@ from trace_tools.analysis.outcome import violations
 from trace_tools.machines.machine import STORED
 from trace_tools.trace.model import Frame, Step, Trace
 from trace_tools.trace.trace_file import load
-from trace_tools.util.formats import quantity
 
 pytestmark = [
     pytest.mark.cuda,
@@ -124,15 +123,15 @@ def peak():
     held = torch.cuda.memory_allocated()
     x = torch.ones(2**24, device="cuda")  # @inspect x
     risen = torch.cuda.max_memory_allocated() - held - x.nbytes  # @inspect risen
-    y = torch.ones(2**22, device="cuda")
-    del y
-    again = torch.ones(2**21, device="cuda")  # @inspect again
-    no_more = torch.cuda.max_memory_allocated() - held - x.nbytes - 2**24  # @inspect no_more
+    columns = torch.ones(2**11, 2**11, device="cuda")[:, ::2]  # @inspect columns
+    of_gaps = torch.cuda.max_memory_allocated() - held - x.nbytes - 2 * columns.nbytes  # @inspect of_gaps
 '''
 
 
 def test_side_streams_callbacks_and_peak_memory(tmp_path: Path) -> None:
-    """Side streams are timed, `measure` hides autograd's callbacks, and a note reports a peak that a reading raised."""
+    """Side streams are timed, `measure` hides autograd's callbacks, and reading a tensor takes no memory of the device,
+    or one piece where its memory has gaps.
+    """
     trace, done = traced(tmp_path, FOUND)
     assert done.returncode == 0, done.stderr
     steps = {name: step for step in trace.steps if isinstance(step, Step) for name, _ in step.values or ()}
@@ -140,9 +139,9 @@ def test_side_streams_callbacks_and_peak_memory(tmp_path: Path) -> None:
     hooks = [frame for frame in trace.steps if isinstance(frame, Frame) and frame.function.endswith("hook")]
     assert len(hooks) == 1 and hooks[0].thread == "native"
     values = {name: value for step in steps.values() for name, value in step.values or ()}
-    assert values["x"].note == f"reading it raised the allocator's peak by {quantity(values['risen'].value, 'B', 3)}"
-    assert 0 < values["risen"].value < 2**22
-    assert (values["no_more"].value, values["again"].note) == (0, None), "there was room below the peak"
+    assert values["x"].tensor is not None and values["x"].tensor.statistics is not None
+    assert values["risen"].value == 0
+    assert 0 <= values["of_gaps"].value <= 2**19
 
 
 def test_cold_run_begins_before_cuda_is_initialized(tmp_path: Path) -> None:

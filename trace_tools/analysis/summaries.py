@@ -384,7 +384,7 @@ def facts(value: Value) -> list[tuple[str, str]]:
     elif exact is not None:
         if exact != summary(value):
             details.append(("exactly", exact + (f" {value.unit}" if value.unit else "")))
-    elif value.text is not None and len(value.text) > LINE - 24:
+    elif value.text is not None and (value.tensor is not None or len(value.text) > LINE - 24):
         details.append(("text", formats.visible(formats.shorten(value.text, WHOLE))))
     for name, samples in (("samples", value.samples), ("first runs", value.cold_samples)):
         if samples:

@@ -1,13 +1,8 @@
-"""Describe a NumPy array in the file form of its `Value`; convert columns of pandas and polars to it.
+"""Describe NumPy's arrays and scalars.
 
-describe_array(numpy.eye(2), StorageLabels(), Limits(), Budget(Limits()))
-# ({"type": "ndarray", "tensor": {"dtype": "float64", "shape": [2, 2], "device": "cpu", "bytes": 32,
-#   "strides": [2, 1], "offset": 0, …, "storage": "s1", "storage_bytes": 32, "elements": [1.0, …]}}, [])
-
-    as_array(pandas.Series([1, 2]))           # array([1, 2]): the series' own memory, without a copy
-    as_array(pandas.Series(["x", "y"]))       # None: not stored as a plain array; use `first` for its first elements
-
-The conversions run code of those libraries, so the guard limits their time. This module imports no such library.
+array(walk, numpy.eye(2))
+# {"type": "ndarray", "tensor": {"dtype": "float64", "shape": [2, 2], "device": "cpu", "bytes": 32,
+#   "strides": [2, 1], "offset": 0, …, "storage": "s1", "storage_bytes": 32, "elements": [1.0, …]}}
 """
 
 from __future__ import annotations
@@ -19,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from trace_tools.describing.elements import Budget, Conversion, Limits, sample
-from trace_tools.describing.safe_repr import class_name, is_a
+from trace_tools.describing.elements import BINS, corner_shape, sample, statistics
+from trace_tools.describing.safe_repr import class_name, is_a, without_addresses
 from trace_tools.describing.storage_labels import StorageLabels
+from trace_tools.describing.walk import Describe, Plain, Walk
+from trace_tools.lecture.data_frames import columns_of, labels_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_BASE = np.ndarray.__dict__["base"].__get__
-_SCALARS = frozenset(id(kind) for kind in np.sctypeDict.values())
-BLOCK = 2**18  # elements: temporaries of 6 MiB, which fit a cache
+_PRINTED = (date, time, timedelta, np.dtype)  # and pandas' own dtypes
+_POSITIONS = frozenset({"storage", "storage_bytes", "strides", "offset", "contiguous"})  # of no interest in a table
+_BASE = np.ndarray.__dict__["base"].__get__  # a subclass could fake this attribute
 
 
-def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budget) -> tuple[dict[str, Any], list[Any]]:
-    """Return the value of `a`, and its first elements if they are objects that need a description of their own."""
-    kind = type(a)
-    name = "ndarray" if kind is np.ndarray else class_name(kind)
-    notes = ["without its mask"] if is_a(kind, np.ma.MaskedArray) else []
-    a = np.ndarray.view(a, np.ndarray)  # without the subclass
-    tensor: dict[str, Any] = {
+def array(walk: Walk, obj: Array) -> Plain:
+    """Describe an array by its memory, and by its elements or a corner and statistics of them."""
+    kind = type(obj)
+    a = np.ndarray.view(obj, np.ndarray)  # without the subclass
+    tensor: Plain = {
         "dtype": a.dtype.name if a.dtype.isnative and a.dtype.kind != "V" else str(a.dtype),
         "shape": list(a.shape),
         "device": "cpu",
@@ -45,48 +40,53 @@ def describe_array(a: Array, labels: StorageLabels, limits: Limits, budget: Budg
     }
     if a.itemsize and not any(stride % a.itemsize for stride in a.strides):  # else a field of a record
         tensor["strides"] = [stride // a.itemsize for stride in a.strides]
-    _locate(a, tensor, labels)
-    members: list[Any] = []
+    _locate(a, tensor, walk.labels)
+    value: Plain = {"type": "ndarray" if kind is np.ndarray else class_name(kind), "tensor": tensor}
+    notes = ["without its mask"] if is_a(kind, np.ma.MaskedArray) else []
     with np.errstate(all="ignore"):
-        if a.dtype.kind in "OV":
-            members = [a.flat[i] for i in range(min(a.size, limits.items))]
-        elif a.size <= limits.elements:
-            tensor["elements"] = _elements(a)
-            budget.size -= a.size
+        if a.dtype.kind in "OV":  # objects, which need a description of their own
+            value = walk.members(obj, 0, (a.flat[i] for i in range(min(a.size, walk.limits.items)))) | value
+            value.pop("length", None)
+        elif a.size <= walk.limits.elements:
+            tensor["elements"] = _elements(walk, a)
         else:
-            sample(a, a.strides, tensor, _elements, _conversion(a.dtype), budget, notes, chunk=BLOCK)
-    value: dict[str, Any] = {"type": name, "tensor": tensor}
-    if notes:
-        value["note"] = "; ".join(notes)
-    return value, members
+            tensor["corner_shape"] = corner_shape(a.shape)
+            tensor["corner"] = _elements(walk, a[tuple(map(slice, tensor["corner_shape"]))])
+            if a.dtype.kind not in "biufc":
+                notes.append("no statistics for elements of this type")
+            else:
+                a = a.transpose(sorted(range(a.ndim), key=lambda dim: -abs(a.strides[dim])))
+                views, repeats, note = sample(walk, a, a.strides)
+                if views:
+                    pieces = [np.abs(view.astype(np.complex128)) if a.dtype.kind == "c" else view for view in views]
+                    numbers = np.concatenate([piece.ravel() for piece in pieces], dtype=np.float64)
+                    tensor["statistics"] = statistics(numbers, repeats, _histogram, whole=a.dtype.kind in "biu")
+                    notes += ["statistics of the magnitudes"] if a.dtype.kind == "c" else []
+                notes += [note] if note else []
+    return value | {"note": "; ".join(notes)} if notes else value
 
 
-def describe_scalar(scalar: np.generic) -> dict[str, Any]:
-    """Return the value of a NumPy scalar: its text, and the equal Python number or string if one exists."""
-    kind = type(scalar)
-    value: dict[str, Any] = {"type": "bool_" if kind is np.bool_ else class_name(kind)}  # named bool in NumPy 2
-    item = scalar.item()
+def scalar(walk: Walk, obj: np.generic) -> Plain:
+    """Describe a NumPy scalar by its text, and by the equal Python number if one exists."""
+    kind = type(obj)
+    if kind.__module__ != "numpy" or obj.dtype.hasobject:  # of a subclass, or a record that may hold any object
+        return walk.by_repr(obj, lambda: without_addresses(str(obj)))
+    value: Plain = {"type": "bool_" if kind is np.bool_ else class_name(kind)}  # named bool in NumPy 2
+    item = obj.item()
     if type(item) in (bool, int, float):
         value["value"] = item
-    value["text"] = str(scalar)
-    return value
+    return value | {"text": walk.text(str(obj))}
 
 
-def is_plain(scalar: np.generic) -> bool:
-    """Return whether a scalar is of NumPy's own classes and holds no other object."""
-    return id(type(scalar)) in _SCALARS and not scalar.dtype.hasobject
-
-
-def _locate(a: Array, tensor: dict[str, Any], labels: StorageLabels) -> None:
+def _locate(a: Array, tensor: Plain, labels: StorageLabels) -> None:
     """Add the storage label of the memory under `a`, and the offset of `a` in it."""
-    owner: Array = a  # a subclass could fake these attributes
-    base: Any = a.base
+    owner, base = a, _BASE(a)
     while is_a(type(base), np.ndarray):
         owner, base = base, _BASE(base)
     memory = np.ndarray.view(owner, np.ndarray)
     start = _address(memory)
     torch = sys.modules.get("torch")
-    if torch is not None and is_a(type(base), getattr(torch, "Tensor", None)):
+    if torch is not None and is_a(type(base), getattr(torch, "Tensor", None)):  # the array is `base.numpy()`
         from trace_tools.describing.tensors import storage_location
 
         tensor["storage"], start, tensor["storage_bytes"] = storage_location(base, labels)
@@ -109,51 +109,71 @@ def _address(a: Array) -> int:
     return int(a.__array_interface__["data"][0])
 
 
-def _elements(a: Array) -> list[Any]:
+def _elements(walk: Walk, a: Array) -> list[Any]:
     """Return the elements in row-major order, complex ones as [real, imaginary], non-numeric ones as text."""
+    walk.size -= a.size
     if a.dtype.kind == "c":
         return [[element.real, element.imag] for element in a.astype(np.complex128).ravel().tolist()]
     if a.dtype.kind == "f":
         return a.astype(np.float64).ravel().tolist()
-    if a.dtype.kind in "biu":
-        return a.ravel().tolist()
-    return [str(element) for element in a.flat]
+    return a.ravel().tolist() if a.dtype.kind in "biu" else [walk.text(str(element)) for element in a.flat]
 
 
-def _conversion(dtype: np.dtype[Any]) -> Conversion | None:
-    if dtype.kind == "c":
-        return Conversion(lambda block: np.abs(block.astype(np.complex128)), note="statistics of the magnitudes")
-    if dtype.kind == "f":
-        return Conversion(_float64)
-    if dtype.kind in "iu":
-        return Conversion(_float64, lambda block: block)
-    return Conversion(_float64, lambda block: block.astype(np.uint8)) if dtype.kind == "b" else None
+def _histogram(numbers: Array, low: float, high: float) -> list[Any]:
+    counts: list[Any] = np.histogram(numbers, BINS, (low, high))[0].tolist()
+    return counts
 
 
-def _float64(block: Array) -> Array:
-    return block.astype(np.float64)
+def frame(walk: Walk, obj: Any) -> Plain:
+    """Describe a DataFrame by its first columns and the labels of its first rows."""
+    limit = walk.limits.items
+    columns, why = walk.attempt(lambda: (columns_of(obj, limit), int(obj.shape[1])), "its columns")
+    if columns is None:
+        return {"type": class_name(type(obj)), "note": walk.note(why)}
+    value: Plain = {"type": class_name(type(obj)), "length": columns[1]}
+    value = walk.nested(obj, value, "entries", columns[0], lambda pair: [walk.value(pair[0]), _column(walk, pair[1])])
+    return _with_row_labels(walk, obj, value)
 
 
-_PRINTED = (date, time, timedelta, np.dtype)  # and pandas' own dtypes
+def series(walk: Walk, obj: Any) -> Plain:
+    """Describe a series like an array, with the labels of its first rows."""
+    return _with_row_labels(walk, obj, _column(walk, obj))
 
 
-def as_array(series: Any) -> Array | None:
-    """Return the memory of a series as an array; None for missing values, text, bits, objects."""
-    if hasattr(series, "iloc"):
-        plain = isinstance(series.dtype, np.dtype) and not series.dtype.hasobject
-        return series.to_numpy(copy=False) if plain else None
-    try:
-        return series.to_numpy(allow_copy=False)  # type: ignore[no-any-return]
-    except RuntimeError:
-        return None
+def _with_row_labels(walk: Walk, obj: Any, value: Plain) -> Plain:
+    """Add the labels of the first rows of a pandas object, unless they are 0, 1, 2, …"""
+    labels, why = walk.attempt(lambda: labels_of(obj, walk.limits.items), "its index")
+    if labels:
+        return walk.nested(obj, value, "labels", labels, walk.value)
+    notes = filter(None, (value.get("note"), f"without its index: {why}"))
+    return value | {"note": walk.note("; ".join(notes))} if why else value
 
 
-def is_lasting(series: Any) -> bool:
-    """Return whether the result of `as_array` identifies its memory's owner: polars makes a new owner for each call."""
-    return hasattr(series, "iloc")
+def _column(walk: Walk, obj: Any) -> Plain:
+    """Describe a series as an array, or by its first elements if it has text, missing values, bits or objects."""
+
+    def read() -> Any:
+        if not hasattr(obj, "iloc"):  # polars
+            try:
+                return obj.to_numpy(allow_copy=False)
+            except RuntimeError:
+                pass
+        elif isinstance(obj.dtype, np.dtype) and not obj.dtype.hasobject:
+            return obj.to_numpy(copy=False)
+        elements = obj.head(walk.limits.items).to_list()
+        # dates and dtypes as the text that a frame prints
+        printed = [str(e) if isinstance(e, _PRINTED) or hasattr(e, "construct_array_type") else e for e in elements]
+        return printed, len(obj), str(obj.dtype)
+
+    column, why = walk.attempt(read, "its elements")
+    if column is None:
+        return {"type": class_name(type(obj)), "note": walk.note(why)}
+    if type(column) is tuple:
+        elements, length, dtype = column
+        return walk.members(obj, length, elements) | {"note": walk.note(f"dtype {dtype}")}
+    value = array(walk, column)
+    value["tensor"] = {name: field for name, field in value["tensor"].items() if name not in _POSITIONS}
+    return value | {"type": class_name(type(obj))}
 
 
-def first(series: Any, most: int) -> list[Any]:
-    """Return the first `most` elements as Python objects, dates and dtypes as the text that a frame prints."""
-    elements = series.head(most).to_list()
-    return [str(e) if isinstance(e, _PRINTED) or hasattr(e, "construct_array_type") else e for e in elements]
+BASES: tuple[tuple[type, Describe], ...] = ((np.ndarray, array), (np.generic, scalar))

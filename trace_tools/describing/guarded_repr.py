@@ -41,7 +41,7 @@ class Guard:
     def call(self, call: Callable[[], Any], name: str, seconds: float) -> tuple[Any, str | None]:
         """Return the result of `call`, code of the lecture, or None and the reason. Only Ctrl-C passes through."""
         try:
-            with self._unseen("modes_suspended"), _limited(seconds):
+            with self.evaluating(), _limited(seconds):
                 return call(), None
         except KeyboardInterrupt:
             raise
@@ -54,7 +54,7 @@ class Guard:
         """Return "ValueError: its message", whatever its `__str__` does."""
         name = class_name(type(error))
         try:
-            with self._unseen("modes_suspended"), _limited(MESSAGE_S):
+            with self.evaluating(), _limited(MESSAGE_S):
                 message = without_addresses(str(error))
         except KeyboardInterrupt:
             raise
@@ -62,16 +62,9 @@ class Guard:
             message = "(its message can't be read)"
         return f"{name}: {message}" if message else name
 
-    def evaluating(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which to evaluate an expression of the lecture."""
-        return self._unseen("unseen_by_modes")
-
     @contextlib.contextmanager
-    def _unseen(self, hiding: str) -> Iterator[None]:
-        """Mark this thread as observing, hide it from the lecture's torch modes, and restore random generators.
-
-        `hiding` is the function of `tensors` for the modes.
-        """
+    def evaluating(self) -> Iterator[None]:
+        """Mark this thread as observing, hide it from the lecture's torch modes, and restore random generators."""
         ident, outermost = get_ident(), get_ident() not in self.observing
         # only in a lecture with one thread, because another may draw meanwhile
         alone = outermost and len(threading._active) <= 1  # type: ignore[attr-defined]
@@ -79,9 +72,9 @@ class Guard:
         self.observing.add(ident)
         try:
             if "torch" in sys.modules:
-                from trace_tools.describing import tensors
+                from trace_tools.describing import torch_modes
 
-                with getattr(tensors, hiding)():
+                with torch_modes.hidden():
                     yield
             else:
                 yield
@@ -108,6 +101,10 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
+def _too_slow(*_: object) -> NoReturn:
+    raise TooSlowError
+
+
 def _generators() -> list[tuple[Callable[[Any], object], Any]]:
     """Return the lecture's default random generators: how to restore each, and its present state."""
     generators: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
@@ -118,10 +115,5 @@ def _generators() -> list[tuple[Callable[[Any], object], Any]]:
     if torch is not None:
         gpu = accelerators.in_use()
         of_gpus = torch.cuda.default_generators if gpu is not None and gpu.can_wait() else ()
-        of_torch = [torch.default_generator, *of_gpus]
-        generators += [(generator.set_state, generator.get_state()) for generator in of_torch]
+        generators += [(one.set_state, one.get_state()) for one in (torch.default_generator, *of_gpus)]
     return generators
-
-
-def _too_slow(*_: object) -> NoReturn:
-    raise TooSlowError

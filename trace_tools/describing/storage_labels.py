@@ -4,25 +4,18 @@ Labels are s1, s2 … in order of first use, so the same lecture gives the same 
 references, which keep no object alive; an address that is freed and used again gets a new label.
 
     labels.find(key) or labels.add(key, dead=reference.expired)  # "s1"
-    labels.of_address(id(x)), labels.of_address(4096)            # "address 1", None
+    labels.of_address(x.data_ptr()), labels.of_address(4096)     # "address 1", None
 """
 
 from __future__ import annotations
 
-import bisect
-import contextlib
 import itertools
-import math
 from collections.abc import Callable
-from time import perf_counter
 from typing import NamedTuple
 
 FIRST_PRUNING = 256  # entries
 ADDRESS = "address"  # begins the label of an integer that is an address
-MOST_ADDRESSES = 1_000  # numbered ones
-LEAST_ADDRESS = 2**40  # Linux maps libraries, heap and stack above it
-LEAST_HASH = LEAST_ADDRESS // 16  # a default hash is the object's address ÷ 16
-REFRESH_S = 0.1  # how old the list of mapped memory may be
+ADDRESSES = range(2**46, 2**48)  # where Linux maps libraries, heap and stack of a 64-bit process
 
 
 class _Memory(NamedTuple):
@@ -37,8 +30,6 @@ class StorageLabels:
     def __init__(self) -> None:
         self._memories: dict[int, _Memory] = {}
         self._addresses: dict[int, str] = {}
-        self._mapped: list[tuple[int, int]] = []  # this process's memory: first address and end of each region
-        self._read_at = -REFRESH_S
         self._numbers = itertools.count(1)
         self._prune_at = FIRST_PRUNING
 
@@ -71,24 +62,19 @@ class StorageLabels:
         return label
 
     def of_address(self, number: int) -> str | None:
-        """Return the label of an integer that is an address in this process, or an object's default hash; else None.
+        """Return the label of an integer that is an address in this process; None for others. Equal ones have equal
+        labels.
 
-        Such integers differ between runs of the same lecture. Equal ones have equal labels. An address is a multiple of
-        8 in memory that the system has mapped for this process, by Linux's /proc/self/maps: a count that is only as
-        large as addresses are, such as 2⁴⁷ FLOPs, stays a number. Other systems have no such list, and no labels.
+        Addresses differ between runs of the same lecture. A count may be as large (10¹⁴ FLOPs), so only a number that
+        Linux lists as this process's memory is one.
         """
-        if not any(at % 8 == 0 and self._is_mapped(at) for at in (number, number << 4)):
+        if number not in ADDRESSES or number % 8:
             return None
-        if number not in self._addresses and len(self._addresses) >= MOST_ADDRESSES:
-            return ADDRESS
+        try:
+            with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+                regions = (line.split(" ", 1)[0].split("-") for line in maps)
+                if not any(int(start, 16) <= number < int(end, 16) for start, end in regions):
+                    return None
+        except OSError:  # another system
+            return None
         return self._addresses.setdefault(number, f"{ADDRESS} {len(self._addresses) + 1}")
-
-    def _is_mapped(self, address: int) -> bool:
-        """Return whether the process has memory at an address; memory of the last 0.1 s may be missing."""
-        if (now := perf_counter()) > self._read_at + REFRESH_S:
-            self._read_at = now
-            with contextlib.suppress(OSError), open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
-                ranges = (line.split(" ", 1)[0].split("-") for line in maps)
-                self._mapped = [(int(start, 16), int(end, 16)) for start, end in ranges]
-        index = bisect.bisect_right(self._mapped, (address, math.inf)) - 1
-        return index >= 0 and address < self._mapped[index][1]

@@ -12,24 +12,20 @@ reference to the object is kept.
 from __future__ import annotations
 
 import enum
-import math
 import sys
 import types
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from trace_tools.describing import library_values
-from trace_tools.describing.elements import Limits
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.redact import MARGIN
-from trace_tools.describing.safe_repr import class_attribute, class_name, is_a, plain_repr
-from trace_tools.describing.storage_labels import LEAST_HASH, StorageLabels
-from trace_tools.describing.walk import Plain, Walk
+from trace_tools.describing.safe_repr import is_a, plain_repr
+from trace_tools.describing.storage_labels import StorageLabels
+from trace_tools.describing.walk import Describe, Limits, Plain, Walk, scalar
 
-_MOST_DIGITS = 4_300  # Python's own limit for an integer's text, unless it is set lower
-_BITS_PER_DIGIT = math.log2(10)
+_MOST_BITS = 2_000  # of an integer that is written out: its 600 digits are below any limit of Python's
 
 
 class Describer:
@@ -43,14 +39,11 @@ class Describer:
 
     def describe(self, obj: object) -> Plain:
         """Return `obj` as plain data. Changes no state, and raises only KeyboardInterrupt."""
-        kind = type(obj)
-        if kind is float or kind is bool:
-            return {"type": "float" if kind is float else "bool", "value": obj}
-        if kind is int and -LEAST_HASH < obj < LEAST_HASH:  # type: ignore[operator]
-            return {"type": "int", "value": obj}
-        if kind is str and len(obj) <= self.limits.text:  # type: ignore[arg-type]
-            return {"type": "str", "value": self.clean(obj)}  # type: ignore[arg-type]
-        return _Walk(self.limits, self.labels, self.guard, self.clean).value(obj)
+        if (number := scalar(obj)) is not None:  # before all else, because a loop inspects numbers most often
+            return number
+        if type(obj) is str and len(obj) <= self.limits.text:
+            return {"type": "str", "value": self.clean(obj)}
+        return Walk(self.limits, self.labels, self.guard, self.clean, function_for).value(obj)
 
     def error(self, error: BaseException) -> Plain:
         """Return the description of an expression that raised `error`."""
@@ -65,31 +58,40 @@ class Describer:
         return text[:limit]
 
 
-class _Walk(Walk):
-    """A walk that knows the classes of Python and of libraries."""
-
-    __slots__ = ()
-
-    def function_for(self, kind: type) -> Callable[[Walk, Any], Plain]:
-        """Return the function that describes objects of this class."""
-        if exact := _EXACT.get(id(kind)):
-            return exact
-        for base, describe in _BASES:
-            # Classes of torch, NumPy and similar packages are compared only if the lecture has imported the package.
-            if is_a(kind, _imported(*base) if type(base) is tuple else base):
-                return describe
-        return Walk.other
+def function_for(kind: type) -> Describe:
+    """Return the function that describes objects of this class."""
+    if (exact := _EXACT.get(kind)) is not None:
+        return exact
+    for base, describe in (*_of_libraries(), *_BASES):
+        if is_a(kind, base):
+            if base is kind:
+                _EXACT[kind] = describe
+            return describe
+    return Walk.other
 
 
-def _number(walk: Walk, obj: float) -> Plain:
-    return {"type": class_name(type(obj)), "value": obj}
+def _of_libraries() -> Iterator[tuple[object, Describe]]:
+    """Yield classes of the libraries that the lecture has imported, the most specific first, and their functions."""
+    if sys.modules.get("torch") is not None:
+        from trace_tools.describing import tensors
+
+        yield from tensors.BASES
+    if sys.modules.get("numpy") is not None:
+        from trace_tools.describing import arrays
+
+        yield from arrays.BASES
+    for name in ("pandas", "polars"):
+        if (library := sys.modules.get(name)) is not None:
+            from trace_tools.describing import arrays
+
+            yield getattr(library, "DataFrame", None), arrays.frame
+            yield getattr(library, "Series", None), arrays.series
 
 
 def _int(walk: Walk, obj: int) -> Plain:
-    if obj >= LEAST_HASH and (address := walk.labels.of_address(obj)) is not None:
+    if (address := walk.labels.of_address(obj)) is not None:
         return {"type": "int", "text": address}
-    digits = obj.bit_length() / _BITS_PER_DIGIT
-    if digits < min(_MOST_DIGITS, sys.get_int_max_str_digits() or _MOST_DIGITS) - 1:
+    if obj.bit_length() <= _MOST_BITS:
         return {"type": "int", "value": obj}
     top = abs(obj) >> (obj.bit_length() - 64) // 4 * 4  # its first hexadecimal digits
     text = f"{'-' if obj < 0 else ''}0x{top:x}… ({obj.bit_length()} bits)"
@@ -108,45 +110,41 @@ def _bytes(walk: Walk, obj: bytes | bytearray) -> Plain:
     return walk.as_text(obj, repr(obj[: walk.limits.text]), len(obj))
 
 
-def _sequence(walk: Walk, obj: Any) -> Plain:
-    base: Any = list if is_a(type(obj), list) else deque
-    return walk.members(obj, base.__len__(obj), base.__iter__(obj))
+def _list(walk: Walk, obj: list[Any]) -> Plain:
+    return walk.members(obj, list.__len__(obj), list.__iter__(obj))
+
+
+def _deque(walk: Walk, obj: deque[Any]) -> Plain:
+    return walk.members(obj, deque.__len__(obj), deque.__iter__(obj))
 
 
 def _tuple(walk: Walk, obj: tuple[Any, ...]) -> Plain:
     kind = type(obj)
-    names = None if kind is tuple else class_attribute(kind, "__match_args__")  # torch.return_types also have them
+    names = None if kind is tuple else getattr(kind, "__match_args__", None)  # torch.return_types also have them
     if type(names) is tuple and len(names) == tuple.__len__(obj) > 0:
         return walk.entries(obj, zip(names, tuple.__iter__(obj), strict=True))
     return walk.members(obj, tuple.__len__(obj), tuple.__iter__(obj))
 
 
 def _set(walk: Walk, obj: set[Any] | frozenset[Any]) -> Plain:
+    """Describe a set in sorted order, because Python's order differs between processes."""
     base: Any = set if is_a(type(obj), set) else frozenset
     length: int = base.__len__(obj)
-    if length > walk.limits.sorted_members:
-        return {"note": "the first ones, in no order"} | walk.members(obj, length, base.__iter__(obj))
-    members = list(base.__iter__(obj))
-    kinds = {id(type(member)) for member in members}
-    if len(kinds) == 1 and type(members[0]) in (int, str, float, bytes):
+    members = list(islice(base.__iter__(obj), walk.limits.sorted_members))
+    kinds = set(map(type, members))
+    if sortable := len(kinds) == 1 and not kinds.isdisjoint((int, str, float, bytes)):
         members.sort(key=lambda member: (member != member, member))  # nan, which has no order, at the end
-        return walk.members(obj, length, members)
     value = walk.members(obj, length, members)
-    if "items" in value:
+    if not sortable and "items" in value:
         value["items"].sort(key=repr)
-    return value if length <= walk.limits.items else {"note": "some of them, in no order"} | value
+    if length > (len(members) if sortable else walk.limits.items):
+        value.setdefault("note", "some of them")
+    return value
 
 
 def _dict(walk: Walk, obj: dict[Any, Any]) -> Plain:
-    return walk.entries(obj, dict.items(obj), dict.__len__(obj))
-
-
-def _ordered_dict(walk: Walk, obj: OrderedDict[Any, Any]) -> Plain:
-    keys = islice(OrderedDict.__iter__(obj), walk.limits.items)  # it keeps its own order
-    pairs, why = walk.attempt(lambda: [(key, dict.__getitem__(obj, key)) for key in keys], "__hash__", type(obj))
-    if pairs is None:
-        return _dict(walk, obj) | {"note": walk.note(f"in order of insertion: {why}")}
-    return walk.entries(obj, pairs, dict.__len__(obj))
+    base: Any = OrderedDict if is_a(type(obj), OrderedDict) else dict  # which keeps its own order
+    return walk.entries(obj, base.items(obj), dict.__len__(obj))
 
 
 def _class(walk: Walk, obj: type) -> Plain:
@@ -154,18 +152,7 @@ def _class(walk: Walk, obj: type) -> Plain:
 
 
 def _module(walk: Walk, obj: types.ModuleType) -> Plain:
-    name = object.__getattribute__(obj, "__dict__").get("__name__")
-    # without its file, which differs between machines
-    return walk.as_text(obj, f"<module {name!r}>" if type(name) is str else "<module>")
-
-
-def _plainly(walk: Walk, obj: object) -> Plain:
-    """Describe an object of a class whose repr is known to be fast and to run no other code."""
-    return walk.as_text(obj, plain_repr(obj))
-
-
-def _size(walk: Walk, obj: Any) -> Plain:
-    return _plainly(walk, obj) if type(obj) is _imported("torch", "Size") else _tuple(walk, obj)
+    return walk.as_text(obj, f"<module {obj.__name__!r}>")  # without its file, which differs between machines
 
 
 def _method(walk: Walk, obj: types.MethodType) -> Plain:
@@ -174,15 +161,12 @@ def _method(walk: Walk, obj: types.MethodType) -> Plain:
     return walk.as_text(obj, f"<bound method {name}>")  # the repr of its object may be pages long
 
 
-def _imported(module: str, name: str) -> object:
-    """Return the object that a module holds as `name`; None if the module is not imported, or is no module."""
-    holder = sys.modules.get(module)
-    return object.__getattribute__(holder, "__dict__").get(name) if is_a(type(holder), types.ModuleType) else None
+def _plainly(walk: Walk, obj: object) -> Plain:
+    """Describe an object of a class whose repr is known to be fast and to run no other code."""
+    return walk.as_text(obj, plain_repr(obj))
 
 
-_CLASSES: dict[type, Callable[[Walk, Any], Plain]] = {
-    bool: _number,
-    float: _number,
+_EXACT: dict[type, Describe] = {
     int: _int,
     type(None): _none,
     str: _str,
@@ -191,35 +175,21 @@ _CLASSES: dict[type, Callable[[Walk, Any], Plain]] = {
     complex: _plainly,
     types.FunctionType: _plainly,
     types.BuiltinFunctionType: _plainly,
-    list: _sequence,
+    list: _list,
     tuple: _tuple,
     dict: _dict,
     set: _set,
     frozenset: _set,
 }
-# by id, because a metaclass can have a hash of its own
-_EXACT = {id(kind): describe for kind, describe in _CLASSES.items()}
 # Base classes, the most specific first, with the functions that describe their instances.
-_BASES: tuple[tuple[type | tuple[str, str], Callable[[Walk, Any], Plain]], ...] = (
-    (("torch", "Tensor"), library_values.tensor),
-    (("torch", "Size"), _size),
-    (("torch", "dtype"), _plainly),
-    (("torch", "device"), _plainly),
-    (("torch.nn", "Module"), library_values.neural_module),
-    (("numpy", "ndarray"), library_values.array),
-    (("numpy", "generic"), library_values.numpy_scalar),
-    (("pandas", "DataFrame"), library_values.frame),
-    (("pandas", "Series"), library_values.series),
-    (("polars", "DataFrame"), library_values.frame),
-    (("polars", "Series"), library_values.series),
+_BASES: tuple[tuple[type, Describe], ...] = (
     (enum.Enum, Walk.by_repr),
     (tuple, _tuple),
-    (OrderedDict, _ordered_dict),
     (dict, _dict),
-    (list, _sequence),
+    (list, _list),
     (set, _set),
     (frozenset, _set),
-    (deque, _sequence),
+    (deque, _deque),
     (type, _class),
     (types.ModuleType, _module),
     (types.MethodType, _method),

@@ -1,62 +1,96 @@
 """Walk through one value: describe its members within the limits that remain, and call the lecture's code with a guard.
 
-walk = Walk(limits, StorageLabels(), Guard(), clean)
-walk.value(Point(x=1))  # {"type": "Point", "entries": [[{…, "text": "'x'"}, {…, "text": "1"}]]}
+`function_for` gives the function that describes the objects of a class, such as `values.function_for`.
+
+    walk = Walk(Limits(), StorageLabels(), Guard(), clean, function_for)
+    walk.value(Point(x=1))  # {"type": "Point", "entries": [[{…, "value": "x"}, {…, "value": 1}]]}
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from functools import partial
+from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 from typing import Any
 
-from trace_tools.describing.elements import Budget, Limits
 from trace_tools.describing.guarded_repr import Guard
-from trace_tools.describing.safe_repr import class_attribute, class_name, is_installed, plain_repr
-from trace_tools.describing.storage_labels import StorageLabels
+from trace_tools.describing.safe_repr import class_name, is_installed, plain_repr
+from trace_tools.describing.storage_labels import ADDRESSES, StorageLabels
 
 Plain = dict[str, Any]
+Describe = Callable[["Walk", Any], Plain]
 
 _CHARACTERS = 16  # of text that cost as much as one node
 _NOTE = 300  # characters of a note
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on the description of one value; larger parts are cut, with a note."""
+
+    elements: int = 256  # of a tensor: all up to this number, else a corner and statistics
+    items: int = 100  # of a container, from its start
+    depth: int = 6  # containers inside containers
+    text: int = 2_000  # characters of one string or repr
+    size: int = 5_000  # of the whole value: 1 for each node and element, 1 for every 16 characters
+    sorted_members: int = 10_000  # of a set of numbers or strings; a larger one is not sorted
+    repr_seconds: float = 0.2  # for all calls of `repr` together, on the main thread
+    statistics: int = 2**22  # elements of all its tensors together that are read for statistics
+
+
+def scalar(obj: object) -> Plain | None:
+    """Return the description of a number, the most common value; None for others, and for what may be an address."""
+    kind = type(obj)
+    if kind is float or kind is bool or (kind is int and -ADDRESSES.start < obj < ADDRESSES.start):  # type: ignore[operator]
+        return {"type": kind.__name__, "value": obj}
+    return None
+
+
 class Walk:
     """The description of one value in progress: the rest of its limits, and the containers around it."""
 
-    __slots__ = ("budget", "clean", "guard", "inside", "labels", "limits")
+    __slots__ = (
+        *("clean", "function_for", "guard", "labels", "limits"),
+        *("inside", "repr_seconds", "size", "statistics"),
+    )
 
-    def __init__(self, limits: Limits, labels: StorageLabels, guard: Guard, clean: Callable[..., str]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        labels: StorageLabels,
+        guard: Guard,
+        clean: Callable[..., str],
+        function_for: Callable[[type], Describe],
+    ) -> None:
         self.limits = limits
         self.labels = labels
         self.guard = guard
         self.clean = clean
-        self.budget = Budget(limits)
+        self.function_for = function_for
+        self.size = limits.size
+        self.repr_seconds = limits.repr_seconds
+        self.statistics = limits.statistics
         self.inside: list[int] = []  # ids of containers
 
     def value(self, obj: Any) -> Plain:
         """Return the description of any object."""
-        kind = type(obj)
-        self.budget.size -= 1
-        if self.budget.size < 0:
-            return {"type": class_name(kind), "note": "not described: the value that contains it is too large"}
+        self.size -= 1
+        if self.size < 0:
+            return {"type": class_name(type(obj)), "note": "not described: the value that contains it is too large"}
+        if (number := scalar(obj)) is not None:
+            return number
         try:
-            return self.function_for(kind)(self, obj)
+            return self.function_for(type(obj))(self, obj)
         except Exception as error:  # no inspected object may stop the trace
             why = self.note(f"could not be described: {self.guard.describe_exception(error)}")
-            return {"type": class_name(kind), "note": why}
-
-    def function_for(self, kind: type) -> Callable[[Walk, Any], Plain]:
-        """Return the function that describes objects of this class; a subclass may know better ones."""
-        return Walk.other
+            return {"type": class_name(type(obj)), "note": why}
 
     def text(self, text: str) -> str:
-        """Return `text` cleaned, and subtract it from the budget."""
+        """Return `text` cleaned, and subtract it from what may still be described."""
         text = self.clean(text)
-        self.budget.size -= len(text) // _CHARACTERS
+        self.size -= len(text) // _CHARACTERS
         return text
 
     def note(self, text: str) -> str:
@@ -78,11 +112,7 @@ class Walk:
         value: Plain = {"type": class_name(type(obj))}
         if length is not None:
             value["length"] = length
-        return self.nested(obj, value, "entries", pairs, self.entry)
-
-    def entry(self, pair: tuple[Any, Any]) -> list[Plain]:
-        """Return the descriptions of a key and its value."""
-        return [self.value(pair[0]), self.value(pair[1])]
+        return self.nested(obj, value, "entries", pairs, lambda pair: [self.value(part) for part in pair])
 
     def nested(
         self, obj: object, value: Plain, field: str, members: Iterable[Any], describe: Callable[[Any], Any]
@@ -97,49 +127,50 @@ class Walk:
         try:
             # a list, because describing may run code that changes the container
             for member in list(islice(members, self.limits.items)):
-                if self.budget.size <= 0:
+                if self.size <= 0:
                     break
                 described.append(describe(member))
-            return value | {field: described}
         finally:
             self.inside.pop()
+        value[field] = described
+        return value
 
     def other(self, obj: Any) -> Plain:
         """Describe a dataclass by its fields, likewise an object of a class of the lecture without its own repr.
 
         All other objects are described by their repr.
         """
-        fields = class_attribute(type(obj), "__dataclass_fields__")
-        if type(fields) is dict and all(type(field) is dataclasses.Field for field in fields.values()):
-            field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # else of the class, or given to `__init__` only
-            names = [field.name for field in fields.values() if field._field_type is field_type and field.repr]
-            value: Plain = {"type": class_name(type(obj))}
-            return self.nested(obj, value, "entries", names, partial(self._field, obj))
-        if class_attribute(type(obj), "__repr__") is object.__repr__ and not is_installed(type(obj)):
-            state, _ = self.attempt(lambda: object.__getattribute__(obj, "__dict__"), "__dict__", type(obj))
-            if type(state) is dict and state and all(type(name) is str for name in state):
-                return self.nested(obj, {"type": class_name(type(obj))}, "entries", list(state.items()), self.entry)
-        return self.by_repr(obj)
+        kind: Any = type(obj)
+        # as `repr` would, not by a method of its own such as a proxy's
+        state = getattr(obj, "__dict__", {}) if kind.__getattribute__ is object.__getattribute__ else {}
 
-    def _field(self, obj: object, name: str) -> list[Plain]:
-        """Describe one field: from the instance itself, unless its class computes it."""
-        content, why = self.attempt(lambda: (object.__getattribute__(obj, name),), name, type(obj))
-        return [self.value(name), self.value(content[0]) if content else {"type": "error", "text": self.note(why)}]
+        def field(name: str) -> list[Plain]:
+            if name in state:
+                return [self.value(name), self.value(state[name])]
+            content, why = self.attempt(lambda: (getattr(obj, name),), name)  # its class computes it, or has a slot
+            return [self.value(name), self.value(content[0]) if content else {"type": "error", "text": self.note(why)}]
+
+        if type(getattr(kind, "__dataclass_fields__", None)) is dict:
+            names = [field.name for field in dataclasses.fields(kind) if field.repr]
+            return self.nested(obj, {"type": class_name(kind)}, "entries", names, field)
+        if kind.__repr__ is object.__repr__ and state and not is_installed(kind):
+            return self.entries(obj, list(state.items()))
+        return self.by_repr(obj)
 
     def by_repr(self, obj: object, call: Callable[[], str] | None = None) -> Plain:
         """Describe an object by its repr, or by the text that `call` returns."""
-        text, why = self.attempt(call or (lambda: plain_repr(obj)), "repr", type(obj))
+        text, why = self.attempt(call or (lambda: plain_repr(obj)), "repr")
         if text is None:
             return {"type": class_name(type(obj)), "note": self.note(why)}
         return self.as_text(obj, text, len(text))
 
-    def attempt(self, call: Callable[[], Any], name: str, kind: type) -> tuple[Any, str]:
+    def attempt(self, call: Callable[[], Any], name: str) -> tuple[Any, str]:
         """Call code of the lecture within the remaining time for this value."""
-        if self.budget.repr_seconds <= 0:
+        if self.repr_seconds <= 0:
             return None, f"{name} not called: this value already took too long"
         started = perf_counter()
         try:
-            result, why = self.guard.call(call, name, self.budget.repr_seconds)
+            result, why = self.guard.call(call, name, self.repr_seconds)
             return result, why or ""
         finally:
-            self.budget.repr_seconds -= perf_counter() - started
+            self.repr_seconds -= perf_counter() - started
