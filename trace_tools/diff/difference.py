@@ -19,7 +19,6 @@ Both sides of a finding are data; `wording` turns them into text.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +27,7 @@ from typing import Literal
 
 from trace_tools.analysis.rates import Clock
 from trace_tools.diff.align.code import Matching
-from trace_tools.source.vocabularies import OURS, narrating_in, parsed_or_none
+from trace_tools.source.vocabularies import narrating
 from trace_tools.trace.model import Claim, Frame, Raised, Scalar, Step, Trace, Value
 from trace_tools.trace.tree import Tree
 
@@ -109,12 +108,7 @@ class Side:
     @cached_property
     def prose(self) -> frozenset[tuple[int, int]]:
         """The statements that only emit narrative, or import the words for it, by source and number."""
-        return narrating_in(self.tree) | {
-            (number, statement.number)
-            for number, source in enumerate(map(parsed_or_none, self.trace.sources))
-            for statement in (source.statements if source is not None else ())
-            if isinstance(statement.node, ast.ImportFrom) and (statement.node.module or "").split(".")[0] == OURS
-        }
+        return narrating(self.trace.sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 from trace_tools.source.directives import NAMES, RECORDED, Directive, parse_directives
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
-from trace_tools.source.vocabularies import narrative_calls
+from trace_tools.source.vocabularies import narrative_calls, with_compounds
 
-_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)  # functions and classes are code
 _DIRECTIVE = re.compile(rf"@(?:{'|'.join(NAMES)})(?![^\W])[^#]*")
 
 
@@ -90,19 +89,7 @@ def _cut(parsed: ParsedSource, directives: Sequence[Directive], emitting: Collec
     outer = {d.statement for d in directives if d.name == "stepover"}
     stepped_over: set[int] = set()
     inspected = {d.statement for d in directives if d.name == "inspect"}
-    narrative = set(emitting) - inspected
-    inner: dict[int, list[Statement]] = {}
-    for statement in reversed(parsed.statements):
-        if statement.number not in inspected and isinstance(statement.node, _COMPOUND):
-            # a compound statement with only narrative in it, and a bare `return` after that, is narrative
-            body = inner.get(statement.number, [])
-            emits = any(s.number in narrative for s in body)
-            code = (s.node for s in body if s.number not in narrative)
-            ends = (isinstance(n, ast.Pass) or (isinstance(n, ast.Return) and not n.value and emits) for n in code)
-            if body and all(ends):
-                narrative |= {statement.number, *(s.number for s in body)}
-        if statement.parent is not None:
-            inner.setdefault(statement.parent, []).append(statement)
+    narrative = with_compounds(parsed, set(emitting) - inspected, inspected)
     for statement in parsed.statements:
         if statement.parent in hidden:
             hidden.add(statement.number)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from trace_tools.pages.document import Execution, Failure, execution
 from trace_tools.source.layout import with_narrative
-from trace_tools.source.statements import FUNCTIONS, Statement, parse_source, title_and_rest
+from trace_tools.source.statements import FUNCTIONS, Statement, title_and_rest
 from trace_tools.source.versions import ShownSource, shown_source
 from trace_tools.source.vocabularies import is_a_line_of_calls, narrating
 from trace_tools.trace.model import MODULE, Frame, Narrative, Note, SourceFile, Step, Text, Trace
@@ -109,13 +109,9 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
                 )
             executions[step.id] = execution(step, trace.machine, failure, trace.run.timed_runs)
             lines[step.id] = edition.line(step)
-    texts = [
-        e.source.parsed if e.source.parsed.text == kept.text else parse_source(kept.text, kept.path)
-        for e, kept in zip(editions, stored, strict=True)
-    ]
     own = editions[0]
     editions = (replace(own, source=with_narrative(own.source, _emitting(tree, own))), *editions[1:])
-    return Lecture(trace, tree, editions, executions, lines, definitions, narrating(tree, texts))
+    return Lecture(trace, tree, editions, executions, lines, definitions, narrating(stored))
 
 
 def _emitting(tree: Tree, edition: ShownSource) -> set[int]:
