@@ -63,7 +63,7 @@ def test_counting_inside_a_meter_counts_for_both() -> None:
         inner = count(lambda: X @ W)
         X @ W
     assert inner.flops == 1024
-    assert meter.flops == 2048
+    assert meter.totals.flops == 2048
 
 
 def test_a_view_has_no_intensity() -> None:
@@ -153,16 +153,24 @@ def test_zero_repeats_are_an_error() -> None:
         measure(lambda: None, repeats=0)
 
 
-def test_a_single_witness_limits_measurements_to_one_call() -> None:
-    class Single(Witness):
-        single = True
+class Counting(Witness):
+    counts = True
 
-    with Meter() as meter, witnessed(Single()):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def counted(self, f: Any) -> Measurement:
+        self.events.append("counted")
+        return super().counted(f)
+
+
+def test_a_counting_witness_limits_measurements_to_one_call() -> None:
+    with Meter() as meter, witnessed(Counting()):
         measured = measure(lambda: X @ W)
-        with witnessed(Single()):
+        with witnessed(Counting()):
             measure(lambda: X @ W)
         measure(lambda: X @ W)
-    assert meter.operators == {"aten.mm": 3}
+    assert meter.totals.operators == {"aten.mm": 3}
     assert len(measured.samples_s) == measured.calls_per_sample == 1
     assert len(measure(lambda: X @ W, repeats=2, min_seconds=0).samples_s) == 2
 
@@ -229,7 +237,7 @@ def test_numpy_work_is_reported_as_not_counted() -> None:
     for f in (lambda: np.dot(x, x), lambda: sum(range(10))):
         counted = count(f)
         assert (counted.flops, counted.bytes_read, counted.bytes_moved, counted.intensity) == (None, None, None, None)
-        assert counted.why == "no torch operator ran in it: NumPy and plain Python are not counted"
+        assert counted.why == "no torch operator ran in it: NumPy, plain Python and other threads are not counted"
     view = count(lambda: X.t())
     assert (view.flops, view.bytes_moved, view.why) == (0, 0, None)
 
@@ -245,7 +253,7 @@ def test_without_torch_only_time_is_measured(tmp_path: Path) -> None:
     completed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
-    reason = "no torch operator ran in it: NumPy and plain Python are not counted"
+    reason = "no torch operator ran in it: NumPy, plain Python and other threads are not counted"
     assert completed.stdout.strip() == f"True None None {reason}"
 
 
@@ -340,23 +348,10 @@ def test_samples_of_compared_functions_alternate(
 
 
 def test_several_functions_are_checked_and_reported_separately() -> None:
-    class Single(Witness):
-        single = True
-
-        def __init__(self) -> None:
-            self.events: list[str] = []
-
-        def measured(self, measurement: Measurement) -> Measurement:
-            self.events.append("measured")
-            return measurement
-
-        def called_once(self) -> None:
-            self.events.append("called")
-
-    witness = Single()
+    witness = Counting()
     with witnessed(witness):
         assert len(measure(lambda: 1, lambda: 2)) == 2
-    assert witness.events == ["called", "called", "measured", "measured"]
+    assert witness.events == ["counted", "counted"]
     with pytest.raises(TypeError, match="measure: found an int"):
         measure(lambda: 1, 2)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="measure: found no function"):

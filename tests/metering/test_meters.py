@@ -43,23 +43,6 @@ class Block(nn.Module):
         return x + self.mlp(x)
 
 
-@pytest.mark.slow
-def test_time_spent_on_counting_excludes_operators() -> None:
-    x = torch.ones(1024, 1024)
-    with Meter() as meter:
-        started = time.perf_counter()
-        for _ in range(20):
-            x @ x
-        for _ in range(200):
-            x[0, 0] + 1
-        elapsed = time.perf_counter() - started
-        spent = meter.take_spent()
-        assert 0 < spent < elapsed and meter.take_spent() == 0
-        started = time.perf_counter()
-        torch.addmm(x, x, x)
-        assert meter.take_spent() < (time.perf_counter() - started) / 2  # which excludes the product itself
-
-
 def trained(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     optimizer = torch.optim.AdamW(model.parameters())
     losses = []
@@ -138,8 +121,8 @@ def test_meters_do_not_change_results(name: str) -> None:
         metered = PROGRAMS[name]()
     pairs = zip(plain, metered, strict=True) if isinstance(plain, (list, tuple)) else [(plain, metered)]
     assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in pairs)
-    assert meter.flops > 0
-    assert not meter.uncounted
+    assert meter.totals.flops > 0
+    assert not meter.totals.uncounted
 
 
 def test_gradient_flops_of_a_two_layer_linear_model() -> None:
@@ -151,16 +134,16 @@ def test_gradient_flops_of_a_two_layer_linear_model() -> None:
     )
     with Meter() as forward:
         h2 = (x @ w1) @ w2
-    assert forward.flops == 2 * batch * width * width + 2 * batch * width * outputs
+    assert forward.totals.flops == 2 * batch * width * width + 2 * batch * width * outputs
     with Meter() as backward:
         torch.autograd.grad(h2, (w1, w2), torch.ones_like(h2))
-    assert backward.flops == 4 * batch * width * outputs + 2 * batch * width * width
+    assert backward.totals.flops == 4 * batch * width * outputs + 2 * batch * width * width
     x.requires_grad_()
     h2 = (x @ w1) @ w2
     grad = torch.ones_like(h2)
     with Meter() as backward:
         torch.autograd.grad(h2, (x, w1, w2), grad)
-    assert backward.flops == 4 * batch * width * outputs + 4 * batch * width * width
+    assert backward.totals.flops == 4 * batch * width * outputs + 4 * batch * width * width
 
 
 def test_training_flops_of_a_deep_linear_model() -> None:
@@ -173,7 +156,7 @@ def test_training_flops_of_a_deep_linear_model() -> None:
         for w in weights:
             h = h @ w
         (h @ head).sum().backward()
-    assert meter.flops_by_operator["aten.mm"] == 6 * batch * parameters - 2 * batch * width * width == 368
+    assert meter.totals.flops_by_operator["aten.mm"] == 6 * batch * parameters - 2 * batch * width * width == 368
 
 
 def test_composite_operators_count_the_same_in_inference_mode() -> None:
@@ -183,10 +166,10 @@ def test_composite_operators_count_the_same_in_inference_mode() -> None:
     with torch.inference_mode(), Meter() as inside:
         block(x)
     assert inside.reading().plain()["operators"] == outside.reading().plain()["operators"]
-    assert (inside.flops, inside.bytes_read, inside.bytes_written) == (
-        outside.flops,
-        outside.bytes_read,
-        outside.bytes_written,
+    assert (inside.totals.flops, inside.totals.bytes_read, inside.totals.bytes_written) == (
+        outside.totals.flops,
+        outside.totals.bytes_read,
+        outside.totals.bytes_written,
     )
 
 
@@ -286,12 +269,14 @@ def test_unusual_tensors_run_and_count_the_same_in_inference_mode() -> None:
                     results = program()
                 outcomes.append((results if isinstance(results, list) else [results], [*Logged.recorded]))
                 if meter is not None:
-                    counted.append((meter.flops, meter.operators["aten.mm"], sorted(meter.uncounted)))
+                    counted.append(
+                        (meter.totals.flops, meter.totals.operators["aten.mm"], sorted(meter.totals.uncounted))
+                    )
             (plain, plain_operators), (metered, metered_operators) = outcomes
             assert all(torch.equal(a, b) for a, b in zip(plain, metered, strict=True)), (name, mode)
             assert plain_operators == metered_operators, (name, mode)
         (flops, products, _), (least, same, uncounted) = counted
-        assert (least, same) == (flops, products) or (least < flops and uncounted), name  # a reported lower bound
+        assert (least, same) == (flops, products) or (least <= flops and uncounted), name  # a reported lower bound
         assert least == flops or name in ("nested, strided", "sparse", "quantised", "under another mode"), name
 
 
@@ -301,7 +286,7 @@ def test_meters_add_no_guards_to_symbolic_sizes() -> None:
     with Meter() as meter:
         y = (x @ x.T).relu().sum(0)
     assert [str(guard.expr) for guard in environment.guards] == [] and "s" in str(y.shape)
-    assert meter.flops == 0
+    assert meter.totals.flops == 0
 
 
 def test_checkpointing_counts_a_second_forward_pass() -> None:
@@ -312,7 +297,7 @@ def test_checkpointing_counts_a_second_forward_pass() -> None:
     with Meter() as recomputing:
         checkpoint(net, x, use_reentrant=False).sum().backward()
     forward = 4 * 2 * 2 * 8 * 8
-    assert recomputing.flops_by_operator["aten.mm"] - plain.flops_by_operator["aten.mm"] == forward
+    assert recomputing.totals.flops_by_operator["aten.mm"] - plain.totals.flops_by_operator["aten.mm"] == forward
 
 
 def test_readings_have_the_fields_of_the_schema() -> None:
@@ -381,7 +366,7 @@ def test_work_is_listed_by_operator_and_dtype() -> None:
         ("aten.mm", "float32", 2 * 2 * 3 * 4 + 2 * 2 * 4 * 2, 4 * (6 + 12 + 8) + 4 * (8 + 4)),
         ("aten.mul_", "float64", 8, 2 * 8 * 8),
     ]
-    assert meter.flops == 48 + 32 + 8 + 2 * 5**3 + 2 * 6**3, "meta and fake tensors have FLOPs but no work"
+    assert meter.totals.flops == 48 + 32 + 8 + 2 * 5**3 + 2 * 6**3, "meta and fake tensors have FLOPs but no work"
 
 
 def test_nothing_is_counted_while_paused_or_outside() -> None:
@@ -393,14 +378,14 @@ def test_nothing_is_counted_while_paused_or_outside() -> None:
             x.sum().item()
         x + x
     x + x
-    assert meter.operators == {"aten.add": 2}
+    assert meter.totals.operators == {"aten.add": 2}
 
 
 def test_pausing_stops_all_surrounding_modes() -> None:
     x = torch.rand(10, 10)
     with FlopCounterMode(display=False) as lecture, Meter() as outer, Meter() as inner, outer.paused():
         x @ x
-    assert outer.flops == inner.flops == lecture.get_total_flops() == 0
+    assert outer.totals.flops == inner.totals.flops == lecture.get_total_flops() == 0
 
 
 def test_meters_nest_with_each_other_and_with_torchs_counter() -> None:
@@ -411,7 +396,7 @@ def test_meters_nest_with_each_other_and_with_torchs_counter() -> None:
             x @ x
         with FlopCounterMode(display=False) as inside:
             x @ x
-    assert (outer.flops, inner.flops) == (3 * 2000, 2000)
+    assert (outer.totals.flops, inner.totals.flops) == (3 * 2000, 2000)
     assert theirs.get_total_flops() == inside.get_total_flops() == 2000
 
 
@@ -423,13 +408,13 @@ def test_operators_that_raise_are_not_counted() -> None:
         with pytest.raises(RuntimeError):
             torch.empty(1 << 60)
         x + x
-    assert meter.flops == 3
+    assert meter.totals.flops == 3
     with pytest.raises(ZeroDivisionError), Meter():
         1 / 0  # noqa: B018
     with FlopCounterMode(display=False) as counter:  # no mode is still active
         torch.rand(2, 2) @ torch.rand(2, 2)
     assert counter.get_total_flops() == 16
-    assert meter.flops == 3
+    assert meter.totals.flops == 3
 
 
 def test_other_threads_are_not_metered() -> None:
@@ -438,7 +423,7 @@ def test_other_threads_are_not_metered() -> None:
         thread = threading.Thread(target=lambda: x + x)
         thread.start()
         thread.join()
-    assert not meter.operators
+    assert not meter.totals.operators
 
 
 def test_flops_on_meta_tensors_are_also_listed_separately() -> None:
@@ -455,7 +440,12 @@ def test_meta_and_fake_tensors_have_flops_but_no_bytes() -> None:
     with Meter() as fake, FakeTensorMode():
         torch.rand(10, 10) @ torch.rand(10, 10)
     for meter in (meta, fake):
-        assert (meter.flops, meter.bytes_read, meter.bytes_written, meter.take_peak()) == (2000, 0, 0, 0)
+        assert (meter.totals.flops, meter.totals.bytes_read, meter.totals.bytes_written, meter.take_peak()) == (
+            2000,
+            0,
+            0,
+            0,
+        )
 
 
 class Wrapper(torch.Tensor):
@@ -478,12 +468,12 @@ def test_tensor_subclasses_count_like_their_inner_tensors() -> None:
     pair = Wrapper(torch.rand(10, 10), torch.rand(10, 10))
     with Meter() as meter:
         pair @ pair
-    assert meter.operators == {"aten.mm": 2}
-    assert (meter.flops, meter.bytes_read) == (2 * 2000, 2 * 400)
+    assert meter.totals.operators == {"aten.mm": 2}
+    assert (meter.totals.flops, meter.totals.bytes_read) == (2 * 2000, 2 * 400)
     ragged = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(4, 3)], layout=torch.jagged)
     with Meter() as meter:
         F.linear(ragged, torch.rand(5, 3))
-    assert meter.flops == 2 * 6 * 3 * 5
+    assert meter.totals.flops == 2 * 6 * 3 * 5
 
 
 @pytest.fixture
@@ -506,20 +496,13 @@ def test_compiled_functions_have_flops_but_no_bytes(compilations: list[Any]) -> 
             inside = meter.reading()
             x + x
             after = meter.reading() - inside
-        assert meter.flops == 128 + 16 + 16 + 16
+        assert meter.totals.flops == 128 + 16 + 16 + 16
         assert inside.plain()["bytes_read"] is inside.plain()["bytes_written"] is None
         assert inside.plain()["why"] == "fused"
         assert (after.plain()["bytes_read"], after.plain()["why"]) == (64, None)
         assert len(compilations) == compiled_before  # not compiled under a meter, but still compiled later
         compiled(x)
         assert len(compilations) == 1
-
-
-def test_higher_order_operators() -> None:
-    x = torch.rand(4, 4)
-    with Meter() as meter:
-        torch.cond(torch.tensor(True), lambda a: a @ a, lambda a: a + 1, (x,))
-    assert meter.flops == 128
 
 
 def test_overhead_per_operator_is_below_a_millisecond(capsys: pytest.CaptureFixture[str]) -> None:
@@ -563,7 +546,7 @@ with meters.Meter() as outer, meters.Meter() as inner:
     compiled = torch.compile(lambda x: (x @ x).relu(), backend=lambda *_: 1 / 0)  # loads the compiler
     compiled(torch.ones(8, 8))
     assert sys.meta_path == finders, "the compiler is loaded: no finder waits for it"
-assert outer.flops == inner.flops == 2 * 8**3 + 64 and outer.fused
+assert outer.totals.flops == inner.totals.flops == 2 * 8**3 + 64 and outer.totals.fused
 from torch._dynamo import eval_frame
 assert eval_frame._stance.stance == "default" and "exec_module" not in vars(torch._dynamo.__loader__)
 print("done")
@@ -582,13 +565,13 @@ def test_a_replaced_tensor_method_does_not_break_operators(monkeypatch: pytest.M
         monkeypatch.setattr(torch.Tensor, "is_contiguous", lambda self: 1 / 0)
         y = x @ x
         monkeypatch.undo()
-    assert torch.equal(y, torch.full((2, 2), 2.0)) and meter.operators["aten.mm"] == 1
-    assert meter.uncounted == {"aten.mm": 1} and meter.flops == 2 * 2**3
+    assert torch.equal(y, torch.full((2, 2), 2.0)) and meter.totals.operators["aten.mm"] == 1
+    assert meter.totals.uncounted == {"aten.mm": 1} and meter.totals.flops == 2 * 2**3
 
 
 def test_copies_to_the_meta_device_move_no_bytes() -> None:
     x = torch.ones(8, 8)
     with Meter() as meter:
         _ = x.to("meta") @ x.to("meta")
-    assert meter.flops == 2 * 8**3 and meter.bytes_read == meter.bytes_written == 0
+    assert meter.totals.flops == 2 * 8**3 and meter.totals.bytes_read == meter.totals.bytes_written == 0
     assert meter.reading().plain()["work"] == []

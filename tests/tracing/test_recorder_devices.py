@@ -415,22 +415,15 @@ def end(): device.capturing = False
 
 
 class Meter:
-    """Replaces `metering.meters.Meter`: totals increase, and reading the peak resets it.
+    """Replaces `metering.meters.Meter`: totals increase, and reading the peak resets it."""
 
-    With a clock, each operation takes 1 ns, counting it 1,000 ns, and reading the totals 50,000 ns.
-    """
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self.clock = clock
-        self.spent_ns = 0
+    def __init__(self) -> None:
         self.flops = self.live = self.peak = self.pauses = 0
 
     def count(self, flops: int, alive: int = 0, free: int = 0) -> int:
         """Count `flops`, allocate `alive` bytes, and free `free` of them at once."""
         if not self.pauses:
             self.flops += flops
-            if self.clock:
-                self.spent_ns += self.clock.work(1 + 1_000) - 1
         self.live += alive
         self.peak = max(self.peak, self.live)
         self.live -= free
@@ -440,13 +433,7 @@ class Meter:
         peak, self.peak = self.peak, self.live
         return peak
 
-    def take_spent(self) -> float:
-        spent, self.spent_ns = self.spent_ns, 0
-        return spent / 1e9
-
     def reading(self) -> Reading:
-        if self.clock:
-            self.clock.work(50_000)
         return Reading(self.flops, self.live)
 
     @contextmanager
@@ -551,25 +538,3 @@ def deeper():
     }  # fmt: skip
     live = lecture.steps("nested()")[0].meters["live_bytes"]
     assert live == 101
-
-
-def test_step_times_exclude_counting(trace: Trace, clock: Clock) -> None:
-    meter = Meter(clock)
-    lecture = trace(
-        """
-def main():
-    count(1)
-    work(7)  # @inspect count(1000)
-    f()
-    for i in range(200):
-        count(1)
-def f():
-    count(1)
-    work(20)
-    count(1)
-""",
-        instruments=Instruments(Describer(), meter=meter),
-        given={"count": meter.count},
-    )
-    durations = {code: {s.ns for s in lecture.steps(code)} for code in ("count(1)", "work(7)", "f()", "work(20)")}
-    assert durations == {"count(1)": {1}, "work(7)": {7}, "f()": {22}, "work(20)": {20}}

@@ -11,7 +11,7 @@ the tensor. A backend may send more, or less often.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ NAMESPACES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_fu
 # an operator's name begins with that of its operation: `_allgather_base_`, `reduce_scatter_tensor`
 OPERATIONS = (
     *("all_reduce", "all_gather", "all_to_all", "reduce_scatter", "reduce", "broadcast", "gather", "scatter"),
-    *("send", "recv", "barrier", "monitored_barrier"),
+    *("send", "recv", "barrier"),
 )
 
 Counted = Counter[tuple[str, int, int]]  # calls by operation, size of the group and payload (bytes)
@@ -35,21 +35,15 @@ def collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
         return None
     name = func._schema.name.partition("::")[2].replace("_", "")
     operation = next((one for one in OPERATIONS if name.startswith(one.replace("_", ""))), None)
-    group = None if operation is None else _group(args, kwargs)
-    return None if operation is None or group is None else (operation.removeprefix("monitored_"), group)
-
-
-def _group(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the process group among an operator's arguments: the last one that holds a group or names one."""
     from torch.distributed import distributed_c10d
 
     resolved: Any = distributed_c10d._resolve_process_group  # type: ignore[attr-defined]
-    for argument in reversed([*args, *kwargs.values()]):
+    for argument in reversed([*args, *kwargs.values()] if operation else []):  # the group, or its name, comes last
         try:
             if isinstance(argument, torch.ScriptObject):
-                return torch.distributed.ProcessGroup.unbox(argument)
+                return str(operation), torch.distributed.ProcessGroup.unbox(argument)
             if isinstance(argument, str):
-                return resolved(argument)
+                return str(operation), resolved(argument)
         except (RuntimeError, ValueError, TypeError, LookupError):
             continue  # the reduction is also such an object, or such a text
     return None
@@ -75,31 +69,18 @@ def in_plain(counted: Counted) -> list[dict[str, Any]]:
     return [*rows.values()]
 
 
-# --- ranks that measure together ----------------------------------------------------------------------------------
+def agreement(functions: Iterable[Callable[[], Any]]) -> Callable[[float], float]:
+    """Call each function once; return the maximum of a number over the ranks that they reach, as a function.
 
-
-def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
-    """Call `f`; return a function that gives the maximum of a number over the ranks that `f` communicates with.
-
-    The function returns the number itself if `f` communicates with no other rank. All ranks of the group must call it
+    The function returns the number itself if they communicate with no other rank. All ranks of the group must call it
     equally often.
     """
-    groups: list[Any] = []
-
-    class Listening(EagerMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            call = collective(func, args, kwargs or {})
-            if call is not None:
-                groups.append(call[1])
-            return func(*args, **(kwargs or {}))
-
-    with Listening():  # type: ignore[no-untyped-call]
-        f()
-    if not groups:
+    with _Listening() as listening:
+        for f in functions:
+            f()
+    if not listening.groups:
         return float
-    group = max(groups, key=lambda group: group.size())
-    # the class above is in a reference cycle: its groups would outlive the group's end, and abort the process
-    groups.clear()
+    group = max(listening.groups, key=lambda group: group.size())
     types = [device.type for device in group._device_types]  # types that its backends serve
     device_type = "cpu" if "cpu" in types else types[0]
 
@@ -110,3 +91,16 @@ def agreement(f: Callable[[], Any]) -> Callable[[float], float]:
             return maximum.item()
 
     return largest
+
+
+class _Listening(EagerMode):
+    """Collects the groups that operators communicate with."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.groups: list[Any] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        call = collective(func, args, kwargs or {})
+        self.groups += [call[1]] if call is not None else []
+        return func(*args, **(kwargs or {}))

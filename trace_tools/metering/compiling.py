@@ -1,6 +1,6 @@
 """Keep torch's compiler from hiding operators in kernels, which a meter can't see.
 
-with ForceEager():  # or GraphsOfInductor()
+with forced_eager():  # or graphs_of_inductor()
     compiled(x)  # its operators run one by one
 
 `records_graph` detects that torch turns the running code into a graph: under `torch.jit.trace`, `make_fx`,
@@ -13,76 +13,30 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch._C import _TorchDispatchModeKey as Key
 from torch.fx import _symbolic_trace as symbolic
 
-from trace_tools.util.interpreter import OnceImported
+from trace_tools.util.interpreter import OnceImported, replaced
 
 
-class _WhileLoaded:
-    """Changes a module of torch, now or once the lecture imports it, and reverts the change at the end."""
-
-    def __init__(self, module: str) -> None:
-        self._module = module
-        self._changed = False
-        self._loaded = OnceImported(module, self._change_it)
-
-    def __enter__(self) -> None:
-        if self._module in sys.modules:
-            self._change_it()
-        else:
-            self._loaded.begin()
-
-    def __exit__(self, *error: object) -> None:
-        self._loaded.end()
-        if self._changed:
-            self.change_back()
-
-    def _change_it(self) -> None:
-        self._loaded.end()
-        self._changed = True
-        self.change()
-
-    def change(self) -> None:
-        raise NotImplementedError
-
-    def change_back(self) -> None:
-        raise NotImplementedError
+@contextmanager
+def forced_eager() -> Iterator[None]:
+    """Switch torch's compiler off in the `with` block."""
+    with _while_loaded("torch._dynamo", lambda _: torch.compiler.set_stance("force_eager")):
+        yield
 
 
-class ForceEager(_WhileLoaded):
-    """Switches torch's compiler off once it is loaded.
+@contextmanager
+def graphs_of_inductor() -> Iterator[None]:
+    """Run graphs directly instead of letting inductor make kernels of them, because a mode sees no kernel."""
 
-    Loading the compiler takes more than a second. A lecture that does not compile should not wait for that, least of
-    all in the step that it counts; and an import keeps its caller's frames alive. So if the compiler is not loaded,
-    this acts only once other code imports it. With nested meters, the outermost acts first.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("torch._dynamo")
-        self._stance: Any = None
-
-    def change(self) -> None:
-        self._stance = torch.compiler.set_stance("force_eager")
-        self._stance.__enter__()
-
-    def change_back(self) -> None:
-        self._stance.__exit__(None, None, None)
-
-
-class GraphsOfInductor(_WhileLoaded):
-    """Runs graphs directly instead of letting inductor make kernels of them, because a mode sees no kernel."""
-
-    def __init__(self) -> None:
-        super().__init__("torch._inductor.compile_fx")
-        self._compile_fx: Any = None
-
-    def change(self) -> None:
-        module = sys.modules[self._module]
-        compile_fx = self._compile_fx = module.compile_fx
+    def changed(module: Any) -> Any:
+        compile_fx = module.compile_fx
 
         @functools.wraps(compile_fx)
         def graph_as_it_is(graph: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -90,10 +44,32 @@ class GraphsOfInductor(_WhileLoaded):
                 return compile_fx(graph, inputs, *args, **kwargs)
             return graph.forward
 
-        module.compile_fx = graph_as_it_is  # type: ignore[attr-defined]
+        return replaced(module, "compile_fx", graph_as_it_is)
 
-    def change_back(self) -> None:
-        sys.modules[self._module].compile_fx = self._compile_fx  # type: ignore[attr-defined]
+    with _while_loaded("torch._inductor.compile_fx", changed):
+        yield
+
+
+@contextmanager
+def _while_loaded(module: str, change: Callable[[Any], Any]) -> Iterator[None]:
+    """Enter the context that `change` makes of a module of torch, now or once the lecture imports it.
+
+    Loading the compiler takes more than a second. A lecture that does not compile should not wait for that, least of
+    all in the step that it counts; and an import keeps its caller's frames alive.
+    """
+    with ExitStack() as stack:
+        loaded = OnceImported(module, lambda: begin())
+
+        def begin() -> None:
+            loaded.end()
+            stack.enter_context(change(sys.modules[module]))
+
+        if module in sys.modules:
+            begin()
+        else:
+            loaded.begin()
+            stack.callback(loaded.end)
+        yield
 
 
 def records_graph() -> bool:

@@ -1,13 +1,12 @@
-"""Find the formula that counts the floating-point operations of one call of an operator.
+"""Count the floating-point operations of one call of an operator.
 
-torch's own counter covers matrix products, convolutions and attention, and counts 0 for all other operators. The tables
-below cover the other operators of a training step, so that no operator is left out of a sum silently. An operator has a
-formula over shapes, or a weight per element, or does no arithmetic (`FREE`, views); the meter lists all others as
-uncounted. The convention:
+torch's own counter (`torch.utils.flop_counter`) has formulas for matrix products, convolutions and attention, and
+counts 0 for all other operators. The formulas below cover the other operators of a training step, so that no operator
+is left out of a sum silently. The convention:
 
 - A multiply-add is 2 FLOPs: (m, k) @ (k, n) is 2mkn (exactly mn(2k − 1)). A bias that a matrix product
   or convolution adds in the same operator is not counted, nor is the softmax inside fused attention; a causal mask
-  does not halve attention. All three as in `torch.utils.flop_counter`.
+  does not halve attention. All three as in torch's counter.
 - One element of +, −, ×, ÷, √, |x|, max, min, comparison, rounding or ReLU is 1.
 - One element of exp, log, sin, erf … is 8 (`TRANSCENDENTAL`). Dongarra's tutorial at SC97 ("log counts as
   8 flops") is one source for the 8; its 4 for ÷ and √ is not used.
@@ -15,11 +14,15 @@ uncounted. The convention:
   changes bytes, not FLOPs. Terms that grow only with the number of rows are dropped.
 - Drawing random numbers, casting, copying, gathering and choosing (`where`) are 0. Integers and booleans
   are not floating point: elementwise operators and reductions on them are 0. A complex number counts as one.
-- Rare operators (factorisations, Fourier transforms, distances, resampling) and those whose work depends on their input
-  values (sorting, eigenvalues) have no formula, and are listed as uncounted.
+- An operator of `prims` counts like the operator of the same name in `aten`.
+- Rare operators (factorisations, Fourier transforms, distances, resampling, sparse matrices) and those whose work
+  depends on their input values (sorting, eigenvalues) have no formula, and are listed as uncounted.
 
-    formula(torch.ops.aten.mm.default)((a, b), {}, a @ b)  # 2·m·k·n
-    ELEMENTWISE["gelu"]((x,), {"approximate": "tanh"})  # 20 per element
+A formula is a function of the operator's arguments and `out_val`, its result, as in torch's registry. A formula that a
+lecture registers there comes first. Ours are kept here, because a lecture's own `FlopCounterMode` must print the same
+number with and without these tools; `FlopCounterMode(custom_mapping=FORMULAS)` makes both agree.
+
+    formula_of(torch.ops.aten.mv.default)(matrix, vector, out_val=matrix @ vector)  # 2 * matrix.numel()
 """
 
 from __future__ import annotations
@@ -30,142 +33,178 @@ from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
-from trace_tools.metering.convention import GELU, NORM, POWER, SIGMOID, SOFTMAX, TANH, TRANSCENDENTAL
-from trace_tools.metering.operators import (
-    Arguments,
-    Keywords,
-    base_name,
-    elements,
-    floating,
-    is_view,
-    stored_along,
-    tensors_in,
-)
+from trace_tools.metering.operators import base_name, floating, is_view, tensors_in
 
-Weight = int | Callable[[Arguments, Keywords], int]  # FLOPs per element
-Formula = Callable[[Arguments, Keywords, Any], int]  # arguments, keyword arguments, result → FLOPs
+Formula = Callable[..., int]  # the operator's arguments, out_val=its result → FLOPs
+FORMULAS: dict[Any, Formula] = {}  # by operator, in addition to `flop_registry`
 
-
-def formula(operator: Any) -> Formula | None:
-    """Return the formula for one call of `operator` (an OpOverload or a higher-order operator), or None.
-
-    Includes formulas that others registered with `torch.utils.flop_counter.register_flop_formula`.
-    """
-    packet = getattr(operator, "_overloadpacket", operator)
-    name = base_name(operator) or ""
-    if name in _FORMULAS:
-        return _FORMULAS[name]
-    if name in ELEMENTWISE:
-        return partial(_weighted, ELEMENTWISE[name], False)
-    if name in REDUCTIONS:
-        return partial(_weighted, REDUCTIONS[name], True)
-    if packet in flop_registry:
-        registered = flop_registry[packet]
-        return lambda args, kwargs, out: int(registered(*args, **kwargs, out_val=out))
-    if getattr(operator, "namespace", None) == "quantized" and packet.__name__ in _QUANTIZED:
-        return lambda args, kwargs, out: int(2 * out.numel() * args[0].shape[-1])  # its weight is packed
-    return (lambda args, kwargs, out: 0) if name in FREE or is_view(operator) else None
-
-
-def _weighted(weight: Weight, reduction: bool, args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count a weight for each element of the result, or of a reduction's input."""
-    counted = out[0] if isinstance(out, tuple) and out and isinstance(out[0], torch.Tensor) else out
-    if reduction or not isinstance(counted, (torch.Tensor, list)):  # in-place operators on lists return no tensor
-        counted = args[0]
-    if not any(map(floating, tensors_in([counted, args[0]]))):
-        return 0
-    if len(args) > 1 and isinstance(args[1], torch.Tensor) and args[1].layout is not torch.strided:
-        counted = args[1]  # a sparse tensor added to a dense one
-    each = weight if isinstance(weight, int) else weight(args, kwargs)
-    return each * sum(map(elements, tensors_in(counted)))
-
-
-# ------------------------------------------------------------ FLOPs per element
-
+TRANSCENDENTAL = 8  # exp, log, sin, erf …
+POWER = 2 * TRANSCENDENTAL + 1  # xʸ as exp(y · log x)
+TANH = 12  # (e²ˣ − 1) / (e²ˣ + 1): 2x, exp, −, +, ÷
+SIGMOID = 11  # 1 / (1 + e⁻ˣ): −x, exp, +, ÷
+GELU = 4 + TRANSCENDENTAL  # ½ · x · (1 + erf(x · √½))
+SOFTMAX = 4 + TRANSCENDENTAL  # max, −, exp, Σ, ÷
+NORM = 5  # mean, −, ², Σ, · 1/σ; a weight and a bias add one each
 LSTM_CELL = 65  # 4 gates joined (4), 3 sigmoids, tanh, f·c + i·g (3), tanh(c), · o
 GRU_CELL = 41  # 3 gates joined (3), 2 sigmoids, tanh, r·n, n + z·(h − n) (3)
 
 
-def _add(args: Arguments, kwargs: Keywords) -> int:
-    alpha = kwargs.get("alpha", args[2] if len(args) > 2 else 1)
-    return 1 if _is_number(alpha) and alpha == 1 else 2
+def formula_of(operator: Any) -> Formula | None:
+    """Return the formula of an operator (an OpOverload or a higher-order operator), or None."""
+    packet = getattr(operator, "_overloadpacket", operator)
+    name = base_name(operator) or ""
+    if packet in flop_registry and packet not in _CORRECTED:
+        registered: Formula = flop_registry[packet]
+        return registered
+    if packet in FORMULAS:
+        return FORMULAS[packet]
+    if name in ELEMENTWISE:
+        return partial(_weighted, ELEMENTWISE[name], of_input=False)
+    if name in REDUCTIONS:
+        return partial(_weighted, REDUCTIONS[name], of_input=True)
+    return (lambda *args, **_: 0) if is_free(operator) else None
 
 
-def _pow(args: Arguments, kwargs: Keywords) -> int:
-    """Weigh a power: x³ is x·x·x: 2; x⁻ⁿ one ÷ more; √x 1; any other exponent exp(y · log x)."""
-    exponent, general = args[1], POWER
-    if not _is_number(exponent):
-        return general
-    if abs(exponent) == 0.5:
-        return 1 if exponent > 0 else 2
-    products = max(abs(exponent) - 1, 0) + (exponent < 0)
-    return min(int(products), general) if float(exponent).is_integer() else general
+# ------------------------------------------------------------ FLOPs by shapes
 
 
-def _clamp(args: Arguments, kwargs: Keywords) -> int:
-    bounds = [*args[1:3], kwargs.get("min"), kwargs.get("max")]
-    return sum(bound is not None for bound in bounds)
+def formula(names: str) -> Callable[[Formula], Formula]:
+    """Register a formula in `FORMULAS` for operators of aten, as far as this version of torch has them."""
+
+    def register(function: Formula) -> Formula:
+        function._get_raw = True  # type: ignore[attr-defined]  # for `FlopCounterMode`: it takes tensors, not shapes
+        packets = [getattr(torch.ops.aten, name, None) for name in names.split()]
+        FORMULAS.update((packet, function) for packet in packets if packet is not None)
+        return function
+
+    return register
 
 
-def _add_product(args: Arguments, kwargs: Keywords) -> int:
-    """Weigh addcmul and addcdiv: self + value · (a · b), where a value of 1 costs nothing."""
-    value = args[3] if len(args) > 3 else kwargs.get("value", kwargs.get("scalars", 1))
-    return 2 if _is_number(value) and value == 1 else 3
+@formula("mv dot vdot _int_mm")
+def _product(a: Tensor, b: Tensor, **_: Any) -> int:
+    """(m, k) @ (k, n) or (m, k) @ (k,): 2 per element of the first and column of the second, as torch's `mm_flop`."""
+    return 2 * a.numel() * (b.shape[-1] if b.dim() > 1 else 1)
 
 
-def _gelu(args: Arguments, kwargs: Keywords) -> int:
-    """Weigh GELU: with tanh ½ · x · (1 + tanh(c · (x + d·x·x·x))); with erf ½ · x · (1 + erf(x · √½))."""
-    return 8 + TANH if kwargs.get("approximate") == "tanh" else GELU
+@formula("addmv addmv_ addbmm addbmm_ addmm_ baddbmm_ _addmm_activation")
+def _added_product(added: Tensor, a: Tensor, b: Tensor, **_: Any) -> int:
+    """added + a @ b: the product only, as torch's `addmm_flop`."""
+    return _product(a, b)
 
 
-def _gelu_backward(args: Arguments, kwargs: Keywords) -> int:
-    """Weigh GELU's gradient: tanh as above 17 (half, cube, tanh), its derivative 2 + 3, products and sums 7; erf: Φ
-    11, φ 11, 3.
+@formula("_weight_int8pack_mm _weight_int4pack_mm")
+def _product_with_packed(a: Tensor, *args: Any, out_val: Tensor, **_: Any) -> int:
+    """(m, k) @ (k, n), where the layout of the second depends on the device: 2mkn by the result."""
+    return 2 * a.numel() * out_val.shape[-1]
+
+
+@formula("_grouped_mm _scaled_grouped_mm")
+def _grouped_product(a: Tensor, b: Tensor, *args: Any, **_: Any) -> int:
+    """Products of a mixture of experts: every row of a meets one of the matrices in b.
+
+    Each of the three dimensions m, k and n may be divided among the groups; if none is, each group has all of them.
     """
-    return 17 + TANH if kwargs.get("approximate") == "tanh" else 9 + 2 * TRANSCENDENTAL
+    groups = a.shape[0] if a.dim() == b.dim() == 3 else 1
+    return 2 * groups * a.shape[-2] * a.shape[-1] * b.shape[-1]
 
 
-def _affine(base: int, weight: int) -> Callable[[Arguments, Keywords], int]:
-    """Return a weight that grows by one each for a layer's weight and bias."""
-    return lambda args, kwargs: base + sum(parameter is not None for parameter in args[weight : weight + 2])
+@formula("convolution_backward")
+def _convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, *args: Any, **_: Any) -> int:
+    """As much as the forward pass, 2·B·positions·|w|, for each requested gradient (of the input and of the weight)."""
+    transposed, requested = args[4], args[7]
+    forward = 2 * x.shape[0] * prod((x if transposed else grad).shape[2:]) * weight.numel()
+    return int(forward * sum(requested[:2]))
 
 
-def _adam(decay: int) -> Callable[[Arguments, Keywords], int]:
-    """Return Adam's weight: m 3, v 4, √v ÷ c + ε 3, p −= s·m/d 3; and weight decay, amsgrad's maximum."""
-    return lambda args, kwargs: 13 + decay * bool(kwargs["weight_decay"]) + bool(kwargs["amsgrad"])
+_CORRECTED = {torch.ops.aten.convolution_backward}  # torch 2.13 counts the weight's gradient once for each group
 
 
-def _sgd(args: Arguments, kwargs: Keywords) -> int:
-    """Weigh SGD: p − lr·g 2; weight decay 2; momentum μ·b + (1 − d)·g 2 or 3, after its first step; Nesterov 2."""
-    moving = bool(kwargs["momentum"]) and not kwargs["is_first_step"]
-    momentum = (2 + bool(kwargs["dampening"])) * moving
-    return 2 + 2 * bool(kwargs["weight_decay"]) + momentum + 2 * bool(kwargs["nesterov"])
+@formula("_scaled_dot_product_flash_attention_for_cpu")
+def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **_: Any) -> int:
+    """(…, S, D) queries, (…, T, D) keys, (…, T, Dv) values: 2·S·T·D + 2·S·T·Dv per head, as torch's `sdpa_flop`."""
+    return 2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
-def _pool(args: Arguments, kwargs: Keywords) -> int:
-    return int(args[1] if isinstance(args[1], int) else prod(args[1]))
+@formula("_scaled_dot_product_flash_attention_for_cpu_backward")
+def _attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *args: Any, **_: Any) -> int:
+    """Scores again, dQ and dK: 2·S·T·D each; dP and dV: 2·S·T·Dv each; as torch's `sdpa_backward_flop`."""
+    return 2 * prod(query.shape[:-1]) * key.shape[-2] * (3 * query.shape[-1] + 2 * value.shape[-1])
 
 
-def _bounded(args: Arguments, kwargs: Keywords, index: int) -> int:
-    """Return 2 if the argument at `index` requests the two bounds set by ε, else 0."""
-    return 2 * ((args[index] if len(args) > index else kwargs.get("eps")) is not None)
+@formula("mkldnn_rnn_layer")
+def _layer_on_cpu(x: Tensor, w_input: Tensor, w_hidden: Tensor, *args: Any, **_: Any) -> int:
+    return _recurrent(2, x, [w_input, w_hidden], *args[6:8])
 
 
-def _loss(each: int, *, weights: tuple[int, ...] = (), reduction: int = 2) -> Callable[[Arguments, Keywords], int]:
-    """Return the weight of a loss: of each element, × if it has weights, and Σ unless it keeps every element."""
-
-    def weight(args: Arguments, kwargs: Keywords) -> int:
-        weight_count = sum(len(args) > index and args[index] is not None for index in weights)
-        is_kept = (args[reduction] if len(args) > reduction else kwargs.get("reduction", 1)) == 0
-        return each + weight_count + (not is_kept)
-
-    return weight
+@formula("mkldnn_rnn_layer_backward")
+def _layer_on_cpu_backward(x: Tensor, w_input: Tensor, w_hidden: Tensor, *args: Any, **_: Any) -> int:
+    return _recurrent(4, x, [w_input, w_hidden], *args[11:13])
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float))
+@formula("_cudnn_rnn")
+def _layers_on_gpu(x: Tensor, weights: list[Tensor], *args: Any, **_: Any) -> int:
+    return _recurrent(2, x, weights, args[4], args[5], layers=args[7] * (1 + args[11]))  # both directions
+
+
+@formula("_cudnn_rnn_backward")
+def _layers_on_gpu_backward(x: Tensor, weights: list[Tensor], *args: Any, **_: Any) -> int:
+    return _recurrent(4, x, weights, args[8], args[9], layers=args[11] * (1 + args[15]))
+
+
+def _recurrent(products: int, x: Tensor, weights: list[Tensor], mode: int, hidden: int, layers: int = 1) -> int:
+    """Count products with each weight at every position (forward 2; backward 4, twice as many), and the cell's FLOPs.
+
+    A cell's backward takes about as many operations as its forward. Torch numbers the modes: ReLU, tanh, LSTM, GRU.
+    """
+    positions, cell = x.numel() // x.shape[-1], (2, 1 + TANH, LSTM_CELL, GRU_CELL)[mode]
+    return int(positions * (products * sum(w.numel() for w in weights if w.dim() == 2) + cell * hidden * layers))
+
+
+@formula("index_add index_add_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_reduce index_reduce_")
+def _added_rows(target: Tensor, dim: int, index: Tensor, source: Tensor, *args: Any, **_: Any) -> int:
+    """One addition (or maximum …) per element of the source."""
+    return source.numel() if floating(target) else 0
+
+
+@formula("index_put index_put_ _index_put_impl_")
+def _assigned_rows(target: Tensor, indices: Any, values: Tensor, accumulate: bool = False, *args: Any, **_: Any) -> int:
+    return values.numel() if accumulate and floating(target) else 0
+
+
+@formula("searchsorted")
+def _searched(boundaries: Tensor, *args: Any, out_val: Tensor, **_: Any) -> int:
+    """A binary search for each element."""
+    return int(out_val.numel() * boundaries.shape[-1].bit_length())
+
+
+@formula("bucketize")
+def _bucketed(x: Tensor, boundaries: Tensor, *args: Any, out_val: Tensor, **_: Any) -> int:
+    return int(out_val.numel() * boundaries.shape[-1].bit_length())
+
+
+@formula("nll_loss_forward nll_loss2d_forward")
+def _picked(x: Tensor, targets: Tensor, *args: Any, **_: Any) -> int:
+    """The sum over the targets."""
+    return targets.numel()
+
+
+# ------------------------------------------------------------ FLOPs per element
+
+Weight = int | Callable[..., int]  # the operator's arguments → FLOPs per element
+
+
+def _weighted(weight: Weight, *args: Any, out_val: Any, of_input: bool, **kwargs: Any) -> int:
+    """Count a weight for each element of the result, or of a reduction's input."""
+    counted = out_val[0] if isinstance(out_val, tuple) and out_val and isinstance(out_val[0], Tensor) else out_val
+    if of_input or not isinstance(counted, (Tensor, list)):  # in-place operators on lists return no tensor
+        counted = args[0]
+    if not any(map(floating, tensors_in([counted, args[0]]))):
+        return 0
+    each = weight if isinstance(weight, int) else weight(*args, **kwargs)
+    return each * sum(tensor.numel() for tensor in tensors_in(counted))
 
 
 def _each(weight: Weight, names: str) -> dict[str, Weight]:
@@ -180,278 +219,225 @@ ELEMENTWISE: dict[str, Weight] = {
     **_each(1, "floor_divide copysign heaviside threshold threshold_backward __and__ __or__ __xor__ __lshift__"),
     **_each(1, "__rshift__ bitwise_left_shift bitwise_right_shift"),
     **_each(TRANSCENDENTAL, "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh asinh acosh"),
-    **_each(TRANSCENDENTAL, "atanh erf erfc erfinv lgamma digamma angle special_expit special_ndtri i0"),
+    **_each(TRANSCENDENTAL, "atanh erf erfc erfinv lgamma digamma angle"),
     **_each(2, "rsqrt leaky_relu leaky_relu_backward hardtanh hardtanh_backward"),  # √, ÷; comparison, ×; two bounds
-    **_each(1, "deg2rad rad2deg frexp nextafter rrelu_with_noise_backward"),
-    **_each(2, "_prelu_kernel rrelu_with_noise hardshrink hardshrink_backward softshrink_backward"),
-    "hypot": 4,  # x², y², +, √
-    **_each(3, "nan_to_num softshrink hardsigmoid_backward linalg_cross"),  # comparisons, −, ×; two products, −
-    "_prelu_kernel_backward": 4,  # comparison and × for the input, for the weight
-    "hardswish_backward": 5,  # two bounds, x ÷ 3 + ½, · g
-    "lerp": 3,  # a + w · (b − a)
-    **_each(1 + TRANSCENDENTAL, "atan2 xlogy special_xlog1py ldexp"),
-    **_each(TRANSCENDENTAL, "special_i0e special_i1 special_i1e special_erfcx special_log_ndtr special_airy_ai"),
-    **_each(TRANSCENDENTAL, "special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1"),
-    **_each(TRANSCENDENTAL, "special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0"),
-    **_each(TRANSCENDENTAL, "special_modified_bessel_k1 special_scaled_modified_bessel_k0 special_spherical_bessel_j0"),
-    "special_scaled_modified_bessel_k1": TRANSCENDENTAL,
-    "special_entr": 2 + TRANSCENDENTAL,  # −x · log x
-    "sinc": 3 + TRANSCENDENTAL,  # comparison, π · x, sin, ÷
-    "logit": lambda args, kwargs: 2 + TRANSCENDENTAL + _bounded(args, kwargs, 1),  # log(x ÷ (1 − x))
-    "logit_backward": lambda args, kwargs: 3 + _bounded(args, kwargs, 2),  # g ÷ (x · (1 − x))
+    **_each(2, "addr native_dropout native_dropout_backward"),  # self + a·b; · mask, ÷ (1 − p)
+    **_each(3, "lerp nan_to_num linalg_cross"),  # a + w · (b − a); comparisons; two products, −
+    **_each(1 + TRANSCENDENTAL, "atan2 xlogy"),
     "polar": 2 + 2 * TRANSCENDENTAL,  # r·cos θ, r·sin θ
     **_each(4 + 2 * TRANSCENDENTAL, "logaddexp logaddexp2 logcumsumexp"),  # max, min, −, exp, log1p, +
     "sigmoid": SIGMOID,
     "tanh": TANH,
-    **_each(SIGMOID + 1, "silu glu"),
-    "softplus": 1 + 2 * TRANSCENDENTAL,
-    "log_sigmoid_forward": 4 + 2 * TRANSCENDENTAL,  # min, |x|, −, exp, log1p, −
-    "mish": 2 + 2 * TRANSCENDENTAL + TANH,
-    "elu": 3 + TRANSCENDENTAL,  # comparison, exp, − 1, · α
-    "celu": 4 + TRANSCENDENTAL,  # and ÷ α
-    "elu_backward": lambda args, kwargs: 3 if args[4] else 3 + TRANSCENDENTAL,  # from its result, or its input
-    "glu_backward": (SIGMOID + 5) // 2,  # per pair: σ, g · σ, and g · a · σ · (1 − σ)
-    "log_sigmoid_backward": 6,  # comparison, + and ÷ with the stored exponential, ×, −, · g
-    "softplus_backward": 5 + TRANSCENDENTAL,  # β · x, comparison, exp, + 1, ÷, · g
-    "mish_backward": 6 + 2 * TRANSCENDENTAL + TANH + SIGMOID,  # g · (t + x · σ · (1 − t·t))
-    "hardsigmoid": 4,  # + 3, two bounds, ÷ 6
-    "hardswish": 5,
     **_each(3, "sigmoid_backward tanh_backward"),  # g · (1 − y) · y; g · (1 − y·y)
+    **_each(SIGMOID + 1, "silu glu"),
     "silu_backward": SIGMOID + 5,  # g · s · (1 + x · (1 − s))
-    **_each(SOFTMAX, "_softmax _safe_softmax _log_softmax _sparse_softmax _sparse_log_softmax"),
+    "glu_backward": (SIGMOID + 5) // 2,  # per pair: σ, g · σ, and g · a · σ · (1 − σ)
+    "softplus": 1 + 2 * TRANSCENDENTAL,
+    "softplus_backward": 5 + TRANSCENDENTAL,  # β · x, comparison, exp, + 1, ÷, · g
+    "log_sigmoid_forward": 4 + 2 * TRANSCENDENTAL,  # min, |x|, −, exp, log1p, −
+    "log_sigmoid_backward": 6,  # comparison, + and ÷ with the stored exponential, ×, −, · g
+    "elu": 3 + TRANSCENDENTAL,  # comparison, exp, − 1, · α
+    **_each(SOFTMAX, "_softmax _safe_softmax _log_softmax"),
     "_softmax_backward_data": 4,  # y · (g − Σ g·y)
     "_log_softmax_backward_data": 3 + TRANSCENDENTAL,  # g − exp(y) · Σ g
-    **_each(2, "native_dropout native_dropout_backward"),  # · mask, ÷ (1 − p)
-    "native_layer_norm": _affine(NORM, 2),
-    **_each(_affine(NORM, 1), "native_group_norm native_batch_norm _native_batch_norm_legit _batch_norm_with_update"),
-    "cudnn_batch_norm": _affine(NORM, 1),
     # dx 10: g·w, x̂ (2), Σ (1), Σ g·x̂ (2), joined (4); dw 2, db 1
     **_each(13, "native_layer_norm_backward native_group_norm_backward native_batch_norm_backward"),
     **_each(13, "batch_norm_backward cudnn_batch_norm_backward"),
-    "_fused_rms_norm": lambda args, kwargs: 3 + (args[2] is not None),  # ², Σ, · 1/rms
     "_fused_rms_norm_backward": 9,  # g·w, x̂, Σ g·x̂ (2), joined (3), dw (2)
-    # one comparison or + per element of the window
-    **_each(_pool, "max_pool2d_with_indices avg_pool2d max_pool3d_with_indices avg_pool3d"),
-    **_each(_pool, "fractional_max_pool2d fractional_max_pool3d"),
     "mse_loss_backward": 3,
     "binary_cross_entropy_backward": 6,  # g · (p − t) ÷ max(p · (1 − p), ε)
     **_each(5, "huber_loss_backward smooth_l1_loss_backward"),  # −, two comparisons, · 1/n, · g
-    "soft_margin_loss_backward": 6 + TRANSCENDENTAL,  # −t · e ÷ (1 + e) · g with e = exp(−t · x)
-    "multi_margin_loss_backward": 5,  # margin − xₜ + x, > 0, · g, and its sum
-    "renorm": 3,  # ², Σ, ×
-    "_weight_norm_interface": 3,  # ², Σ, · g/‖v‖
-    "_weight_norm_interface_backward": 5,  # Σ w·v (2), · g/‖v‖, − v · …
-    "_sparse_softmax_backward_data": 4,
-    "_sparse_log_softmax_backward_data": 3 + TRANSCENDENTAL,
-    # ÷ scale, rounding, + zero point, two bounds; and back: −, ×
-    **_each(5, "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic"),
-    "dequantize": 2,
-    **_each(7, "fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask"),
     "_amp_foreach_non_finite_check_and_unscale": 2,
-    **_each(_add, "add sub rsub"),
-    "pow": _pow,
-    "clamp": _clamp,
-    **_each(_add_product, "addcmul addcdiv"),
-    "gelu": _gelu,
-    "gelu_backward": _gelu_backward,
-    **_each(3 + TRANSCENDENTAL, "hann_window hamming_window"),  # ½ − ½ · cos(n · 2π/N)
-    "blackman_window": 6 + 2 * TRANSCENDENTAL,
-    "bartlett_window": 3,
-    "kaiser_window": 7 + TRANSCENDENTAL,  # I₀(β · √(1 − (n · 2/N − 1)²)) ÷ I₀(β)
-    "_fused_adam": _adam(2),  # g + λ·p
-    "_fused_adamw": _adam(1),  # p · (1 − lr·λ)
-    "_fused_sgd": _sgd,
-    "_fused_adagrad": lambda args, kwargs: 7 + 2 * bool(kwargs["weight_decay"]),  # g² (2), √, + ε, −= lr·g/d (3)
 }
 
 # FLOPs per element of the first argument.
 REDUCTIONS: dict[str, Weight] = {
     **_each(1, "sum nansum mean prod amax amin max min argmax argmin any all cumsum cumprod cummax cummin median"),
-    **_each(1, "equal count_nonzero embedding_dense_backward nll_loss_backward nll_loss2d_backward"),
+    **_each(1, "nanmedian kthvalue topk equal count_nonzero"),  # selecting: as `median`
+    **_each(1, "embedding_dense_backward nll_loss_backward nll_loss2d_backward"),
     **_each(1, "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward max_pool2d_with_indices_backward"),
-    **_each(1, "avg_pool2d_backward col2im _adaptive_avg_pool3d _adaptive_avg_pool3d_backward avg_pool3d_backward"),
-    **_each(1, "adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool2d_backward adaptive_max_pool3d_backward"),
-    **_each(1, "max_pool3d_with_indices_backward fractional_max_pool2d_backward fractional_max_pool3d_backward"),
-    **_each(1, "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward"),
-    **_each(1, "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward"),
-    **_each(1, "kthvalue nanmedian topk segment_reduce _sparse_sum _coalesce"),  # selecting: as `median`
-    **_each(2, "norm powsum linalg_vector_norm aminmax dot vdot"),  # ², Σ
+    **_each(1, "avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward col2im"),
+    **_each(2, "norm powsum linalg_vector_norm aminmax"),  # ², Σ
     **_each(4, "var std var_mean std_mean"),  # mean, −, ², Σ
     "allclose": 7,  # |a − b| ≤ atol + rtol · |b|, all
     "logsumexp": 3 + TRANSCENDENTAL,
-    "mse_loss": _loss(2),  # −, ²
-    # (t − 1) · max(log1p(−p), −100) − t · max(log p, −100)
-    "binary_cross_entropy": _loss(7 + 2 * TRANSCENDENTAL, weights=(2,), reduction=3),
-    # (1 − t) · x − log σ(x)
-    "binary_cross_entropy_with_logits": _loss(7 + 2 * TRANSCENDENTAL, weights=(2, 3, 3, 3), reduction=4),
-    "huber_loss": _loss(5),  # |a − b|, a comparison, and z · z · ½, or δ · (z − ½δ)
-    "smooth_l1_loss": _loss(6),  # the same ÷ β
-    "soft_margin_loss": _loss(2 + 2 * TRANSCENDENTAL),  # log1p(exp(−t · x))
-    "multi_margin_loss": _loss(4, weights=(4,), reduction=5),  # margin − xₜ + x, > 0, Σ
 }
 
-# No arithmetic: allocation, filling, random numbers, casts, copies, movement, choice, bookkeeping.
+
+# No arithmetic: these allocate, fill, draw, cast, copy, move, choose, or ask.
 FREE = _each(
     0,
     """
-    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones
-    ones_like new_ones full full_like new_full zero fill fill_diagonal scalar_tensor eye arange linspace logspace
-    tril_indices triu_indices from_file _efficientzerotensor
-    rand rand_like randn randn_like randint randint_like randperm normal uniform random bernoulli exponential
-    geometric log_normal cauchy multinomial
-    clone copy _to_copy _to_dense _to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc to_sparse
-    _pin_memory is_pinned lift lift_fresh detach
-    resize resize_as set record_stream _unsafe_view _reshape_copy contiguous
-    cat stack flip roll repeat repeat_interleave tril triu diag_embed diagonal_scatter slice_scatter select_scatter
-    as_strided_scatter select_backward slice_backward diagonal_backward unfold_backward constant_pad_nd
-    reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d im2col channel_shuffle pixel_shuffle
-    pixel_unshuffle split_with_sizes_copy unbind_copy unsafe_split unsafe_split_with_sizes unsafe_chunk
-    index _unsafe_index index_select index_copy index_fill gather take put scatter embedding masked_select
-    masked_fill masked_scatter where nonzero
-    _local_scalar_dense is_same_size _has_same_storage_numel _assert_async _fused_sdp_choice _amp_update_scale
-    complex view_as_real view_as_complex conj_physical _nested_tensor_from_mask _nested_tensor_from_mask_left_aligned
-    _nested_from_padded _nested_from_padded_and_nested_example to_padded_tensor _nested_view_from_buffer
-    _nested_view_from_jagged _nested_view_from_buffer_copy _jagged_to_padded_dense_forward
-    _padded_dense_to_jagged_forward
-    _coalesced sparse_resize _indices _values _nnz _dimI _dimV is_coalesced sparse_mask _sparse_mask_projection _spdiags
-    sparse_coo_tensor sparse_compressed_tensor _sparse_compressed_tensor_unsafe _sparse_sum_backward
-    _sparse_coo_tensor_with_dims _sparse_coo_tensor_with_dims_and_tensors _sparse_compressed_tensor_with_dims
-    alias_copy as_strided_copy diagonal_copy expand_copy narrow_copy permute_copy squeeze_copy t_copy transpose_copy
-    unfold_copy unsqueeze_copy view_copy _conj_physical _chunk_cat block_diag rot90 nonzero_static lu_unpack
-    max_unpool2d max_unpool3d reflection_pad3d replication_pad3d masked_scatter_backward _unsafe_masked_index
-    native_channel_shuffle
+    zeros ones full zero fill fill_diagonal scalar_tensor eye arange iota linspace logspace tril_indices triu_indices
+    normal uniform bernoulli exponential geometric log_normal multinomial
+    convert_element_type clone copy copy_to device_put _pin_memory lift lift_fresh contiguous
+    detach resize resize_as set record_stream _unsafe_view as_strided reshape collapse complex view_as_real
+    view_as_complex conj_physical _conj_physical
+    cat stack flip rev roll repeat repeat_interleave rot90 block_diag _chunk_cat tril triu diag_embed im2col
+    channel_shuffle pixel_shuffle pixel_unshuffle unsafe_split unsafe_split_with_sizes unsafe_chunk
+    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d
+    select_backward slice_backward diagonal_backward unfold_backward
+    index _unsafe_index index_select index_fill gather take put scatter embedding masked_select masked_fill where
+    nonzero nonzero_static
+    _local_scalar_dense item is_pinned is_same_size _has_same_storage_numel _assert_async _fused_sdp_choice
+    _amp_update_scale
     """,
 )
 
 
-# ------------------------------------------------------------ FLOPs by shapes
+def is_free(operator: Any) -> bool:
+    """Return whether an operator does no arithmetic."""
+    name = base_name(operator) or ""
+    made, moved = ("empty", "new_", "rand"), ("_like", "_copy", "_scatter")
+    return name in FREE or name.startswith(made) or name.endswith(moved) or is_view(operator)
 
 
-def _product(first_index: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count (…, m, k) @ (…, k, n) or (m, k) @ (k,): 2 per element of the first and column of the second.
+def weight(names: str, weights: dict[str, Weight] = ELEMENTWISE) -> Callable[[Weight], Weight]:
+    """Register a function of an operator's arguments that returns its FLOPs per element."""
 
-    A sparse factor has the elements that it stores. In a product of two sparse factors, each stored element in column k
-    of the first meets each stored element in row k of the second: 2·Σₖ nnz(A[:, k])·nnz(B[k, :]) (Gustavson, "Two fast
-    algorithms for sparse matrices", ACM TOMS 4 (1978), p. 253).
-    """
-    a, b = args[first_index], args[first_index + 1]
-    columns = b.shape[-1] if b.dim() > 1 else 1
-    if torch.strided not in (a.layout, b.layout) and b.dim() > 1:
-        return 2 * sum(map(int.__mul__, stored_along(a, 1), stored_along(b, 0)))
-    if a.layout is not torch.strided:
-        return int(2 * elements(a) * columns)
-    if b.layout is not torch.strided:
-        return int(2 * a.shape[-2] * elements(b))
-    return int(2 * a.numel() * columns)
+    def register(function: Weight) -> Weight:
+        weights.update(_each(function, names))
+        return function
+
+    return register
 
 
-def _convolution(args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count 2·B·positions·|w|: each position (of the result, or of a transposed input) meets every weight once."""
-    x, weight, transposed = args[0], args[1], args[6]
-    return int(2 * x.shape[0] * prod((x if transposed else out).shape[2:]) * weight.numel())
+def _is_one(number: object) -> bool:
+    return isinstance(number, (int, float)) and number == 1
 
 
-def _convolution_backward(args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count as much as the forward pass for each requested gradient (of the input and of the weight)."""
-    grad, x, weight, transposed, requested = *args[:3], args[7], args[10]
-    forward = 2 * x.shape[0] * prod((x if transposed else grad).shape[2:]) * weight.numel()
-    return int(forward * sum(requested[:2]))
+@weight("add sub rsub")
+def _add(a: Any, b: Any, alpha: Any = 1, **_: Any) -> int:
+    """a + alpha · b."""
+    return 1 if _is_one(alpha) else 2
 
 
-def _attention(query_index: int, in_query: int, in_value: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count products over (…, S, D) queries and (…, T, D or Dv): 2·S·T·D or 2·S·T·Dv each, per batch and head."""
-    query, key, value = args[query_index : query_index + 3]
-    scores = prod(query.shape[:-1]) * key.shape[-2]
-    return int(2 * scores * (in_query * query.shape[-1] + in_value * value.shape[-1]))
+@weight("addcmul addcdiv")
+def _add_product(x: Any, a: Any, b: Any, value: Any = 1, **_: Any) -> int:
+    """x + value · (a · b)."""
+    return 2 if _is_one(value) else 3
 
 
-_CELLS = (2, 1 + TANH, LSTM_CELL, GRU_CELL)  # by torch's numbers for RNN-ReLU, RNN-tanh, LSTM, GRU
+@weight("pow")
+def _pow(x: Any, exponent: Any) -> int:
+    """x³ is x·x·x: 2; x⁻ⁿ one ÷ more; √x 1; any other exponent exp(y · log x)."""
+    if not isinstance(exponent, (int, float)):
+        return POWER
+    if abs(exponent) == 0.5:
+        return 1 if exponent > 0 else 2
+    products = max(abs(exponent) - 1, 0) + (exponent < 0)
+    return min(int(products), POWER) if float(exponent).is_integer() else POWER
 
 
-def _recurrent(products: int, mode_index: int, args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count products with each weight at every position (forward 2; backward 4, twice as many), and the cell's FLOPs.
-
-    A cell's backward takes about as many operations as its forward. The mode is the argument at `mode_index`, followed
-    by the hidden size; mkldnn runs one layer with two matrices per call, cuDNN all layers and directions, with a list
-    of weights.
-    """
-    positions, mode, hidden = args[0].numel() // args[0].shape[-1], args[mode_index], args[mode_index + 1]
-    weights, layers = [*args[1:3]], 1
-    if isinstance(args[1], (list, tuple)):
-        weights = [w for w in args[1] if w.dim() == 2]
-        layers = args[mode_index + 3] * (2 if args[mode_index + 7] else 1)
-    return int(positions * (products * sum(w.numel() for w in weights) + _CELLS[mode] * hidden * layers))
+@weight("clamp")
+def _clamp(x: Any, min: Any = None, max: Any = None) -> int:
+    return (min is not None) + (max is not None)
 
 
-def _accumulate(source: int, flag: int | None, args: Arguments, kwargs: Keywords, out: Any) -> int:
-    """Count one addition per element of the source, if the operator adds rather than overwrites."""
-    adds = flag is None or (len(args) > flag and args[flag])
-    return int(args[source].numel()) if adds and floating(args[0]) else 0
+@weight("gelu")
+def _gelu(x: Any, approximate: str = "none") -> int:
+    """½ · x · (1 + erf(x · √½)); with tanh ½ · x · (1 + tanh(c · (x + d·x·x·x)))."""
+    return 8 + TANH if approximate == "tanh" else GELU
 
 
-_QUANTIZED = {"linear", "linear_relu", "linear_dynamic", "linear_relu_dynamic", "linear_dynamic_fp16"}
-_ATTENTION = [
-    f"_scaled_dot_product_{kind}"
-    for kind in (
-        *("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention"),
-        "fused_attention_overrideable",
-    )
-]
-_FORMULAS: dict[str, Formula] = {
-    **dict.fromkeys(("mm", "bmm", "mv", "_sparse_mm", "_int_mm"), partial(_product, 0)),
-    **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm"), partial(_product, 1)),
-    **dict.fromkeys(("_sparse_addmm", "_addmm_activation"), partial(_product, 1)),
-    **dict.fromkeys(("_sparse_sparse_matmul", "hspmm"), partial(_product, 0)),
-    "_weight_int8pack_mm": lambda args, kwargs, out: 2 * args[0].numel() * out.shape[-1],
-    "_weight_int4pack_mm": lambda args, kwargs, out: 2 * args[0].numel() * out.shape[-1],
-    "_sparse_mm_reduce_impl": lambda args, kwargs, out: 2 * elements(args[0]) * args[1].shape[-1],
-    # computed only at its stored elements
-    "sparse_sampled_addmm": lambda args, kwargs, out: 2 * elements(args[0]) * args[1].shape[-1],
-    "trace": lambda args, kwargs, out: min(args[0].shape) if floating(args[0]) else 0,
-    "addr": lambda args, kwargs, out: 2 * out.numel(),  # self + a·b
-    **dict.fromkeys(("convolution", "_convolution"), _convolution),
-    "convolution_backward": _convolution_backward,
-    **dict.fromkeys(_ATTENTION, partial(_attention, 0, 1, 1)),
-    **{f"{name}_backward": partial(_attention, 1, 3, 2) for name in _ATTENTION},  # scores again, dV, dP, dQ, dK
-    "mkldnn_rnn_layer": partial(_recurrent, 2, 9),
-    "mkldnn_rnn_layer_backward": partial(_recurrent, 4, 14),
-    "_cudnn_rnn": partial(_recurrent, 2, 6),
-    "_cudnn_rnn_backward": partial(_recurrent, 4, 10),
-    "_thnn_fused_lstm_cell": lambda args, kwargs, out: LSTM_CELL * args[2].numel(),
-    "_thnn_fused_lstm_cell_backward_impl": lambda args, kwargs, out: LSTM_CELL * args[2].numel(),
-    "_thnn_fused_gru_cell": lambda args, kwargs, out: GRU_CELL * args[2].numel(),
-    "_thnn_fused_gru_cell_backward": lambda args, kwargs, out: GRU_CELL * args[0].numel(),
-    **dict.fromkeys(("index_add", "scatter_add", "scatter_reduce", "index_reduce"), partial(_accumulate, 3, None)),
-    "searchsorted": lambda args, kwargs, out: out.numel() * args[0].shape[-1].bit_length(),  # a binary search
-    "bucketize": lambda args, kwargs, out: out.numel() * args[1].shape[-1].bit_length(),
-    **dict.fromkeys(("index_put", "_index_put_impl"), partial(_accumulate, 2, 3)),
-    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), lambda args, kwargs, out: args[1].numel()),  # targets
-}
+@weight("gelu_backward")
+def _gelu_backward(grad: Any, x: Any, approximate: str = "none") -> int:
+    """Φ 11, φ 11, 3; with tanh 17 as above (half, cube, tanh), its derivative 2 + 3, products and sums 7."""
+    return 17 + TANH if approximate == "tanh" else 9 + 2 * TRANSCENDENTAL
+
+
+@weight("elu_backward")
+def _elu_backward(grad: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, x: Any) -> int:
+    return 3 if is_result else 3 + TRANSCENDENTAL
+
+
+@weight("native_layer_norm")
+def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, *args: Any) -> int:
+    return NORM + (weight is not None) + (bias is not None)
+
+
+@weight("native_group_norm native_batch_norm _native_batch_norm_legit _batch_norm_with_update cudnn_batch_norm")
+def _channel_norm(x: Any, weight: Any, bias: Any, *args: Any) -> int:
+    return NORM + (weight is not None) + (bias is not None)
+
+
+@weight("_fused_rms_norm")
+def _rms_norm(x: Any, shape: Any, weight: Any = None, *args: Any) -> int:
+    """², Σ, · 1/rms, · weight."""
+    return 3 + (weight is not None)
+
+
+@weight("max_pool2d_with_indices avg_pool2d")
+def _pool(x: Any, window: Any, *args: Any) -> int:
+    """One comparison or + per element of the window."""
+    return window if isinstance(window, int) else prod(window)
+
+
+@weight("_fused_adam")
+def _adam(*args: Any, weight_decay: float, amsgrad: bool, **_: Any) -> int:
+    """m 3, v 4, √v ÷ c + ε 3, p −= s·m/d 3; weight decay g + λ·p; amsgrad's maximum."""
+    return 13 + 2 * bool(weight_decay) + bool(amsgrad)
+
+
+@weight("_fused_adamw")
+def _adamw(*args: Any, weight_decay: float, amsgrad: bool, **_: Any) -> int:
+    """As Adam, with weight decay p · (1 − lr·λ)."""
+    return 13 + bool(weight_decay) + bool(amsgrad)
+
+
+@weight("_fused_sgd")
+def _sgd(*args: Any, **options: Any) -> int:
+    """p − lr·g 2; weight decay 2; momentum μ·b + (1 − d)·g 2 or 3, after its first step; Nesterov 2."""
+    moving = bool(options["momentum"]) and not options["is_first_step"]
+    momentum = (2 + bool(options["dampening"])) * moving
+    return 2 + 2 * bool(options["weight_decay"]) + momentum + 2 * bool(options["nesterov"])
+
+
+@weight("mse_loss", REDUCTIONS)
+def _mse_loss(x: Any, y: Any, reduction: int = 1) -> int:
+    """−, ², and Σ unless it keeps every element (reduction 0)."""
+    return 2 + (reduction != 0)
+
+
+@weight("huber_loss", REDUCTIONS)
+def _huber_loss(x: Any, y: Any, reduction: int = 1, *args: Any) -> int:
+    """|a − b|, a comparison, and z · z · ½, or δ · (z − ½δ); Σ."""
+    return 5 + (reduction != 0)
+
+
+@weight("smooth_l1_loss", REDUCTIONS)
+def _smooth_l1_loss(x: Any, y: Any, reduction: int = 1, *args: Any) -> int:
+    """As Huber's, ÷ β."""
+    return 6 + (reduction != 0)
+
+
+@weight("binary_cross_entropy", REDUCTIONS)
+def _cross_entropy_of_bits(x: Any, y: Any, weight: Any = None, reduction: int = 1) -> int:
+    """(t − 1) · max(log1p(−p), −100) − t · max(log p, −100); a weight; Σ."""
+    return 7 + 2 * TRANSCENDENTAL + (weight is not None) + (reduction != 0)
+
+
+@weight("binary_cross_entropy_with_logits", REDUCTIONS)
+def _cross_entropy_of_logits(x: Any, y: Any, weight: Any = None, positive: Any = None, reduction: int = 1) -> int:
+    """(1 − t) · x − log σ(x); a weight; a weight of positives (3); Σ."""
+    return 7 + 2 * TRANSCENDENTAL + (weight is not None) + 3 * (positive is not None) + (reduction != 0)
 
 
 # ------------------------------------------------------------ FLOPs that may be left out
 
 
-def least_share(operator: Any) -> Callable[[Arguments, Keywords, Any], float] | None:
-    """Return a function for the share of an operator's counted FLOPs that every program needs; None if it needs all.
+def attended_share(operator: Any) -> Callable[..., float] | None:
+    """Return a function for the share of an attention's scores that a causal mask keeps; None for other operators.
 
-    By convention a causal mask does not halve attention, and a convolution multiplies the zeros around its input.
-    Kernels need not compute these, so lower bounds count the rest. (Winograd's and Fourier algorithms need still fewer
-    products.)
+    By convention a causal mask does not halve attention. Kernels skip the masked scores, so bounds count the rest.
     """
-    name = base_name(operator)
-    if name == "equal":
-        return lambda args, kwargs, out: 1.0 if out else 0.0  # the comparison ends at the first difference
-    if name in ("convolution", "_convolution"):
-        return lambda args, kwargs, out: _share_inside(args[0], out, args[1], args[3:7])
-    if name == "convolution_backward":
-        return lambda args, kwargs, out: _share_inside(args[1], args[0], args[2], args[4:8])
-    if name is None or name.removesuffix("_backward") not in _ATTENTION:
+    schema = getattr(operator, "_schema", None)
+    names = [argument.name for argument in schema.arguments] if schema else []
+    if "is_causal" not in names or "query" not in names:
         return None
-    names = [argument.name for argument in operator._schema.arguments]
     causal, query = names.index("is_causal"), names.index("query")
 
-    def share(args: Arguments, kwargs: Keywords, out: Any) -> float:
+    def share(*args: Any, **kwargs: Any) -> float:
         if not (args[causal] if len(args) > causal else kwargs.get("is_causal")):
             return 1.0
         queries, keys = args[query].shape[-2], args[query + 1].shape[-2]
@@ -460,17 +446,3 @@ def least_share(operator: Any) -> Callable[[Arguments, Keywords, Any], float] | 
         return float(attended / max(1, queries * keys))
 
     return share
-
-
-def _share_inside(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, how: Arguments) -> float:
-    """Return the share of a convolution's products that use its input, not the padding around it."""
-    strides, paddings, dilations, transposed = how
-    inside = every = 1.0
-    for dim, length in enumerate(weight.shape[2:]):
-        stride, padding, dilation = (sizes[dim if len(sizes) > 1 else 0] for sizes in (strides, paddings, dilations))
-        windows, sites = (x, y) if transposed else (y, x)  # each element of `windows` has a window on `sites`
-        count, last = windows.shape[2 + dim], sites.shape[2 + dim] - 1
-        starts = [tap * dilation - padding for tap in range(length)]
-        inside *= sum(max(0, min(count - 1, (last - s) // stride) - max(0, -(s // stride)) + 1) for s in starts)
-        every *= count * length
-    return inside / every if every else 1.0

@@ -71,9 +71,8 @@ class Storages:
     def forget(self) -> None:
         """Stop following; the figures stay as they are."""
         self._alive.clear()
-        if self in _following:
-            _following.remove(self)
-        if not _following and "resize_" in vars(torch.UntypedStorage):
+        _following.remove(self)
+        if not _following:
             del torch.UntypedStorage.resize_  # uncovers the inherited method again
 
     def _watch(self, storage: torch.UntypedStorage, *, borrowed: bool) -> None:

@@ -29,7 +29,7 @@ def bytes_alive(held: Iterable[torch.Tensor], *phases: Callable[[], object]) -> 
         for phase in phases:
             with _Readings(meter) as readings:
                 phase()
-            alive.append([*readings.live_bytes, meter.live_bytes])
+            alive.append([*readings.live_bytes, meter.storages.live_bytes])
         return alive
 
 
@@ -39,9 +39,9 @@ class _Readings(EagerMode):
     def __init__(self, meter: Meter) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._meter = meter
-        self.live_bytes = [meter.live_bytes]
+        self.live_bytes = [meter.storages.live_bytes]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        self.live_bytes.append(self._meter.live_bytes)
+        self.live_bytes.append(self._meter.storages.live_bytes)
         return out

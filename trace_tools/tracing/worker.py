@@ -249,7 +249,7 @@ class _Process:
             meeting(self.name, number),  # the ranks of this run, and of no other
             self._private_folder(),  # left after all that may still write: exit functions, threads
             meter or contextlib.nullcontext(),  # counts operators, also those in `measure` and `count`
-            witnessed(MeasureWitness(recorder, meter, single=meter is not None)),
+            witnessed(MeasureWitness(recorder, meter)),
             listening(recorder, self.redact, self.job.folder),  # prints, warnings, narrative, started threads
             recorder.watching(self._alive(recorder)),  # a thread writes the journal, and reports where the lecture is
             flush_on_exit(partial(self._write, recorder)),  # innermost: `os._exit` in the lecture writes all the above

@@ -710,7 +710,7 @@ def exits_well(error: BaseException | None) -> bool:
 
 
 class MeteredCall(Call):
-    """A call of the counted run: reads the meter at each step boundary, outside the step's time."""
+    """A call of the counted run, whose times are not used: reads the meter at each step boundary."""
 
     reading: Any = None
     peak = most = 0
@@ -756,13 +756,10 @@ class MeteredCall(Call):
             self.parent.peak = max(self.parent.peak, self.most)
 
     def _start(self) -> None:
-        now = perf_counter()
         self.peak = self.meter.take_peak()
         self.reading = self.meter.reading()
-        self.recorder.clock.lost += perf_counter() - now
 
     def _read(self) -> None:
-        now = perf_counter()
         if self.pause is not None:
             self.pause.__exit__(None, None, None)
             self.pause = None
@@ -777,7 +774,6 @@ class MeteredCall(Call):
             self.set("meters", meters)
             if self.seq in self.suspended:
                 self.suspended[self.seq] = (done, self.peak)
-        self.recorder.clock.lost += perf_counter() - now + self.meter.take_spent()
 
     def _described(self, value: object) -> Any:
         with self.meter.paused():
