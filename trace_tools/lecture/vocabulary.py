@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime
 import gc
 import io
-import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,11 +24,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.lecture import data_frames
 from trace_tools.trace import arithmetic
-from trace_tools.trace.explorations import why_uncallable, why_unexplorable
 from trace_tools.trace.model import (
     SCALES,
-    STYLES,
-    WIDTH,
     Answer,
     Ask,
     Choice,
@@ -48,7 +44,8 @@ from trace_tools.trace.model import (
     Table,
     Text,
 )
-from trace_tools.util.files import why_not_inside
+from trace_tools.trace.structure import Mismatch, converted, to_plain
+from trace_tools.trace.validation import check_narrative
 from trace_tools.util.interpreter import collector_paused
 
 Listener = Callable[[Narrative], None]
@@ -101,8 +98,8 @@ def aside(word: Callable[P, R]) -> Callable[P, R]:
 
 @aside
 def text(markdown: str) -> None:
-    """Show a paragraph of Markdown, with `$math$`. Raises TypeError if it is not text."""
-    emit(Text(text=_text("text", "the argument", markdown)))
+    """Show a paragraph of Markdown, with `$math$`."""
+    emit(Text(text=markdown))
 
 
 @aside
@@ -155,8 +152,8 @@ def sentence(choice: Choice) -> str:
 
 @aside
 def note(markdown: str) -> None:
-    """Show Markdown to the presenter, not to the reader. Raises TypeError if it is not text."""
-    emit(Note(text=_text("note", "the argument", markdown)))
+    """Show Markdown to the presenter, not to the reader."""
+    emit(Note(text=markdown))
 
 
 @aside
@@ -176,36 +173,16 @@ def ask(
     A number is right within `within` of `answer`, relative to it (0: exactly). With `choices` the answer is one of
     them. A text without choices is shown for comparison. `question`, `hint` and `why` are Markdown. `slips` maps
     frequent wrong answers to a sentence that explains the mistake.
-
-    Raises TypeError if the answer is neither a number nor a text; ValueError if it is not finite or not one of the
-    choices, or if `within` is negative.
     """
-    texts = None if choices is None else _texts("ask", "choices", choices)
+    offered = None if choices is None else [str(choice) for choice in choices]
 
-    def checked(name: str, given: Any) -> int | float | str:
-        if texts is None:
-            return given if isinstance(given, str) else _number("ask", name, given)
-        if str(given) not in texts:
-            raise ValueError(f"ask: {name} is {given!r}; expected a choice: {', '.join(map(repr, texts))}")
-        return str(given)
+    def plain(given: Any) -> Any:
+        return str(given) if offered is not None else given.item() if hasattr(given, "item") else given
 
-    value = checked("answer", answer)
-    explained = [
-        (checked("a slip", wrong), _text("ask", "a slip's sentence", why_wrong))
-        for wrong, why_wrong in (slips or {}).items()
-    ]
-    if not (isinstance(within, (int, float)) and within >= 0):
-        raise ValueError(f"ask: within is {_shown(within)}; expected a relative tolerance of 0 or more")
-    answered = Answer(
-        value,
-        unit=_text_or_none("ask", "unit", unit),
-        within=None if isinstance(value, str) else float(within),
-        choices=texts,
-        hint=_text_or_none("ask", "hint", hint),
-        why=_text_or_none("ask", "why", why),
-        slips=explained or None,
-    )
-    emit(Ask(text=_text("ask", "question", question), answer=answered))
+    value = plain(answer)
+    explained = [(plain(wrong), mistake) for wrong, mistake in (slips or {}).items()]
+    tolerance = None if isinstance(value, str) else within
+    emit(Ask(text=question, answer=Answer(value, unit, tolerance, offered, hint, why, explained or None)))
 
 
 def explore(
@@ -236,8 +213,7 @@ def explore(
     the x axis and a result for the y axis. With `across`, a menu, its other rows are drawn as well. `names` and `units`
     are for parameters and results; a unit as in `@inspect`, "%" or none.
 
-    Raises ValueError if the function is not such arithmetic, with the line, or an argument does not fit it; TypeError
-    if an argument should be a number.
+    Raises ValueError if the function is not such arithmetic, with the line.
     """
     names, units = names or {}, units or {}
     called = _called(function, inputs, menus or {}, names, units)
@@ -263,10 +239,9 @@ def _called(
         raise ValueError(f"explore: {error}") from None
 
     def slider(name: str, value: Any, low: Any, high: Any, *, whole: bool) -> Input:
-        value, low, high = (float(_number("explore", name, number)) for number in (value, low, high))
+        value, low, high = (_number(name, number) for number in (value, low, high))
         scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
-        unit = _text_or_none("explore", "a unit", units.get(name))
-        return Input(name, _label(name, names), value, low, high, scale, whole, unit)
+        return Input(name, _label(name, names), value, low, high, scale, whole, units.get(name))
 
     sliders = []
     for name, limits in inputs.items():
@@ -284,17 +259,14 @@ def _called(
         whole = all(isinstance(numbers[name], int) for numbers in rows.values() for name in used)
         columns = []
         for name in used:  # a reader's own row may hold up to a hundred times the lecture's numbers
-            column = [_number("explore", name, numbers[name]) for numbers in rows.values()]
+            column = [_number(name, numbers[name]) for numbers in rows.values()]
             low, high = min(column), max(column)
             columns.append(
                 slider(name, first[name], low / 100 if low >= 0 else 100 * low, 100 * max(high, 1e-9), whole=whole)
             )
-        filled = [(str(row), [float(numbers[name]) for name in used]) for row, numbers in rows.items()]
+        filled = [(str(row), [_number(name, numbers[name]) for name in used]) for row, numbers in rows.items()]
         listed.append(Menu(str(label), columns, filled, own=not whole))
-    called = Exploration(function.__name__, formula.text, list(formula.parameters), sliders, listed, [])
-    if wrong := why_uncallable(called):
-        raise ValueError(f"explore: {wrong}")
-    return called
+    return Exploration(function.__name__, formula.text, list(formula.parameters), sliders, listed, [])
 
 
 @aside
@@ -307,22 +279,16 @@ def _emit_explored(
     units: Mapping[str, str],
     **drawn: Any,
 ) -> None:
-    results = []
-    for name, value in answers.items():
-        number = value if isinstance(value, bool) else float(_number("explore", name, value))
-        unit = _text_or_none("explore", "a unit", units.get(name))
-        results.append(Result(name, _label(name, names), number, unit))
-    for name in ("stack", "curve"):
-        drawn[name] = None if drawn[name] is None else _texts("explore", name, drawn[name])
-    exploration, text = replace(called, results=results, **drawn), _text("explore", "says", says)
-    if wrong := why_unexplorable(exploration, text):
-        raise ValueError(f"explore: {wrong}")
-    emit(Explore(text=text, title=_text_or_none("explore", "title", title), exploration=exploration))
+    results = [
+        Result(name, _label(name, names), value if isinstance(value, bool) else _number(name, value), units.get(name))
+        for name, value in answers.items()
+    ]
+    emit(Explore(text=says, title=title, exploration=replace(called, results=results, **drawn)))
 
 
 def _label(name: str, names: Mapping[str, str]) -> str:
     """Return the displayed name of a parameter or result."""
-    return _text("explore", "a name", names[name]) if name in names else name.replace("_", " ")
+    return names.get(name, name.replace("_", " "))
 
 
 @aside
@@ -334,60 +300,41 @@ def link(
     date: str | int | datetime.date | None = None,
     description: str | None = None,
 ) -> None:
-    """Show a reference. Raises TypeError for an argument that should be text, ValueError for an invalid address."""
-    if not _ADDRESS.match(_text("link", "url", url).strip()):
+    """Show a reference. Raises ValueError for an invalid address."""
+    if not _ADDRESS.match(str(url).strip()):
         expected = "expected an address, as in 'https://example.org', and then the title"
         raise ValueError(f"link: found {str(url)[:80]!r}; {expected}")
-    names = authors if authors is None or isinstance(authors, str) else ", ".join(_texts("link", "authors", authors))
-    emit(
-        Link(
-            url=str(url),
-            title=_text_or_none("link", "title", title),
-            authors=names,
-            date=None if date is None else str(date),
-            text=_text_or_none("link", "description", description),
-        )
-    )
+    names = authors if authors is None or isinstance(authors, str) else ", ".join(map(str, authors))
+    date = None if date is None else str(date)
+    emit(Link(url=str(url), title=title, authors=names, date=date, text=description))
 
 
 @aside
 def image(path: str | PurePath, alt: str = "", *, width: int | str | None = None) -> None:
-    """Show an image file from the lecture's folder; `width` in pixels, or as a share of the text's: "50%".
-
-    Raises ValueError for a path outside the folder and for an invalid width.
-    """
-    if why := why_not_inside(_text("image", "path", path)):
-        raise ValueError(f"image: {why}")
-    wide = _scalar(width)  # NumPy's numbers are accepted
-    if wide is not None and (isinstance(wide, float) or not WIDTH.fullmatch(str(wide))):
-        raise ValueError(f"image: width is {_shown(width)}; expected pixels above 0, or a percentage such as '50%'")
-    emit(Image(url=str(path), title=_text("image", "alt", alt), width=wide))
+    """Show an image file from the lecture's folder; `width` in pixels, or as a share of the text's: "50%"."""
+    pixels: Any = _scalar(width)  # NumPy's numbers are accepted
+    emit(Image(url=str(path), title=alt, width=pixels))
 
 
 @aside
 def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -> None:
     """Show a table: of a DataFrame or a Series, or of a list of rows with one cell per column.
 
-    For a DataFrame, `columns` selects the columns to show. Raises ValueError for a row of another length, for something
-    that is not a row, and for missing column names (after checking the rows).
+    For a DataFrame, `columns` selects the columns to show.
     """
     left_out = 0
     if data_frames.is_data(rows):
         try:
-            columns, rows, left_out = data_frames.rows_of(rows, _texts("table", "columns", columns))
+            columns, rows, left_out = data_frames.rows_of(rows, columns)
         except ValueError as error:
             raise ValueError(f"table: {error}") from None
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes, Mapping)) or not isinstance(row, Iterable):
             raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells")
     cells = [[_scalar(cell) for cell in row] for row in rows]
-    names = _texts("table", "columns", columns)
-    for number, row in enumerate(cells):
-        if len(row) != len(names):
-            expected = str(len(names)) if names else "the columns' names as well, as in table(rows, ['a', 'b'])"
-            raise ValueError(f"table: row {number} has {len(row)} cells; expected {expected}")
-    shown = _text_or_none("table", "title", title)
-    emit(Table(title=shown, columns=names, rows=cells, left_out=left_out or None))
+    if cells and not columns:
+        raise ValueError("table: found no names of columns; expected them as in table(rows, ['a', 'b'])")
+    emit(Table(title=title, columns=[str(name) for name in columns], rows=cells, left_out=left_out or None))
 
 
 @aside
@@ -412,12 +359,8 @@ def plot(
     (bars on top of each other) or "steps"; scales are "linear" or "log". Of several series of points, those that sample
     a function are joined by a curve: few points, in order along x, whose positions are not a subset of another series'.
 
-    Raises ValueError for another style or scale, for series of unequal length, and for a stack on a logarithmic scale
-    or with negative numbers; TypeError for another kind of figure.
+    Raises ValueError for a stack on a logarithmic scale or with negative numbers; TypeError for another kind of figure.
     """
-    for name, value, choices in (("x_scale", x_scale, SCALES), ("y_scale", y_scale, SCALES), ("style", style, STYLES)):
-        if value not in choices:
-            raise ValueError(f"plot: {name} is {_shown(value)}; expected one of {', '.join(choices)}")
     narrow = None
     if isinstance(figure, (FunctionType, MethodType, partial)):  # a figure of any width
         narrow = _svg_of(figure(PHONE))
@@ -442,9 +385,9 @@ def plot(
         raise TypeError(f"plot: found {type(figure).__name__}; {expected}")
     emit(
         Plot(
-            title=_text_or_none("plot", "title", title),
-            x_label=_text_or_none("plot", "x_label", x_label),
-            y_label=_text_or_none("plot", "y_label", y_label),
+            title=title,
+            x_label=x_label,
+            y_label=y_label,
             x_scale=x_scale,
             y_scale=y_scale,
             series=series,
@@ -459,25 +402,15 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"
 
 
-def _text(word: str, name: str, value: object) -> str:
-    """Return text, or a number or path as text. Raises TypeError for anything else."""
-    if isinstance(value, (str, int, float, PurePath)):
-        return str(value)
-    raise TypeError(f"{word}: {name} is a {type(value).__name__}; expected text")
-
-
-def _text_or_none(word: str, name: str, value: object) -> str | None:
-    return None if value is None else _text(word, name, value)
-
-
-def _texts(word: str, name: str, values: object) -> list[str]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{word}: {name} is a {type(values).__name__}; expected a list of texts")
-    return [_text(word, f"{name}[{number}]", value) for number, value in enumerate(values)]
-
-
 def emit(narrative: Narrative) -> None:
-    """Pass a narrative to the listener; used by other vocabularies."""
+    """Check a narrative as if a file held it, and pass it to the listener. Raises ValueError; TypeError for objects."""
+    try:
+        converted(type(narrative), to_plain(narrative))
+        check_narrative(narrative)
+    except Mismatch as mismatch:
+        raise ValueError(str(mismatch.at(narrative.kind))) from None
+    except TypeError as error:
+        raise TypeError(f"{narrative.kind}: {error}") from None
     for listener, _ in list(_listeners):
         listener(narrative)
 
@@ -488,10 +421,7 @@ def _series(name: str, y: Any, x: Sequence[Any] | str | None, style: str) -> Ser
     if isinstance(y, str) or not hasattr(y, "__iter__"):
         raise TypeError(f"plot: series {name!r} is a {type(y).__name__}; expected a sequence of numbers")
     heights = [_scalar(v) for v in y]
-    positions = list(range(len(heights))) if x is None else [_scalar(v) for v in x]
-    if len(positions) != len(heights):
-        raise ValueError(f"plot: series {name!r} has {len(positions)} x values and {len(heights)} y values")
-    return Series(name=name, x=list(positions), y=heights, style=style)
+    return Series(name, list(range(len(heights))) if x is None else [_scalar(v) for v in x], heights, style)
 
 
 def _check_stacked(series: Sequence[Series], y_scale: str) -> None:
@@ -530,14 +460,11 @@ def _svg_of(figure: Any) -> str:
     return out.getvalue()
 
 
-def _number(word: str, name: str, value: Any) -> int | float:
-    """Return a finite number, as a plain one (a 0-d tensor or NumPy scalar by its `item()`)."""
+def _number(name: str, value: Any) -> float:
     plain = _scalar(value)
     if isinstance(plain, bool) or not isinstance(plain, (int, float)):
-        raise TypeError(f"{word}: {name} is {_shown(value)}; expected a number")
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise ValueError(f"{word}: {name} is {plain}; expected a finite number")
-    return plain
+        raise TypeError(f"explore: {name} is {_shown(value)}; expected a number")
+    return float(plain)
 
 
 def _scalar(cell: Any) -> Scalar:

@@ -53,8 +53,12 @@ def places(text: str) -> Parts:
     return read(0, "", 0)[0]
 
 
-def why_uncallable(exploration: Exploration) -> str | None:
-    """Return the first mistake in a formula and its numbers; None if a reader can call it with others."""
+def why_unexplorable(exploration: Exploration, says: str) -> str | None:
+    """Return the first mistake in an exploration; None if a page can show it, with its formula as a script."""
+    return _why_uncallable(exploration) or _why_unshown(exploration, says)
+
+
+def _why_uncallable(exploration: Exploration) -> str | None:
     for menu in exploration.menus:
         if not 1 <= len(menu.rows) <= MOST_ROWS:
             return f"{menu.label} has {len(menu.rows)} rows; expected 1 to {MOST_ROWS}"
@@ -86,10 +90,7 @@ def why_uncallable(exploration: Exploration) -> str | None:
     return None
 
 
-def why_unexplorable(narrative: Exploration, says: str) -> str | None:
-    """Return the first mistake in an exploration; None if a page can show it, with its formula as a script."""
-    if wrong := why_uncallable(narrative):
-        return wrong
+def _why_unshown(narrative: Exploration, says: str) -> str | None:
     results = {one.name: one.value for one in narrative.results}
     if not results or not all(abs(value) <= LARGEST_NUMBER for value in results.values()):
         return f"found the results {results}; expected finite numbers"

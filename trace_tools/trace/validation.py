@@ -127,7 +127,7 @@ class References:
         if step.claim is not None:
             _each(step.claim.sides, ".claim.sides", _check_named)
         if step.narrative is not None:
-            _each(step.narrative, ".narrative", _check_narrative)
+            _each(step.narrative, ".narrative", check_narrative)
         if step.meters is not None:
             _inside(".meters", _check_counted, step.meters)
         if step.measured is not None:
@@ -147,7 +147,8 @@ def _check_counted(counted: Counts) -> None:
             raise Mismatch(f"found {short(total)}; expected counts of at most {LARGEST_COUNT:.0e}")
 
 
-def _check_narrative(narrative: Narrative) -> None:
+def check_narrative(narrative: Narrative) -> None:
+    """Raise `Mismatch` at the first impossible value; the calls of a lecture are checked by the same rules."""
     match narrative:
         case Image(url=url, width=width):
             if url and not _ELSEWHERE.match(url):
@@ -166,15 +167,16 @@ def _check_narrative(narrative: Narrative) -> None:
             _inside(".answer", _check_answer, answer)
         case Explore(text=text, exploration=exploration):
             if wrong := why_unexplorable(exploration, text):  # pages turn the formula into a script
-                raise Mismatch(wrong, ".exploration")
+                raise Mismatch(wrong)
 
 
 def _check_answer(answer: Answer) -> None:
-    numbers = [answer.value, *(slip for slip, _ in answer.slips or ()), *(answer.samples or ())]
-    if any(isinstance(number, bool) or (isinstance(number, float) and not math.isfinite(number)) for number in numbers):
-        raise Mismatch("found an invalid number; expected finite numbers and texts")
-    if answer.choices is not None and answer.value not in answer.choices:
-        raise Mismatch(f"found {short(answer.value)}; expected one of the choices", ".value")
+    given = [answer.value, *(slip for slip, _ in answer.slips or ())]
+    for one in (*given, *(answer.samples or ())):
+        if isinstance(one, bool) or (isinstance(one, float) and not math.isfinite(one)):
+            raise Mismatch(f"found {one}; expected a finite number or a text")
+    if answer.choices is not None and (unknown := [one for one in given if one not in answer.choices]):
+        raise Mismatch(f"found {short(unknown[0])}; expected one of {', '.join(answer.choices)}")
     if isinstance(answer.value, str) != (answer.within is None):
         raise Mismatch(f"found {answer.within}; expected a tolerance for a number, none for a text", ".within")
 
