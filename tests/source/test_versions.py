@@ -43,6 +43,7 @@ def shown_with(new: str) -> ShownSource:
         ("from trace_tools", "\n\n# More lines.\nfrom trace_tools"),
         ("x + i", "(x\n            + i)"),
         ('note("Slowly.")', 'note("Fast.")'),
+        ('note("Slowly.")', 'text("Slowly.")'),
     ],
 )
 def test_prose_may_change(old: str, new: str) -> None:
@@ -99,7 +100,6 @@ def test_new_prose_is_placed_next_to_recorded_statements() -> None:
         ('text("First.")', 'text("Reworded.")', {}),
         ('text("First.")', 'text("First.")\n    text("Second.")', {"Second.": 6}),
         ('text("First.")', 'text("Zeroth.")\n    text("First.")', {"First.": 6}),
-        ('text("No.")', 'note("No.")', {"No.": 11}),
         ('    z = "text"', '    z = "text"\n    text("End.")', {"End.": 16}),
         ("        y = x + i", '        text("Each.")\n        y = x + i', {"Each.": 13}),
     ):

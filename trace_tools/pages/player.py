@@ -90,7 +90,8 @@ def stepping(lecture: Lecture, function: str, anchors: Anchors) -> Stepping:
     stops = []
     for index, step in enumerate(steps):
         where, own = anchor(step)
-        directives = lecture.edition(step).directives.get(lecture.edition(step).shown[step.statement], ())
+        edition = lecture.edition(step)
+        directives = edition.source.directives.get(edition.shown[step.statement], ())
         animated = any(directive.name == "animate" for directive in directives)
         stops.append(
             Stop(
@@ -174,7 +175,7 @@ def _observed(lecture: Lecture, steps: Sequence[Step]) -> tuple[list[int], list[
         step = steps[index]
         inside[index] = following - index - 1
         edition, of_frame = lecture.edition(step), values[step.frame]
-        for directive in edition.directives.get(edition.shown[step.statement], ()):
+        for directive in edition.source.directives.get(edition.shown[step.statement], ()):
             # and expressions that begin with the name
             for name in directive.names if directive.name == "clear" else ():
                 for gone in [key for key in of_frame if re.match(rf"{re.escape(name)}(?!\w)", key)]:

@@ -13,13 +13,11 @@ narrative.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_tools.source.directives import NAMES, RECORDED, Directive, parse_directives
+from trace_tools.source.directives import NAMES, Directive, DirectiveName, comments, parse_directives
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 from trace_tools.source.vocabularies import narrative_calls, with_compounds
 
@@ -42,12 +40,11 @@ class CutSource:
     """A parsed source with its layout. `lines` have no directives; a line that only had directives is None."""
 
     parsed: ParsedSource
-    directives: tuple[Directive, ...]
+    directives: Mapping[int, Sequence[Directive]]  # by statement, of those that have any
     lines: tuple[str | None, ...]
     narrative: frozenset[int]  # numbers of the narrative statements
     hidden: frozenset[int]  # numbers of the statements under `@hide`
     stepped_over: frozenset[int]  # numbers of the statements inside one under `@stepover`
-    marks: Mapping[int, frozenset[str]]  # by statement: names of directives that affect only pages
     bodies: Mapping[int | None, tuple[Segment, ...]]  # by the number of a `def`, or None for the module
 
     def body(self, definition: Statement | None) -> tuple[Segment, ...]:
@@ -71,7 +68,10 @@ def cut_source(text: str, path: str) -> CutSource:
     Raises LectureError for invalid Python or a wrong directive.
     """
     parsed = parse_source(text, path)
-    return _cut(parsed, parse_directives(parsed), set(narrative_calls(parsed)))
+    directives: dict[int, list[Directive]] = {}
+    for directive in parse_directives(parsed):
+        directives.setdefault(directive.statement, []).append(directive)
+    return _cut(parsed, directives, set(narrative_calls(parsed)))
 
 
 def with_narrative(source: CutSource, more: Collection[int]) -> CutSource:
@@ -80,44 +80,28 @@ def with_narrative(source: CutSource, more: Collection[int]) -> CutSource:
     return source if narrative == source.narrative else _cut(source.parsed, source.directives, narrative)
 
 
-def _cut(parsed: ParsedSource, directives: Sequence[Directive], emitting: Collection[int]) -> CutSource:
-    hidden = {d.statement for d in directives if d.name == "hide"}
-    marks: dict[int, set[str]] = {}
-    for directive in directives:
-        if directive.name not in RECORDED:
-            marks.setdefault(directive.statement, set()).add(directive.name)
-    outer = {d.statement for d in directives if d.name == "stepover"}
-    stepped_over: set[int] = set()
-    inspected = {d.statement for d in directives if d.name == "inspect"}
-    narrative = with_compounds(parsed, set(emitting) - inspected, inspected)
+def _cut(parsed: ParsedSource, directives: Mapping[int, Sequence[Directive]], emitting: Collection[int]) -> CutSource:
+    def under(name: DirectiveName) -> set[int]:
+        return {number for number, some in directives.items() if any(one.name == name for one in some)}
+
+    narrative = with_compounds(parsed, set(emitting) - under("inspect"), under("inspect"))
+    hidden, outer, stepped_over = under("hide"), under("stepover"), set[int]()
     for statement in parsed.statements:
         if statement.parent in hidden:
             hidden.add(statement.number)
-        if statement.parent in outer | stepped_over:
+        if statement.parent in stepped_over or statement.parent in outer:
             stepped_over.add(statement.number)
     lines: list[str | None] = list(split_lines(parsed.text))
-    marked = {directive.line for directive in directives}
-    readline = io.StringIO(parsed.text.removeprefix("\ufeff"), newline=None).readline
-    for token in tokenize.generate_tokens(readline) if marked else ():
-        line, column = token.start
-        if token.type == tokenize.COMMENT and line in marked:
-            comment = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", token.string)).rstrip()
-            lines[line - 1] = (token.line[:column] + comment).rstrip() or None
-    definitions = [None, *(s for s in parsed.statements if isinstance(s.node, FUNCTIONS))]
+    marked = {one.line for some in directives.values() for one in some}
+    for comment in comments(parsed) if marked else ():
+        if comment.line in marked:
+            text = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", comment.text)).rstrip()
+            lines[comment.line - 1] = ((lines[comment.line - 1] or "")[: comment.column] + text).rstrip() or None
+    bodies: dict[int | None, tuple[Segment, ...]] = {None: _segments(parsed, None, len(lines), narrative, hidden)}
+    for definition in (one for one in parsed.statements if isinstance(one.node, FUNCTIONS)):
+        bodies[definition.number] = _segments(parsed, definition, definition.end_line, narrative, hidden)
     return CutSource(
-        parsed,
-        tuple(directives),
-        tuple(lines),
-        frozenset(narrative),
-        frozenset(hidden),
-        frozenset(stepped_over),
-        marks={number: frozenset(names) for number, names in marks.items()},
-        bodies={
-            definition.number if definition is not None else None: tuple(
-                _segments(parsed, definition, len(lines), narrative, hidden)
-            )
-            for definition in definitions
-        },
+        parsed, directives, tuple(lines), frozenset(narrative), frozenset(hidden), frozenset(stepped_over), bodies
     )
 
 
@@ -128,9 +112,9 @@ def split_lines(text: str) -> list[str]:
 
 
 def _segments(
-    parsed: ParsedSource, definition: Statement | None, lines: int, narratives: set[int], hiding: set[int]
-) -> list[Segment]:
-    """Walk the statements of a region in order; lines outside all statements become segments of their own.
+    parsed: ParsedSource, definition: Statement | None, end: int, narratives: set[int], hiding: set[int]
+) -> tuple[Segment, ...]:
+    """Walk the statements of a region up to line `end`; lines outside all statements become segments of their own.
 
     Lines inside a narrative or hidden compound statement make no segment: its `else:` and comments disappear with it.
     """
@@ -145,9 +129,8 @@ def _segments(
         elif definition is not None and statement.line > definition.end_line:
             break
     if not inner:
-        return []
+        return ()
     at = inner[0].first_line if definition is not None else 1
-    end = definition.end_line if definition is not None else lines
     gone = (s for s in inner if s.number in narratives or s.number in hiding)
     dropped = {line for s in gone for line in range(s.first_line, s.end_line + 1)}
     segments: list[Segment] = []
@@ -166,7 +149,7 @@ def _segments(
             segments += [Segment(line, line) for line in range(at, statement.first_line) if line not in dropped]
             segments.append(Segment(statement.first_line, last, (statement.number,), narrative, hidden))
         at = max(at, last + 1)
-    return segments + [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
+    return (*segments, *(Segment(line, line) for line in range(at, end + 1) if line not in dropped))
 
 
 def _is_definition(statement: Statement) -> bool:

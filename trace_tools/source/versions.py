@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 from trace_tools.errors import LectureError
-from trace_tools.source.directives import RECORDED, Directive
+from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import CutSource, cut_source
 from trace_tools.source.statements import FUNCTIONS, Statement
 from trace_tools.source.vocabularies import words_called
@@ -42,11 +42,12 @@ class Rewording:
 
     was: _Form
     now: _Form
+    prose: Text | Note | None = None  # the current one, if it is constant
 
     def of(self, narrative: Text | Note) -> Text | Note | None:
         """Return recorded narrative in the current words; None if its text does not tell where its values are."""
-        if None not in self.was:
-            return replace(narrative, text="".join(filter(None, self.now)))
+        if self.prose is not None:
+            return self.prose
         form = "".join("(.*?)" if part is None else re.escape(part) for part in self.was)
         found = re.fullmatch(form, narrative.text or "", re.DOTALL)
         if found is None:
@@ -85,14 +86,6 @@ class ShownSource:
     def shown(self) -> Mapping[int, int]:
         """The number in the shown text of each statement of the trace."""
         return {old: new for new, old in self.recorded.items()}
-
-    @cached_property
-    def directives(self) -> Mapping[int, Sequence[Directive]]:
-        """The directives of each statement of the shown text that has any."""
-        by_statement: dict[int, list[Directive]] = {}
-        for directive in self.source.directives:
-            by_statement.setdefault(directive.statement, []).append(directive)
-        return by_statement
 
     def statement(self, step: Step) -> Statement | None:
         """Return the statement of the shown text that a step executed; None for prose that was removed since."""
@@ -133,7 +126,9 @@ def shown_source(stored: SourceFile, lecture: str | None) -> ShownSource:
         for line in range(before.first_line, before.header_end + 1):
             lines[line] = min(after.first_line + line - before.first_line, after.header_end)
         words = zip(old.words.get(recorded, ()), new.words.get(number, ()), strict=True)
-        if changed := [Rewording(was, now) for was, now in words if was != now]:
+        prose = new.prose.get(id(after.node))
+        was_else = prose != old.prose.get(id(before.node))  # also a text that is now a note
+        if changed := [Rewording(was, now, prose) for was, now in words if was != now or was_else]:
             reworded[recorded] = changed
     return ShownSource(new.source, pairs.recorded, reworded, pairs.added, lines)
 
@@ -158,7 +153,7 @@ class _Edition:
 
     def recording(self, numbers: Mapping[int, int]) -> list[object]:
         """Return the directives that change the recording, with other numbers for their statements."""
-        directives = [one for one in self.source.directives if one.name in RECORDED]
+        directives = [one for some in self.source.directives.values() for one in some if one.name in RECORDED]
         inspected = [[(ast.dump(item.node), item.unit) for item in one.inspected] for one in directives]
         statements = [(numbers.get(one.statement), one.name, one.position, one.names) for one in directives]
         return [*zip(statements, inspected, strict=True)]
@@ -239,9 +234,8 @@ class _Pairs:
             prose_was = was[start + 1 : end]
             for index, one in enumerate(now[start_now + 1 : end_now]):
                 number, prose = self._new.numbers[id(one)], self._new.prose[id(one)]
-                replaced = prose_was[index] if index < len(prose_was) else None
-                if replaced is not None and type(self._old.prose[id(replaced)]) is type(prose):
-                    self.recorded[number] = self._old.numbers[id(replaced)]
+                if index < len(prose_was):
+                    self.recorded[number] = self._old.numbers[id(prose_was[index])]
                     continue
                 around = (*reversed(was[:end]), *was[end:])
                 beside = next((near for near in around if not isinstance(near, _LOOPS)), None)

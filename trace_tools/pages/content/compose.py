@@ -51,6 +51,7 @@ from trace_tools.pages.document import (
 from trace_tools.pages.margin import with_margins
 from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
+from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import Segment
 from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
 from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
@@ -304,6 +305,7 @@ class _Composer:
         recorded = [edition.recorded[number] for number in segment.statements if number in edition.recorded]
         steps = sorted((s for n in recorded for s in tree.steps(frame.frame, n)), key=lambda step: step.id)
         omitted = [o for n in recorded for o in tree.omitted(frame.frame, n)]
+        directives = [one for n in segment.statements for one in edition.source.directives.get(n, ())]
         executions = []
         for step in steps:
             execution = self._ran.executions[step.id]
@@ -318,7 +320,7 @@ class _Composer:
             omitted=sum(o.omitted for o in omitted),
             omitted_ns=sum(o.host_ns for o in omitted),
             rounds=self._rounds(frame, segment),
-            marks=frozenset().union(*(edition.source.marks.get(n, ()) for n in segment.statements)),
+            marks=frozenset(one.name for one in directives if one.name not in RECORDED),
             ran=bool(steps or omitted or not segment.statements) or self._makes_no_step(frame, segment),
         )
 
