@@ -40,12 +40,10 @@ def labels_of(data: Any, most: int | None = None) -> list[Any] | None:
 def rows_of(data: Any, columns: Sequence[str] = ()) -> tuple[list[str], list[list[Any]], int]:
     """Return the column names, the first rows, and the number of further rows.
 
-    For a frame, `columns` selects columns; for a series, it names the column. Raises ValueError for an unknown name.
+    Of a frame, `columns` selects columns. Raises ValueError for an unknown name.
     """
     head = data.head(MOST_ROWS)
     named = {name: _plain(series) for name, series in _named(head).items()}
-    if columns and not hasattr(data, "columns"):
-        named = dict(zip(columns, named.values(), strict=False))
     named = {name: named[_known(name, named)] for name in columns or named}
     label, labels = _labels(head)
     if labels is not None:

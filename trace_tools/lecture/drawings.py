@@ -1,8 +1,7 @@
 """Draw figures for lectures: memory as cells, strides as jumps, bits as fields.
 
-The functions take shapes, strides and bit strings and return a `Drawing` for `plot`. A `Drawing` is a function that
-draws a matplotlib `Figure` of at most a given width; `plot` calls it for a page and for a phone. They do not load
-torch: a tensor is any `Strided`. Numbers in a figure are drawn as lines, so that the trace records them.
+Each function returns a `Drawing` for `plot`, which calls it for a page and for a phone: it draws a matplotlib `Figure`
+of at most a given width. Numbers in a figure are drawn as lines, so that the trace records them.
 
     plot(draw_storage(x, (1, 2)), title="x[1, 2] in the storage of x")
 """
@@ -13,18 +12,12 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from inspect import signature
 from itertools import pairwise, product
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import Any, Concatenate, ParamSpec
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
-
-__all__ = [
-    "draw_batched_matmul", "draw_bits", "draw_chain", "draw_gpu", "draw_memories",
-    "draw_road_map", "draw_roofline", "draw_segments", "draw_storage", "draw_views",
-]  # fmt: skip
 
 INK = "#7a828e"  # readable on light and dark pages
 ACCENT = "#d9480f"
@@ -33,8 +26,8 @@ SHEET_GAP = 0.6
 CHAIN_GAP = 6.6  # from one box to the next, of width 2.8
 COLOURS = ("#d9480f", "#2f6fdd", "#1a8f58", "#9a5bd0", "#b8860b", "#0b8fa3")
 
-
 Drawing = Callable[[float], Figure]  # of a width in inches
+Tensor = Any  # torch is not loaded for a drawing
 P = ParamSpec("P")
 
 
@@ -45,30 +38,15 @@ def _drawing(draw: Callable[Concatenate[float, P], Figure]) -> Callable[P, Drawi
     def given(*args: P.args, **kwargs: P.kwargs) -> Drawing:
         return lambda width: draw(width, *args, **kwargs)
 
-    drawn = signature(draw)
-    shown = drawn.replace(parameters=list(drawn.parameters.values())[1:], return_annotation=Drawing)
-    setattr(given, "__signature__", shown)  # noqa: B010
     return given
 
 
-class Strided(Protocol):
-    """The parts of a tensor that drawings use: shape, strides, offset, and elements."""
-
-    @property
-    def shape(self) -> Sequence[int]: ...
-    def stride(self) -> Sequence[int]: ...
-    def storage_offset(self) -> int: ...
-    def element_size(self) -> int: ...
-    def untyped_storage(self) -> Any: ...
-    def as_strided(self, size: Sequence[int], stride: Sequence[int], offset: int, /) -> Any: ...
-
-
 @_drawing
-def draw_storage(width: float, x: Strided, index: tuple[int, int]) -> Figure:
+def draw_storage(width: float, x: Tensor, index: tuple[int, int]) -> Figure:
     """Draw a matrix next to the row of cells that stores it, and the jumps that lead to `x[index]`."""
     rows, columns = x.shape
     elements = _storage_of(x)
-    figure, axes = _canvas(max(len(elements) + 1, 12), rows + 4, width)
+    figure, axes = _page((-0.8, max(len(elements) + 0.2, 11.2)), (-0.8, rows + 3.2), width, 0.5)
     for row, column in product(range(rows), range(columns)):
         element = elements[_address(x, (row, column))]
         _cell(axes, column, 2 + rows - row, str(element), marked=(row, column) == index)
@@ -91,12 +69,13 @@ def draw_storage(width: float, x: Strided, index: tuple[int, int]) -> Figure:
 
 
 @_drawing
-def draw_views(width: float, views: Mapping[str, Strided]) -> Figure:
+def draw_views(width: float, views: Mapping[str, Tensor]) -> Figure:
     """Draw the cells of one storage that each view covers, a row of dots for each; all views must share the storage."""
     elements = _storage_of(next(iter(views.values())))
     beside = width >= 0.5 * (len(elements) + 8)  # else a view's name stands above its dots
     level = 1.0 if beside else 1.6
-    figure, axes = _canvas(len(elements) + 8 if beside else max(len(elements) + 1, 9), level * len(views) + 2, width)
+    across = len(elements) + 8 if beside else max(len(elements) + 1, 9)
+    figure, axes = _page((-0.8, across - 0.8), (-0.8, level * len(views) + 1.2), width, 0.5)
     for address in range(len(elements)):
         _cell(axes, address, 0, str(address))
     for number, (name, view) in enumerate(reversed(list(views.items())), start=1):
@@ -113,7 +92,8 @@ def draw_views(width: float, views: Mapping[str, Strided]) -> Figure:
 def draw_bits(width: float, bits: Mapping[str, tuple[str, str, str]]) -> Figure:
     """Draw sign, exponent and mantissa of each named format, given as three strings of binary digits."""
     most = max(len("".join(fields)) for fields in bits.values())
-    figure, axes = _blank(min(1.6 + 0.15 * most, width), 0.34 * (len(bits) + 1))
+    across = (-11 if width >= 6.4 else -9.5, most + 0.5)
+    figure, axes = _blank(across, (0, len(bits) + 1), min(1.6 + 0.15 * most, width), 0.34 * (len(bits) + 1))
     for row, (name, fields) in enumerate(reversed(list(bits.items()))):
         _write(axes, -1, row + 0.5, name, side="right")
         index = 0
@@ -124,13 +104,12 @@ def draw_bits(width: float, bits: Mapping[str, tuple[str, str, str]]) -> Figure:
                 index += 1
     for index, (colour, name) in enumerate(zip(COLOURS, ("sign", "exponent", "mantissa"), strict=False)):
         _write(axes, 1 + 9 * index, len(bits) + 0.5, name, color=colour, side="left")
-    _fit(axes, (-11 if width >= 6.4 else -9.5, most + 0.5), (0, len(bits) + 1))
     return figure
 
 
 @_drawing
-def draw_memories(width: float, cpu: Mapping[str, str], gpu: Mapping[str, str] | None, link: str) -> Figure:
-    """Draw the CPU's memory, the GPU's, and the link between them; `gpu` is None on a machine without one."""
+def draw_memories(width: float, cpu: Mapping[str, str], gpu: Mapping[str, str], link: str) -> Figure:
+    """Draw the CPU's memory, the GPU's, and the link between them."""
     beside = width >= 8  # else one above the other
     if beside:
         figure, axes = _page((-0.2, 15.2), (-0.2, 3.2), width, 0.52)
@@ -141,8 +120,7 @@ def draw_memories(width: float, cpu: Mapping[str, str], gpu: Mapping[str, str] |
         _arrow(axes, (3, -0.1), (3, -1.5), arrowstyle="<->")
         _write(axes, 3.3, -0.8, link, side="left")
     _box(axes, (0, 0), "CPU", cpu)
-    gpu_at = (9, 0) if beside else (0, -4.6)
-    _box(axes, gpu_at, "GPU", {"": "none on this machine"} if gpu is None else gpu, dashed=gpu is None)
+    _box(axes, (9, 0) if beside else (0, -4.6), "GPU", gpu)
     return figure
 
 
@@ -295,7 +273,9 @@ def draw_roofline(
 def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> Figure:
     """Draw two cells per layer with its input below; for each strategy, the kept inputs and the layers kept whole."""
     beside = width >= 8  # the two entries of the legend
-    figure, axes = _blank(min(8, width), 0.55 * (len(strategies) + 1) + (0 if beside else 0.3))
+    top = 1.7 * len(strategies)
+    across, up = (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2))
+    figure, axes = _blank(across, up, min(8, width), 0.55 * (len(strategies) + 1) + (0 if beside else 0.3))
     for row, (name, (kept_inputs, full_layers)) in enumerate(reversed(list(strategies.items()))):
         _write(axes, -0.8, 1.7 * row + 0.7, name, 9, side="right")
         for level in range(2):
@@ -310,25 +290,23 @@ def draw_segments(width: float, layers: int, strategies: Mapping[str, tuple[Sequ
             if segments:  # the figure's numbers, outside the visible part
                 levels = [1.7 * row + 0.3] * len(segments)
                 axes.plot([layer + 0.5 for layer in segments], levels, ",", alpha=0, label=f"{name}: {kind}")
-    top = 1.7 * len(strategies)
     entries = (("only the input is kept", COLOURS[1]), ("both tensors are there", ACCENT))
     corners = ((0.0, top), (layers / 2, top)) if beside else ((0.0, top + 1), (0.0, top))
     for (left, bottom), (words, colour) in zip(corners, entries, strict=True):
         axes.add_patch(Rectangle((left + 0.1, bottom), 0.8, 0.6, facecolor=colour, edgecolor="none"))
         _write(axes, left + 1.4, bottom + 0.27, words, 9, side="left")
-    _fit(axes, (-(0.22 if beside else 0.34) * layers, layers + 0.5), (-0.3, top + (1 if beside else 2)))
     return figure
 
 
-def _storage_of(x: Strided) -> list[Any]:
+def _storage_of(x: Tensor) -> list[Any]:
     """Return every element of the storage of `x` in order of address, with whole floats as integers."""
     count = x.untyped_storage().nbytes() // x.element_size()
     elements: list[Any] = x.as_strided((count,), (1,), 0).tolist()
     return [int(e) if isinstance(e, float) and math.isfinite(e) and e == int(e) else e for e in elements]
 
 
-def _address(x: Strided, index: Sequence[int]) -> int:
-    return x.storage_offset() + sum(i * stride for i, stride in zip(index, x.stride(), strict=True))
+def _address(x: Tensor, index: Sequence[int]) -> int:
+    return int(x.storage_offset() + sum(i * stride for i, stride in zip(index, x.stride(), strict=True)))
 
 
 def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
@@ -346,19 +324,18 @@ def _sheets(axes: Axes, left: float, shape: tuple[int, int, int]) -> float:
     return left + columns
 
 
-def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str, str], *, dashed: bool = False) -> None:
+def _box(axes: Axes, corner: tuple[float, float], name: str, lines: Mapping[str, str]) -> None:
     x, y = corner
-    axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK, linestyle="--" if dashed else "-"))
+    axes.add_patch(Rectangle(corner, 6, 3, facecolor="none", edgecolor=INK))
     _write(axes, x + 3, y + 2.5, name, 11, COLOURS[1])
     for number, (label, figure) in enumerate(lines.items()):
-        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{label}: {figure}" if label else figure, SMALL)
+        _write(axes, x + 3, y + 1.8 - 0.5 * number, f"{label}: {figure}", SMALL)
 
 
 def _cell(axes: Axes, x: float, y: float, words: str, *, marked: bool = False) -> None:
-    fill = ACCENT if marked else INK
-    left = x - 0.5
-    axes.add_patch(Rectangle((left, y), 1, 1, facecolor=fill, alpha=0.35 if marked else 0.08, edgecolor="none"))
-    axes.add_patch(Rectangle((left, y), 1, 1, facecolor="none", edgecolor=INK, linewidth=0.8))
+    fill, alpha = (ACCENT, 0.35) if marked else (INK, 0.08)
+    axes.add_patch(Rectangle((x - 0.5, y), 1, 1, facecolor=fill, alpha=alpha, edgecolor="none"))
+    axes.add_patch(Rectangle((x - 0.5, y), 1, 1, facecolor="none", edgecolor=INK, linewidth=0.8))
     _write(axes, x, y + 0.47, words)
 
 
@@ -371,29 +348,17 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, 
     axes.add_patch(FancyArrowPatch(start, end, color=color, **style))
 
 
-def _canvas(across: float, up: float, width: float) -> tuple[Figure, Axes]:
-    """Return a figure of `across` × `up` cells, each half an inch wide, or less if the figure would exceed `width`."""
-    return _page((-0.8, across - 0.8), (-0.8, up - 0.8), width, 0.5)
-
-
 def _page(across: tuple[float, float], up: tuple[float, float], width: float, unit: float) -> tuple[Figure, Axes]:
     """Return a figure of two ranges of coordinates, at `unit` inches each, or less if it would exceed `width`."""
     wide, tall = across[1] - across[0], up[1] - up[0]
     unit = min(unit, width / wide)
-    figure, axes = _blank(wide * unit, tall * unit)
-    _fit(axes, across, up)
-    return figure, axes
+    return _blank(across, up, wide * unit, tall * unit)
 
 
-def _blank(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return a transparent figure of `width` by `height` inches with invisible axes that fill it."""
+def _blank(across: tuple[float, float], up: tuple[float, float], width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a transparent figure of `width` by `height` inches, filled by invisible axes of two ranges."""
     figure = Figure(figsize=(width, height))
     figure.patch.set_alpha(0)
-    axes = figure.add_axes((0, 0, 1, 1))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=across, ylim=up)
     axes.set_axis_off()
     return figure, axes
-
-
-def _fit(axes: Axes, across: tuple[float, float], up: tuple[float, float]) -> None:
-    axes.set_xlim(*across)
-    axes.set_ylim(*up)

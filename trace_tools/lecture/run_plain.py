@@ -16,10 +16,6 @@ from types import FunctionType
 from trace_tools.lecture.vocabulary import _listeners, listening
 from trace_tools.trace.model import Ask, Image, Link, Narrative, Note, Table, Text
 
-__all__ = ["run"]
-
-PAGES = "The pages also show figures and what each line did: python -m trace_tools trace"
-
 
 def run(main: Callable[[], None]) -> None:
     """Call `main`; print the title of each section (each function of its module that it calls) and the texts.
@@ -55,7 +51,8 @@ def run(main: Callable[[], None]) -> None:
             main()
     finally:
         module.update(sections)
-    print(f"\n{PAGES} {shlex.quote(sys.argv[0])}", file=out, flush=True)
+    trace = f"python -m trace_tools trace {shlex.quote(sys.argv[0])}"
+    print(f"\nThe pages also show figures and what each line did: {trace}", file=out, flush=True)
 
 
 def as_text(narrative: Narrative) -> str:

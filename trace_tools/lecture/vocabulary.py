@@ -17,9 +17,9 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import PurePath
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from trace_tools.lecture import data_frames
@@ -130,7 +130,7 @@ def decide(
     low, high = than if isinstance(than, tuple) else (than, than)
     sentences = [str(text) for text in (above, below, undecided, undecided if equal is None else equal)]
     choice = decided(Choice(float(low), float(high), samples, sentences=sentences))
-    emit(Text(text=sentence(choice), choice=choice))
+    emit(Text(text=sentences[ANSWERS.index(choice.answer or "undecided")], choice=choice))
 
 
 def decided(choice: Choice) -> Choice:
@@ -143,11 +143,6 @@ def decided(choice: Choice) -> Choice:
     elif all(choice.low <= sample <= choice.high for sample in choice.samples):
         answer = "equal"
     return replace(choice, answer=answer)
-
-
-def sentence(choice: Choice) -> str:
-    """Return the sentence that fits the answer."""
-    return (choice.sentences or [""] * 4)[ANSWERS.index(choice.answer or "undecided")]
 
 
 @aside
@@ -241,7 +236,8 @@ def _called(
     def slider(name: str, value: Any, low: Any, high: Any, *, whole: bool) -> Input:
         value, low, high = (_number(name, number) for number in (value, low, high))
         scale = SCALES[low > 0 and high / low >= LOGARITHMIC]
-        return Input(name, _label(name, names), value, low, high, scale, whole, units.get(name))
+        label = names.get(name, name.replace("_", " "))
+        return Input(name, label, value, low, high, scale, whole, units.get(name))
 
     sliders = []
     for name, limits in inputs.items():
@@ -279,16 +275,11 @@ def _emit_explored(
     units: Mapping[str, str],
     **drawn: Any,
 ) -> None:
-    results = [
-        Result(name, _label(name, names), value if isinstance(value, bool) else _number(name, value), units.get(name))
-        for name, value in answers.items()
-    ]
+    results = []
+    for name, value in answers.items():
+        number = value if isinstance(value, bool) else _number(name, value)
+        results.append(Result(name, names.get(name, name.replace("_", " ")), number, units.get(name)))
     emit(Explore(text=says, title=title, exploration=replace(called, results=results, **drawn)))
-
-
-def _label(name: str, names: Mapping[str, str]) -> str:
-    """Return the displayed name of a parameter or result."""
-    return names.get(name, name.replace("_", " "))
 
 
 @aside
@@ -324,10 +315,7 @@ def table(rows: Any, columns: Sequence[str] = (), *, title: str | None = None) -
     """
     left_out = 0
     if data_frames.is_data(rows):
-        try:
-            columns, rows, left_out = data_frames.rows_of(rows, columns)
-        except ValueError as error:
-            raise ValueError(f"table: {error}") from None
+        columns, rows, left_out = data_frames.rows_of(rows, columns)
     for number, row in enumerate(rows):
         if isinstance(row, (str, bytes, Mapping)) or not isinstance(row, Iterable):
             raise ValueError(f"table: row {number} is {_shown(row)}; expected a list of its cells")
@@ -356,27 +344,24 @@ def plot(
     columns are drawn against its index or the column that `x` names. A matplotlib figure keeps its layout and
     scrolls where it is wider than the screen; a function from a width in inches to a `Figure` is called twice, for a
     page and for a phone, and each shows the drawing that fits it. `style` is "line", "points", "bars", "stacked"
-    (bars on top of each other) or "steps"; scales are "linear" or "log". Of several series of points, those that sample
-    a function are joined by a curve: few points, in order along x, whose positions are not a subset of another series'.
+    (bars on top of each other) or "steps"; scales are "linear" or "log".
 
     Raises ValueError for a stack on a logarithmic scale or with negative numbers; TypeError for another kind of figure.
     """
     narrow = None
-    if isinstance(figure, (FunctionType, MethodType, partial)):  # a figure of any width
+    if isinstance(figure, FunctionType):  # a figure of any width
         narrow = _svg_of(figure(PHONE))
         figure = figure(PAGE)
     if data_frames.is_data(figure):
-        try:
-            labels, figure, label = data_frames.series_of(figure, x if isinstance(x, str) else None)
-        except ValueError as error:
-            raise ValueError(f"plot: {error}") from None
+        labels, figure, label = data_frames.series_of(figure, x if isinstance(x, str) else None)
         x, x_label = labels if x is None or isinstance(x, str) else x, x_label or label
         y_label = y_label or (next(iter(figure)) if len(figure) == 1 else None)
     if isinstance(figure, Mapping):
         series = [_series(str(name), y, x, style) for name, y in figure.items()]
         svg = None
-        if style == "stacked":
-            _check_stacked(series, y_scale)
+        heights = [y for one in series for y in one.y if isinstance(y, (int, float))]
+        if style == "stacked" and (y_scale == "log" or min(heights, default=0) < 0):
+            raise ValueError("plot: a stack needs y_scale='linear' and numbers of 0 or more")
     elif hasattr(figure, "get_axes") and hasattr(figure, "savefig"):
         series = _series_of(figure)
         svg = _svg_of(figure)
@@ -422,15 +407,6 @@ def _series(name: str, y: Any, x: Sequence[Any] | str | None, style: str) -> Ser
         raise TypeError(f"plot: series {name!r} is a {type(y).__name__}; expected a sequence of numbers")
     heights = [_scalar(v) for v in y]
     return Series(name, list(range(len(heights))) if x is None else [_scalar(v) for v in x], heights, style)
-
-
-def _check_stacked(series: Sequence[Series], y_scale: str) -> None:
-    if y_scale == "log":
-        raise ValueError("plot: stacked bars need y_scale='linear'")
-    for one in series:
-        for y in one.y:
-            if isinstance(y, (int, float)) and y < 0:
-                raise ValueError(f"plot: series {one.name!r} has {y} in a stack; expected 0 or more")
 
 
 def _series_of(figure: Any) -> list[Series]:
