@@ -241,6 +241,12 @@ def test_fused_operators_count_like_separate_ones(name: str) -> None:
     assert flops >= X.numel()
 
 
+def test_results_written_to_given_tensors_count_the_same() -> None:
+    x, y = torch.rand(6, 4), torch.empty(6, 4)
+    assert counted(lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=y)).flops == 20 * 24
+    assert counted(lambda: torch.clamp(x, 0, 1, out=y)).flops == 2 * 24
+
+
 def test_gelu_takes_20_flops_by_tanh_12_by_erf() -> None:
     assert counted(SAME["gelu tanh"][0]).flops == 20 * X.numel()
     assert counted(SAME["gelu erf"][0]).flops == 12 * X.numel()

@@ -203,6 +203,7 @@ def _weighted(weight: Weight, *args: Any, out_val: Any, of_input: bool, **kwargs
         counted = args[0]
     if not any(map(floating, tensors_in([counted, args[0]]))):
         return 0
+    kwargs.pop("out", None)  # a result written to a given tensor takes as many
     each = weight if isinstance(weight, int) else weight(*args, **kwargs)
     return each * sum(tensor.numel() for tensor in tensors_in(counted))
 
