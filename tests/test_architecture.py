@@ -142,7 +142,7 @@ CEILINGS = {
     "metering": (1_700, 1_600),
     "trace": (2_190, 1_600),
     "source": (2_000, 1_300),
-    "describing": (1_370, 1_300),
+    "describing": (1_300, 1_300),
     "lecture": (1_000, 1_000),
     "commands and the modules at the top": (1_460, 1_100),
     "analysis": (1_160, 1_000),

@@ -77,6 +77,9 @@ def test_elements_that_are_not_numbers() -> None:
     assert tensor(np.array([b"x"]))["elements"] == ["b'x'"]
     value = describe(np.array([1, "a", None, [2]], dtype=object))
     assert [item["type"] for item in value["items"]] == ["int", "str", "none", "list"]
+    cyclic = np.array([None], dtype=object)
+    cyclic[0] = cyclic
+    assert describe(cyclic)["items"] == [{"type": "cycle"}]
     record = np.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")])
     value = describe(record)
     assert value["tensor"]["dtype"] == "[('n', '<i4'), ('x', '<f8')]"

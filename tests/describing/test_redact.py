@@ -1,5 +1,4 @@
 import os
-import socket
 
 import pytest
 from hypothesis import given
@@ -24,7 +23,7 @@ SECRETS = {
 
 @pytest.fixture(scope="module")
 def redact() -> Redactor:
-    return Redactor("/home/ann", "ann", "gpu17.cluster.example", SECRETS)
+    return Redactor("/home/ann", SECRETS)
 
 
 @each(
@@ -37,15 +36,12 @@ def redact() -> Redactor:
         ("/home/ann", "~"),
         ("/home/anna/x", "/home/anna/x"),
         ("/mnt/home/annex", "/mnt/home/annex"),
-        ("/mnt/home/ann/x", "/mnt/home/<user>/x"),
-        ("ann@gpu17:~$", "<user>@<host>:~$"),
-        ("on gpu17.cluster.example and gpu17", "on <host> and <host>"),
-        ("annual plan of Hannah, annotated: ann_1, gpu170", "annual plan of Hannah, annotated: ann_1, gpu170"),
+        ("/mnt/home/ann/x", "/mnt/home/ann/x"),
         ("Authorization: hf_abcdefghij", "Authorization: <HF_TOKEN>"),
         ("Bearer eyJhbGciOi.x", "Bearer <SLURM_JWT>"),
         ("xhf_abcdefghijx", "x<HF_TOKEN>x"),
         (SECRETS["AWS_SECRET_ACCESS_KEY"], "<AWS_SECRET_ACCESS_KEY>"),
-        (repr(SECRETS["AWS_SECRET_ACCESS_KEY"] + '"'), """'<AWS_SECRET_ACCESS_KEY>"'"""),
+        (repr(SECRETS["AWS_SECRET_ACCESS_KEY"]), '"<AWS_SECRET_ACCESS_KEY>"'),
         ("0123456789abcdef", "<apiKey>"),
         ("the correcthorse staple, correcthorses", "the <MYSQL_PWD> staple, correcthorses"),
         ("abc1234 disabled in september by Ann Example", "abc1234 disabled in september by Ann Example"),
@@ -56,60 +52,43 @@ def test_only_names_and_secrets_are_redacted(redact: Redactor, text: str, redact
     assert redact(text) == redacted
 
 
-@pytest.mark.parametrize("name", ["root", "adam", "Max", "ab", "1234", "", "localhost"])
-def test_common_names_are_not_redacted(name: str) -> None:
-    text = f"{name} and {name}"
-    assert Redactor("/", name, name, {})(text) == text
-
-
 def test_root_and_relative_homes_are_not_redacted() -> None:
     for home in ("/", "~", "", "//"):
-        assert Redactor(home, "", "", {})("/usr/lib ~ x") == "/usr/lib ~ x"
+        assert Redactor(home, {})("/usr/lib ~ x") == "/usr/lib ~ x"
 
 
 def test_the_target_of_a_linked_home_is_redacted(tmp_path: os.PathLike[str]) -> None:
     target, link = os.path.join(tmp_path, "target"), os.path.join(tmp_path, "link")
     os.mkdir(target)
     os.symlink(target, link)
-    assert Redactor(link, "", "", {})(f"{target}/a {link}/b") == "~/a ~/b"
+    assert Redactor(link, {})(f"{target}/a {link}/b") == "~/a ~/b"
 
 
 def test_the_longer_of_two_secrets_wins() -> None:
-    redact = Redactor("", "", "", {"A_KEY": "12345678", "B_KEY": "123456789"})
+    redact = Redactor("", {"A_KEY": "12345678", "B_KEY": "123456789"})
     assert redact("123456789 12345678") == "<B_KEY> <A_KEY>"
 
 
 def test_a_secret_with_pattern_characters_is_taken_literally() -> None:
-    redact = Redactor("", "", "", {"A_KEY": r"a.*(b)[c]\d"})
+    redact = Redactor("", {"A_KEY": r"a.*(b)[c]\d"})
     assert redact(r"a.*(b)[c]\d axx(b)") == "<A_KEY> axx(b)"
 
 
-def test_names_of_this_machine_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_account_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
-    monkeypatch.setenv("LOGNAME", "somebody")
     monkeypatch.setenv("SOME_API_KEY", "xyzzy-plugh-42")
-    monkeypatch.setattr(socket, "gethostname", lambda: "node-0815")
-    redact = Redactor.of_this_machine()
-    text = redact("somebody@node-0815:/home/somebody/x xyzzy-plugh-42")
-    assert text == "<user>@<host>:~/x <SOME_API_KEY>"
-
-
-def test_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> str:
-        raise KeyError("uid not found")
-
-    monkeypatch.setattr("getpass.getuser", nobody)
-    assert Redactor.of_this_machine()("plain") == "plain"
+    redact = Redactor.of_this_machine(private=("/tmp/copy", "/home/somebody/course"))
+    assert redact("/home/somebody/x /tmp/copy/y xyzzy-plugh-42") == "~/x ~/course/y <SOME_API_KEY>"
 
 
 @given(st.text())
 def test_texts_without_names_are_unchanged(text: str) -> None:
-    redact = Redactor("/home/ann", "ann", "gpu17", {"A_KEY": "0123456789"})
-    if not any(name in text for name in ("ann", "gpu17", "0123456789")):
+    redact = Redactor("/home/ann", {"A_KEY": "0123456789"})
+    if not any(name in text for name in ("/home/ann", "0123456789")):
         assert redact(text) == text
 
 
-@given(st.lists(st.sampled_from(["/home/ann", "gpu17", "hf_abcdefghij", "/", " ", ".", "x", "ann"])))
+@given(st.lists(st.sampled_from(["/home/ann", "hf_abcdefghij", "/", " ", ".", "x", "ann"])))
 def test_secrets_are_redacted_in_any_context(parts: list[str]) -> None:
-    redact = Redactor("/home/ann", "ann", "gpu17", {"A_TOKEN": "hf_abcdefghij"})
+    redact = Redactor("/home/ann", {"A_TOKEN": "hf_abcdefghij"})
     assert "hf_abcdefghij" not in redact("".join(parts))

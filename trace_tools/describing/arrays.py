@@ -45,8 +45,7 @@ def array(walk: Walk, obj: Array) -> Plain:
     notes = ["without its mask"] if is_a(kind, np.ma.MaskedArray) else []
     with np.errstate(all="ignore"):
         if a.dtype.kind in "OV":  # objects, which need a description of their own
-            value = walk.members(obj, 0, (a.flat[i] for i in range(min(a.size, walk.limits.items)))) | value
-            value.pop("length", None)
+            value = walk.nested(obj, value, "items", a.flat, walk.value)
         elif a.size <= walk.limits.elements:
             tensor["elements"] = _elements(walk, a)
         else:

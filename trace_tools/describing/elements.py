@@ -2,7 +2,7 @@
 
 x = torch.randn(4096, 4096)
 corner_shape(x.shape)             # [4, 8]
-views, repeats, note = sample(x, x.stride(), limit=2**22)
+views, repeats, note = sample(walk, x, x.stride())
 statistics(numbers, repeats, …)   # {"min": -5.4, "max": 5.3, "mean": 0.1, "std": 1.0, "zero": 3, …}
 """
 

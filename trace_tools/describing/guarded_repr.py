@@ -71,12 +71,12 @@ class Guard:
         generators = _generators() if alone else []
         self.observing.add(ident)
         try:
-            if "torch" in sys.modules:
+            hidden: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if sys.modules.get("torch") is not None:
                 from trace_tools.describing import torch_modes
 
-                with torch_modes.hidden():
-                    yield
-            else:
+                hidden = torch_modes.hidden()
+            with hidden:
                 yield
         finally:
             if outermost:

@@ -1,6 +1,5 @@
 """Inspect an object without running any code of its own, except its `repr`.
 
-class_name(type(obj))
 is_a(type(obj), dict)
 guard.call(lambda: plain_repr(obj), "repr", 0.2)
 """

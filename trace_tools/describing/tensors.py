@@ -29,11 +29,10 @@ from trace_tools.describing.torch_modes import Unprofiled
 from trace_tools.describing.walk import Describe, Plain, Walk
 from trace_tools.machines import accelerators
 
-_WHOLE = {
-    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint16, torch.uint32, torch.uint64),
+_LISTED = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.bool),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 }
-_LISTED = _WHOLE | {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128}
 _FLOAT4 = getattr(torch, "float4_e2m1fn_x2", None)  # a pair of numbers, which torch can't convert
 
 _Tensor: Any = torch._C.TensorBase  # unbound, so that no subclass overrides it
@@ -139,17 +138,20 @@ def _strided(walk: Walk, obj: torch.Tensor, notes: list[str], *, own: bool) -> P
     if _Tensor.requires_grad.__get__(obj):
         fields["requires_grad"] = True
     small = x.numel() <= walk.limits.elements
-    if fields["bytes"] and _end(x) > fields["storage_bytes"]:
+    span = x.numel() if fields["contiguous"] else 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    if fields["bytes"] and (fields["offset"] + span) * x.itemsize > fields["storage_bytes"]:
         notes.append("its storage was freed or shrunk")  # reading it would read other memory
     elif device.type == "meta":
         notes.append("a meta tensor has no elements")
     elif small and device.type == "cpu" and x.dtype in _LISTED and not (x.is_conj() or x.is_neg()):
         walk.size -= x.numel()
         fields["elements"] = _listed(x)  # for most inspected tensors: reads memory
-    elif _being_captured(x):
-        notes.append("a CUDA graph is being captured: its elements are not computed yet")
     else:
+        gpu = accelerators.accelerator(device.type)
         try:
+            if gpu is not None and gpu.is_capturing():
+                notes.append("a CUDA graph is being captured: its elements are not computed yet")
+                return fields
             with _untracked(x):
                 _read(walk, x.detach(), fields, notes, small=small)
         except (RuntimeError, TypeError, ValueError) as error:  # out of memory is a RuntimeError
@@ -179,13 +181,9 @@ def _read(walk: Walk, x: torch.Tensor, fields: Plain, notes: list[str], *, small
     x = x.permute(order)
     views, repeats, note = sample(walk, x, x.stride())
     if views:
-        numbers = torch.empty(sum(view.numel() for view in views), dtype=torch.float64, device=_CPU)
-        at = 0
-        for view in views:
-            piece = view.cpu()  # and no memory on the device, whose peak the lecture may read
-            numbers[at : at + piece.numel()] = _real(piece).flatten()
-            at += piece.numel()
-        fields["statistics"] = statistics(numbers, repeats, _histogram, whole=x.dtype in _WHOLE)
+        numbers = torch.cat([_numbers(view.cpu()) for view in views])
+        whole = not (x.dtype.is_floating_point or x.dtype.is_complex)
+        fields["statistics"] = statistics(numbers, repeats, _histogram, whole=whole)
         notes += ["statistics of the magnitudes"] if x.dtype.is_complex else []
     notes += [note] if note else []
 
@@ -222,24 +220,9 @@ def _untracked(x: torch.Tensor) -> Iterator[None]:
         yield
 
 
-def _being_captured(x: torch.Tensor) -> bool:
-    """Return whether an operator on `x` would become part of a CUDA graph instead of running."""
-    gpu = accelerators.accelerator(x.device.type)
-    try:
-        return gpu is not None and gpu.is_capturing()
-    except RuntimeError:  # the device has failed, and reading the tensor will report it
-        return False
-
-
-def _end(x: torch.Tensor) -> int:
-    """Return the number of bytes from the start of the storage to the end of the last element."""
-    last: int = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
-    return (int(x.storage_offset()) + last + 1) * x.element_size()
-
-
 def _listed(x: torch.Tensor) -> list[Any]:
     """Return the elements in row-major order, complex ones as [real, imaginary]."""
-    nested: Any = x.tolist() if x.dim() else [x.item()]
+    nested: Any = x.tolist() if x.dim() else [x.tolist()]
     for _ in range(x.dim() - 1):
         nested = chain.from_iterable(nested)
     if x.dtype.is_complex:
@@ -247,8 +230,8 @@ def _listed(x: torch.Tensor) -> list[Any]:
     return nested if type(nested) is list else list(nested)
 
 
-def _real(x: torch.Tensor) -> torch.Tensor:
-    return x.to(torch.complex128).abs() if x.dtype.is_complex else x
+def _numbers(x: torch.Tensor) -> torch.Tensor:
+    return (x.to(torch.complex128).abs() if x.dtype.is_complex else x.to(torch.float64)).flatten()
 
 
 def _histogram(numbers: torch.Tensor, low: float, high: float) -> list[Any]:

@@ -1,7 +1,7 @@
 """Start threads of the tools next to a lecture's threads, with signals blocked.
 
-The system delivers a signal to any thread that does not block it. A signal that a lecture blocks and waits for would
-otherwise reach a thread that the lecture does not know, and end the lecture.
+The system delivers a signal to any thread that does not block it: one that a lecture blocks and waits for would reach a
+thread of ours, and end the lecture.
 """
 
 from __future__ import annotations

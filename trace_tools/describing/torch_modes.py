@@ -21,11 +21,7 @@ class Unprofiled:
     """Hides operators inside its block from profilers."""
 
     def __enter__(self) -> None:
-        try:
-            torch._C._autograd._enable_record_function(False)
-        except BaseException:  # Ctrl-C just after it: no __exit__ will follow
-            torch._C._autograd._enable_record_function(True)
-            raise
+        torch._C._autograd._enable_record_function(False)
 
     def __exit__(self, *raised: object) -> None:
         torch._C._autograd._enable_record_function(True)

@@ -39,8 +39,8 @@ class Describer:
 
     def describe(self, obj: object) -> Plain:
         """Return `obj` as plain data. Changes no state, and raises only KeyboardInterrupt."""
-        if (number := scalar(obj)) is not None:  # before all else, because a loop inspects numbers most often
-            return number
+        if (plain := scalar(obj)) is not None:  # before all else, because a loop inspects numbers most often
+            return plain
         if type(obj) is str and len(obj) <= self.limits.text:
             return {"type": "str", "value": self.clean(obj)}
         return Walk(self.limits, self.labels, self.guard, self.clean, function_for).value(obj)
@@ -98,12 +98,9 @@ def _int(walk: Walk, obj: int) -> Plain:
     return {"type": "int", "text": text, "note": "too long to write out"}
 
 
-def _none(walk: Walk, obj: None) -> Plain:
-    return {"type": "none"}
-
-
 def _str(walk: Walk, obj: str) -> Plain:
-    return walk.as_text(obj, obj, len(obj), "value")
+    value: Plain = {"type": "str", "value": walk.text(obj)}
+    return value | {"length": len(obj)} if len(obj) > walk.limits.text else value
 
 
 def _bytes(walk: Walk, obj: bytes | bytearray) -> Plain:
@@ -168,7 +165,6 @@ def _plainly(walk: Walk, obj: object) -> Plain:
 
 _EXACT: dict[type, Describe] = {
     int: _int,
-    type(None): _none,
     str: _str,
     bytes: _bytes,
     bytearray: _bytes,

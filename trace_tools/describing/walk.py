@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -41,46 +41,36 @@ class Limits:
 
 
 def scalar(obj: object) -> Plain | None:
-    """Return the description of a number, the most common value; None for others, and for what may be an address."""
+    """Return the description of a number or None; None for other objects, and for what may be an address."""
     kind = type(obj)
     if kind is float or kind is bool or (kind is int and -ADDRESSES.start < obj < ADDRESSES.start):  # type: ignore[operator]
         return {"type": kind.__name__, "value": obj}
-    return None
+    return {"type": "none"} if obj is None else None
 
 
+@dataclass(eq=False)
 class Walk:
     """The description of one value in progress: the rest of its limits, and the containers around it."""
 
-    __slots__ = (
-        *("clean", "function_for", "guard", "labels", "limits"),
-        *("inside", "repr_seconds", "size", "statistics"),
-    )
+    limits: Limits
+    labels: StorageLabels
+    guard: Guard
+    clean: Callable[..., str]
+    function_for: Callable[[type], Describe]
+    inside: list[int] = field(default_factory=list)  # ids of containers
 
-    def __init__(
-        self,
-        limits: Limits,
-        labels: StorageLabels,
-        guard: Guard,
-        clean: Callable[..., str],
-        function_for: Callable[[type], Describe],
-    ) -> None:
-        self.limits = limits
-        self.labels = labels
-        self.guard = guard
-        self.clean = clean
-        self.function_for = function_for
-        self.size = limits.size
-        self.repr_seconds = limits.repr_seconds
-        self.statistics = limits.statistics
-        self.inside: list[int] = []  # ids of containers
+    def __post_init__(self) -> None:
+        self.size = self.limits.size
+        self.repr_seconds = self.limits.repr_seconds
+        self.statistics = self.limits.statistics
 
     def value(self, obj: Any) -> Plain:
         """Return the description of any object."""
         self.size -= 1
         if self.size < 0:
             return {"type": class_name(type(obj)), "note": "not described: the value that contains it is too large"}
-        if (number := scalar(obj)) is not None:
-            return number
+        if (plain := scalar(obj)) is not None:
+            return plain
         try:
             return self.function_for(type(obj))(self, obj)
         except Exception as error:  # no inspected object may stop the trace
@@ -97,9 +87,9 @@ class Walk:
         """Return `text` cleaned, and cut to the length of a note."""
         return self.clean(text, _NOTE)
 
-    def as_text(self, obj: object, text: str, length: int = 0, field: str = "text") -> Plain:
+    def as_text(self, obj: object, text: str, length: int = 0) -> Plain:
         """Describe an object by a text, and by the full length if that exceeds the recorded text."""
-        value = {"type": class_name(type(obj)), field: self.text(text)}
+        value = {"type": class_name(type(obj)), "text": self.text(text)}
         return value | {"length": length} if length > self.limits.text else value
 
     def members(self, obj: object, length: int, members: Iterable[Any]) -> Plain:
@@ -144,7 +134,7 @@ class Walk:
         # as `repr` would, not by a method of its own such as a proxy's
         state = getattr(obj, "__dict__", {}) if kind.__getattribute__ is object.__getattribute__ else {}
 
-        def field(name: str) -> list[Plain]:
+        def entry(name: str) -> list[Plain]:
             if name in state:
                 return [self.value(name), self.value(state[name])]
             content, why = self.attempt(lambda: (getattr(obj, name),), name)  # its class computes it, or has a slot
@@ -152,7 +142,7 @@ class Walk:
 
         if type(getattr(kind, "__dataclass_fields__", None)) is dict:
             names = [field.name for field in dataclasses.fields(kind) if field.repr]
-            return self.nested(obj, {"type": class_name(kind)}, "entries", names, field)
+            return self.nested(obj, {"type": class_name(kind)}, "entries", names, entry)
         if kind.__repr__ is object.__repr__ and state and not is_installed(kind):
             return self.entries(obj, list(state.items()))
         return self.by_repr(obj)
