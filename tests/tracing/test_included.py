@@ -199,4 +199,4 @@ def test_modules_are_found_once_by_path_or_name(lecture: Path, monkeypatch: pyte
 
 def test_statements_are_numbered_across_sources() -> None:
     sources = [parse_source("x = 1\nif x:\n    y = 2\n", "a.py"), parse_source("z = 3\n", "b.py")]
-    assert first_numbers(sources) == [0, 3]
+    assert first_numbers(sources) == [0, 4]  # three statements, and the script's only cell

@@ -7,7 +7,8 @@ import ast
 import pytest
 
 from tests.cases_in_one import each
-from trace_tools.tracing.syntax import catches_assertions, is_irrefutable, preamble_length, suspends
+from trace_tools.source.cells import preamble_length
+from trace_tools.tracing.syntax import catches_assertions, is_irrefutable, suspends
 
 
 def compiles(text: str) -> bool:

@@ -152,7 +152,7 @@ def comments(source: ParsedSource) -> Iterator[Comment]:
     code_end = 0
     for token in tokenize.generate_tokens(io.StringIO(source.text, newline=None).readline):
         line, column = token.start
-        if token.type == tokenize.COMMENT:
+        if token.type == tokenize.COMMENT and line not in source.aside:
             waiting.append(Comment(source.path, token.string, line, column, alone=line != code_end))
             if first is None:
                 yield waiting.pop()

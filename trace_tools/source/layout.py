@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_tools.source.cells import Cell
 from trace_tools.source.directives import NAMES, Directive, DirectiveName, comments, parse_directives
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement, parse_source
 from trace_tools.source.vocabularies import narrative_calls, with_compounds
@@ -33,6 +34,7 @@ class Segment:
     statements: tuple[int, ...] = ()
     narrative: bool = False
     hidden: bool = False
+    prose: str = ""  # of a script, in Markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,10 @@ def _cut(parsed: ParsedSource, directives: Mapping[int, Sequence[Directive]], em
         if comment.line in marked:
             text = re.sub(r"#[#\s]*(?=#|$)", "", _DIRECTIVE.sub("", comment.text)).rstrip()
             lines[comment.line - 1] = ((lines[comment.line - 1] or "")[: comment.column] + text).rstrip() or None
+    for line in parsed.aside:
+        lines[line - 1] = None
     bodies: dict[int | None, tuple[Segment, ...]] = {None: _segments(parsed, None, len(lines), narrative, hidden)}
-    for definition in (one for one in parsed.statements if isinstance(one.node, FUNCTIONS)):
+    for definition in (one for one in parsed.numbered if isinstance(one.node, (*FUNCTIONS, Cell))):
         bodies[definition.number] = _segments(parsed, definition, definition.end_line, narrative, hidden)
     return CutSource(
         parsed, directives, tuple(lines), frozenset(narrative), frozenset(hidden), frozenset(stepped_over), bodies
@@ -119,25 +123,26 @@ def _segments(
     Lines inside a narrative or hidden compound statement make no segment: its `else:` and comments disappear with it.
     """
     inner: list[Statement] = []  # executed in the function's own frame; a class body belongs to its `class` statement
-    function = None if definition is None else definition.number
+    cell = definition if definition is not None and isinstance(definition.node, Cell) else None
+    function = None if definition is None or cell is not None else definition.number
     parents: set[int | None] = {function}
     for statement in parsed.statements[0 if function is None else function + 1 :]:
-        if statement.parent in parents:
+        if statement.parent in parents and (function is not None or parsed.cell(statement) is cell):
             inner.append(statement)
             if not _is_definition(statement):
                 parents.add(statement.number)
         elif definition is not None and statement.line > definition.end_line:
             break
-    if not inner:
+    if not inner and cell is None:
         return ()
-    at = inner[0].first_line if definition is not None else 1
+    at = inner[0].first_line if function is not None else cell.line if cell is not None else 1
     gone = (s for s in inner if s.number in narratives or s.number in hiding)
     dropped = {line for s in gone for line in range(s.first_line, s.end_line + 1)}
     segments: list[Segment] = []
     for statement in inner:
         content = statement.node.value if isinstance(statement.node, ast.Expr) else None
         is_string = isinstance(content, ast.Constant) and isinstance(content.value, str)
-        docstring = statement is inner[0] and is_string
+        docstring = cell is None and statement is inner[0] and is_string
         hidden, narrative = docstring or statement.number in hiding, statement.number in narratives
         last = statement.end_line if _is_definition(statement) else statement.header_end
         before = segments[-1] if segments else None
@@ -149,7 +154,10 @@ def _segments(
             segments += [Segment(line, line) for line in range(at, statement.first_line) if line not in dropped]
             segments.append(Segment(statement.first_line, last, (statement.number,), narrative, hidden))
         at = max(at, last + 1)
-    return (*segments, *(Segment(line, line) for line in range(at, end + 1) if line not in dropped))
+    segments += [Segment(line, line) for line in range(at, end + 1) if line not in dropped]
+    prose = (one for one in parsed.prose if cell is not None and cell.line <= one.first <= end and one.text)
+    segments += [Segment(one.first, one.last, narrative=True, prose=one.text) for one in prose]
+    return tuple(sorted(segments, key=lambda segment: segment.first))
 
 
 def _is_definition(statement: Statement) -> bool:

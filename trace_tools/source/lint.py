@@ -78,9 +78,10 @@ def mistakes(path: Path, source: ParsedSource | None = None) -> list[LectureErro
 
 
 def is_lecture(source: ParsedSource) -> bool:
-    """Return whether a module looks like a lecture, with a `main`, a directive, or an import of the vocabulary."""
+    """Return whether a module looks like a lecture, with a `main`, cells, a directive, or words of the vocabulary."""
     wrong: list[LectureError] = []  # a misspelt directive also counts
-    return main_of(source) != MODULE or uses_words(source) or bool(parse_directives(source, wrong) or wrong)
+    is_divided = main_of(source) != MODULE or bool(source.aside)
+    return is_divided or uses_words(source) or bool(parse_directives(source, wrong) or wrong)
 
 
 def why_no_name(path: Path) -> str | None:

@@ -15,11 +15,13 @@ import itertools
 import re
 import sys
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_tools.errors import LectureError
+from trace_tools.source.cells import Cell, Prose, divided
 from trace_tools.trace.model import MAIN, MODULE
 from trace_tools.util import formats
 
@@ -51,11 +53,24 @@ class ParsedSource:
     statements: tuple[Statement, ...]
     # the `def` statements by qualified name; of equal names the last one, as in Python
     functions: Mapping[str, Statement]
+    cells: tuple[Statement, ...] = ()  # the sections of a script, numbered after its statements
+    prose: tuple[Prose, ...] = ()  # of a script
+    aside: frozenset[int] = frozenset()  # lines of a script that mark its cells or hold prose
+
+    @property
+    def numbered(self) -> tuple[Statement, ...]:
+        """The statements and the cells, in the order of their numbers."""
+        return (*self.statements, *self.cells)
+
+    def cell(self, statement: Statement) -> Statement | None:
+        """Return the cell whose frame executes a statement."""
+        at = bisect_right(self.cells, statement.line, key=lambda cell: cell.line) - 1
+        return self.cells[at] if at >= 0 and statement.function == MODULE else None
 
     def first_lines(self) -> dict[int, str]:
         """Return the code on each statement's first line, without a comment behind it, by number."""
         lines, codes = self.text.split("\n"), {}
-        for number, node in ((statement.number, statement.node) for statement in self.statements):
+        for number, node in ((statement.number, statement.node) for statement in self.numbered):
             end = node.end_col_offset if node.end_lineno == node.lineno else None
             codes[number] = lines[node.lineno - 1].encode()[:end].decode(errors="replace").strip()
         return codes
@@ -66,7 +81,9 @@ class ParsedSource:
 
 
 def qualified_name(definition: Statement) -> str:
-    """Return the qualified name that a `def` or `class` statement defines: "Block.forward"."""
+    """Return the qualified name that a `def` or `class` statement defines, "Block.forward", or the name of a cell."""
+    if isinstance(definition.node, Cell):
+        return definition.node.name
     assert isinstance(definition.node, (*FUNCTIONS, ast.ClassDef))
     outer = definition.function
     return definition.node.name if outer == MODULE else f"{outer}.{definition.node.name}"
@@ -98,8 +115,9 @@ def uncalled_main(source: ParsedSource) -> str | None:
 
 
 def sections(source: ParsedSource) -> list[str]:
-    """Return the lecture's sections, in order: the functions of the file that its main function calls."""
-    return functions_called_by(source, main_of(source))
+    """Return the lecture's sections, in order: the functions of the file that its main function calls, or its cells."""
+    main = main_of(source)
+    return [*map(qualified_name, source.cells)] if main == MODULE else functions_called_by(source, main)
 
 
 def functions_called_by(source: ParsedSource, function: str) -> list[str]:
@@ -132,9 +150,11 @@ def title_and_rest(doc: str) -> tuple[str, str]:
 
 
 def title_of(source: ParsedSource, lecture: str) -> str:
-    """Return a lecture's title, from the first paragraph of its docstring or else from its file name."""
-    doc = ast.get_docstring(source.tree) or ""
-    first = doc.strip().split("\n\n")[0].replace("\n", " ")
+    """Return a lecture's title, from its docstring's first paragraph, its first heading, or else its file name."""
+    doc = re.sub(r"^[=*~-]{3,}$", "", ast.get_docstring(source.tree) or "", flags=re.MULTILINE)  # an underline
+    first = doc.strip().split("\n\n")[0].replace("\n", " ").strip()
+    for cell in source.cells[:1]:
+        first = first or (cell.node.title if isinstance(cell.node, Cell) and cell.node.level == 1 else "")
     return re.sub(r"\.$", "", first) or formats.readable(Path(lecture).stem)
 
 
@@ -218,7 +238,15 @@ def parse_source(text: str, path: str) -> ParsedSource:
 
     statements = tuple(statements_in(tree, MODULE, None))
     functions = {qualified_name(s): s for s in statements if isinstance(s.node, FUNCTIONS)}
-    return ParsedSource(path, text, tree, statements, functions)
+    source = ParsedSource(path, text, tree, statements, functions)
+    if main_of(source) != MODULE:
+        return source
+    division = divided(text, tree, title_of(source, path))
+    cells = tuple(
+        Statement(next(numbers), cell, MODULE, None, cell.lineno, cell.lineno, cell.lineno, cell.end)
+        for cell in division.cells
+    )
+    return replace(source, cells=cells, prose=tuple(division.prose), aside=frozenset(division.aside))
 
 
 def not_valid(error: SyntaxError | ValueError) -> str:

@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 from trace_tools.errors import LectureError
+from trace_tools.source.cells import Cell
 from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import CutSource, cut_source
 from trace_tools.source.statements import FUNCTIONS, Statement
@@ -90,7 +91,8 @@ class ShownSource:
     def statement(self, step: Step) -> Statement | None:
         """Return the statement of the shown text that a step executed; None for prose that was removed since."""
         number = self.shown.get(step.statement, -1)
-        return self.source.parsed.statements[number] if 0 <= number < len(self.source.parsed.statements) else None
+        statements = self.source.parsed.numbered
+        return statements[number] if 0 <= number < len(statements) else None
 
     def line(self, step: Step) -> int:
         """Return the line of a step in the shown text, or the line where its removed statement was."""
@@ -137,7 +139,7 @@ class _Edition:
     """One of the texts, and the words in it that only readers see."""
 
     def __init__(self, source: CutSource) -> None:
-        self.source, self.statements = source, source.parsed.statements
+        self.source, self.statements = source, source.parsed.numbered
         self.numbers = {id(statement.node): statement.number for statement in self.statements}
         self.words: dict[int, list[_Form]] = {}  # by statement
         self.reworded: set[int] = set()  # ids of the nodes with these words
@@ -150,6 +152,11 @@ class _Edition:
             if word in PROSE and words and isinstance(words[0], ast.Constant):
                 text = str(words[0].value)
                 self.prose[id(node)] = Text(text=text) if word == "text" else Note(text=text)
+
+    def code_in(self, cell: Statement) -> list[int]:
+        """Return the statements of a cell, without prose."""
+        assert isinstance(cell.node, Cell)
+        return [self.numbers[id(one)] for one in cell.node.body if id(one) not in self.prose]
 
     def recording(self, numbers: Mapping[int, int]) -> list[object]:
         """Return the directives that change the recording, with other numbers for their statements."""
@@ -193,6 +200,12 @@ class _Pairs:
         self.added: dict[int, tuple[Text | Note, int | None]] = {}
         self._old, self._new = old, new
         self._pair(old.source.parsed.tree, new.source.parsed.tree)
+        cells = [edition.source.parsed.cells for edition in (old, new)]
+        if [old.code_in(cell) for cell in cells[0]] != [
+            [self.recorded[number] for number in new.code_in(cell)] for cell in cells[1]
+        ]:
+            raise _ChangedError(CHANGED)
+        self.recorded |= {cell.number: was.number for was, cell in zip(*cells, strict=True)}
         if old.recording({number: number for number in self.recorded.values()}) != new.recording(self.recorded):
             raise _ChangedError(CHANGED)
 

@@ -85,10 +85,10 @@ class References:
     """Checks events in order against the frames and steps that came before."""
 
     def __init__(self, sources: list[SourceFile]) -> None:
-        # Lines of each source, and an upper bound of its statements: each needs a character and a separator. Counting
+        # Lines of each source, and an upper bound of its statements and cells: each needs two characters. Counting
         # them takes a parser of the Python version that ran.
         texts = [source.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n") for source in sources]
-        self._bounds = [(text.count("\n") + 1, len(text) // 2 + 1) for text in texts]
+        self._bounds = [(text.count("\n") + 1, len(text) // 2 + 2) for text in texts]
         self._last_line = max((lines for lines, _ in self._bounds), default=1)
         self._frames: dict[int, tuple[int, int]] = {}  # frame → most lines and statements in its source
         self._steps: set[int] = set()

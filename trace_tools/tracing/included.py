@@ -95,7 +95,7 @@ def _by_name(name: str, folder: Path) -> Iterable[tuple[Path, Path]]:
 
 def first_numbers(sources: Sequence[ParsedSource]) -> list[int]:
     """Return the number of each source's first statement in the joined numbering."""
-    return [0, *itertools.accumulate(len(source.statements) for source in sources[:-1])]
+    return [0, *itertools.accumulate(len(source.numbered) for source in sources[:-1])]
 
 
 def together(programs: Sequence[Instrumented]) -> Instrumented:

@@ -32,6 +32,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from trace_tools.source.cells import Cell, preamble_length
 from trace_tools.source.directives import RETURN, Directive, Inspected
 from trace_tools.source.statements import (
     FUNCTIONS,
@@ -58,7 +59,6 @@ from trace_tools.tracing.syntax import (
     listed,
     load,
     own_nodes,
-    preamble_length,
     probe,
     suspends,
 )
@@ -93,6 +93,7 @@ class Instrumented:
     places: dict[int, tuple[int, int, bool, bool]] = field(default_factory=dict)
     sources: dict[int, int] = field(default_factory=dict)  # function → index of its source, if not the lecture's
     main: str = MODULE  # the function that calls the sections
+    cells: frozenset[int] = frozenset()  # the sections of a script, whose frames are of the module's own code
 
     def source_of(self, function: int) -> int:
         """Return the index of a function's source."""
@@ -160,8 +161,10 @@ class _Instrumenter:
         definition, named = source.function(self.main), set(sections(source)) if keep_going else set()
         body: list[ast.stmt] = definition.node.body if definition is not None else []  # type: ignore[attr-defined]
         self.survived = frozenset(node for node in body if bare_call(node) in named)
-        self.number_of = {s.node: s.number for s in source.statements}
-        self.notes = {s.number: _Notes() for s in source.statements}
+        if keep_going:
+            self.survived |= {cell.node for cell in source.cells}
+        self.number_of = {s.node: s.number for s in source.numbered}
+        self.notes = {s.number: _Notes() for s in source.numbered}
         self.inspected = frozenset(
             first + directive.statement for directive in directives if directive.name == "inspect"
         )
@@ -186,6 +189,7 @@ class _Instrumenter:
         self.functions = {} if imported else {MODULE_FRAME: MODULE}
         self.claims: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.names = itertools.count()
+        self.cells = frozenset(first + cell.number for cell in source.cells)
         self.catching = frozenset(
             self.recorded_number(node)
             for statement in source.statements
@@ -200,8 +204,10 @@ class _Instrumenter:
         start = len(body) if self.imported else preamble_length(body)
         if self.imported:
             body = [_Functions(self).visit(node) for node in body]
+        cells = [] if self.imported else [cell.node for cell in self.source.cells]
+        probed = self._framed(MODULE_FRAME, cells or body[start:])
         # `vars()` of a module returns its own dictionary, so only a list (`dir()`) can omit generated names.
-        framed = [_Names(frozenset({"dir"})).visit(node) for node in self._framed(MODULE_FRAME, body[start:])]
+        framed = [_Names(frozenset({"dir"})).visit(node) for node in probed]
         tree = ast.Module([*body[:start], *framed], type_ignores=[])
         suspending = frozenset(self.first + s.number for s in self.source.statements if suspends(s.node))
         return Instrumented(
@@ -214,13 +220,14 @@ class _Instrumenter:
                     self.first + s.number in self.inspected,
                     self.first + s.number in suspending,
                 )
-                for s in self.source.statements
+                for s in self.source.numbered
             },
             suspending=suspending,
             covered=frozenset(self.first + number for number, notes in self.notes.items() if notes.covered),
             claims=self.claims,
             catching=self.catching,
             main=self.main,
+            cells=self.cells,
         )
 
     def _inspect_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -263,11 +270,18 @@ class _Instrumenter:
         inner = [*at(body[0], ended(arguments, "argument")), *self._block(body)]
         if returned is not None:
             inner += at(body[-1], ended([replace(returned, node=ast.Constant(None))], "argument"))
+        return at(body[0], self._in_frame(number, inner))
+
+    def _in_frame(self, number: int, body: list[ast.stmt]) -> list[ast.stmt]:
         handler = ast.ExceptHandler(load("BaseException"), None, [probe("raised"), ast.Raise()])
         opened = assign(FRAME, ast.Call(load(OPEN), [ast.Constant(number)], []))
-        if number == MODULE_FRAME:  # among the built-ins, because the lecture may list its globals
+        closed: list[ast.stmt] = [probe("close")]
+        if number == MODULE_FRAME or number in self.cells:  # a built-in name, because the lecture may list its globals
             opened.targets = [ast.Subscript(load(BUILTINS), ast.Constant(FRAME), ast.Store())]
-        return at(body[0], [opened, ast.Try(inner, [handler], [], [probe("close")])])
+        if number in self.cells:
+            outer = ast.Attribute(load(FRAME), "parent", ast.Load())
+            closed.append(ast.Assign(copy.deepcopy(opened.targets), outer))
+        return [opened, ast.Try(body or [ast.Pass()], [handler], [], closed)]
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
         """def: body → def: docstring; global …; if in a graph: body as written; else: framed body."""
@@ -350,6 +364,11 @@ class _Instrumenter:
             for part in ast.walk(opened):
                 ast.copy_location(part, node)
         return [opened]
+
+    def _cell(self, node: Cell, notes: _Notes) -> list[ast.stmt]:
+        """cell → open a frame; its statements; close it, and continue in the module's frame."""
+        self.functions[self.recorded_number(node)] = node.name
+        return self._in_frame(self.recorded_number(node), self._block(node.body))
 
     def _other(self, node: ast.stmt, notes: _Notes) -> list[ast.stmt]:
         return [_Functions(self).visit(node) if isinstance(node, ast.ClassDef) else node]

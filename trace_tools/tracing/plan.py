@@ -16,6 +16,7 @@ from trace_tools.source.directives import parse_directives
 from trace_tools.source.imports import imported, needs_torch
 from trace_tools.source.lint import refuse_uncallable_main, refuse_uncompilable
 from trace_tools.source.statements import ParsedSource, main_of, read_source, sections
+from trace_tools.trace.model import MODULE
 from trace_tools.tracing.included import find_modules
 from trace_tools.tracing.job import Job
 from trace_tools.tracing.options import DEFAULTS, TraceOptions
@@ -53,6 +54,8 @@ def check_lecture(path: Path) -> ParsedSource:
     refuse_uncompilable(source)
     parse_directives(source)
     refuse_uncallable_main(source)
+    if main_of(source) == MODULE and not source.cells:
+        raise LectureError(path, None, "has no statements; expected a script, or a function `main` that calls sections")
     return source
 
 
@@ -73,6 +76,8 @@ def skipped(source: ParsedSource, options: TraceOptions) -> tuple[str, ...]:
     Raises UsageError if that section does not exist.
     """
     names, only = sections(source), options.only
+    if only is not None and main_of(source) == MODULE:
+        raise UsageError(f"--only {only}: the cells of a script share variables; expected a lecture with `main`")
     if only is not None and only not in names:
         calls = ", ".join(f"`{name}`" for name in names) or "none"
         raise UsageError(f"--only {only}: no such section; {main_of(source)} calls {calls}")

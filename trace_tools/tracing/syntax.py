@@ -197,15 +197,3 @@ def is_irrefutable(case: ast.match_case) -> bool:
         return False
 
     return case.guard is None and takes_all(case.pattern)
-
-
-def preamble_length(body: Sequence[ast.stmt]) -> int:
-    """Return the number of statements that must stay first: the docstring and the __future__ imports."""
-    length = 0
-    for node in body:
-        is_docstring = length == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if not (is_docstring or is_future):
-            break
-        length += 1
-    return length

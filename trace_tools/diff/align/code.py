@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trace_tools.errors import LectureError
-from trace_tools.source.statements import CLAUSES, parse_source
+from trace_tools.source.statements import CLAUSES, parse_source, qualified_name
 from trace_tools.trace.tree import Tree
 
 NAMING = frozenset({"id", "name", "asname", "arg", "names", "attr"})  # fields that hold identifiers
@@ -69,7 +69,8 @@ def codes_of(tree: Tree) -> list[SourceCode]:
     for number, source in enumerate(tree.trace.sources):
         functions: dict[str, list[Code]] = {}
         try:
-            for statement in parse_source(source.text, source.path).statements:
+            parsed = parse_source(source.text, source.path)
+            for statement in parsed.numbered:
                 tokens = list(_tokens(statement.node))
                 code = Code(
                     statement.number,
@@ -80,7 +81,8 @@ def codes_of(tree: Tree) -> list[SourceCode]:
                     names=tuple(text for kind, text in tokens if kind == "name"),
                     called=tuple(text for kind, text in tokens if kind == "called"),
                 )
-                functions.setdefault(statement.function, []).append(code)
+                cell = parsed.cell(statement) if tree.main is tree.module and not number else None
+                functions.setdefault(qualified_name(cell) if cell else statement.function, []).append(code)
             sources.append(SourceCode(source.path, functions))
         except (LectureError, RecursionError):  # the syntax of a newer Python, or an expression nested too deeply
             # each statement that ran, by the text of its line

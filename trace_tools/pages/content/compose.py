@@ -53,7 +53,7 @@ from trace_tools.pages.player import stepping
 from trace_tools.presentation import prose
 from trace_tools.source.directives import RECORDED
 from trace_tools.source.layout import Segment
-from trace_tools.source.statements import FUNCTIONS, qualified_name, sections
+from trace_tools.source.statements import FUNCTIONS, functions_called_by, qualified_name
 from trace_tools.trace.model import Frame, Narrative, Step, Text, Trace
 
 DEEPEST = 12  # nested calls; a deeper page would be unreadable
@@ -83,14 +83,12 @@ def make_document(trace: Trace, lecture: str | None = None) -> Document:
     for _step, frame in ran.tree.section_calls():
         calls.setdefault(frame.function, []).append(frame)
     # numbered by position in `main`, so that a run of one section keeps its number
-    main = ran.tree.main_name
-    order = list(dict.fromkeys([*sections(ran.editions[0].source.parsed), *calls]))
+    main, main_frame = ran.tree.main_name, ran.tree.main
+    order = list(dict.fromkeys([*functions_called_by(ran.editions[0].source.parsed, main), *calls]))
     definitions = Definitions(ran)
     pages = [_section(ran, n, name, calls[name], definitions) for n, name in enumerate(order) if name in calls]
-    opening, setup = _around(ran, {*order, main, *(name for _, name in definitions.places)})
+    opening, setup = map(with_margins, _around(ran, {*order, main, *(name for _, name in definitions.places)}))
     pages = [replace(page, blocks=with_margins(page.blocks)) for page in pages]
-    main_frame = ran.tree.main
-    opening, setup = with_margins(opening), with_margins(setup)
     return Document(
         title=ran.trace.title,
         run=trace.run,
@@ -167,7 +165,7 @@ def _around(ran: Lecture, shown_elsewhere: set[str]) -> tuple[tuple[Block, ...],
     called = frozenset(
         s.number for s in statements if isinstance(s.node, FUNCTIONS) and qualified_name(s) in shown_elsewhere
     )
-    opening = page.body(tree.main, "", DEEPEST) if tree.main is not None else []
+    opening = page.body(tree.main, "", DEEPEST) if tree.main is not None and tree.main is not tree.module else []
     setup = page.body(tree.module, "", 0, skip=called) if tree.module is not None else []
     return fold(opening), fold(setup)
 
@@ -361,6 +359,8 @@ class _Composer:
     def _narrations(self, frame: Frame, segment: Segment) -> Iterator[Narration]:
         """Yield the narrative of a segment's statements, once per execution."""
         edition, tree = self._ran.editions[frame.source], self._ran.tree
+        if segment.prose:
+            yield Narration(Text(text=segment.prose), next(self._numbers))
         for number in segment.statements:
             emitted: list[tuple[Narrative, Step | None]] = []  # with the step that emitted it; new prose has none
             if number in edition.added:

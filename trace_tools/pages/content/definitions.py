@@ -37,14 +37,14 @@ class Definitions:
         self._statements, self._at = {}, {}
         for index, edition in enumerate(self.ran.editions):
             source = edition.source
-            main = self.ran.tree.main_name
-            left_out = {main, *sections(source.parsed)}
+            left_out = {self.ran.tree.main_name, *sections(source.parsed)}
             for statement in source.parsed.statements:
                 self._at.setdefault((index, statement.first_line), []).append(statement)
                 node = statement.node
                 if statement.parent is not None or not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                     continue
-                if node.name not in left_out and statement.number not in source.hidden:
+                in_cell = not index and source.parsed.cell(statement) is not None  # whose page shows it
+                if not in_cell and node.name not in left_out and statement.number not in source.hidden:
                     self._statements[index, node.name] = statement
 
     def beside(self, blocks: Sequence[Block], page: str, called: str) -> tuple[Block, ...]:

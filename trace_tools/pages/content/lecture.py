@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from trace_tools.pages.document import Execution, Failure, execution
+from trace_tools.source.cells import Cell
 from trace_tools.source.layout import with_narrative
 from trace_tools.source.statements import FUNCTIONS, Statement, title_and_rest
 from trace_tools.source.versions import ShownSource, shown_source
@@ -43,7 +44,7 @@ class Lecture:
     def titled(self, definition: Statement | None, function: str) -> tuple[str, str]:
         """Return a function's title, which is the first line of its docstring or its name as words, and the rest."""
         node = definition.node if definition is not None else None
-        doc = ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
+        doc = node.title if isinstance(node, Cell) else ast.get_docstring(node) if isinstance(node, FUNCTIONS) else None
         return title_and_rest(doc) if doc else (formats.readable(function.rpartition(".")[2]), "")
 
     def source(self, step: Step) -> int:
@@ -88,7 +89,11 @@ def lecture_of(trace: Trace, text: str | None = None) -> Lecture:
     for frame in tree.frames.values():
         edition, steps = editions[frame.source], tree.steps_of(frame.frame)
         first = edition.statement(steps[0]) if steps else None
-        if frame.function == MODULE:
+        caller = tree.by_id.get(frame.of) if frame.of is not None else None
+        outer = editions[0].statement(caller) if caller is not None and caller.frame in tree.mains else None
+        if outer is not None and isinstance(outer.node, Cell):
+            definitions[frame.frame] = outer
+        elif frame.function == MODULE:
             definitions[frame.frame] = None
         elif first is not None:  # by executed code, because a name may have several definitions
             definitions[frame.frame] = edition.source.enclosing(first.number)

@@ -138,7 +138,7 @@ def _assign(errors: list[Error], run: RunRecord, sources: list[ParsedSource]) ->
             steps[step.frame].append(step)
     for error in errors:
         call = run.frames.get(error.error)
-        statements = sources[call.source].statements if call is not None else ()
+        statements = sources[call.source].numbered if call is not None else ()
         left = [
             (step.line, step.id)
             for step in steps[error.error]

@@ -315,6 +315,8 @@ class Call:
         recorder.calls.pop(self.key, None)
         if self.parent is None:
             recorder.last = self
+        elif self.parent.key == self.key:  # the module's, after a cell
+            recorder.calls[self.key] = self.parent
         recorder.clock.lost = perf_counter() - at
 
     def leave_open(self) -> None:

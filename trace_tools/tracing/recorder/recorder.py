@@ -109,6 +109,8 @@ class Recorder:
         now = perf_counter()
         python_frame = _getframe(1)
         key, caller, names = id(python_frame), python_frame.f_back, python_frame.f_globals
+        if number in self.program.cells:
+            caller = python_frame
         if self.namespace is not None and names is not self.namespace and not self._is_included(names):
             return Skipped(self, key, None)  # from the previous run, such as a leftover thread
         parent = self.calls.get(id(caller))
@@ -125,7 +127,7 @@ class Recorder:
             call = Skipped(self, key, parent)
         call.code = python_frame.f_code
         gone = self.calls.get(key)
-        if gone is not None:  # address reused: a generator died that ignores GeneratorExit
+        if gone is not None and gone is not parent:  # address reused: a generator died that ignores GeneratorExit
             gone.leave_open()
         self.calls[key] = call
         self.clock.lost += perf_counter() - now
