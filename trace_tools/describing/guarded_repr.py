@@ -4,11 +4,9 @@ It must not end the lecture, its operators are hidden from the lecture's modes o
 draws are drawn again by the lecture.
 
     guard = Guard()
-    guard.call(lambda: repr(3), "repr", 0.2)    # ("3", None)
-    guard.call(lambda: repr(x), "repr", 0.2)    # (None, "repr raised ValueError: …"), or (None, "repr took too long")
+    guard.call(lambda: repr(x), "repr", 0.2)  # ("3", None) or (None, "repr raised ValueError: …")
 
-On the main thread a timer interrupts code that takes too long, unless the lecture uses SIGALRM. Code that catches the
-interruption, or runs on another thread, has no limit, as in a debugger.
+On the main thread a timer interrupts code that takes too long, unless the lecture uses SIGALRM or the code catches it.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from typing import Any, NoReturn
 
 from trace_tools.describing.safe_repr import class_name, without_addresses
 from trace_tools.machines import accelerators
+from trace_tools.util.interpreter import is_of_a_signal
 
 MESSAGE_S = 0.2  # for the text of an exception
 
@@ -39,15 +38,15 @@ class Guard:
         self.observing: set[int] = set()  # threads that run observed code
 
     def call(self, call: Callable[[], Any], name: str, seconds: float) -> tuple[Any, str | None]:
-        """Return the result of `call`, code of the lecture, or None and the reason. Only Ctrl-C passes through."""
+        """Return the result of `call`, code of the lecture, or None and the reason. Only errors of signals pass."""
         try:
             with self.evaluating(), _limited(seconds):
                 return call(), None
-        except KeyboardInterrupt:
-            raise
         except TooSlowError:
             return None, f"{name} took too long"
         except BaseException as error:  # even SystemExit: no exception of it may end the lecture
+            if is_of_a_signal(error):  # it is meant for the lecture, which may wait for its timeout
+                raise
             return None, f"{name} raised {self.describe_exception(error)}"
 
     def describe_exception(self, error: BaseException) -> str:
@@ -56,9 +55,9 @@ class Guard:
         try:
             with self.evaluating(), _limited(MESSAGE_S):
                 message = without_addresses(str(error))
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # not described in turn: its own message may also fail
+        except BaseException as failure:  # not described in turn: its own message may also fail
+            if is_of_a_signal(failure):
+                raise
             message = "(its message can't be read)"
         return f"{name}: {message}" if message else name
 
@@ -71,12 +70,11 @@ class Guard:
         generators = _generators() if alone else []
         self.observing.add(ident)
         try:
-            hidden: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if sys.modules.get("torch") is not None:
-                from trace_tools.describing import torch_modes
+            with contextlib.ExitStack() as stack:
+                if sys.modules.get("torch") is not None:
+                    from trace_tools.describing import torch_modes
 
-                hidden = torch_modes.hidden()
-            with hidden:
+                    stack.enter_context(torch_modes.hidden())
                 yield
         finally:
             if outermost:
@@ -108,11 +106,9 @@ def _too_slow(*_: object) -> NoReturn:
 def _generators() -> list[tuple[Callable[[Any], object], Any]]:
     """Return the lecture's default random generators: how to restore each, and its present state."""
     generators: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
-    numpy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-    if numpy is not None:
+    if (numpy := getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)) is not None:
         generators.append((numpy.set_state, numpy.get_state()))
-    torch = sys.modules.get("torch")
-    if torch is not None:
+    if (torch := sys.modules.get("torch")) is not None:
         gpu = accelerators.in_use()
         of_gpus = torch.cuda.default_generators if gpu is not None and gpu.can_wait() else ()
         generators += [(one.set_state, one.get_state()) for one in (torch.default_generator, *of_gpus)]

@@ -18,6 +18,7 @@ from typing import Any
 from trace_tools.describing.guarded_repr import Guard
 from trace_tools.describing.safe_repr import class_name, is_installed, plain_repr
 from trace_tools.describing.storage_labels import ADDRESSES, StorageLabels
+from trace_tools.util.interpreter import is_of_a_signal
 
 Plain = dict[str, Any]
 Describe = Callable[["Walk", Any], Plain]
@@ -74,6 +75,8 @@ class Walk:
         try:
             return self.function_for(type(obj))(self, obj)
         except Exception as error:  # no inspected object may stop the trace
+            if is_of_a_signal(error):
+                raise
             why = self.note(f"could not be described: {self.guard.describe_exception(error)}")
             return {"type": class_name(type(obj)), "note": why}
 

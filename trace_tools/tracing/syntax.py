@@ -22,25 +22,20 @@ SUSPENSIONS = (ast.Yield, ast.YieldFrom, ast.Await)
 Node = TypeVar("Node", bound=ast.AST)
 
 
-def values(method: str, inspected: Sequence[Inspected]) -> list[ast.stmt]:
-    """@inspect x → if recorded: try: value("x", unit, x); except BaseException: value_failed("x", unit)."""
-    if not inspected:
-        return []
-    recorded = ast.Attribute(load(FRAME), "recorded", ast.Load())
-    return [ast.If(recorded, [value(method, item) for item in inspected], [])]
-
-
 def value(method: str, item: Inspected) -> ast.stmt:
-    """@inspect x.y → try: with unseen(): value("x.y", unit, x.y) except BaseException: value_failed("x.y", unit).
+    """@inspect x → try: value("x", unit, x) except BaseException: value_failed("x", unit).
 
-    Reading a name or a constant has no effect that the lecture could see.
+    Reading a name or a constant has no effect that the lecture could see. Any other expression is read so:
+    if recorded: try: with unseen(): value("x.y", unit, x.y) …
     """
     names = [ast.Constant(item.source), ast.Constant(item.unit)]
     read: list[ast.stmt] = [probe(method, *names, without_position(copy.deepcopy(item.node)))]
-    if not isinstance(item.node, ast.Name | ast.Constant):
+    is_plain = isinstance(item.node, ast.Name | ast.Constant)
+    if not is_plain:
         read = [ast.With([ast.withitem(frame_call("unseen"))], read)]
     failed: list[ast.stmt] = [probe(f"{method}_failed", *copy.deepcopy(names))]
-    return ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
+    tried = ast.Try(read, [ast.ExceptHandler(load("BaseException"), None, failed)], [], [])
+    return tried if is_plain else ast.If(ast.Attribute(load(FRAME), "recorded", ast.Load()), [tried], [])
 
 
 def without_position(expression: ast.expr) -> ast.expr:
@@ -54,7 +49,7 @@ def without_position(expression: ast.expr) -> ast.expr:
 
 
 def ended(inspected: Sequence[Inspected], method: str = "value") -> list[ast.stmt]:
-    return [probe("end"), *values(method, inspected)] if inspected else []
+    return [probe("end"), *(value(method, item) for item in inspected)] if inspected else []
 
 
 def load(name: str) -> ast.Name:

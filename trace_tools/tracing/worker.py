@@ -320,9 +320,7 @@ class _Process:
             failing_claims_raise=not self.job.options.keep_going,
             earlier=self.claims if counted else (),
             opaque=frozenset({measurement.measure.__code__, measurement.count.__code__}),
-            describes=not counted,
             included=frozenset(module.name for module in self.job.modules),
-            signals="signal" in self.job.text,
         )
         return recorder, meter
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import signal
 import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +33,16 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def is_of_a_signal(error: BaseException) -> bool:
+    """Return whether a signal has raised an error: it is Ctrl-C, or a handler's frame is in its traceback."""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = [handler.__code__ for handler in handlers if isinstance(handler, types.FunctionType | types.MethodType)]
+    entry = error.__traceback__
+    while entry is not None and entry.tb_frame.f_code not in codes:
+        entry = entry.tb_next
+    return entry is not None or isinstance(error, KeyboardInterrupt)
 
 
 # --- a replaced attribute -------------------------------------------------------------------------

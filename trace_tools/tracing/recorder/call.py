@@ -25,6 +25,7 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from trace_tools.describing.safe_repr import class_name, is_a
+from trace_tools.describing.storage_labels import ADDRESSES
 from trace_tools.trace.model import Claim, Frame, Omitted, Raised, Step
 from trace_tools.tracing.instrument import Instrumented
 from trace_tools.tracing.journal import Error, Failed
@@ -33,10 +34,12 @@ from trace_tools.tracing.recorder.claims import Claims, traceback_of
 from trace_tools.tracing.recorder.clock import DeviceTiming, RecordingClock
 from trace_tools.tracing.recorder.limits import Kept, Limits, Lines, Ring, bare
 from trace_tools.tracing.recorder.output import Emitted
-from trace_tools.tracing.recorder.signals import Signals
+from trace_tools.util.interpreter import is_of_a_signal
 
 PRINTED_S = 0.5e-6  # shorter steps cannot have written to a descriptor
 LASTING_S = 0.02  # a step that has lasted this long writes at once what it emits
+SHORT = 80  # characters of a text that is kept as it is
+LEAST = ADDRESSES.start  # a larger number may be an address, and is described at once
 OPAQUE = 0  # key of the call that represents `measure` or `count`
 
 Join = Callable[[Any, Any], Any]  # two contents of one kind in a step → one, or None
@@ -55,10 +58,8 @@ class Recording(Protocol):
 
     program: Instrumented
     describer: Any
-    describes: bool
     meter: Any
     clock: RecordingClock
-    signals: Signals
     limits: Limits
     claims: Claims
     pending: Lines
@@ -83,7 +84,7 @@ class Call:
     n = 0  # number of the step among the executions of its statement
     fields: dict[str, Any] | None = None  # what its next line says beside its time
     here: Lines | None = None  # lines of the calls that it makes
-    seconds: float | None = None  # of a step that has ended, while its values are read
+    ended: float | None = None  # reading of the clock when the step ended, while its values are read
     covered = False  # whether calls from the step are not recorded
     timing: DeviceTiming | None = None
     announced = -1  # the last step with a part without a time
@@ -129,16 +130,16 @@ class Call:
         clock = recorder.clock
         at = now - clock.lost
         seconds = at - self.started
-        if seconds > PRINTED_S and recorder.has_grown():
-            self._take_output()
         ring = self.ring
-        if ring is not None and not self.more and not ring.called:
+        if self.more or (seconds > PRINTED_S and recorder.has_grown()):
+            at = self._finish(at)
+        elif ring is not None and not ring.called:
             self.open = False
             self.ring = None
             ring.seconds += seconds
-            ring.kept.append((ring.count, self.seq, seconds))  # drops the oldest entry
-        elif ring is not None or self.more:
-            at = self._finish(now)
+            ring.kept.append((ring.count, self.seq, seconds, None, None))  # drops the oldest entry
+        elif ring is not None:
+            self._keep(seconds)
         elif self.open:
             self.open = False
             recorder.limits.put(self._line(self.current, self.seq, self.n, seconds, None), self.here)  # type: ignore[arg-type]
@@ -161,41 +162,40 @@ class Call:
     def begin(self, statement: int) -> None:
         """Open the step of an annotated statement; on CUDA, start its clock when the device is idle."""
         self.step(statement)
-        clock = self.recorder.clock
-        reading = perf_counter() - clock.lost
+        recorder = self.recorder
+        clock = recorder.clock
         self.more = True
-        self.covered = statement in self.recorder.program.covered
-        gpu = clock.waitable_gpu() if clock.gpu is not None else None
-        if gpu is not None:
-            python_frame = _getframe(1) if _getframe(1).f_code is self.code else _getframe(2)  # called by `enter`
-            reading, timing = clock.start_on_device(gpu, reading, python_frame.f_lineno)
+        self.covered = statement in recorder.program.covered
+        if clock.gpu is not None and (gpu := clock.waitable_gpu()) is not None:
+            at = perf_counter() - clock.lost
+            self.started, timing = clock.start_on_device(gpu, at, recorder.program.places[statement][1])
             if timing is not None:
                 if timing.queued_s and not clock.events:  # else it counts in the enclosing step
                     self.set("queued_ns", [round(1e9 * timing.queued_s)])
                 clock.events += self.timing is None
                 self.timing = timing
-        self.started = reading
-        clock.lost = clock.lost_when_idle = perf_counter() - reading
+            clock.lost_when_idle = perf_counter() - self.started
+        clock.lost = perf_counter() - self.started
 
     def end(self) -> None:
         """Close the step; until the next probe, time counts as the tracer's and values belong to the step."""
         clock, timing = self.recorder.clock, self.timing
-        now = perf_counter()
-        launched_s = now - clock.lost - self.started
+        at = perf_counter() - clock.lost
         if timing is not None:
+            launched_s = at - self.started
             self.timing = None
             clock.events -= 1
+            line = self.recorder.program.places[self.current][1]  # type: ignore[index]
             gpu = clock.waitable_gpu()  # None if the statement began to capture a graph
-            seconds = clock.stop_on_device(gpu, timing, _getframe(1).f_lineno) if gpu is not None else None
+            seconds = clock.stop_on_device(gpu, timing, line) if gpu is not None else None
             if gpu is not None and seconds is not None:
                 self.set("device_ns", [max(0, round(1e9 * seconds))])
                 self.set("launch_ns", [max(0, round(1e9 * launched_s))])
                 self.set("allocated_bytes", gpu.allocated_bytes())
-            now = perf_counter()
-        self._take_grown(now)
-        self.seconds = now - clock.lost - self.started
-        self.ended = now - clock.lost
-        self._hold_signals()
+            at = perf_counter() - clock.lost
+        if at - self.started > PRINTED_S and self.recorder.has_grown():
+            self._take_output()
+        self.ended, self.more = at, True
 
     def enter(self, statement: int) -> Token:
         """Open a step that will be suspended and resumed; return the token for `resume`."""
@@ -205,33 +205,31 @@ class Call:
 
     def resume(self, token: Token) -> None:
         """Close the previous step and continue the step that `enter` opened: its end is a further part."""
-        self.recorder.signals.release()
-        now = perf_counter()
-        self._take_grown(now)
-        if self.seq == token[1] and self.seconds is not None:  # its values were read before it ended
-            now = self.recorder.clock.resume(self.ended, now)
-            self.started, self.seconds = now - self.recorder.clock.lost - self.seconds, None
-            return
-        self.started = self._finish(now)
-        self.current, self.seq, self.n, self.here = token
-        self.ring, self.more, self.open = None, True, True
-        self.covered = self.current in self.recorder.program.covered
-
-    def _finish(self, now: float) -> float:
-        """Close the open step, if any; return the current time without recording time."""
-        self.recorder.signals.release()
-        clock, seconds = self.recorder.clock, self.seconds
-        if seconds is not None:
-            now = clock.resume(self.ended, now)
-            self.seconds = None
-            at = now - clock.lost
+        clock = self.recorder.clock
+        now = perf_counter() - clock.lost
+        if self.seq == token[1] and self.ended is not None:  # its values were read before it ended
+            at, self.ended = self.ended, None
+            if clock.events:
+                clock.resume(at)
         else:
-            at = now - clock.lost
-            seconds = at - self.started
+            at = self.started = self._finish(now)
+            self.current, self.seq, self.n, self.here = token
+            self.ring, self.more, self.open = None, True, True
+            self.covered = self.current in self.recorder.program.covered
+        clock.lost = perf_counter() - at
+
+    def _finish(self, at: float) -> float:
+        """Close the open step, if any, at this reading of the clock; return the reading when it ended."""
+        if self.ended is not None:
+            at, self.ended = self.ended, None
+            if self.recorder.clock.events:
+                self.recorder.clock.resume(at)
+        elif at - self.started > PRINTED_S and self.recorder.has_grown():
+            self._take_output()
         if self.open:
             if self.emitted is not None and self.emitted.step == self.seq:
                 self._settle(self.emitted)
-            self._keep(seconds)
+            self._keep(at - self.started)
         self.fields = None
         self.more = self.covered = False
         return at
@@ -256,7 +254,7 @@ class Call:
     def _leave_out_oldest(self, statement: int, ring: Ring) -> None:
         """Leave out an execution with the lines of its calls, unless a claim failed in it (up to FAILED per run)."""
         entry = ring.kept.popleft()
-        seconds, lines = entry[2], entry[4] if len(entry) == 5 else None
+        _, _, seconds, _, lines = entry
         if lines is None:
             return
         recorder_limits = self.recorder.limits
@@ -271,7 +269,7 @@ class Call:
 
     def _put_kept(self, statement: int, entry: Kept) -> None:
         """Write an execution of a ring."""
-        n, seq, seconds, fields, lines = entry if len(entry) == 5 else (*entry, None, None)
+        n, seq, seconds, fields, lines = entry
         if lines is not None and not self.out.left_out:
             self.out += lines
         self.recorder.limits.put(self._line(statement, seq, n, seconds, fields), self.out)
@@ -282,10 +280,16 @@ class Call:
         if not (fields or annotated or suspends):  # as nearly all lines
             return Step(seq, self.id, number, line, n, ns)
         fields = fields or {}
+        if "values" in fields:
+            fields["values"] = [self._observed(*value) for value in fields["values"]]
         return Step(
             id=seq, frame=self.id, statement=number, line=line, execution=n, host_ns=ns, annotated=annotated,
             suspended=suspends, **fields,
         )  # fmt: skip
+
+    def _observed(self, source: str, unit: str | None, value: Any) -> tuple[str, Any]:
+        plain = value if type(value) is dict else self.recorder.describer.describe(value)
+        return source, {**plain, "unit": unit} if unit else plain
 
     def lines(self) -> Lines:
         """Return the list for the lines of calls that the open step makes; announce the step."""
@@ -306,13 +310,11 @@ class Call:
     def close(self) -> None:
         """Close the call: the executions that the limit keeps are certain now."""
         recorder = self.recorder
-        now = perf_counter()
-        self._take_grown(now)
-        at = self._finish(now)
+        recorder.calls.pop(self.key, None)  # first, because the lecture may have filled the stack
+        at = self._finish(perf_counter() - recorder.clock.lost)
         self._stop_timing()
         if self.rings:
             self._close_rings()
-        recorder.calls.pop(self.key, None)
         if self.parent is None:
             recorder.last = self
         elif self.parent.key == self.key:  # the module's, after a cell
@@ -324,7 +326,7 @@ class Call:
         gets no time.
         """
         if self.open:
-            self._keep(self.seconds)
+            self._keep(None if self.ended is None else self.ended - self.started)
         self._close_rings()
 
     def _close_rings(self) -> None:
@@ -416,22 +418,12 @@ class Call:
         if self.late:
             self._write_fields()
 
-    def _take_grown(self, now: float) -> None:
-        lasted_s = now - self.recorder.clock.lost - self.started
-        if self.seconds is None and lasted_s > PRINTED_S and self.recorder.has_grown():
-            self._take_output()
-
     def _take_output(self) -> None:
         """Record output that bypassed Python in the open step: earlier output was read when the step began."""
-        if self.current is not None and self.seconds is None and (text := self.recorder.take_output()):
+        if self.current is not None and self.ended is None and (text := self.recorder.take_output()):
             self.emit("stdout", text)
 
     # ------------------------------------------------------------------------------ values
-
-    def _hold_signals(self) -> None:
-        """Hold back the lecture's signal handlers until the next probe, in `_finish`."""
-        self.more = True
-        self.recorder.signals.hold()
 
     @property
     def recorded(self) -> bool:
@@ -440,58 +432,59 @@ class Call:
 
     def unseen(self) -> AbstractContextManager[None]:
         """Return a context in which an expression is evaluated without effect on the lecture."""
-        self._hold_signals()
         evaluating: AbstractContextManager[None] = self.recorder.describer.guard.evaluating()
         return evaluating
 
     def value(self, source: str, unit: str | None, value: object) -> None:
-        """Record the value of an expression."""
-        if (plain := self._described(value)) is not None:
-            self.add("values", [(source, {**plain, "unit": unit} if unit else plain)])
+        """Record the value of an expression. A small number or text is described only once its step is written, because
+        later executions replace most steps of a loop.
+        """
+        kind = type(value)
+        if kind is int:
+            is_small = -LEAST < value < LEAST  # type: ignore[operator]
+        else:
+            is_small = kind is float or kind is bool or (kind is str and len(value) < SHORT)  # type: ignore[arg-type]
+        plain = value if is_small else self._described(value)
+        if plain is not None:
+            self.add("values", [(source, unit, plain)])
 
     def value_failed(self, source: str, unit: str | None) -> None:
         """Record the error that an expression raised, in place of its value."""
-        if (plain := self._failed()) is not None:
-            self.add("values", [(source, {**plain, "unit": unit} if unit else plain)])
+        self.add("values", [(source, unit, self._failed())])
 
     def argument(self, source: str, unit: str | None, value: object) -> None:
         """Record an argument that a directive on the `def` line inspects: a further part of the call."""
-        self._argument(source, unit, self._described(value))
+        if (plain := self._described(value)) is not None:
+            self.recorder.limits.put(Frame(self.id, "", arguments=[self._observed(source, unit, plain)]), self.out)
 
     def argument_failed(self, source: str, unit: str | None) -> None:
         """Record the error that took the place of an argument."""
-        self._argument(source, unit, self._failed())
-
-    def _argument(self, source: str, unit: str | None, plain: Any) -> None:
-        if plain is not None:
-            plain = {**plain, "unit": unit} if unit else plain
-            self.recorder.limits.put(Frame(self.id, "", arguments=[(source, plain)]), self.out)
+        arguments = [self._observed(source, unit, self._failed())]
+        self.recorder.limits.put(Frame(self.id, "", arguments=arguments), self.out)
 
     def _failed(self) -> Any:
+        """Return the description of an expression's error."""
         error = exception()
         assert error is not None
-        if is_a(type(error), KeyboardInterrupt):
+        if is_of_a_signal(error):
             raise error
-        return self._unseen(self.recorder.describer.error, error) if self.recorder.describes else None
+        return self.recorder.describer.error(error)
 
     def _described(self, value: object) -> Any:
+        """Describe a value, unless torch records a graph; functions of the lecture that this calls, such as a
+        `__repr__`, are not recorded.
+        """
         recorder = self.recorder
-        if not recorder.describes:
+        if self.in_graph():
             return None
-        try:
-            plain = self._unseen(recorder.describer.describe, value)
-        except RecursionError as error:  # the lecture has filled the stack
-            plain = recorder.describer.error(error)
-        return bare(plain) if recorder.limits.full else plain
-
-    def _unseen(self, describe: Callable[[Any], Any], value: object) -> Any:
-        """Describe `value` without recording the lecture's functions that this calls, such as a `__repr__`."""
-        self._hold_signals()
         covered, self.covered = self.covered, True
         try:
-            return describe(value)
+            plain = recorder.describer.describe(value)
+        except RecursionError as error:  # the lecture has filled the stack
+            plain = recorder.describer.error(error)
         finally:
             self.covered = covered
+        return bare(plain) if recorder.limits.full else plain
 
     # ------------------------------------------------------------------------------ claims and exceptions
 
@@ -526,13 +519,9 @@ class Call:
         recorder = self.recorder
         with recorder.clock.excluded():
             test, expressions = recorder.program.claims[statement]
-            seen = [] if not recorder.describes or not self.recorded else [
-                (expression, self._described(side))
-                for expression, side in zip(expressions, sides, strict=True)
-                if side is not UNSET_SIDE
-            ]  # fmt: skip
+            described: list[Any] = [None if side is UNSET_SIDE else self._described(side) for side in sides]
+            seen = [pair for pair in zip(expressions, described, strict=True) if pair[1] is not None]
             self.set("claim", Claim(test, held, seen))
-        recorder.signals.release()  # the next probe may be far away, in a function that is not recorded
 
     def _here(self) -> Lines:
         self.more = True
@@ -604,7 +593,9 @@ class Call:
                 origin = entry.tb_lineno
             entry = entry.tb_next
         kind = class_name(type(error))
-        text = self._unseen(recorder.describer.error, error)["text"].removeprefix(kind).removeprefix(": ")
+        covered, self.covered = self.covered, True  # a `__str__` of the lecture is no call
+        text = recorder.describer.error(error)["text"].removeprefix(kind).removeprefix(": ")
+        self.covered = covered
         waited = None
         if clock.gpu is not None and clock.gpu.is_its_error(error):
             waited = clock.waited_at
@@ -641,10 +632,10 @@ class Skipped:
 
     resume = step
 
-    def end(self) -> None:
+    def end(self, *_: object) -> None:
         pass
 
-    raised = leave_open = end
+    raised = leave_open = value = value_failed = argument = argument_failed = end
 
     def caught(self) -> None:
         """Forget that a claim failed in this call, because the lecture caught the error."""
@@ -767,7 +758,7 @@ class MeteredCall(Call):
             self.pause = None
         self.peak = max(self.peak, self.meter.take_peak())
         self.most = max(self.most, self.peak)
-        if self.open and self.seconds is None:
+        if self.open and self.ended is None:
             done = self.meter.reading() - self.reading
             plain = done.plain()
             meters = {name: figure for name, figure in plain.items() if figure is not None and figure != []}
@@ -777,6 +768,8 @@ class MeteredCall(Call):
             if self.seq in self.suspended:
                 self.suspended[self.seq] = (done, self.peak)
 
-    def _described(self, value: object) -> Any:
-        with self.meter.paused():
-            return super()._described(value)
+    def value(self, source: str, unit: str | None, value: object) -> None:
+        """Record no values: the trace shows those of the timed runs."""
+
+    def _described(self, value: object) -> None:
+        return None

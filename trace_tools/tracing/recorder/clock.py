@@ -124,14 +124,13 @@ class RecordingClock:
             self.lost = lost
             return None
 
-    def resume(self, reading: float, now: float) -> float:
-        """Exclude the time since this reading, when the tracer was reading values; return the current time."""
-        gpu = self.waitable_gpu() if self.events else None
-        if gpu is not None:  # the device was waiting in an enclosing step that it times
+    def resume(self, reading: float) -> None:
+        """Exclude the time since this reading, when the tracer was reading values in an enclosing step that the device
+        times: the device was waiting.
+        """
+        if (gpu := self.waitable_gpu()) is not None:
             self.from_device(gpu.wait)
-            now = perf_counter()
-        self.lost = self.lost_when_idle = now - reading
-        return now
+        self.lost = self.lost_when_idle = perf_counter() - reading
 
     @contextmanager
     def excluded(self) -> Iterator[None]:

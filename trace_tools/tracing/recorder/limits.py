@@ -20,9 +20,9 @@ BYTES = 64 << 20  # of a run's lines
 FEW = 2  # first and last executions kept per statement and call once a run is full
 FAILED = 100  # executions kept per run beyond the limit, because a claim failed in them
 
-# An execution in a ring: its number, its step and its seconds (None: not ended), and if there is more to it, other
-# fields of `Step` and the lines of its calls.
-Kept = tuple[int, int, "float | None"] | tuple[int, int, "float | None", "dict[str, Any] | None", "Lines | None"]
+# An execution in a ring: its number, its step, its seconds (None: not ended), other fields of `Step`, the lines of its
+# calls.
+Kept = tuple[int, int, "float | None", "dict[str, Any] | None", "Lines | None"]
 
 
 class Lines(list[Any]):

@@ -37,6 +37,7 @@ from trace_tools.tracing.journal import Journal
 from trace_tools.tracing.recorder.call import (
     LASTING_S,
     OPAQUE,
+    PRINTED_S,
     UNSET_SIDE,
     Call,
     Join,
@@ -47,7 +48,6 @@ from trace_tools.tracing.recorder.call import (
 from trace_tools.tracing.recorder.claims import Claims
 from trace_tools.tracing.recorder.clock import RecordingClock
 from trace_tools.tracing.recorder.limits import CALLS, LINES, Limits, Lines
-from trace_tools.tracing.recorder.signals import Signals
 
 FLUSH_S = 0.02  # a certain line is in the journal after this time
 
@@ -73,8 +73,6 @@ class Recorder:
         earlier: Sequence[Claims] = (),  # of earlier runs: claims raise as they did in these
         opaque: frozenset[CodeType] = frozenset(),  # calls under these functions are not recorded
         included: frozenset[str] = frozenset(),  # names of modules that are traced with the lecture
-        describes: bool = True,  # if False, inspected expressions are evaluated but not described
-        signals: bool = True,  # whether the lecture may have signal handlers
     ) -> None:
         self.program = program
         self.journal = journal
@@ -85,9 +83,7 @@ class Recorder:
         self.records_graph = records_graph
         self.opaque = opaque
         self.included = included
-        self.describes = describes
         self.clock = RecordingClock(gpu, self._report_device_failure)
-        self.signals = Signals(used=signals)
         self.limits = Limits(journal, limit, frames, steps)
         self.claims = Claims(earlier, failing_raise=failing_claims_raise)
         self.has_grown: Callable[[], bool] = output.grown if output else bool
@@ -118,9 +114,9 @@ class Recorder:
             parent = self.owner(caller)
         call: Call | Skipped | None = None
         if parent is None or isinstance(parent, Call):
-            if parent is not None:
-                parent._take_grown(now)
-            is_covered = parent is not None and (parent.covered or parent.seconds is not None or parent.current is None)
+            if parent is not None and now - self.clock.lost - parent.started > PRINTED_S and self.has_grown():
+                parent._take_output()
+            is_covered = parent is not None and (parent.covered or parent.ended is not None or parent.current is None)
             if not is_covered and number not in self.program.covered:
                 call = self._recorded(key, number, parent)
         if call is None:
@@ -256,7 +252,7 @@ class Recorder:
             return
         step = copy.copy(call)
         lasts = perf_counter() - self.clock.lost - step.started > LASTING_S  # not between two statements
-        if not lasts or step.ring is not None or step.seconds is not None or step.current is None or step.here is None:
+        if not lasts or step.ring is not None or step.ended is not None or step.current is None or step.here is None:
             return
         if step.announced != step.seq:
             call.announced = step.seq
