@@ -62,8 +62,10 @@ def test_killed_run_is_a_partial_trace(tmp_path: Path) -> None:
 
 
 def test_empty_status_file_is_reported_as_full_disk(tmp_path: Path) -> None:
-    """The file was created, but the disk had no room for its content."""
-    (dead_run(tmp_path, done=False) / "pass-1.status").touch()
+    """The files were created, but the disk had no room for their content."""
+    folder = dead_run(tmp_path, done=False)
+    for name in ("pass-1.status", "pass-1.out", "written.json"):
+        (folder / name).touch()
     [traced], _ = recover(tmp_path)
     assert says(traced.trace.run.ended, "full disk", "(pass 1)")
 

@@ -235,7 +235,7 @@ def _written(folder: Path, out: Path, *, dead: bool) -> Traced:
     write(trace, path)
     if is_complete and not (dead and _is_later(partial, trace.run)):
         shutil.rmtree(partial.parent, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):  # no run ended by itself
+    with contextlib.suppress(FileNotFoundError, ValueError):  # no run ended by itself, or the disk was full
         written = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))
     return Traced(trace, path, written=written, stay=stay)
 
