@@ -103,7 +103,7 @@ def test_above_the_limit_a_sample_is_read_and_noted() -> None:
     rows = x[:, :].reshape(-1, 16)[::5]  # 64 pieces of 16 elements
     for obj in (x, x.T, torch.from_numpy(x), torch.from_numpy(x).T):
         value = describe(obj, Describer(limits=Limits(statistics=1024)))
-        assert value["note"] == "statistics of a sample: one in 5 pieces of 16 elements"
+        assert value["note"] == "statistics of 1 in 5 elements"
         assert value["tensor"]["statistics"]["mean"] == pytest.approx(rows.mean())
         assert sum(value["tensor"]["statistics"]["histogram"]) == rows.size
     for fields in statistics(np.zeros((3,) * 8), statistics=10):

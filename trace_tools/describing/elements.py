@@ -44,8 +44,7 @@ def sample(walk: Walk, x: Any, strides: Sequence[int]) -> tuple[list[Any], int, 
     views = list(_pieces(x, size))
     every = -(-len(views) // PIECES) if count > limit else 1
     walk.statistics -= min(count, limit)
-    note = f"statistics of a sample: one in {every} pieces of {size:,} elements"
-    return views[::every], repeats, note if every > 1 else None
+    return views[::every], repeats, f"statistics of 1 in {every} elements" if every > 1 else None
 
 
 def _pieces(x: Any, size: int) -> Iterator[Any]:

@@ -10,7 +10,6 @@ import _thread
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 # Except the signals of a thread's own faults, which `faulthandler` reports at once.
 SIGNALS = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
@@ -29,16 +28,5 @@ def unsignalled() -> Iterator[None]:
 
 def start_apart(function: Callable[[], object]) -> None:
     """Call a function in a new thread, which Python's own list of threads lacks."""
-
-    def run() -> None:
-        function()  # below a frame of this file, for `began_apart`
-
     with unsignalled():
-        _thread.start_new_thread(run, ())
-
-
-def began_apart(frame: FrameType) -> bool:
-    """Return whether a thread's stack began in `start_apart`, so that it is not a thread of the lecture."""
-    while frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code.co_filename == __file__
+        _thread.start_new_thread(function, ())

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_tools.describing.threads import began_apart
 from trace_tools.machines import accelerators
 
 Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]  # name, read, write
@@ -138,7 +137,7 @@ def _running_in(folder: Path) -> list[str]:
     """Describe the threads that still run code of a folder."""
     running = []
     for thread, frame in sys._current_frames().items():
-        while frame is not None and thread != threading.get_ident() and not began_apart(frame):
+        while frame is not None and thread != threading.get_ident():
             if frame.f_code.co_filename.startswith(f"{folder}/"):
                 running.append(f"a thread is still running line {frame.f_lineno} of the lecture")
                 break
