@@ -117,6 +117,13 @@ def test_links_show_author_and_year_with_the_rest_on_hover(edtrace: Any) -> None
     assert [(token.href, token.title) for token in links(tricky)] == [("https://example.org/a(b)", 'A "<b>" & C. A.')]
 
 
+def test_arguments_that_edtrace_accepts_are_no_errors(edtrace: Any) -> None:
+    shown = recorded(lambda: [edtrace.text(3), edtrace.text("a", "bold"), edtrace.link("a title", "https://e.org")])
+    assert [it.text for it in shown] == ["3", "a", "a title"]
+    reference = edtrace.Reference(authors="Ada", date="2020", url="https://[")
+    assert recorded(lambda: edtrace.link(reference))[0].text == '[Ada 2020](<https://[> "Ada, 2020.")'
+
+
 def test_papers_stay_links_without_a_network(edtrace: Any) -> None:
     urls = ["https://arxiv.org/abs/2005.14165", "https://arxiv.org/pdf/1412.6980"]
     with pytest.warns(
@@ -157,10 +164,11 @@ def test_plots_are_tables_of_their_data_and_graphs_are_described(edtrace: Any) -
         Table(title="T", columns=["x", "y", "c"], rows=[[1, 2.5, None], [2, None, "a"]]),
         Table(title="T", columns=["data"], rows=[[7]]),
     ]
-    named = {"datasets": {"d": rows[:1]}, "hconcat": [{"data": {"name": "d"}}]}
-    assert recorded(lambda: edtrace.plot(named)) == [Table(columns=["x", "y"], rows=[[1, 2.5]])]
+    named = {"title": ["Two", "lines"], "datasets": {"d": rows[:1]}, "hconcat": [{"data": {"name": "d"}}]}
+    assert recorded(lambda: edtrace.plot(named)) == [Table(title="Two lines", columns=["x", "y"], rows=[[1, 2.5]])]
     away = {"title": "Far", "data": {"url": "data.csv"}, "mark": "bar"}
-    assert recorded(lambda: edtrace.plot(away)) == [Text(text="A figure: Far.")]
+    assert recorded(lambda: edtrace.plot(away)) == [Text(text="Far")]
+    assert recorded(lambda: edtrace.plot(None)) == [Text(text="A figure")]
     nodes = [{"id": "a", "x": 0, "y": 0}, {"id": 2, "label": "<two>"}, {"id": "alone"}]
     edges = [{"source": "a", "target": 2, "label": "f & g"}, {"source": 2, "target": 2}]
     (graph,) = recorded(lambda: edtrace.graph(edtrace.make_graph(nodes, edges)))

@@ -130,7 +130,8 @@ def join_pieces(before: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]
 
 def _emit(renderings: list[Any]) -> None:
     """Emit what one call rendered: several lines for a verbatim text, else one `Rendering`."""
-    lines = [it.data for it in renderings if it.type == "markdown" and (it.style or {}).get("whiteSpace") == "pre"]
+    style = next((it.style for it in renderings if isinstance(it.style, Mapping)), {})
+    lines = [it.data for it in renderings if it.type == "markdown" and style.get("whiteSpace") == "pre"]
     if lines:
         text = "\n".join(lines).rstrip()
         fence = "`" * (1 + max((len(run) for run in re.findall("`{3,}", text)), default=2))
@@ -139,7 +140,7 @@ def _emit(renderings: list[Any]) -> None:
     for it in renderings:
         match it.type:
             case "markdown":
-                emit(Piece(text=emphasised(str(it.data), it.style or {})))
+                emit(Piece(text=emphasised(str(it.data), style)))
             case "note":
                 emit(Note(text=str(it.data)))
             case "link":
@@ -150,7 +151,7 @@ def _emit(renderings: list[Any]) -> None:
                     warnings.warn(f"{it.type}: {why}; it is not shown", NotShownWarning, stacklevel=4)
                 else:
                     shown = Video if it.type == "video" else Image
-                    emit(shown(url=path, width=_width((it.style or {}).get("width"))))
+                    emit(shown(url=path, width=_width(style.get("width"))))
             case "plot":
                 _tabulate(it.data)
             case "graph":
@@ -179,10 +180,11 @@ def cited(reference: Any) -> str:
         return str(getattr(reference, name, None) or "").strip()
 
     authors, title, url = getattr(reference, "authors", None) or [], text_of("title"), text_of("url")
+    authors = [authors] if isinstance(authors, str) else [str(author) for author in authors]
     year, date = text_of("date")[:4], text_of("date")[:10]  # edtrace's date may include the time of day
     if authors:
         is_team = re.search(r"\b(Team|Group|Collaboration|Consortium)\b", authors[0])
-        first = authors[0] if is_team else authors[0].split()[-1] + "+" * (len(authors) > 1)
+        first = authors[0] if is_team else "".join(authors[0].split()[-1:]) + "+" * (len(authors) > 1)
         label = f"{first} {year}".strip()
     else:
         label = title or short_address(url) or "?"
@@ -214,13 +216,15 @@ def _literal(text: str) -> str:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def _tabulate(spec: Mapping[str, Any]) -> None:
+def _tabulate(spec: Any) -> None:
     """Emit the data of a Vega-Lite specification as tables; only Vega could draw it."""
-    title = spec.get("title")
+    spec = spec.to_dict() if hasattr(spec, "to_dict") else spec
+    title = spec.get("title") if isinstance(spec, Mapping) else None
     title = title.get("text") if isinstance(title, Mapping) else title
+    title = " ".join(map(str, title)) if isinstance(title, list) else str(title or "A figure")
     data = [rows for rows in _data_in(spec) if rows]
     if not data:
-        emit(Text(text=_literal(f"A figure{': ' if title else ''}{title or ''}.")))
+        emit(Text(text=_literal(title)))
     for rows in data:
         records = [row if isinstance(row, Mapping) else {"data": row} for row in rows]
         columns = list(dict.fromkeys(name for record in records for name in record))
@@ -245,11 +249,11 @@ def _data_in(part: Any) -> Iterator[list[Any]]:
 
 def _described(graph: Mapping[str, Any]) -> str:
     """Describe a graph of `make_graph`: "A graph of 3 nodes: a → b (label), c."."""
-    nodes = {node["data"]["id"]: str(node["data"]["label"]) for node in graph["nodes"]}
+    nodes = {node["data"]["id"]: node["data"].get("label", node["data"]["id"]) for node in graph.get("nodes") or ()}
     parts, linked = [], set[str]()
-    for edge in (edge["data"] for edge in graph["edges"]):
+    for edge in (edge["data"] for edge in graph.get("edges") or ()):
         linked |= {edge["source"], edge["target"]}
         label = f" ({edge['label']})" if edge.get("label") else ""
         parts.append(f"{nodes.get(edge['source'], '?')} → {nodes.get(edge['target'], '?')}{label}")
-    parts += [shown for name, shown in nodes.items() if name not in linked]
+    parts += [str(shown) for name, shown in nodes.items() if name not in linked]
     return f"A graph of {plural(len(nodes), 'node')}{': ' if parts else ''}{', '.join(parts)}."

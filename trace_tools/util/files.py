@@ -113,7 +113,7 @@ def paths_in_cache(url: str, prefix: str) -> tuple[str, str]:
 
     CS336's `file_util` uses the first path, edtrace the second.
 
-    `prefix` is "image", "video" or "arxiv". edtrace keeps the extension of the URL.
+    `prefix` is "image" or "video". edtrace keeps the extension of the URL.
     """
     name = re.sub(r"[^\w_-]+", "_", url)
     digest = hashlib.md5(url.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
