@@ -36,6 +36,16 @@ def test_call_missing_in_b_belongs_to_the_renamed_section() -> None:
     assert {pair.section for pair in difference.frames} == {None, "first", "other"}
 
 
+def test_a_main_that_only_one_file_calls_itself_has_its_counterpart() -> None:
+    """Without a `__main__` block the tracer calls `main`, so that no statement of the file does."""
+    called = traced(LECTURE)
+    first_call = next(frame for frame in called.steps if isinstance(frame, Frame) and frame.function == "main")
+    steps = [replace(step, of=None) if step == first_call else step for step in called.steps]
+    for a, b in ((called, replace(called, steps=steps)), (replace(called, steps=steps), called)):
+        rows = align(a, b).rows
+        assert all(row.a is not None and row.b is not None for row in rows), lines(rows)
+
+
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 MARK = re.compile(r"  #= (\d+|-|\?)$", re.MULTILINE)
 

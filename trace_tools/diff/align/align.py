@@ -71,6 +71,8 @@ def _counterparts(a: Tree, b: Tree, matching: Matching) -> tuple[dict[int, int],
                         waiting.append((a.calls(step.id), b.calls(counterpart.id)))
 
     match(a.calls(None), b.calls(None))
+    if not any(frame in frames for frame in a.mains):  # called by the file's `__main__` block in one trace only
+        match(map(a.frames.__getitem__, a.mains), map(b.frames.__getitem__, b.mains))
     if matching.same:
         return frames, steps
     # Calls from statements without a counterpart are matched in order, callers first.
