@@ -54,8 +54,7 @@ GRU_CELL = 41  # 3 gates joined (3), 2 sigmoids, tanh, r·n, n + z·(h − n) (3
 
 def formula_of(operator: Any) -> Formula | None:
     """Return the formula of an operator (an OpOverload or a higher-order operator), or None."""
-    packet = getattr(operator, "_overloadpacket", operator)
-    name = base_name(operator) or ""
+    packet, name = getattr(operator, "_overloadpacket", operator), base_name(operator) or ""
     if packet in flop_registry and packet not in _CORRECTED:
         registered: Formula = flop_registry[packet]
         return registered
