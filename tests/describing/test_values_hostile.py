@@ -55,6 +55,14 @@ def test_a_false_class_attribute_is_ignored() -> None:
     assert describe(liar) == {"type": "Liar", "text": "liar"}
 
 
+def test_lookups_of_a_class_and_its_metaclass_do_not_run() -> None:
+    meta = type("Registry", (type,), {"__getattr__": raises})
+    kind = meta("Kind", (), {"__slots__": (), "__getattr__": raises, "__repr__": lambda self: "instance"})
+    assert describe(kind()) == {"type": "Kind", "text": "instance"}
+    pair = meta("Pair", (tuple,), {})
+    assert describe(pair((1, 2)))["length"] == 2
+
+
 def test_reprs_that_fail_or_hang_are_described() -> None:
     def describe_repr(make: Callable[[Any], Any]) -> dict[str, Any]:
         return describe(type("Odd", (), {"__repr__": make})(), repr_seconds=0.05)

@@ -49,6 +49,7 @@ def tensor(walk: Walk, obj: torch.Tensor) -> Plain:
     name = "tensor" if kind is torch.Tensor else "parameter" if own else class_name(kind)
     notes: list[str] = []
     with _NoFunctions(), _NoDispatch(), Unprofiled():
+        device: str = _Tensor.device.__get__(obj).type
         unusual = _unusual(obj, own=own)
         if unusual is None:
             value = {"type": name, "tensor": _strided(walk, obj, notes, own=own)}
@@ -56,7 +57,7 @@ def tensor(walk: Walk, obj: torch.Tensor) -> Plain:
         fields = _sizes(obj)
 
     def text() -> str:
-        with _untracked(obj):
+        with _untracked(device):
             return plain_repr(obj)
 
     value = walk.by_repr(obj, text)
@@ -120,7 +121,7 @@ def _strided(walk: Walk, obj: torch.Tensor, notes: list[str], *, own: bool) -> P
     """Describe a tensor that has strided memory, with its elements."""
     x = obj
     if not own:
-        with _untracked(obj):
+        with _untracked(_Tensor.device.__get__(obj).type):
             x = _Tensor.detach(obj)  # without the subclass
     storage = x.untyped_storage()
     device = x.device
@@ -147,12 +148,8 @@ def _strided(walk: Walk, obj: torch.Tensor, notes: list[str], *, own: bool) -> P
         walk.size -= x.numel()
         fields["elements"] = _listed(x)  # for most inspected tensors: reads memory
     else:
-        gpu = accelerators.accelerator(device.type)
         try:
-            if gpu is not None and gpu.is_capturing():
-                notes.append("a CUDA graph is being captured: its elements are not computed yet")
-                return fields
-            with _untracked(x):
+            with _untracked(device.type):
                 _read(walk, x.detach(), fields, notes, small=small)
         except (RuntimeError, TypeError, ValueError) as error:  # out of memory is a RuntimeError
             notes.append(f"its elements could not be read: {str(error).partition(chr(10))[0]}")
@@ -209,9 +206,14 @@ def _label(storage: torch.UntypedStorage, device: torch.device, labels: StorageL
 
 
 @contextlib.contextmanager
-def _untracked(x: torch.Tensor) -> Iterator[None]:
-    """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even if waiting raises."""
-    gpu = accelerators.accelerator(x.device.type)
+def _untracked(device: str) -> Iterator[None]:
+    """Run the block without autograd, autocast and `torch.func`, and let it wait for the GPU even if waiting raises.
+
+    Raises RuntimeError while a CUDA graph is being captured, because operators would become part of the graph.
+    """
+    gpu = accelerators.accelerator(device)
+    if gpu is not None and gpu.is_capturing():
+        raise RuntimeError("a CUDA graph is being captured")
     allowed = gpu.waiting_allowed() if gpu is not None else contextlib.nullcontext()
     # Inside vmap, grad and similar transforms, results even of ordinary tensors are wrapped.
     transforms = _functorch.peek_interpreter_stack() is not None

@@ -16,6 +16,7 @@ import sys
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from inspect import getattr_static
 from itertools import islice
 from typing import Any
 
@@ -117,7 +118,7 @@ def _deque(walk: Walk, obj: deque[Any]) -> Plain:
 
 def _tuple(walk: Walk, obj: tuple[Any, ...]) -> Plain:
     kind = type(obj)
-    names = None if kind is tuple else getattr(kind, "__match_args__", None)  # torch.return_types also have them
+    names = None if kind is tuple else getattr_static(kind, "__match_args__", None)  # torch.return_types also have them
     if type(names) is tuple and len(names) == tuple.__len__(obj) > 0:
         return walk.entries(obj, zip(names, tuple.__iter__(obj), strict=True))
     return walk.members(obj, tuple.__len__(obj), tuple.__iter__(obj))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from inspect import getattr_static
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -133,9 +134,11 @@ class Walk:
 
         All other objects are described by their repr.
         """
-        kind: Any = type(obj)
-        # as `repr` would, not by a method of its own such as a proxy's
-        state = getattr(obj, "__dict__", {}) if kind.__getattribute__ is object.__getattribute__ else {}
+        kind = type(obj)
+        try:
+            state = object.__getattribute__(obj, "__dict__")
+        except AttributeError:  # it has slots
+            state = {}
 
         def entry(name: str) -> list[Plain]:
             if name in state:
@@ -143,10 +146,10 @@ class Walk:
             content, why = self.attempt(lambda: (getattr(obj, name),), name)  # its class computes it, or has a slot
             return [self.value(name), self.value(content[0]) if content else {"type": "error", "text": self.note(why)}]
 
-        if type(getattr(kind, "__dataclass_fields__", None)) is dict:
+        if type(getattr_static(kind, "__dataclass_fields__", None)) is dict:
             names = [field.name for field in dataclasses.fields(kind) if field.repr]
             return self.nested(obj, {"type": class_name(kind)}, "entries", names, entry)
-        if kind.__repr__ is object.__repr__ and state and not is_installed(kind):
+        if getattr_static(kind, "__repr__") is object.__repr__ and state and not is_installed(kind):
             return self.entries(obj, list(state.items()))
         return self.by_repr(obj)
 
