@@ -87,36 +87,6 @@ def test_successful_reprs_are_returned() -> None:
     assert (text, type(text), reason) == ("x", str, None)
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (ValueError("no"), "repr raised ValueError: no"),
-        (SystemExit(3), "repr raised SystemExit: 3"),
-        (MemoryError(), "repr raised MemoryError"),
-        (GeneratorExit(), "repr raised GeneratorExit"),
-    ],
-)
-def test_a_repr_that_raises(error: BaseException, reason: str) -> None:
-    assert call_guarded(raising(error)) == (None, reason)
-
-
-def test_a_repr_that_recurses() -> None:
-    obj = Repr(lambda: repr(obj))
-    text, reason = call_guarded(lambda: repr(obj))
-    assert (
-        text is None and reason is not None and reason.startswith("repr raised RecursionError: maximum recursion depth")
-    )
-
-
-def test_a_repr_that_is_not_a_string() -> None:
-    assert call_guarded(lambda: 3) == (None, "repr raised TypeError: __repr__ returned non-string (type int)")
-
-
-def test_keyboard_interrupts_are_raised() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        call_guarded(raising(KeyboardInterrupt()))
-
-
 @each("endless", [forever, asleep, waiting_for_a_lock])
 def test_endless_reprs_are_interrupted(endless: Callable[[], str]) -> None:
     started = time.perf_counter()
