@@ -37,7 +37,6 @@ def test_a_count_of_a_matrix_product() -> None:
         bytes_written=4 * 8 * 4,
         peak_bytes=4 * (8 * 16 + 16 * 4 + 8 * 4),
         flops_by_operator={"aten.mm": 1024},
-        bytes_by_operator={"aten.mm": 896},
         operators={"aten.mm": 1},
         uncounted=(),
     )
@@ -48,7 +47,6 @@ def test_a_count_of_a_matrix_product() -> None:
 def test_operators_of_a_count_are_sorted_by_size() -> None:
     product = count(lambda: (X @ W).relu().sort().values * 2)
     assert list(product.flops_by_operator.items()) == [("aten.mm", 1024), ("aten.mul", 32), ("aten.relu", 32)]
-    assert next(iter(product.bytes_by_operator)) == "aten.mm"
     assert product.uncounted == ("aten.sort",)
 
 
@@ -76,7 +74,7 @@ def test_compiled_code_has_no_bytes() -> None:
     counted = count(compiled, X)
     torch._dynamo.reset()
     assert counted.flops == 2 * X.numel()
-    assert (counted.bytes_moved, counted.intensity, counted.bytes_by_operator) == (None, None, {})
+    assert (counted.bytes_moved, counted.intensity, counted.why) == (None, None, "fused")
 
 
 def test_count_keeps_no_result_and_raises_exceptions() -> None:
@@ -97,8 +95,7 @@ def test_a_measurement_of_a_sleep() -> None:
     slept = measure(lambda: time.sleep(0.002), min_seconds=0.05, repeats=5)
     assert 0.002 <= slept.seconds < 0.2
     assert len(slept.samples_s) == 5
-    assert slept.low_s is not None and slept.high_s is not None
-    assert min(slept.samples_s) <= slept.low_s <= slept.seconds <= slept.high_s <= max(slept.samples_s)
+    assert min(slept.samples_s) <= slept.seconds <= max(slept.samples_s)
     assert slept.device == "cpu" or slept.device.startswith("cuda:")
 
 
@@ -130,10 +127,9 @@ def test_long_functions_are_called_few_times() -> None:
 
 def test_summaries_of_samples() -> None:
     measured = Measurement((1.0, 2.0, 3.0, 4.0, 10.0), 7, "cpu")
-    assert (measured.seconds, measured.low_s, measured.high_s) == (3.0, 2.0, 4.0)
-    assert measured.spread == 2 / 3
+    assert (measured.seconds, measured.spread) == (3.0, (4.0 - 2.0) / 3.0)
     single = Measurement((1.0,), 1, "cpu")
-    assert (single.seconds, single.low_s, single.high_s, single.spread) == (1.0, None, None, None)
+    assert (single.seconds, single.spread) == (1.0, None)
 
 
 def test_no_garbage_is_collected_while_samples_are_taken() -> None:

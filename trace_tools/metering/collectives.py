@@ -1,8 +1,5 @@
 """Count communication between ranks: operations of torch.distributed and their payloads.
 
-    collective(func, args, kwargs)    ("all_reduce", group), for an operator seen by a mode; None for other operators
-    note(call, args, out, counted)    counted["all_reduce", 4, 1024] += 1, on 4 ranks
-
 The payload is that of NVIDIA's nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md), the data that one rank
 holds: for an all-gather all gathered data, for a reduce-scatter all data to reduce, for an all-reduce or a broadcast
 the tensor. A backend may send more, or less often.
@@ -70,10 +67,9 @@ def in_plain(counted: Counted) -> list[dict[str, Any]]:
 
 
 def agreement(functions: Iterable[Callable[[], Any]]) -> Callable[[float], float]:
-    """Call each function once; return the maximum of a number over the ranks that they reach, as a function.
+    """Call each function once; return a function for the maximum of a number over the ranks that they communicate with.
 
-    The function returns the number itself if they communicate with no other rank. All ranks of the group must call it
-    equally often.
+    Without such ranks that is the number itself. All ranks of the group must call the function equally often.
     """
     with _Listening() as listening:
         for f in functions:
@@ -81,8 +77,7 @@ def agreement(functions: Iterable[Callable[[], Any]]) -> Callable[[float], float
     if not listening.groups:
         return float
     group = max(listening.groups, key=lambda group: group.size())
-    types = [device.type for device in group._device_types]  # types that its backends serve
-    device_type = "cpu" if "cpu" in types else types[0]
+    device_type = min(device.type for device in group._device_types)  # of those that its backends serve: the CPU first
 
     def largest(number: float) -> float:
         with _disable_current_modes():
@@ -101,6 +96,6 @@ class _Listening(EagerMode):
         self.groups: list[Any] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        call = collective(func, args, kwargs or {})
-        self.groups += [call[1]] if call is not None else []
+        if (call := collective(func, args, kwargs or {})) is not None:
+            self.groups.append(call[1])
         return func(*args, **(kwargs or {}))

@@ -3,10 +3,9 @@
 with forced_eager():  # or graphs_of_inductor()
     compiled(x)  # its operators run one by one
 
-`records_graph` detects that torch turns the running code into a graph: under `torch.jit.trace`, `make_fx`,
-`torch.export` and `torch.fx`, operators are recorded instead of computed, or in addition. An operator that a tool ran
-would become part of the graph, and a size that it read as a number would become fixed there. So while it returns True,
-the tools do not observe or count.
+While torch turns the running code into a graph, operators are recorded instead of computed, or in addition. An operator
+that a tool ran would become part of the graph, and a size that it read as a number would become fixed there. So while
+`records_graph` returns True, the tools do not observe or count.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -24,15 +23,12 @@ from torch.fx import _symbolic_trace as symbolic
 from trace_tools.util.interpreter import OnceImported, replaced
 
 
-@contextmanager
-def forced_eager() -> Iterator[None]:
+def forced_eager() -> AbstractContextManager[None]:
     """Switch torch's compiler off in the `with` block."""
-    with _while_loaded("torch._dynamo", lambda _: torch.compiler.set_stance("force_eager")):
-        yield
+    return _while_loaded("torch._dynamo", lambda _: torch.compiler.set_stance("force_eager"))
 
 
-@contextmanager
-def graphs_of_inductor() -> Iterator[None]:
+def graphs_of_inductor() -> AbstractContextManager[None]:
     """Run graphs directly instead of letting inductor make kernels of them, because a mode sees no kernel."""
 
     def changed(module: Any) -> Any:
@@ -46,8 +42,7 @@ def graphs_of_inductor() -> Iterator[None]:
 
         return replaced(module, "compile_fx", graph_as_it_is)
 
-    with _while_loaded("torch._inductor.compile_fx", changed):
-        yield
+    return _while_loaded("torch._inductor.compile_fx", changed)
 
 
 @contextmanager
@@ -58,17 +53,17 @@ def _while_loaded(module: str, change: Callable[[Any], Any]) -> Iterator[None]:
     all in the step that it counts; and an import keeps its caller's frames alive.
     """
     with ExitStack() as stack:
-        loaded = OnceImported(module, lambda: begin())
 
         def begin() -> None:
             loaded.end()
             stack.enter_context(change(sys.modules[module]))
 
+        loaded = OnceImported(module, begin)
+        stack.callback(loaded.end)
         if module in sys.modules:
             begin()
         else:
             loaded.begin()
-            stack.callback(loaded.end)
         yield
 
 

@@ -173,14 +173,9 @@ def _assigned_rows(target: Tensor, indices: Any, values: Tensor, accumulate: boo
     return values.numel() if accumulate and floating(target) else 0
 
 
-@formula("searchsorted")
-def _searched(boundaries: Tensor, *args: Any, out_val: Tensor, **_: Any) -> int:
-    """A binary search for each element."""
-    return int(out_val.numel() * boundaries.shape[-1].bit_length())
-
-
 @formula("bucketize")
 def _bucketed(x: Tensor, boundaries: Tensor, *args: Any, out_val: Tensor, **_: Any) -> int:
+    """A binary search for each element."""
     return int(out_val.numel() * boundaries.shape[-1].bit_length())
 
 
@@ -209,6 +204,16 @@ def _weighted(weight: Weight, *args: Any, out_val: Any, of_input: bool, **kwargs
 
 def _each(weight: Weight, names: str) -> dict[str, Weight]:
     return dict.fromkeys(names.split(), weight)
+
+
+def _loss(each: int, reduction_index: int = 2) -> Weight:
+    """Return the weight of a loss: of each element, × a weight, 3 for a weight of positives, and Σ if it is reduced."""
+
+    def weigh(*args: Any, reduction: int = 1, **_: Any) -> int:
+        reduced = (args[reduction_index] if len(args) > reduction_index else reduction) != 0
+        return each + sum(n * (w is not None) for n, w in zip((1, 3), args[2:reduction_index], strict=False)) + reduced
+
+    return weigh
 
 
 # FLOPs per element of the result. Names without namespace, trailing "_" and leading "_foreach_".
@@ -261,6 +266,12 @@ REDUCTIONS: dict[str, Weight] = {
     **_each(4, "var std var_mean std_mean"),  # mean, −, ², Σ
     "allclose": 7,  # |a − b| ≤ atol + rtol · |b|, all
     "logsumexp": 3 + TRANSCENDENTAL,
+    "mse_loss": _loss(2),  # −, ²
+    "huber_loss": _loss(5),  # |a − b|, a comparison, and z · z · ½, or δ · (z − ½δ)
+    "smooth_l1_loss": _loss(6),  # the same ÷ β
+    # (t − 1) · max(log1p(−p), −100) − t · max(log p, −100)
+    "binary_cross_entropy": _loss(7 + 2 * TRANSCENDENTAL, 3),
+    "binary_cross_entropy_with_logits": _loss(7 + 2 * TRANSCENDENTAL, 4),  # (1 − t) · x − log σ(x)
 }
 
 
@@ -292,11 +303,11 @@ def is_free(operator: Any) -> bool:
     return name in FREE or name.startswith(made) or name.endswith(moved) or is_view(operator)
 
 
-def weight(names: str, weights: dict[str, Weight] = ELEMENTWISE) -> Callable[[Weight], Weight]:
-    """Register a function of an operator's arguments that returns its FLOPs per element."""
+def weight(names: str) -> Callable[[Weight], Weight]:
+    """Register a function of an operator's arguments that returns its FLOPs per element of the result."""
 
     def register(function: Weight) -> Weight:
-        weights.update(_each(function, names))
+        ELEMENTWISE.update(_each(function, names))
         return function
 
     return register
@@ -391,36 +402,6 @@ def _sgd(*args: Any, **options: Any) -> int:
     moving = bool(options["momentum"]) and not options["is_first_step"]
     momentum = (2 + bool(options["dampening"])) * moving
     return 2 + 2 * bool(options["weight_decay"]) + momentum + 2 * bool(options["nesterov"])
-
-
-@weight("mse_loss", REDUCTIONS)
-def _mse_loss(x: Any, y: Any, reduction: int = 1) -> int:
-    """−, ², and Σ unless it keeps every element (reduction 0)."""
-    return 2 + (reduction != 0)
-
-
-@weight("huber_loss", REDUCTIONS)
-def _huber_loss(x: Any, y: Any, reduction: int = 1, *args: Any) -> int:
-    """|a − b|, a comparison, and z · z · ½, or δ · (z − ½δ); Σ."""
-    return 5 + (reduction != 0)
-
-
-@weight("smooth_l1_loss", REDUCTIONS)
-def _smooth_l1_loss(x: Any, y: Any, reduction: int = 1, *args: Any) -> int:
-    """As Huber's, ÷ β."""
-    return 6 + (reduction != 0)
-
-
-@weight("binary_cross_entropy", REDUCTIONS)
-def _cross_entropy_of_bits(x: Any, y: Any, weight: Any = None, reduction: int = 1) -> int:
-    """(t − 1) · max(log1p(−p), −100) − t · max(log p, −100); a weight; Σ."""
-    return 7 + 2 * TRANSCENDENTAL + (weight is not None) + (reduction != 0)
-
-
-@weight("binary_cross_entropy_with_logits", REDUCTIONS)
-def _cross_entropy_of_logits(x: Any, y: Any, weight: Any = None, positive: Any = None, reduction: int = 1) -> int:
-    """(1 − t) · x − log σ(x); a weight; a weight of positives (3); Σ."""
-    return 7 + 2 * TRANSCENDENTAL + (weight is not None) + 3 * (positive is not None) + (reduction != 0)
 
 
 # ------------------------------------------------------------ FLOPs that may be left out

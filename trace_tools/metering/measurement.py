@@ -47,25 +47,12 @@ class Measurement:
         return statistics.median(self.samples_s)
 
     @property
-    def low_s(self) -> float | None:
-        """First quartile, in seconds per call; None for a single sample."""
-        return self._quartile(0)
-
-    @property
-    def high_s(self) -> float | None:
-        """Third quartile, in seconds per call; None for a single sample."""
-        return self._quartile(2)
-
-    @property
     def spread(self) -> float | None:
         """Distance between the quartiles over the median (0.02 is 2%); None for a single sample."""
-        low, high = self.low_s, self.high_s
-        return None if low is None or high is None else (high - low) / self.seconds
-
-    def _quartile(self, which: int) -> float | None:
         if len(self.samples_s) < 2:
             return None
-        return statistics.quantiles(self.samples_s, n=4, method="inclusive")[which]
+        low, _, high = statistics.quantiles(self.samples_s, n=4, method="inclusive")
+        return (high - low) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +70,6 @@ class Count:
     bytes_written: int | None
     peak_bytes: int | None  # most tensor bytes alive at once; inputs count from their first use
     flops_by_operator: dict[str, int]  # most first
-    bytes_by_operator: dict[str, int]  # read and written; most first
     operators: dict[str, int]  # number of calls
     uncounted: tuple[str, ...]  # operators without a FLOP formula
     collectives: tuple[Collective, ...] = ()  # communication between ranks
@@ -114,14 +100,14 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
     if "torch" not in sys.modules:
         f(*args, **kwargs)
         why = TOO_LATE if "torch" in sys.modules else NOTHING_COUNTED
-        return Count(None, None, None, None, {}, {}, {}, (), why=why)
+        return Count(None, None, None, None, {}, {}, (), why=why)
     from trace_tools.metering.meters import Meter
 
     with Meter() as meter:
         f(*args, **kwargs)
     totals = meter.reading()
     if not totals.operators:
-        return Count(None, None, None, None, {}, {}, {}, (), why=NOTHING_COUNTED)
+        return Count(None, None, None, None, {}, {}, (), why=NOTHING_COUNTED)
     counted, uncounted = totals.plain(), tuple(sorted(totals.uncounted))
     return Count(
         flops=None if uncounted and not totals.flops else totals.flops,
@@ -129,7 +115,6 @@ def count(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Count:
         bytes_written=counted["bytes_written"],
         peak_bytes=meter.take_peak(),
         flops_by_operator=_most_first(totals.flops_by_operator),
-        bytes_by_operator={} if totals.fused else _most_first(totals.bytes_by_operator),
         operators=_most_first(totals.operators),
         uncounted=uncounted,
         collectives=tuple(Collective(**one) for one in counted["collectives"]),
@@ -152,7 +137,7 @@ def measure(
     warmup: int = 2,
     repeats: int = 20,
     min_seconds: float = 0.2,
-    max_seconds: float = 2.0,
+    max_seconds: float = 2,
 ) -> list[Measurement]: ...
 
 

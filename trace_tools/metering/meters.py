@@ -14,13 +14,12 @@ The modules that compute the figures define them: `flops` (the convention), `ope
 - Tensor subclasses are followed to the plain tensors that they consist of. Meta and fake tensors count FLOPs but no
   bytes. Sparse tensors are not followed: their operators are `uncounted`.
 - Compiled functions run as the operators they were compiled from, because a mode can't look into a kernel. FLOPs stay
-  valid, but bytes would be those of the unfused code. `fused` counts such operators, and a reading that includes any
-  of them has None as its bytes. (A backward pass of compiled code can't be recognised.) Around one call, torch's
-  compiler is switched off (`torch.compiler.set_stance("force_eager")`). Around a whole lecture (`compiling`) it makes
-  the same graphs, breaks and errors as without a meter, and runs inductor's graphs directly instead of making kernels.
+  valid, but bytes would be those of the unfused code: a reading with such operators (`fused`) has None as its bytes. (A
+  backward pass of compiled code can't be recognised.) Around one call, torch's compiler is switched off. Around a whole
+  lecture (`compiling`) it makes the same graphs, breaks and errors as without a meter, and runs inductor's graphs
+  directly instead of making kernels.
 - While torch records a graph (`records_graph`), operators pass unmetered: those that compute are `uncounted`, those
   on fake tensors are no work.
-- Operations between ranks are `collectives`, without FLOPs.
 - Meters nest, also with `torch.utils.flop_counter.FlopCounterMode`; each counts all operators.
 """
 
@@ -92,11 +91,6 @@ class Totals:
     @property
     def flops_by_operator(self) -> Counter[str]:
         return _summed(self.flops_by, 0)
-
-    @property
-    def bytes_by_operator(self) -> Counter[str]:
-        """Bytes read and written, without those of compiled functions."""
-        return _summed(self.work_bytes, 0)
 
     @property
     def dtype(self) -> str | None:
@@ -239,14 +233,12 @@ class Meter(EagerMode):
         keywords = kwargs or {}
         if records_graph():
             return self._pass_unmetered(func, types, args, keywords)
-        fake = False
-        for kind in types:
-            if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-                if not hasattr(kind, "_mode_key"):
-                    if _is_other_mode_below():  # modes below come first, and see the operator unchanged
-                        return self._pass_unmetered(func, types, args, keywords)
-                    return NotImplemented  # a subclass decomposes itself; its parts return here
-                fake = True
+        own_dispatch = [kind for kind in types if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__]
+        fake = bool(own_dispatch)
+        if not all(hasattr(kind, "_mode_key") for kind in own_dispatch):
+            if _is_other_mode_below():  # modes below come first, and see the operator unchanged
+                return self._pass_unmetered(func, types, args, keywords)
+            return NotImplemented  # a subclass decomposes itself; its parts return here
         if fake and any(map(_is_symbolic, tensors_in([*args, *keywords.values()]))):
             return func(*args, **keywords)  # reading a size as a number would fix it
         operator = self._operators.get(func)

@@ -1,8 +1,6 @@
-"""Record the live tensor bytes after each operator of several functions.
+"""Record the live tensor bytes after each operator of several functions, for a figure of memory over time.
 
-For a figure of memory over time: `count(f).peak_bytes` of a whole call, but operator by operator.
-
-    forward, backward = bytes_alive([x, *model.parameters()], lambda: losses.append(model(x)), run_backward)
+forward, backward = bytes_alive([x, *model.parameters()], lambda: losses.append(model(x)), run_backward)
 """
 
 from __future__ import annotations
